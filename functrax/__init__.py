@@ -1,0 +1,1 @@
+"""functrax: composable transformations of array functions, traced into a small typed language."""

@@ -1,0 +1,129 @@
+"""Typed errors in four parts: what is wrong, what was given, where, and what to do.
+
+Every error that functrax raises on bad input is a :class:`FunctraxError`, and also the built-in
+exception that a NumPy or JAX user would expect (``TypeError``, ``ValueError``, ``IndexError``), so
+that ``except TypeError`` keeps working.  ``where`` is the user's own line: it is found by walking
+out of functrax's frames when the error is made, unless the raiser knows better (an equation that
+was traced earlier, for example).
+
+Start at :class:`FunctraxError`; the subclasses only choose a name and a built-in to inherit from.
+"""
+
+from __future__ import annotations
+
+from functrax.core.source import SourceLine, user_line
+
+
+class FunctraxError(Exception):
+    """Base of all errors raised by functrax.
+
+    Args:
+      what: one line that says what is wrong, beginning with the name of the function.
+      got: what was given, from the data at hand (several lines are allowed).
+      fix: what the user can do about it.
+      where: the line at fault; found from the stack when omitted.
+    """
+
+    def __init__(
+        self, what: str, *, got: str = "", fix: str = "", where: SourceLine | None = None
+    ) -> None:
+        self.what = what
+        self.got = got
+        self.where = where if where is not None else user_line()
+        self.fix = fix
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        parts = [self.what]
+        for label, text in (("got", self.got), ("at", str(self.where or "")), ("try", self.fix)):
+            if text:
+                parts.append(f"  {label:<5} " + text.replace("\n", "\n        "))
+        return "\n".join(parts)
+
+
+class ShapeError(FunctraxError, TypeError, ValueError):
+    """Shapes do not fit together."""
+
+
+class DTypeError(FunctraxError, TypeError):
+    """A dtype that the operation does not accept, or dtypes that do not go together."""
+
+
+class ArgumentError(FunctraxError, TypeError, ValueError):
+    """An argument other than an array is wrong: an axis list, a mode, an unknown keyword."""
+
+
+class AxisError(FunctraxError, ValueError, IndexError):
+    """An axis out of range, or named twice."""
+
+
+class IndexingError(FunctraxError, IndexError, TypeError):
+    """An index that arrays do not take."""
+
+
+class PyTreeError(FunctraxError, ValueError, TypeError):
+    """Pytrees whose structures differ; the message names the path at which they do."""
+
+
+class UnknownNameError(FunctraxError, AttributeError, KeyError):
+    """A name (an option, a named axis, an attribute) that does not exist."""
+
+    __str__ = Exception.__str__  # KeyError would quote the whole text
+
+
+class AxisNameError(FunctraxError, NameError):
+    """A collective names an axis that no enclosing vmap binds."""
+
+
+class ImmutableError(FunctraxError, TypeError):
+    """In-place assignment to an array."""
+
+
+class ConcretizationError(FunctraxError, TypeError):
+    """A traced value was used where a known value is needed."""
+
+
+class TracerBoolConversionError(ConcretizationError):
+    """A traced value was used as the condition of ``if``, ``while``, ``and``, ``or``, ``assert``."""
+
+
+class TracerIntegerConversionError(ConcretizationError):
+    """A traced value was used as a Python integer: an index of a list, a size, ``range``."""
+
+
+class TracerArrayConversionError(ConcretizationError):
+    """A traced value was given to NumPy."""
+
+
+class NonConcreteBooleanIndexError(ConcretizationError, IndexError):
+    """A traced boolean mask was used as an index, which makes a shape that depends on values."""
+
+
+class LeakedTracerError(FunctraxError):
+    """A traced value outlived the function that was being traced."""
+
+
+class DifferentiationError(FunctraxError, TypeError):
+    """A derivative that does not exist, or that the function's types do not allow."""
+
+
+class StaticArgumentError(FunctraxError, ValueError, TypeError):
+    """A static argument of ``jit`` that cannot be hashed, or does not exist."""
+
+
+class NonFiniteError(FunctraxError, FloatingPointError):
+    """``debug_nans`` or ``debug_infs`` met a NaN or an infinity."""
+
+
+class DonatedBufferError(FunctraxError, RuntimeError):
+    """An array was used after it was donated or deleted."""
+
+
+class VerificationError(FunctraxError):
+    """A jaxpr breaks a rule of the language."""
+
+
+class ParseError(FunctraxError, SyntaxError):
+    """Text that is not a program of the language."""
+
+    __str__ = Exception.__str__  # SyntaxError would add a file name of its own

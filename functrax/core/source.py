@@ -1,0 +1,95 @@
+"""Where in the user's program something was made.
+
+A :class:`SourceLine` is a code object and an instruction offset; both are at hand in a frame, and
+the file, line and function are worked out only when somebody looks.  :func:`user_line` walks out
+of functrax's own frames to the first frame of the user.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_is_internal: dict[CodeType, bool] = {}
+
+
+class SourceLine:
+    """One line of the user's program; prints as ``file.py:12 in function``."""
+
+    __slots__ = ("code", "offset")
+
+    def __init__(self, code: CodeType, offset: int) -> None:
+        self.code = code
+        self.offset = offset
+
+    @property
+    def file(self) -> str:
+        """The file's name, as Python knows it."""
+        return self.code.co_filename
+
+    @property
+    def line(self) -> int:
+        """The line number, counted from 1."""
+        target = self.offset
+        line = self.code.co_firstlineno
+        for start, end, number in self.code.co_lines():
+            if number is not None and start <= target < end:
+                return number
+        return line
+
+    @property
+    def function(self) -> str:
+        """The name of the function that the line is in."""
+        return self.code.co_name
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
+
+    __repr__ = __str__
+
+
+class FixedLine(SourceLine):
+    """A line read from a program's text, which has no code object behind it."""
+
+    __slots__ = ("_file", "_line", "_function")
+
+    def __init__(self, file: str, line: int, function: str) -> None:
+        self._file = file
+        self._line = line
+        self._function = function
+
+    @property
+    def file(self) -> str:
+        return self._file
+
+    @property
+    def line(self) -> int:
+        return self._line
+
+    @property
+    def function(self) -> str:
+        return self._function
+
+
+def _internal(code: CodeType) -> bool:
+    name = code.co_filename
+    answer = name.startswith(_PACKAGE) or name.startswith("<frozen") or name == "<string>"
+    _is_internal[code] = answer
+    return answer
+
+
+def user_line() -> SourceLine | None:
+    """The innermost frame outside functrax, or None when there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    known = _is_internal
+    while frame is not None:
+        code = frame.f_code
+        internal = known.get(code)
+        if internal is None:
+            internal = _internal(code)
+        if not internal:
+            return SourceLine(code, frame.f_lasti)
+        frame = frame.f_back
+    return None

@@ -1,0 +1,284 @@
+"""Element types: which there are, how a user may name them, and what each is in relation to others.
+
+What enters is anything that names a dtype (``"float32"``, ``np.float32``, ``float``, a dtype);
+what leaves is one of the ``np.dtype`` constants below, so that inside functrax dtypes are compared
+as they are. bfloat16 is the type of ``ml_dtypes``; NumPy does not know that it is a float, hence
+this module's own :func:`issubdtype`, :func:`finfo` and predicates. ``float0`` is the dtype of the
+tangents of integers and booleans: it has no bits, and only zeros.
+
+Start at :func:`as_dtype` and :func:`canonicalize_dtype`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from functrax.core.config import state
+from functrax.core.errors import DTypeError
+
+DType: TypeAlias = "np.dtype[Any]"
+
+bool_: Final[DType] = np.dtype(np.bool_)
+int8: Final[DType] = np.dtype(np.int8)
+int16: Final[DType] = np.dtype(np.int16)
+int32: Final[DType] = np.dtype(np.int32)
+int64: Final[DType] = np.dtype(np.int64)
+uint8: Final[DType] = np.dtype(np.uint8)
+uint16: Final[DType] = np.dtype(np.uint16)
+uint32: Final[DType] = np.dtype(np.uint32)
+uint64: Final[DType] = np.dtype(np.uint64)
+float16: Final[DType] = np.dtype(np.float16)
+bfloat16: Final[DType] = np.dtype(ml_dtypes.bfloat16)
+float32: Final[DType] = np.dtype(np.float32)
+float64: Final[DType] = np.dtype(np.float64)
+complex64: Final[DType] = np.dtype(np.complex64)
+complex128: Final[DType] = np.dtype(np.complex128)
+float0: Final[DType] = np.dtype([("float0", np.void, 0)])
+
+BOOL: Final[frozenset[DType]] = frozenset({bool_})
+SIGNED: Final[frozenset[DType]] = frozenset({int8, int16, int32, int64})
+UNSIGNED: Final[frozenset[DType]] = frozenset({uint8, uint16, uint32, uint64})
+INTEGER: Final[frozenset[DType]] = SIGNED | UNSIGNED
+FLOATING: Final[frozenset[DType]] = frozenset({float16, bfloat16, float32, float64})
+COMPLEX: Final[frozenset[DType]] = frozenset({complex64, complex128})
+INEXACT: Final[frozenset[DType]] = FLOATING | COMPLEX
+NUMERIC: Final[frozenset[DType]] = INTEGER | INEXACT
+ALL: Final[frozenset[DType]] = BOOL | NUMERIC  # what an array can hold; float0 only zeros can
+
+_NAMED: Final[dict[str, DType]] = {
+    d.name: d
+    for d in (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+    + (float16, bfloat16, float32, float64, complex64, complex128)
+} | {"float0": float0}
+_NARROWED: Final[dict[DType, DType]] = {
+    int64: int32,
+    uint64: uint32,
+    float64: float32,
+    complex128: complex64,
+}
+_NUMPY_KINDS: Final[dict[Any, frozenset[DType]]] = {
+    np.floating: FLOATING,
+    np.inexact: INEXACT,
+    np.number: NUMERIC,
+}
+_ABSTRACT: Final[frozenset[Any]] = frozenset(
+    {np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger}
+    | {np.inexact, np.floating, np.complexfloating, np.flexible, np.character}
+)
+# ml_dtypes has no annotations for it
+_finfo: Final[Any] = ml_dtypes.finfo
+
+# Specs seen before, except Python's own types, whose width depends on the x64 switch.
+_known: dict[Any, DType] = {}
+
+
+def as_dtype(spec: Any) -> DType:
+    """The dtype that ``spec`` names, not narrowed by the x64 switch.
+
+    Args:
+      spec: a dtype, its name (``"bfloat16"``, ``"f4"``), a NumPy scalar type, a scalar type of
+        ``functrax.numpy``, or one of Python's ``bool``, ``int``, ``float``, ``complex``, which
+        mean the default width: 32 bits (64 for ``complex``), twice that when x64 is on.
+
+    Raises:
+      DTypeError: for anything else, among it ``None``, arrays, strings and objects.
+
+    >>> as_dtype("bfloat16"), as_dtype(float)
+    (dtype(bfloat16), dtype('float32'))
+    """
+    try:
+        found = _known.get(spec)
+    except TypeError:
+        found = None
+    if found is not None:
+        return found
+    if spec is bool or spec is int or spec is float or spec is complex:
+        return _default_of(spec)
+    dtype = _work_out(spec)
+    if isinstance(spec, (np.dtype, str, type)):
+        _known[spec] = dtype
+    return dtype
+
+
+def _default_of(python_type: type) -> DType:
+    if python_type is bool:
+        return bool_
+    if python_type is int:
+        return default_int()
+    return default_float() if python_type is float else default_complex()
+
+
+def _work_out(spec: Any) -> DType:
+    if spec is None:
+        raise _unsupported(spec, "None")
+    if isinstance(spec, np.dtype):
+        dtype = spec
+    elif isinstance(getattr(spec, "dtype", None), np.dtype):
+        if hasattr(spec, "shape") and not isinstance(spec, type):
+            raise DTypeError(
+                "as_dtype: an array is not a dtype",
+                got=f"{type(spec).__name__} of dtype {spec.dtype}",
+                fix="pass its .dtype",
+            )
+        dtype = spec.dtype
+    elif isinstance(spec, str) and spec in _NAMED:
+        return _NAMED[spec]
+    else:
+        try:
+            dtype = np.dtype(spec)
+        except (TypeError, ValueError, SyntaxError):
+            raise _unsupported(spec, repr(spec)) from None
+    if dtype == float0:
+        return float0
+    found = _NAMED.get(dtype.name)
+    if found is None:
+        raise _unsupported(spec, repr(spec))
+    return found
+
+
+def _unsupported(spec: Any, shown: str) -> DTypeError:
+    kind = "" if spec is None or isinstance(spec, type) else f" ({type(spec).__name__})"
+    return DTypeError(
+        "as_dtype: not a dtype that arrays can have",
+        got=shown + kind,
+        fix="one of " + ", ".join(name for name in _NAMED if name != "float0"),
+    )
+
+
+def canonicalize_dtype(dtype: DType) -> DType:
+    """The dtype that arrays get for ``dtype``: its 32-bit relative while x64 is off.
+
+    >>> canonicalize_dtype(float64)
+    dtype('float32')
+    """
+    return dtype if state.enable_x64 else _NARROWED.get(dtype, dtype)
+
+
+def default_int() -> DType:
+    """int32, or int64 when x64 is on."""
+    return int64 if state.enable_x64 else int32
+
+
+def default_float() -> DType:
+    """float32, or float64 when x64 is on."""
+    return float64 if state.enable_x64 else float32
+
+
+def default_complex() -> DType:
+    """complex64, or complex128 when x64 is on."""
+    return complex128 if state.enable_x64 else complex64
+
+
+def is_bool(dtype: DType) -> bool:
+    """Whether ``dtype`` is the boolean dtype."""
+    return dtype in BOOL
+
+
+def is_integer(dtype: DType) -> bool:
+    """Whether ``dtype`` is a signed or unsigned integer (booleans are not)."""
+    return dtype in INTEGER
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether ``dtype`` is a real floating point dtype, bfloat16 among them (float0 is not)."""
+    return dtype in FLOATING
+
+
+def is_complex(dtype: DType) -> bool:
+    """Whether ``dtype`` is complex."""
+    return dtype in COMPLEX
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Whether ``dtype`` is floating point or complex: the dtypes that can be differentiated."""
+    return dtype in INEXACT
+
+
+def tangent_dtype(dtype: DType) -> DType:
+    """The dtype of tangents of values of ``dtype``: itself if inexact, else float0."""
+    return dtype if dtype in INEXACT else float0
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the real part: float32 for complex64, and any dtype that is not complex itself."""
+    if dtype not in COMPLEX:
+        return dtype
+    return float32 if dtype == complex64 else float64
+
+
+def issubdtype(dtype: Any, kind: Any) -> bool:
+    """``np.issubdtype`` that knows bfloat16 under ``np.floating``, ``np.inexact``, ``np.number``.
+
+    >>> issubdtype(bfloat16, np.floating)
+    True
+    """
+    if isinstance(dtype, type) and dtype in _ABSTRACT:
+        return kind in _ABSTRACT and issubclass(dtype, kind)
+    exact = as_dtype(dtype)
+    if not isinstance(kind, type) or kind not in _ABSTRACT:
+        return exact == as_dtype(kind)
+    known = _NUMPY_KINDS.get(kind)
+    return exact in known if known is not None else issubclass(exact.type, kind)
+
+
+def finfo(dtype: Any) -> Any:
+    """Limits of a floating point dtype (of its parts, for a complex one), as ``np.finfo``.
+
+    Raises:
+      DTypeError: if ``dtype`` is not inexact.
+
+    >>> float(finfo("bfloat16").eps)
+    0.0078125
+    """
+    exact = as_dtype(dtype)
+    if exact not in INEXACT:
+        raise DTypeError(
+            "finfo: takes floating point and complex dtypes",
+            got=exact.name,
+            fix="iinfo, for integers",
+        )
+    return _finfo(real_dtype(exact))
+
+
+def iinfo(dtype: Any) -> Any:
+    """Limits of an integer dtype, as ``np.iinfo``.
+
+    Raises:
+      DTypeError: if ``dtype`` is not an integer dtype.
+
+    >>> int(iinfo("uint8").max)
+    255
+    """
+    exact = as_dtype(dtype)
+    if exact not in INTEGER:
+        raise DTypeError(
+            "iinfo: takes integer dtypes",
+            got=exact.name,
+            fix="finfo, for floating point" if exact in INEXACT else "",
+        )
+    return np.iinfo(exact)
+
+
+def itemsize_bits(dtype: DType) -> int:
+    """Bits that one element takes in memory: 8 for booleans, 0 for float0."""
+    return 8 * dtype.itemsize
+
+
+def scalar_type_of(dtype: DType) -> type[bool | int | float | complex]:
+    """The Python type of one element: bool, int, float or complex.
+
+    Raises:
+      DTypeError: for float0, which has no values of its own.
+    """
+    if dtype in FLOATING:
+        return float
+    if dtype in INTEGER:
+        return int
+    if dtype in COMPLEX:
+        return complex
+    if dtype in BOOL:
+        return bool
+    raise DTypeError("scalar_type_of: no Python type has its values", got=str(dtype))

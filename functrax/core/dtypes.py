@@ -217,11 +217,19 @@ def issubdtype(dtype: Any, kind: Any) -> bool:
     """
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return kind in _ABSTRACT and issubclass(dtype, kind)
-    exact = as_dtype(dtype)
+    exact = _numpy_meaning(dtype)
     if not isinstance(kind, type) or kind not in _ABSTRACT:
-        return exact == as_dtype(kind)
+        return exact == _numpy_meaning(kind)
     known = _NUMPY_KINDS.get(kind)
     return exact in known if known is not None else issubclass(exact.type, kind)
+
+
+def _numpy_meaning(spec: Any) -> DType:
+    """``np.dtype(spec)``, for any dtype of NumPy's, where Python's ``float`` is float64."""
+    try:
+        return _NAMED[spec] if isinstance(spec, str) and spec in _NAMED else np.dtype(spec)
+    except TypeError:
+        return as_dtype(spec)
 
 
 def finfo(dtype: Any) -> Any:

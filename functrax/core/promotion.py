@@ -30,6 +30,10 @@ Node: TypeAlias = "DType | type"
 Typed: TypeAlias = "tuple[DType, bool]"
 
 
+class TypePromotionError(DTypeError, ValueError):
+    """Dtypes that no implicit promotion brings together."""
+
+
 class IntegerOverflowError(FunctraxError, OverflowError):
     """A Python integer that the dtype it would get cannot hold."""
 
@@ -94,10 +98,10 @@ def _join(nodes: frozenset[Node]) -> Node:
     bounds = _BOUNDS[state.numpy_dtype_promotion, state.enable_x64]
     outside = [node for node in nodes if node not in bounds]
     if outside:
-        raise DTypeError("promotion: float0 takes no part in promotion", got=_named(nodes))
+        raise TypePromotionError("promotion: float0 takes no part in promotion", got=_named(nodes))
     common = frozenset.intersection(*(bounds[node] for node in nodes))
     if not common:
-        raise DTypeError(
+        raise TypePromotionError(
             "promotion: no implicit promotion between these dtypes in strict mode",
             got=_named(nodes),
             fix='x.astype(...), or config.update("numpy_dtype_promotion", "standard")',
@@ -123,7 +127,7 @@ def lattice_result_type(*typed: Typed) -> Typed:
     """The dtype and weak type in which values of the given (dtype, weak type) meet.
 
     Raises:
-      DTypeError: if they do not meet (in strict mode, or with float0).
+      TypePromotionError: if they do not meet (in strict mode, or with float0).
       ArgumentError: without arguments.
 
     >>> lattice_result_type((dtypes.int32, False), (dtypes.float32, True))
@@ -168,7 +172,8 @@ def promote_types(a: Any, b: Any) -> DType:
       ``float``, or ``uint64`` with ``int64``), it is the 64-bit dtype (128-bit complex), as in JAX.
 
     Raises:
-      DTypeError: if they do not meet, or are not dtypes.
+      TypePromotionError: if they do not meet.
+      DTypeError: if they are not dtypes.
 
     >>> promote_types("int32", "float16"), promote_types("bfloat16", float)
     (dtype('float16'), dtype(bfloat16))
@@ -205,7 +210,8 @@ def result_type(*args: Any) -> DType:
     float. A weak result gets the default width of its kind.
 
     Raises:
-      DTypeError: if an argument has no dtype, or if they do not meet.
+      TypePromotionError: if they do not meet.
+      DTypeError: if an argument has no dtype.
       ArgumentError: without arguments.
 
     >>> result_type(3, "bfloat16"), result_type(1, 2.0)

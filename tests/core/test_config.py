@@ -1,0 +1,270 @@
+"""Options: layers, threads, overrides that undo themselves, and refusals that help."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import functrax
+from functrax.core import config as options
+from functrax.core.config import OPTIONS, Override, config, state, trace_context
+from functrax.core.errors import ArgumentError, UnknownNameError
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    before = config.values
+    yield
+    assert not set(vars(state)) & set(OPTIONS), "an override outlived its block"
+    for name, value in before.items():
+        config.update(name, value)
+
+
+def in_thread(function):
+    """What ``function`` returns in a thread of its own."""
+    out = []
+    thread = threading.Thread(target=lambda: out.append(function()))
+    thread.start()
+    thread.join()
+    return out[0]
+
+
+def run(code, **environment):
+    root = str(pathlib.Path(functrax.__file__).parents[1])
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("FUNCTRAX_")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**clean, "PYTHONPATH": root, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_option_has_its_documentation_and_a_default_it_takes():
+    assert len(OPTIONS) == 12
+    for name, option in OPTIONS.items():
+        assert option.doc.endswith(".")
+        assert option.variable == f"FUNCTRAX_{name.upper()}"
+        assert option.check(option.default) == option.default
+        assert getattr(config, name) == getattr(config, "jax_" + name) == config.read(name)
+
+
+def test_defaults():
+    defaults = run("from functrax.core.config import config; print(config.values)")
+    assert eval(defaults.stdout) == {
+        "enable_x64": False,
+        "debug_nans": False,
+        "debug_infs": False,
+        "disable_jit": False,
+        "default_matmul_precision": None,
+        "numpy_dtype_promotion": "standard",
+        "numpy_rank_promotion": "allow",
+        "check_tracer_leaks": False,
+        "log_compiles": False,
+        "default_device": None,
+        "default_prng_impl": "threefry2x32",
+        "compilation_cache_dir": None,
+    }
+
+
+def test_environment_variables():
+    found = run(
+        "from functrax.core.config import config as c, enable_x64\n"
+        "print(c.enable_x64, c.numpy_rank_promotion, c.default_matmul_precision, c.debug_nans)\n"
+        "with enable_x64(False): print(c.enable_x64)\n",
+        FUNCTRAX_ENABLE_X64="True",
+        FUNCTRAX_NUMPY_RANK_PROMOTION="raise",
+        FUNCTRAX_DEFAULT_MATMUL_PRECISION="none",
+        FUNCTRAX_DEBUG_NANS="0",
+        JAX_DEBUG_INFS="1",
+    )
+    assert found.stdout == "True raise None False\nFalse\n"
+
+
+def test_environment_variables_of_no_meaning():
+    refused = run("import functrax.core.config", FUNCTRAX_ENABLE_X64="perhaps")
+    assert "the environment variable FUNCTRAX_ENABLE_X64 is on or off" in refused.stderr
+    assert "perhaps" in refused.stderr
+    refused = run("import functrax.core.config", FUNCTRAX_NUMPY_RANK_PROMOTION="never")
+    assert "'allow', 'warn', 'raise'" in refused.stderr
+
+
+def test_update_is_seen_by_all_threads():
+    config.update("jax_enable_x64", True)
+    assert config.enable_x64 is state.enable_x64 is True
+    assert in_thread(lambda: state.enable_x64) is True
+    config.update("enable_x64", False)
+    assert in_thread(lambda: state.enable_x64) is False
+
+
+def test_an_override_is_seen_by_its_thread_alone():
+    with options.enable_x64():
+        assert state.enable_x64 is True
+        assert in_thread(lambda: state.enable_x64) is False
+        config.update("enable_x64", False)
+        assert state.enable_x64 is True
+    assert state.enable_x64 is False
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "value"),
+    [
+        (options.enable_x64, "enable_x64", True),
+        (options.debug_nans, "debug_nans", True),
+        (options.debug_infs, "debug_infs", True),
+        (options.disable_jit, "disable_jit", True),
+        (options.check_tracer_leaks, "check_tracer_leaks", True),
+        (options.checking_leaks, "check_tracer_leaks", True),
+        (options.log_compiles, "log_compiles", True),
+        (lambda: options.debug_nans(new_val=True), "debug_nans", True),
+        (
+            lambda: options.default_matmul_precision("float32"),
+            "default_matmul_precision",
+            "float32",
+        ),
+        (lambda: options.numpy_dtype_promotion("strict"), "numpy_dtype_promotion", "strict"),
+        (lambda: options.numpy_rank_promotion("raise"), "numpy_rank_promotion", "raise"),
+        (lambda: options.default_device("cpu"), "default_device", "cpu"),
+        (lambda: options.default_prng_impl("threefry2x32"), "default_prng_impl", "threefry2x32"),
+    ],
+)
+def test_each_override_sets_its_option_and_puts_it_back(make, name, value):
+    before = getattr(config, name)
+    with make():
+        assert getattr(config, name) == value
+    assert getattr(config, name) == before
+
+
+def test_overrides_nest_and_undo_themselves_after_errors():
+    with options.enable_x64(True):
+        with pytest.raises(ZeroDivisionError), options.enable_x64(False):
+            assert state.enable_x64 is False
+            _ = 1 / 0
+        assert state.enable_x64 is True
+    assert state.enable_x64 is False
+
+
+def test_one_override_entered_twice_and_by_two_threads():
+    wide = options.enable_x64()
+    with wide:
+        with wide:
+            assert state.enable_x64 is True
+        assert state.enable_x64 is True
+
+        def elsewhere():
+            with wide:
+                return state.enable_x64
+
+        assert in_thread(elsewhere) is True
+    assert state.enable_x64 is False
+
+
+def test_an_override_decorates():
+    @options.enable_x64()
+    def factorial(n):
+        """Recursive."""
+        assert state.enable_x64
+        return n * factorial(n - 1) if n else 1
+
+    assert factorial(4) == 24
+    assert factorial.__doc__ == "Recursive."
+    assert state.enable_x64 is False
+
+
+def test_unknown_names_are_refused_and_the_near_ones_named():
+    for ask in (
+        lambda: config.update("enable_x46", True),
+        lambda: config.jax_enable_x46,
+        lambda: Override("enable_x46", True),
+    ):
+        with pytest.raises(UnknownNameError, match="enable_x46") as caught:
+            ask()
+        assert "try   enable_x64" in str(caught.value)
+    with pytest.raises(UnknownNameError, match="debug_nans, debug_infs"):
+        config.read("quux")
+    with pytest.raises(UnknownNameError):
+        config.update(3, True)
+    assert not hasattr(config, "quux")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("enable_x64", 1, "True or False"),
+        ("enable_x64", None, "True or False"),
+        ("debug_nans", "yes", "True or False"),
+        ("numpy_rank_promotion", "never", "'allow', 'warn', 'raise'"),
+        ("numpy_dtype_promotion", None, "'standard', 'strict'"),
+        ("default_matmul_precision", "float31", "'float32', or None"),
+        ("default_prng_impl", "rbg", "'threefry2x32'"),
+        ("compilation_cache_dir", 3, "a path, or None"),
+        ("default_device", [], "can be hashed"),
+    ],
+)
+def test_wrong_values_are_refused(name, value, hint):
+    before = getattr(config, name)
+    for set_it in (config.update, Override):
+        with pytest.raises(ArgumentError, match=f"{name} does not take this value") as caught:
+            set_it(name, value)
+        assert hint in str(caught.value)
+    assert getattr(config, name) == before
+
+
+def test_paths_are_kept_as_text(tmp_path):
+    config.update("compilation_cache_dir", tmp_path)
+    assert config.compilation_cache_dir == str(tmp_path)
+
+
+def test_assignment_is_refused():
+    with pytest.raises(ArgumentError, match=r"config\.update\('jax_enable_x64', True\)"):
+        config.jax_enable_x64 = True
+    assert state.enable_x64 is False
+
+
+def test_the_trace_context_follows_what_changes_programs():
+    plain = trace_context()
+    assert hash(plain) == hash(config.trace_context())
+    assert trace_context() is plain
+    changes = [
+        options.enable_x64(),
+        options.debug_nans(),
+        options.debug_infs(),
+        options.default_matmul_precision("highest"),
+        options.numpy_dtype_promotion("strict"),
+        options.numpy_rank_promotion("raise"),
+    ]
+    contexts = []
+    for change in changes:
+        with change:
+            contexts.append(trace_context())
+            assert trace_context() is contexts[-1]
+        assert trace_context() is plain
+    assert len({plain, *contexts}) == 7
+    for neutral in (options.log_compiles(), options.disable_jit(), options.default_device("cpu")):
+        with neutral:
+            assert trace_context() is plain
+
+
+def test_the_trace_context_of_a_thread_sees_updates():
+    def changing():
+        with options.debug_nans():
+            first = trace_context()
+            config.update("enable_x64", True)
+            second = trace_context()
+            config.update("enable_x64", False)
+            return first, second, trace_context()
+
+    first, second, third = in_thread(changing)
+    assert first is third
+    assert first != second
+    assert trace_context() not in (first, second)
+
+
+def test_the_representation_lists_everything():
+    assert all(f"{name}=" in repr(config) for name in OPTIONS)

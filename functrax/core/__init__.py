@@ -1,1 +1,1 @@
-"""The language: dtypes, avals, jaxprs, index maps, primitives, tracing. Imports nothing else of functrax."""
+"""The language: dtypes, avals, jaxprs, index maps, primitives, tracing; imports nothing else."""

@@ -84,7 +84,7 @@ class ConcretizationError(FunctraxError, TypeError):
 
 
 class TracerBoolConversionError(ConcretizationError):
-    """A traced value was used as the condition of ``if``, ``while``, ``and``, ``or``, ``assert``."""
+    """A traced value was used as a condition: ``if``, ``while``, ``and``, ``or``, ``assert``."""
 
 
 class TracerIntegerConversionError(ConcretizationError):

@@ -75,7 +75,7 @@ class FixedLine(SourceLine):
 
 def _internal(code: CodeType) -> bool:
     name = code.co_filename
-    answer = name.startswith(_PACKAGE) or name.startswith("<frozen") or name == "<string>"
+    answer = name.startswith((_PACKAGE, "<frozen")) or name == "<string>"
     _is_internal[code] = answer
     return answer
 

@@ -1,0 +1,31 @@
+// Bindings of functrax._native, and nothing else: every topic has a file of its own.
+
+#include <pybind11/pybind11.h>
+
+#include "pytree.h"
+
+namespace {
+
+// Hot functions are bound through the C API: a pybind11 dispatcher costs as much as a small tree.
+template <PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)>
+constexpr PyMethodDef fast(const char* name, const char* doc) {
+  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
+          METH_FASTCALL, doc};
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_native, module) {
+  namespace pytree = functrax::pytree;
+  static PyMethodDef methods[] = {
+      fast<pytree::configure>("pytree_configure", "Tells which class to build and what to call."),
+      fast<pytree::flatten>("pytree_flatten", "The leaves and the structure of a tree."),
+      fast<pytree::unflatten>("pytree_unflatten", "The tree of a structure and leaves."),
+      fast<pytree::flatten_up_to>("pytree_flatten_up_to", "The subtrees at a structure's leaves."),
+      fast<pytree::equal>("pytree_equal", "Whether two structures are the same."),
+      {"pytree_hash", pytree::hash, METH_O, "A hash that agrees with pytree_equal."},
+      {nullptr, nullptr, 0, nullptr},
+  };
+  module.doc() = "C++ halves of functrax's hot loops; each has a Python twin.";
+  if (PyModule_AddFunctions(module.ptr(), methods) != 0) throw pybind11::error_already_set();
+}

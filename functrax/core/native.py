@@ -1,0 +1,25 @@
+"""The C++ extension, where there is one.
+
+``extension`` is the module ``functrax._native``, or None when it was not built or when the
+environment variable ``FUNCTRAX_NATIVE=0`` switches it off.  Everything in it has a Python twin, so
+functrax works without it, slowly.  Code that has a choice asks ``available`` once, at import.
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+
+def _load() -> ModuleType | None:
+    if os.environ.get("FUNCTRAX_NATIVE", "1") == "0":
+        return None
+    try:
+        from functrax import _native
+    except ImportError:
+        return None
+    return _native
+
+
+extension: ModuleType | None = _load()
+available: bool = extension is not None

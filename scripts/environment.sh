@@ -1,0 +1,53 @@
+# Sourced by the other scripts: prepare_environment EXTRA makes a virtual environment that has
+# functrax, installed from this checkout, and the dependencies of one extra.
+#
+# The environment is .venv in the checkout, or $FUNCTRAX_VENV. The install is an editable one, so
+# Python sources are always current; it is repeated only when something that it depends on (the
+# dependencies, the C++ sources, the place of the checkout) has changed since the last time.
+
+root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+venv="${FUNCTRAX_VENV:-$root/.venv}"
+
+find_python() {
+  local candidate
+  for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11 python3.10; do
+    if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  echo "functrax needs Python 3.10 or newer; set PYTHON to one" >&2
+  return 1
+}
+
+make_venv() {
+  local python
+  python="$(find_python)"
+  echo "making a virtual environment in $venv"
+  if "$python" -c 'import ensurepip' 2>/dev/null; then
+    "$python" -m venv --clear "$venv"
+    return
+  fi
+  # Debian splits ensurepip off into python3-venv: the system's pip can stand in for it.
+  "$python" -m venv --clear --without-pip "$venv"
+  "$python" -m pip --python "$venv/bin/python" install --quiet pip
+}
+
+# What the install depends on, as one short text.
+install_stamp() {
+  echo "$root"
+  (cd "$root" && cat pyproject.toml CMakeLists.txt functrax/backends/native/* | cksum)
+}
+
+prepare_environment() {
+  local extra="$1" stamp="$venv/.functrax-$1"
+  if ! "$venv/bin/python" -c '' 2>/dev/null; then
+    make_venv
+  fi
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$(install_stamp)" ]; then
+    return
+  fi
+  echo "installing functrax with its '$extra' dependencies"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$root[$extra]"
+  install_stamp >"$stamp"
+}

@@ -1,0 +1,476 @@
+"""Pytrees, on the C++ engine and on its Python twin; expected values are those of JAX 0.10."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import pickle
+from collections import OrderedDict, defaultdict, namedtuple
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from functrax.core import native, pytree as pt, pytree_def
+from functrax.core.errors import ArgumentError, PyTreeError
+
+Point = namedtuple("Point", "x y")
+
+
+@pytest.fixture(params=["native", "python"], autouse=True)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    if request.param not in pytree_def.engines:
+        pytest.skip("functrax._native is not built, or switched off")
+    chosen = pytree_def.engines[request.param]
+    monkeypatch.setattr(pytree_def, "engine", chosen)
+    yield chosen
+
+
+@pt.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    w: Any
+    b: Any
+    name: str = dataclasses.field(default="layer", metadata=dict(static=True))
+
+
+class Box:
+    def __init__(self, value: Any, label: Any = None) -> None:
+        self.value = value
+        self.label = label
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Box) and (self.value, self.label) == (other.value, other.label)
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.label))
+
+
+pt.register_pytree_node(Box, lambda b: ((b.value,), b.label), lambda label, c: Box(*c, label))
+
+
+TREES = [
+    (1, [1], "*"),
+    (None, [], "None"),
+    ((), [], "()"),
+    ((1,), [1], "(*,)"),
+    ([1, (2, 3)], [1, 2, 3], "[*, (*, *)]"),
+    ({"b": (1, None), "a": 2}, [2, 1], "{'a': *, 'b': (*, None)}"),
+    ({}, [], "{}"),
+    ({(1, 2): 3}, [3], "{(1, 2): *}"),
+    ({True: 1, 0: 2}, [2, 1], "{0: *, True: *}"),
+    (Point(1, [2]), [1, 2], "CustomNode(namedtuple[Point], [*, [*]])"),
+    (OrderedDict(z=1, y=2), [1, 2], "CustomNode(OrderedDict[('z', 'y')], [*, *])"),
+    (
+        defaultdict(list, {"q": 1, "p": 2}),
+        [2, 1],
+        "CustomNode(defaultdict[(<class 'list'>, ('p', 'q'))], [*, *])",
+    ),
+    (Layer(1, (2, 3), "in"), [1, 2, 3], "CustomNode(Layer[('in',)], [*, (*, *)])"),
+    (Box({"a": 1}), [1], "CustomNode(Box[None], [{'a': *}])"),
+]
+
+
+@pytest.mark.parametrize(("tree", "leaves", "text"), TREES, ids=[t[2] for t in TREES])
+def test_flatten_unflatten(tree: Any, leaves: list[Any], text: str) -> None:
+    found, treedef = pt.tree_flatten(tree)
+    assert found == leaves
+    assert repr(treedef) == f"PyTreeDef({text})"
+    assert treedef.num_leaves == len(leaves)
+    again = treedef.unflatten(iter(leaves))
+    assert again == tree and type(again) is type(tree)
+    assert pt.tree_structure(again) == treedef
+    assert hash(pt.tree_structure(again)) == hash(treedef)
+
+
+@pytest.mark.parametrize("tree", [t[0] for t in TREES], ids=[t[2] for t in TREES])
+def test_flatten_with_path_agrees_with_flatten(tree: Any) -> None:
+    pairs, treedef = pt.tree_flatten_with_path(tree)
+    assert ([leaf for _, leaf in pairs], treedef) == pt.tree_flatten(tree)
+
+
+def test_structures_differ_between_trees() -> None:
+    defs = [pt.tree_structure(tree) for tree, _, _ in TREES]
+    for i, left in enumerate(defs):
+        assert [left == right for right in defs] == [i == j for j in range(len(defs))]
+    assert len(set(defs)) == len(defs)
+    assert pt.tree_structure(1) != 1
+
+
+def test_both_engines_agree() -> None:
+    if not native.available:
+        pytest.skip("functrax._native is not built, or switched off")
+    tree = [tree for tree, _, _ in TREES]
+    one, two = (pytree_def.engines[name].flatten(tree, None) for name in ("native", "python"))
+    assert one == two
+    assert pytree_def.engines["native"].hash(one[1]) == pytree_def.engines["python"].hash(two[1])
+
+
+def test_subclasses_of_containers_are_leaves() -> None:
+    class MyTuple(tuple[int, ...]): ...
+
+    class MyList(list[int]): ...
+
+    class MyDict(dict[str, int]): ...
+
+    for tree in (MyTuple((1, 2)), MyList([1, 2]), MyDict(a=1)):
+        assert pt.tree_leaves(tree) == [tree]
+
+
+def test_is_leaf() -> None:
+    def stop(x: Any) -> bool:
+        return x is None or isinstance(x, tuple)
+
+    assert pt.tree_flatten([None, (1, 2), 3], is_leaf=stop) == (
+        [None, (1, 2), 3],
+        pt.tree_structure([0, 0, 0]),
+    )
+    assert pt.tree_leaves((1, 2), is_leaf=stop) == [(1, 2)]
+    assert pt.tree_map(lambda x, y: (x, y), [None, 1], [3, 2], is_leaf=stop) == [(None, 3), (1, 2)]
+    paths = pt.tree_leaves_with_path([[1], [2]], lambda path, _: len(path) == 1, True)
+    assert [leaf for _, leaf in paths] == [[1], [2]]
+
+
+def test_treedef_methods() -> None:
+    treedef = pt.tree_structure({"a": [1, 2], "b": 3})
+    assert (treedef.num_leaves, treedef.num_nodes) == (3, 5)
+    assert treedef.node_data() == (dict, ["a", "b"])
+    assert pt.tree_structure(1).node_data() is None
+    assert pt.tree_structure(None).node_data() == (type(None), None)
+    assert pt.tree_structure(Point(1, 2)).node_data() == (Point, None)
+    assert pt.tree_structure(Box(1, "l")).node_data() == (Box, "l")
+    assert pt.treedef_children(treedef) == [pt.tree_structure([0, 0]), pt.tree_structure(0)]
+    assert pt.treedef_tuple([treedef, treedef]) == pt.tree_structure(({"a": [1, 2], "b": 3},) * 2)
+    inner = pt.tree_structure({"a": 1})
+    composed = pt.tree_structure((1, None)).compose(inner)
+    assert repr(composed) == "PyTreeDef(({'a': *}, None))"
+    assert (composed.num_leaves, composed.num_nodes) == (1, 4)
+    assert [pt.treedef_is_leaf(pt.tree_structure(t)) for t in (1, None, {}, (1,))] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert treedef.flatten_up_to({"a": [1, {}], "b": None}) == [1, {}, None]
+
+
+def test_treedefs_can_be_copied_and_pickled() -> None:
+    treedef = pt.tree_structure([tree for tree, _, _ in TREES])
+    for copied in (pickle.loads(pickle.dumps(treedef)), copy.deepcopy(treedef)):
+        assert copied == treedef and hash(copied) == hash(treedef)
+    assert pt.all_leaves([1, 2]) and not pt.all_leaves([1, None])
+
+
+def test_data_that_cannot_be_hashed_still_compares() -> None:
+    one, two, other = (pt.tree_structure(Box(1, label)) for label in ([1], [1], [2]))
+    assert one == two and hash(one) == hash(two)
+    assert one != other
+
+
+def test_key_paths() -> None:
+    tree = {
+        "a": [Point(1, 2)],
+        "b": Layer(3, 4),
+        "c": Box((5,)),
+        "d": OrderedDict(z=6),
+        "e": defaultdict(list, {"q": 7}),
+    }
+    texts = [pt.keystr(path) for path, _ in pt.tree_leaves_with_path(tree)]
+    assert texts == [
+        "['a'][0].x",
+        "['a'][0].y",
+        "['b'].w",
+        "['b'].b",
+        "['c'][<flat index 0>][0]",
+        "['d']['z']",
+        "['e']['q']",
+    ]
+    path = pt.tree_leaves_with_path(tree)[0][0]
+    assert path == (pt.DictKey("a"), pt.SequenceKey(0), pt.GetAttrKey("x"))
+    assert pt.keystr(path, simple=True, separator="/") == "a/0/x"
+    assert pt.keystr(path, separator="/") == "['a']/[0]/.x"
+    assert pt.keystr((pt.FlattenedIndexKey(2), "other"), simple=True, separator=".") == "2.other"
+    assert repr(pt.DictKey("a")) == "DictKey(key='a')"
+
+
+def test_tree_map() -> None:
+    assert pt.tree_map(lambda x: 2 * x, {"a": 1, "b": (2, None)}) == {"a": 2, "b": (4, None)}
+    assert pt.tree_map(lambda x, y: (x, y), [1, {"a": 2}], [(3, 4), {"a": None}]) == [
+        (1, (3, 4)),
+        {"a": (2, None)},
+    ]
+    mapped = pt.tree_map_with_path(lambda p, x, y: (pt.keystr(p), x, y), {"a": [1]}, {"a": [2]})
+    assert mapped == {"a": [("['a'][0]", 1, 2)]}
+
+
+def test_reductions() -> None:
+    def add(x: Any, y: Any) -> Any:
+        return x + y
+
+    assert pt.tree_reduce(add, [1, 2, (3,)]) == 6
+    assert pt.tree_reduce(add, [], 5) == 5
+    assert pt.tree_reduce_associative(add, list("abcde")) == "abcde"
+    assert pt.tree_reduce_associative(add, [], identity=0) == 0
+    assert pt.tree_all([]) and not pt.tree_all([1, {"a": 0}])
+    with pytest.raises(PyTreeError, match="no leaves to reduce"):
+        pt.tree_reduce(add, [])
+
+
+def test_transpose() -> None:
+    outer, inner = pt.tree_structure((1, 2)), pt.tree_structure([1, 2])
+    assert pt.tree_transpose(outer, inner, ([1, 2], [3, 4])) == [(1, 3), (2, 4)]
+    assert pt.tree_transpose(outer, None, ([1, 2], [3, 4])) == [(1, 3), (2, 4)]
+    with pytest.raises(PyTreeError, match="not the inner structure"):
+        pt.tree_transpose(outer, pt.tree_structure([1]), ([1, 2], [3, 4]))
+
+
+def test_broadcast() -> None:
+    assert pt.tree_broadcast({"a": 1, "b": 2}, {"a": (1, 2), "b": [3]}) == {"a": (1, 1), "b": [2]}
+    assert pt.broadcast_prefix((1, None), ((1, 2), None)) == [1, 1]
+    prefix = pt.broadcast_prefix((1, None), ((1, 2), (3, 4)), is_leaf=lambda x: x is None)
+    assert prefix == [1, 1, None, None]
+
+
+MISMATCHES = [
+    ({"a": 1, "b": (1, 2)}, {"a": 1, "b": (1, 2, 3)}, "at ['b']: a tuple of length 2 against 3"),
+    ({"a": 1, "b": (1,)}, {"a": 1, "b": 3}, "at ['b']: a tuple against an int"),
+    ({"a": 1}, {"b": 1}, "at the root: missing keys 'a'; unexpected keys 'b'"),
+    ([1], (1,), "at the root: a list against a tuple"),
+    (None, 3, "at the root: None against an int"),
+    ([[1, None]], [[1, 2]], "at [0][1]: None against an int"),
+    ({"a": 1}, OrderedDict(a=1), "at the root: a dict against an OrderedDict"),
+    ({"a": {"b": 1}}, {"a": {1: 1, "b": 2}}, "at ['a']: unexpected keys 1"),
+    (
+        (Layer(1, [2], "p"),),
+        (Layer(1, [2], "q"),),
+        "at [0]: a Layer with data ('p',) against ('q',)",
+    ),
+    (Layer(1, [2]), Layer(1, [2, 3]), "at .b: a list of length 1 against 2"),
+    (
+        OrderedDict(a=1, b=2),
+        OrderedDict(b=1, a=2),
+        "an OrderedDict with data ('a', 'b') against ('b', 'a')",
+    ),
+    (
+        defaultdict(list, a=1),
+        defaultdict(dict, a=1),
+        "a defaultdict with data (<class 'list'>, ('a',)) against",
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "two", "text"), MISMATCHES, ids=[m[2] for m in MISMATCHES])
+def test_mismatch_names_the_path(one: Any, two: Any, text: str) -> None:
+    with pytest.raises(PyTreeError) as error:
+        pt.tree_map(lambda x, y: x, one, two)
+    assert error.value.what.startswith("tree_map: tree 1 and tree 2 differ ")
+    assert text in error.value.what
+    with pytest.raises(PyTreeError) as error:
+        pt.broadcast_prefix(one, two, function="vmap", names=("in_axes", "the arguments"))
+    assert error.value.what.startswith("vmap: in_axes and the arguments differ ")
+    with pytest.raises(PyTreeError):
+        pt.tree_structure(one).flatten_up_to(two)
+
+
+def test_mismatch_text() -> None:
+    with pytest.raises(PyTreeError) as error:
+        pt.tree_map(lambda x, y: x, {"w": 1, "b": (1, 2)}, {"w": 1, "b": [1, (2, 3)]})
+    lines = str(error.value).splitlines()
+    assert lines[:3] == [
+        "tree_map: tree 1 and tree 2 differ at ['b']: a tuple against a list",
+        "  got   tree 1 at ['b']: (*, *)",
+        "        tree 2 at ['b']: [*, (*, *)]",
+    ]
+    assert lines[3].startswith("  at    test_pytree.py:")
+    assert lines[4].startswith("  try   give tree 2 the structure of tree 1")
+
+
+def test_keys_that_cannot_be_sorted() -> None:
+    with pytest.raises(PyTreeError) as error:
+        pt.tree_flatten([{1: 2, "a": 3}])
+    assert "the keys of a dict cannot be sorted" in str(error.value)
+    assert "1, 'a'" in error.value.got
+    assert pt.tree_structure({"x": 0}).flatten_up_to({"x": {1: 2, "a": 3}}) == [{1: 2, "a": 3}]
+
+
+@pytest.mark.parametrize(("leaves", "word"), [([1], "few"), ([1, 2, 3], "many")])
+def test_wrong_number_of_leaves(leaves: list[int], word: str) -> None:
+    with pytest.raises(PyTreeError) as error:
+        pt.tree_unflatten(pt.tree_structure((1, 2)), leaves)
+    assert f"too {word} leaves" in str(error.value)
+    assert f"{len(leaves)} leaves where the structure has 2" in error.value.got
+
+
+@pytest.mark.parametrize("result", [3, (3, 4), (1, 2, 3)])
+def test_flatten_function_that_returns_no_pair(result: Any) -> None:
+    bad = type("Bad", (), {})
+    pt.register_pytree_node(bad, lambda _: result, lambda *_: None)
+    with pytest.raises(PyTreeError, match="flatten function of Bad must return a pair"):
+        pt.tree_leaves(bad())
+
+
+def test_errors_of_callbacks_pass_through() -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("mine")
+
+    bad = type("Bad", (), {})
+    pt.register_pytree_node(bad, lambda _: ([1], None), fail)
+    with pytest.raises(RuntimeError, match="mine"):
+        pt.tree_map(lambda x: x, [bad()])
+    with pytest.raises(RuntimeError, match="mine"):
+        pt.tree_leaves([1], is_leaf=fail)
+
+
+def test_endless_trees_end_in_recursion_error() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(RecursionError):
+        pt.tree_leaves(endless)
+
+
+def test_containers_may_change_while_they_are_flattened() -> None:
+    tree: list[Any] = [[1], [2], [3]]
+
+    def clear(_: Any) -> bool:
+        tree.clear()
+        return False
+
+    assert pt.tree_leaves([tree, 4], is_leaf=clear) in ([4], [1, 2, 3, 4])
+
+
+def test_register_with_keys_and_classes() -> None:
+    @pt.register_pytree_node_class
+    class Scale:
+        def __init__(self, value: Any) -> None:
+            self.value = value
+
+        def tree_flatten(self) -> Any:
+            return (self.value,), "unit"
+
+        @classmethod
+        def tree_unflatten(cls, aux: Any, children: Any) -> Any:
+            assert aux == "unit"
+            return cls(*children)
+
+    @pt.register_pytree_with_keys_class
+    class Named:
+        def __init__(self, value: Any) -> None:
+            self.value = value
+
+        def tree_flatten_with_keys(self) -> Any:
+            return [(pt.GetAttrKey("value"), self.value)], None
+
+        @classmethod
+        def tree_unflatten(cls, aux: Any, children: Any) -> Any:
+            return cls(*children)
+
+    doubled = pt.tree_map(lambda x: 2 * x, (Scale(1), Named(2)))
+    assert (doubled[0].value, doubled[1].value) == (2, 4)
+    assert pt.keystr(pt.tree_leaves_with_path(Named(2))[0][0]) == ".value"
+
+
+def test_register_static() -> None:
+    @pt.register_static
+    @dataclasses.dataclass(frozen=True)
+    class Setting:
+        size: int
+
+    assert pt.tree_leaves(Setting(3)) == []
+    assert pt.tree_map(lambda x: x, [Setting(3), 1]) == [Setting(3), 1]
+    assert pt.tree_structure(Setting(3)) == pt.tree_structure(Setting(3))
+    assert pt.tree_structure(Setting(3)) != pt.tree_structure(Setting(4))
+
+
+def test_register_dataclass() -> None:
+    @functools.partial(pt.register_dataclass, data_fields=["x"], meta_fields=[], drop_fields=["y"])
+    @dataclasses.dataclass
+    class Half:
+        x: int
+        y: int = 7
+
+    assert pt.tree_map(lambda x: x + 1, Half(1, 2)) == Half(2, 7)
+    assert pt.tree_structure(Layer(1, 2, "m")).node_data() == (Layer, ("m",))
+
+    @pt.register_dataclass(data_fields=["a"], meta_fields=["b"])
+    class Plain:
+        def __init__(self, a: Any, b: Any) -> None:
+            self.a, self.b = a, b
+
+    assert pt.tree_leaves(Plain(1, 2)) == [1]
+
+
+def test_register_dataclass_errors() -> None:
+    @dataclasses.dataclass
+    class Two:
+        x: int
+        y: int
+
+    with pytest.raises(ArgumentError, match="go together"):
+        pt.register_dataclass(Two, ["x"])
+    with pytest.raises(ArgumentError, match=r"missing \['y'\], unexpected \[\]"):
+        pt.register_dataclass(Two, ["x"], [])
+    with pytest.raises(ArgumentError, match=r"missing \[\], unexpected \['q'\]"):
+        pt.register_dataclass(Two, ["x"], ["y", "q"])
+    with pytest.raises(ArgumentError, match="needs its fields named"):
+        pt.register_dataclass(type("NoDataclass", (), {}))
+    with pytest.raises(ArgumentError, match="Layer is a pytree node already"):
+        pt.register_dataclass(Layer)
+
+
+def test_registration_errors() -> None:
+    with pytest.raises(ArgumentError, match="list is a pytree node already"):
+        pt.register_pytree_node(list, lambda x: (x, None), lambda _, x: list(x))
+    with pytest.raises(ArgumentError, match="only types can be registered"):
+        pt.register_pytree_node(3, None, None)  # type: ignore[arg-type]
+
+
+def test_partial() -> None:
+    def f(*args: Any, **keywords: Any) -> Any:
+        return args, keywords
+
+    partial = pt.Partial(f, 2, k=(3,))
+    assert pt.tree_leaves(partial) == [2, 3]
+    assert partial(5) == ((2, 5), {"k": (3,)})
+    again = pt.tree_map(lambda x: 10 * x, partial)
+    assert isinstance(again, pt.Partial) and again() == ((20,), {"k": (30,)})
+    assert pt.tree_structure(partial) == pt.tree_structure(again)
+    for inner in (functools.partial(f, 1), pt.Partial(f, 1)):
+        whole = pt.Partial(inner, 2)
+        assert (whole.args, pt.tree_leaves(whole), whole()) == ((2,), [2], ((1, 2), {}))
+        assert pt.tree_structure(whole) == pt.tree_structure(pt.Partial(inner, 3))
+        assert pt.tree_map(lambda x: x + 1, whole)() == ((1, 3), {})
+
+
+def test_public_modules() -> None:
+    import functrax.tree
+    import functrax.tree_util
+
+    for name in functrax.tree.__all__:
+        assert getattr(functrax.tree, name) is getattr(functrax.tree_util, f"tree_{name}")
+    assert set(functrax.tree_util.__all__) == set(pt.__all__) - {"broadcast_prefix"}
+
+
+_trees = st.recursive(
+    st.integers() | st.none(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+        | st.tuples(inner, inner).map(lambda pair: Point(*pair))
+        | inner.map(Box)
+    ),
+    max_leaves=12,
+)
+
+
+@given(_trees)
+def test_round_trip(tree: Any) -> None:
+    results = [engine.flatten(tree, None) for engine in pytree_def.engines.values()]
+    for engine in pytree_def.engines.values():
+        for leaves, treedef in results:
+            assert engine.unflatten(treedef, leaves) == tree
+            assert engine.flatten_up_to(treedef, tree) == leaves
+            assert engine.equal(treedef, results[0][1])
+            assert treedef.num_leaves == len(leaves)

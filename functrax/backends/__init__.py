@@ -1,0 +1,1 @@
+"""Backends: what runs a program.  ``device`` is the interface, ``reference`` plain NumPy."""

@@ -1,0 +1,76 @@
+"""The interface between the language and what runs it.
+
+A :class:`Device` compiles a program without constants into an :class:`Executable`, and applies
+single operations for eager use.  Raw values are NumPy arrays, NumPy scalars (literals), or values
+that the device has put off computing; only the device looks inside.
+
+The current device is chosen by :func:`use`; programs remember their compiled form per device.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from functrax.core.array import ConcreteArray
+from functrax.core.aval import ShapedArray
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.primitive import Primitive
+from functrax.core.trace import EVAL
+
+#: Takes one raw value for each input of the program, returns one for each result.
+Executable: TypeAlias = Callable[[Sequence[Any]], list[Any]]
+
+
+class Device(ABC):
+    """Something that runs programs."""
+
+    name: str
+
+    @abstractmethod
+    def compile(self, jaxpr: Jaxpr) -> Executable:
+        """Prepare a program without constants for running."""
+
+    @abstractmethod
+    def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Run one operation: one raw result, or a list if the primitive has several."""
+
+    def __repr__(self) -> str:
+        return f"Device({self.name})"
+
+
+_current: list[Device] = []
+
+
+def use(device: Device) -> None:
+    """Make ``device`` the one that runs everything from now on."""
+    _current[:] = [device]
+
+
+def current_device() -> Device:
+    """The device that runs programs."""
+    return _current[0]
+
+
+def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
+    """Run a program on raw values, compiling it the first time."""
+    device = _current[0]
+    key = ("executable", device.name)
+    executable = jaxpr.memo.get(key)
+    if executable is None:
+        executable = jaxpr.memo[key] = device.compile(jaxpr)
+    return executable(values)  # type: ignore[no-any-return]
+
+
+def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Apply a primitive to concrete arrays and literals."""
+    avals = primitive.infer(tuple([x.aval for x in args]), params)
+    values = [x.buffer if type(x) is ConcreteArray else x.val for x in args]
+    out = _current[0].apply(primitive, values, params)
+    if type(avals) is ShapedArray:
+        return ConcreteArray(out, avals)
+    return [ConcreteArray(v, a) for v, a in zip(out, avals, strict=True)]
+
+
+EVAL.executor = _execute

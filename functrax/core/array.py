@@ -1,0 +1,171 @@
+"""``ConcreteArray``: an immutable array with a value.
+
+It holds a NumPy array that nobody may write to, or a value that the executor has put off
+computing (anything with ``materialize()``), which is computed when it is looked at.  Whoever
+wants the data asks :attr:`ConcreteArray.value`.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import DonatedBufferError, DTypeError
+from functrax.core.operators import Array
+
+
+class ConcreteArray(Array):
+    """An array whose elements are known.
+
+    Args:
+      buffer: a NumPy array (taken as it is; it must not be written to afterwards), or a deferred
+        value with a method ``materialize() -> numpy.ndarray``.
+      aval: its type.
+    """
+
+    __slots__ = ("__weakref__", "_buffer", "aval")
+
+    def __init__(self, buffer: Any, aval: ShapedArray) -> None:
+        self._buffer = buffer
+        self.aval = aval
+
+    @property
+    def value(self) -> np.ndarray[Any, Any]:
+        """The elements, as a NumPy array that must not be written to."""
+        buffer = self._buffer
+        if type(buffer) is np.ndarray:
+            return buffer
+        if buffer is None:
+            raise DonatedBufferError(
+                "an array was used after it was deleted or donated",
+                got=self.aval.str_short(),
+                fix="use the result of the call that it was donated to, or do not donate it",
+            )
+        self._buffer = value = buffer.materialize()
+        return value  # type: ignore[no-any-return]
+
+    @property
+    def buffer(self) -> Any:
+        """The NumPy array or the deferred value, as it is."""
+        return self.value if self._buffer is None else self._buffer
+
+    def delete(self) -> None:
+        """Free the memory now; using the array afterwards is an error."""
+        self._buffer = None
+
+    def is_deleted(self) -> bool:
+        """Whether the memory was freed by :meth:`delete` or by donation."""
+        return self._buffer is None
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = self.value
+        if copy or (dtype is not None and np.dtype(dtype) != value.dtype):
+            return np.array(value, dtype=dtype)
+        view = value.view()
+        view.flags.writeable = False
+        return view
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(np.asarray(self))
+
+    def __dlpack__(self, **options: Any) -> Any:
+        value = self.value
+        if value.dtype == bool or value.dtype.kind in "iufc":
+            # NumPy exports no read-only array; the copy keeps this one immutable.
+            return (value if value.flags.writeable else value.copy()).__dlpack__(**options)
+        raise DTypeError(
+            f"__dlpack__: NumPy cannot export {value.dtype} by DLPack",
+            got=self.aval.str_short(),
+            fix="x.astype(functrax.numpy.float32), or x.view(functrax.numpy.uint16)",
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def item(self, *args: int) -> Any:
+        """The element as a Python scalar; ``args`` choose it as in NumPy."""
+        return self.value.item(*args)
+
+    def tolist(self) -> Any:
+        """The elements as nested Python lists."""
+        return self.value.tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __index__(self) -> int:
+        if self.aval.dtype.kind not in "iu":
+            raise TypeError(f"only integer arrays can be an index, got {self.aval.str_short()}")
+        return int(self._scalar("index"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def _scalar(self, kind: str) -> Any:
+        if self.aval.shape:
+            raise TypeError(
+                f"only arrays of rank 0 can become a Python {kind}, got {self.aval.str_short()}"
+            )
+        return self.value[()]
+
+    def __hash__(self) -> int:
+        raise TypeError(f"unhashable type: {type(self).__name__}; arrays are compared elementwise")
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value[()] if not self.aval.shape else self.value, spec)
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.aval.weak_type else ""
+        prefix = "Array("
+        body = np.array2string(self.value, separator=", ", prefix=prefix)
+        return f"{prefix}{body}, dtype={self.aval.dtype.name}{weak})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_unpickle, (np.asarray(self), self.aval))
+
+    def __copy__(self) -> ConcreteArray:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ConcreteArray:
+        return _unpickle(self.value.copy(), self.aval)
+
+    def block_until_ready(self) -> ConcreteArray:
+        """Wait until the elements are computed; returns the array itself."""
+        _ = self.value
+        return self
+
+    def copy_to_host_async(self) -> None:
+        """Nothing to do: the elements are in the host's memory."""
+
+    def is_fully_addressable(self) -> bool:
+        """True: all elements are in this process."""
+        return True
+
+
+def _unpickle(value: np.ndarray[Any, Any], aval: ShapedArray) -> ConcreteArray:
+    value.flags.writeable = False
+    return ConcreteArray(value, aval)
+
+
+def from_numpy(value: Any, *, weak_type: bool = False) -> ConcreteArray:
+    """Wrap a NumPy array (or scalar) that nobody will write to, without a copy."""
+    array = value if type(value) is np.ndarray else np.asarray(value)
+    return ConcreteArray(array, ShapedArray(array.shape, array.dtype, weak_type))
+
+
+def live_arrays() -> Iterator[ConcreteArray]:
+    """The arrays that are alive and not deleted."""
+    return (a for a in gc.get_objects() if type(a) is ConcreteArray and not a.is_deleted())

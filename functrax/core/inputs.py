@@ -1,0 +1,86 @@
+"""From what users give to values: NumPy arrays, Python scalars, and types of their own.
+
+:func:`as_value` is the one place where an argument becomes an array of the language.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import ConcreteArray
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import DTypeError, FunctraxError
+from functrax.core.jaxpr import Literal
+from functrax.core.operators import Array
+from functrax.core.primitive import Value
+from functrax.core.promotion import python_scalar_dtype
+from functrax.core.trace import Tracer
+
+_SCALARS = (bool, int, float, complex)
+
+
+def as_value(x: Any, what: str = "argument") -> Value:
+    """An array of the language for anything array-like that is not a list.
+
+    NumPy arrays are copied, so that later changes to them do not matter; 64-bit types become
+    32-bit ones unless ``enable_x64`` is set; Python scalars get a weak type.
+
+    Args:
+      x: an Array, a NumPy array or scalar, a Python scalar, or an object with ``__jax_array__``.
+      what: what ``x`` is called in the error.
+
+    Raises:
+      DTypeError: if ``x`` is none of these, or of a dtype that arrays cannot have.
+    """
+    kind = type(x)
+    if kind is ConcreteArray or isinstance(x, Tracer):
+        return x
+    if kind in _SCALARS:
+        dtype, weak = python_scalar_dtype(x)
+        return ConcreteArray(np.asarray(x, dtype), ShapedArray((), dtype, weak))
+    if isinstance(x, (np.ndarray, np.generic)):
+        return _from_numpy(x, what)
+    if kind is Literal:
+        return ConcreteArray(np.asarray(x.val), x.aval)
+    if hasattr(x, "__jax_array__"):
+        return as_value(x.__jax_array__(), what)
+    if isinstance(x, Array):
+        return x
+    if hasattr(x, "__array__") and not isinstance(x, type):
+        return _from_numpy(np.asarray(x), what)
+    raise DTypeError(
+        f"{what} is not an array or a scalar",
+        got=f"{x!r} of type {kind.__module__}.{kind.__qualname__}",
+        fix="give arrays, NumPy arrays or numbers; convert lists with functrax.numpy.array",
+    )
+
+
+def _from_numpy(x: Any, what: str) -> ConcreteArray:
+    if x.dtype == dtypes.float0:
+        return ConcreteArray(np.asarray(x), ShapedArray(x.shape, dtypes.float0))
+    try:
+        dtype = dtypes.canonicalize_dtype(dtypes.as_dtype(x.dtype))
+    except FunctraxError as error:
+        raise DTypeError(
+            f"{what} has a dtype that arrays cannot have",
+            got=f"numpy {x.dtype}{list(x.shape)}",
+            fix="convert it to a number type, such as float32",
+        ) from error
+    return ConcreteArray(np.array(x, dtype), ShapedArray(x.shape, dtype))
+
+
+def is_valid_argument(x: Any) -> bool:
+    """Whether :func:`as_value` would take ``x``, without converting it."""
+    return (
+        isinstance(x, (Array, np.ndarray, np.generic, *_SCALARS))
+        or hasattr(x, "__jax_array__")
+        or (hasattr(x, "__array__") and not isinstance(x, type))
+    )
+
+
+def concrete(x: Value) -> Value:
+    """The same value as the user sees it: a literal becomes an array."""
+    return ConcreteArray(np.asarray(x.val), x.aval) if type(x) is Literal else x

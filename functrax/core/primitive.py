@@ -1,0 +1,292 @@
+"""Primitives: the operations of the language, one class each, in four families.
+
+A primitive's class holds everything about it: the shape rule, the NumPy reference (which *is* its
+definition), its derivative, its transpose, its batching, and samples for the generated tests.
+What follows from the family is written once, on the family's base class:
+
+- :class:`Elementwise`: ``O[i] = f(A[i], B[i], ...)``, operands of one shape (a scalar literal
+  stands for an array full of it).  Derivative: partial derivatives times tangents.
+- ``Reindex`` (``core/prims/reindex.py``): ``O[o] = I[f(o)]``, linear in ``I``.
+- ``ReindexReduce`` (``core/prims/reduce.py``): ``O[f(i)] op= I[i]``.
+- :class:`Opaque`: anything else, with rules of its own.
+
+A tangent is a value, or ``None`` for a tangent that is zero: zeros are never made.  In a
+transpose, an operand that the operation is linear in is given as a :class:`Linear`.
+
+Start at :class:`Primitive`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
+from functrax.core.jaxpr import Literal
+from functrax.core.trace import state
+
+#: A value during tracing: a ConcreteArray, a Tracer, or a Literal.  All have an ``aval``.
+Value: TypeAlias = Any
+Avals: TypeAlias = "ShapedArray | tuple[ShapedArray, ...]"
+
+NO_EFFECTS: frozenset[Hashable] = frozenset()
+registry: dict[str, Primitive] = {}
+
+
+def has_side_effects(effects: frozenset[Hashable]) -> bool:
+    """Whether effects are more than the use of named axes."""
+    return any(not (isinstance(e, tuple) and e[0] == "axis") for e in effects)
+
+
+class Linear:
+    """Stands for an operand that is being transposed: only its type is known."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Arguments for a generated test of a primitive.
+
+    Args:
+      shapes: the operands' shapes.
+      params: the parameters.
+      ranges: for each operand the interval that its values are drawn from; one for all if single.
+      distinct: draw values that all differ (for max, sort).
+      dtypes: for each operand a dtype, or None for the dtype under test; all under test if empty.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    params: dict[str, Any] = field(default_factory=dict)
+    ranges: tuple[tuple[float, float], ...] = ((-2.0, 2.0),)
+    distinct: bool = False
+    dtypes: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class BadSample:
+    """Arguments that must be refused, with the error and a part of its text."""
+
+    avals: tuple[ShapedArray, ...]
+    error: type[FunctraxError]
+    match: str
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+class Primitive(ABC):
+    """One operation of the language."""
+
+    name: str
+    family: ClassVar[str]
+    multiple_results: ClassVar[bool] = False
+    #: Never has a side effect: equal applications may be shared, unused ones left out.
+    pure: ClassVar[bool] = True
+    #: dtypes of the (first) operand that it takes.
+    accepts: frozenset[np.dtype[Any]] = dtypes.ALL
+
+    def __init__(self) -> None:
+        self._inferred: dict[Hashable, Avals] = {}
+        assert self.name not in registry, f"two primitives are named {self.name}"
+        registry[self.name] = self
+
+    def bind(self, *args: Value, **params: Any) -> Any:
+        """Apply the primitive under the current interpreter."""
+        return state.trace.process(self, args, params)
+
+    __call__ = bind
+
+    def infer(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Avals:
+        """The types of the results, checked and remembered."""
+        key = (avals, *params.items()) if params else avals
+        found = self._inferred.get(key)
+        if found is None:
+            found = self._inferred[key] = self.shape_rule(*avals, **params)
+        return found
+
+    @abstractmethod
+    def shape_rule(self, *args: Any, **params: Any) -> Avals:
+        """The types of the results; raises a typed error if the operands do not fit."""
+
+    @abstractmethod
+    def reference(self, *args: Any, **params: Any) -> Any:
+        """The definition: NumPy arrays in, NumPy arrays out."""
+
+    @abstractmethod
+    def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
+        """``(primals, tangents, **params) -> (result, tangent of the result)``."""
+
+    def transpose(self, *args: Any, **params: Any) -> Sequence[Value | None]:
+        """``(ct, *operands, **params)`` -> a cotangent, or None, for each operand."""
+        raise DifferentiationError(
+            f"{self.name} has no transpose: it is not linear in the operand",
+            fix="differentiate with grad or vjp, which linearize first",
+        )
+
+    @abstractmethod
+    def batch(self, *args: Any, **params: Any) -> tuple[Any, Any]:
+        """``(size, args, batched, **params) -> (result, batched)``; batch axes are axis 0."""
+
+    def simplify(self, *args: Value, **params: Any) -> Value | None:
+        """An equal value that needs no operation, if there is one, else None."""
+        return None
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
+        """What it does besides computing its results; ``("axis", name)``: it uses a named axis."""
+        return NO_EFFECTS
+
+    def has_side_effects(self, params: dict[str, Any]) -> bool:
+        """Whether this application must run, in order, even if nobody uses its results."""
+        return not self.pure and has_side_effects(self.effects(params))
+
+    def samples(self) -> Iterable[Sample]:
+        """Arguments for the generated tests."""
+        return ()
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        """Arguments that must be refused."""
+        return ()
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (registry.__getitem__, (self.name,))
+
+
+def literal(value: Any, dtype: np.dtype[Any]) -> Literal:
+    """A scalar constant of a dtype, as an operand."""
+    return Literal(value, ShapedArray((), dtype))
+
+
+def like(x: Value, value: complex) -> Literal:
+    """A scalar constant of the dtype of ``x``."""
+    return Literal(value, ShapedArray((), x.aval.dtype))
+
+
+def check_dtype(name: str, aval: ShapedArray, accepts: frozenset[np.dtype[Any]]) -> None:
+    """Refuse a dtype that a primitive does not take."""
+    if aval.dtype in accepts:
+        return
+    names = ", ".join(sorted(str(d) for d in accepts))
+    raise DTypeError(
+        f"{name} does not take {aval.dtype}",
+        got=aval.str_short(),
+        fix=f"convert with .astype(...) to one of: {names}",
+    )
+
+
+class Elementwise(Primitive):
+    """``O[i] = f(A[i], B[i], ...)`` over operands of one shape."""
+
+    family = "elementwise"
+    arity: int = 1
+    #: All operands have one dtype.
+    same_dtype: ClassVar[bool] = True
+
+    def result_dtype(self, *args: Any, **params: Any) -> np.dtype[Any]:
+        """``(*dtypes, **params)`` -> dtype of the result; that of the first operand here."""
+        return args[0]  # type: ignore[no-any-return]
+
+    def shape_rule(self, *avals: ShapedArray, **params: Any) -> Avals:
+        if len(avals) != self.arity:
+            raise ShapeError(
+                f"{self.name} takes {self.arity} operands",
+                got=f"{len(avals)} operands",
+                fix=f"give {self.arity} arrays",
+            )
+        shape = elementwise_shape(self.name, avals)
+        self.check_dtypes(avals)
+        dtype = self.result_dtype(*(a.dtype for a in avals), **params)
+        return ShapedArray(shape, dtype, all(a.weak_type for a in avals) and dtype == avals[0].dtype)
+
+    def check_dtypes(self, avals: tuple[ShapedArray, ...]) -> None:
+        """Refuse operands of the wrong dtypes."""
+        for aval in avals:
+            check_dtype(self.name, aval, self.accepts)
+        if self.same_dtype and any(a.dtype != avals[0].dtype for a in avals):
+            raise DTypeError(
+                f"{self.name} takes operands of one dtype",
+                got=", ".join(a.str_short() for a in avals),
+                fix="convert with .astype(...), or use functrax.numpy, which promotes",
+            )
+
+    def partial(self, *args: Any, **params: Any) -> Value | None:
+        """``(i, operands, out, **params)`` -> the derivative by operand ``i``, or None for zero."""
+        raise DifferentiationError(f"{self.name} is not differentiable")
+
+    def jvp(
+        self, primals: Sequence[Value], tangents: Sequence[Value | None], **params: Any
+    ) -> tuple[Any, Any]:
+        out = self.bind(*primals, **params)
+        if not dtypes.is_inexact(out.aval.dtype):
+            return out, None
+        total = None
+        for i, t in enumerate(tangents):
+            if t is None:
+                continue
+            factor = self.partial(i, primals, out, **params)
+            if factor is not None:
+                term = registry["mul"].bind(t, factor)
+                total = term if total is None else registry["add"].bind(total, term)
+        return out, total
+
+    def batch(
+        self, size: int, args: Sequence[Value], batched: Sequence[bool], **params: Any
+    ) -> tuple[Any, Any]:
+        return self.bind(*spread(size, args, batched), **params), True
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4),) * self.arity)
+        yield Sample(((),) * self.arity)
+        yield Sample(((0, 2),) * self.arity)
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        dtype = min(self.accepts, key=str)
+        if self.arity > 1 and self.same_dtype:
+            short, long = ShapedArray((3,), dtype), ShapedArray((4,), dtype)
+            yield BadSample((short, long, *(long,) * (self.arity - 2)), ShapeError, self.name)
+        for refused in sorted(dtypes.ALL - self.accepts, key=str)[:2]:
+            avals = (ShapedArray((3,), refused),) * self.arity
+            if self.same_dtype:
+                yield BadSample(avals, DTypeError, self.name)
+
+
+def elementwise_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...]:
+    """The one shape of the operands; rank 0 operands stand for any shape."""
+    shape: tuple[int, ...] = ()
+    for aval in avals:
+        if aval.shape and aval.shape != shape:
+            if shape:
+                raise ShapeError(
+                    f"{name}: operands have different shapes",
+                    got=", ".join(a.str_short() for a in avals),
+                    fix="broadcast them to one shape, or use functrax.numpy, which broadcasts",
+                )
+            shape = aval.shape
+    return shape
+
+
+def spread(size: int, args: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
+    """Give the unbatched arrays among ``args`` the batch axis 0; literals stay as they are."""
+    broadcast = registry["broadcast_in_dim"].bind
+    return [
+        x
+        if b or type(x) is Literal
+        else broadcast(x, shape=(size, *x.aval.shape), dims=tuple(range(1, x.aval.ndim + 1)))
+        for x, b in zip(args, batched, strict=True)
+    ]
+
+
+class Opaque(Primitive):
+    """An operation outside the three meta-operator classes, with rules of its own."""
+
+    family = "opaque"

@@ -1,0 +1,432 @@
+"""Elementwise arithmetic, comparison, choice and logic.
+
+These are the operations that derivatives are made of: all that is linear (``add``, ``neg``,
+``mul`` by a known factor, ``select_n``) is here, with its transpose.  Functions such as ``exp``
+are in ``analytic.py``, conversions between dtypes in ``convert.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import DTypeError, ShapeError
+from functrax.core.jaxpr import Literal
+from functrax.core.prims import bits
+from functrax.core.primitive import (
+    Avals,
+    BadSample,
+    Elementwise,
+    Linear,
+    Sample,
+    Value,
+    check_dtype,
+    elementwise_shape,
+    like,
+    registry,
+)
+
+Ops = Sequence[Value]
+Tangents = Sequence["Value | None"]
+
+
+def is_literal(x: Value, value: float) -> bool:
+    """Whether an operand is the scalar constant ``value`` (of any dtype; ``-0.0`` is not 0)."""
+    return type(x) is Literal and bool(x.val == value) and not (value == 0 and np.signbit(x.val))
+
+
+def _same_type(x: Value, y: Value) -> bool:
+    """Whether ``x`` has the type that an operation on ``x`` and the scalar ``y`` would give."""
+    return x.aval.dtype == y.aval.dtype and (not x.aval.weak_type or y.aval.weak_type)
+
+
+class Neg(Elementwise):
+    name = "neg"
+    accepts = dtypes.NUMERIC
+
+    def reference(self, x: Any) -> Any:
+        return np.negative(x)
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        return neg(primals[0]), None if tangents[0] is None else neg(tangents[0])
+
+    def transpose(self, ct: Value, x: Any) -> list[Value | None]:
+        return [neg(ct)]
+
+
+class _Sum(Elementwise):
+    """``x + y`` and ``x - y``, linear in both."""
+
+    arity = 2
+    accepts = dtypes.NUMERIC
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        out = self.bind(*primals)
+        dx, dy = tangents
+        if dx is None and dy is None:
+            return out, None
+        if dy is None:
+            return out, dx
+        if dx is None:
+            return out, self._right(dy)
+        return out, self.bind(dx, dy)
+
+    def transpose(self, ct: Value, x: Any, y: Any) -> list[Value | None]:
+        return [
+            ct if isinstance(x, Linear) else None,
+            self._right(ct) if isinstance(y, Linear) else None,
+        ]
+
+    def _right(self, value: Value) -> Value:
+        raise NotImplementedError
+
+
+class Add(_Sum):
+    name = "add"
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return np.add(x, y)
+
+    def _right(self, value: Value) -> Value:
+        return value
+
+
+class Sub(_Sum):
+    name = "sub"
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return np.subtract(x, y)
+
+    def _right(self, value: Value) -> Value:
+        return neg(value)
+
+
+class Mul(Elementwise):
+    name = "mul"
+    arity = 2
+    accepts = dtypes.ALL
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return np.multiply(x, y)
+
+    def simplify(self, x: Value, y: Value) -> Value | None:
+        if is_literal(y, 1) and _same_type(x, y):
+            return x
+        if is_literal(x, 1) and _same_type(y, x):
+            return y
+        return None
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        x, y = primals
+        out = mul(x, y)
+        dx, dy = tangents
+        left = None if dx is None else mul(dx, y)
+        right = None if dy is None else mul(x, dy)
+        if left is None or right is None:
+            return out, right if left is None else left
+        return out, add(left, right)
+
+    def transpose(self, ct: Value, x: Any, y: Any) -> list[Value | None]:
+        if isinstance(x, Linear):
+            return [mul(ct, y), None]
+        return [None, mul(x, ct)]
+
+
+class Div(Elementwise):
+    name = "div"
+    arity = 2
+    accepts = dtypes.NUMERIC
+
+    def reference(self, x: Any, y: Any) -> Any:
+        if np.asarray(x).dtype.kind in "iu":
+            return bits.div(np.asarray(x), np.asarray(y))
+        return np.divide(x, y)
+
+    def simplify(self, x: Value, y: Value) -> Value | None:
+        return x if is_literal(y, 1) and _same_type(x, y) else None
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        x, y = primals
+        out = div(x, y)
+        if not dtypes.is_inexact(out.aval.dtype):
+            return out, None
+        dx, dy = tangents
+        left = None if dx is None else div(dx, y)
+        right = None if dy is None else mul(dy, neg(div(out, y)))
+        if left is None or right is None:
+            return out, right if left is None else left
+        return out, add(left, right)
+
+    def transpose(self, ct: Value, x: Any, y: Any) -> list[Value | None]:
+        return [div(ct, y), None]
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4), (3, 4)), ranges=((-2.0, 2.0), (0.5, 3.0)))
+        yield Sample(((), ()), ranges=((1.0, 9.0), (1.0, 3.0)))
+
+
+class Rem(Elementwise):
+    """Remainder with the sign of the dividend, as in C."""
+
+    name = "rem"
+    arity = 2
+    accepts = dtypes.INTEGER | dtypes.FLOATING
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return bits.rem(np.asarray(x), np.asarray(y))
+
+    def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
+        x, y = operands
+        if i == 0:
+            return like(x, 1)
+        quotient = div(x, y)
+        return neg(mul(sign(quotient), floor(abs_(quotient))))
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4), (3, 4)), ranges=((-9.0, 9.0), (1.0, 3.0)))
+
+
+class _Extremum(Elementwise):
+    """max and min: NaN wins; at ties each operand gets half of the cotangent."""
+
+    arity = 2
+    accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
+
+    def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
+        mine, other = operands[i], operands[1 - i]
+        one, half, zero = (like(out, v) for v in (1, 0.5, 0))
+        return select_n(eq(mine, out), zero, select_n(eq(other, out), one, half))
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4), (3, 4)), distinct=True)
+        yield Sample(((), ()), distinct=True)
+        yield Sample(((0, 2), (0, 2)))
+
+
+class Max(_Extremum):
+    name = "max"
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return np.maximum(x, y)
+
+
+class Min(_Extremum):
+    name = "min"
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return np.minimum(x, y)
+
+
+class Compare(Elementwise):
+    """A comparison; the result is bool.  With NaN all are false but ``ne``."""
+
+    arity = 2
+
+    def __init__(self, name: str, function: Any, accepts: frozenset[np.dtype[Any]]) -> None:
+        self.name = name
+        self.accepts = accepts
+        self.function = function
+        super().__init__()
+
+    def result_dtype(self, *args: Any) -> np.dtype[Any]:
+        return dtypes.bool_
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return self.function(x, y)
+
+
+class Logic(Elementwise):
+    """``and``, ``or``, ``xor``, ``not``: of truth values, or of the bits of integers."""
+
+    accepts = dtypes.BOOL | dtypes.INTEGER
+
+    def __init__(self, name: str, function: Any, arity: int) -> None:
+        self.name = name
+        self.function = function
+        self.arity = arity
+        super().__init__()
+
+    def reference(self, *operands: Any) -> Any:
+        return self.function(*operands)
+
+
+class Shift(Elementwise):
+    """Shifts; an amount outside of the width shifts everything out."""
+
+    accepts = dtypes.INTEGER
+    arity = 2
+
+    def __init__(self, name: str, function: Any) -> None:
+        self.name = name
+        self.function = function
+        super().__init__()
+
+    def reference(self, x: Any, amount: Any) -> Any:
+        return self.function(np.asarray(x), np.asarray(amount))
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4), (3, 4)), ranges=((-50.0, 50.0), (0.0, 9.0)))
+
+
+class SelectN(Elementwise):
+    """``cases[which]``; ``which`` is bool, or int32 from 0 to the number of cases less one."""
+
+    name = "select_n"
+    arity = 3
+
+    def shape_rule(self, *avals: ShapedArray) -> Avals:
+        which, *cases = avals
+        if not cases:
+            raise ShapeError("select_n takes at least one case", got="none", fix="add a case")
+        check_dtype("select_n", which, frozenset({dtypes.bool_, dtypes.int32}))
+        if which.dtype == dtypes.bool_ and len(cases) > 2:
+            raise DTypeError(
+                "select_n with more than two cases chooses by int32",
+                got=f"{which.str_short()} and {len(cases)} cases",
+                fix="which.astype('int32')",
+            )
+        if any(c.dtype != cases[0].dtype for c in cases):
+            raise DTypeError(
+                "select_n takes cases of one dtype",
+                got=", ".join(c.str_short() for c in cases),
+                fix="convert with .astype(...), or use functrax.numpy.where, which promotes",
+            )
+        shape = elementwise_shape("select_n", avals)
+        return ShapedArray(shape, cases[0].dtype, all(c.weak_type for c in cases))
+
+    def reference(self, which: Any, *cases: Any) -> Any:
+        if len(cases) == 2:
+            return np.where(which, cases[1], cases[0])
+        out = np.broadcast_arrays(which, *cases)[1].copy()
+        for i, case in enumerate(cases[1:], 1):
+            out = np.where(np.equal(which, i), case, out)
+        return out
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        which = primals[0]
+        out = select_n(*primals)
+        if all(t is None for t in tangents[1:]):
+            return out, None
+        zero = like(out, 0)
+        return out, select_n(which, *(zero if t is None else t for t in tangents[1:]))
+
+    def transpose(self, ct: Value, which: Any, *cases: Any) -> list[Value | None]:
+        zero = like(ct, 0)
+
+        def chosen(i: int) -> Value:
+            return select_n(which, *(ct if j == i else zero for j in range(len(cases))))
+
+        linear = [isinstance(c, Linear) for c in cases]
+        return [None] + [chosen(i) if yes else None for i, yes in enumerate(linear)]
+
+    def samples(self) -> Iterable[Sample]:
+        under_test = (dtypes.bool_, None, None)
+        yield Sample(((3, 4),) * 3, ranges=((0, 2), (-2, 2), (-2, 2)), dtypes=under_test)
+        yield Sample(((),) * 3, ranges=((0, 2), (-2, 2), (-2, 2)), dtypes=under_test)
+        four = (dtypes.int32, None, None, None)
+        yield Sample(((3, 4),) * 4, ranges=((0, 3), (-2, 2), (-2, 2), (-2, 2)), dtypes=four)
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        f32, which = ShapedArray((3,), dtypes.float32), ShapedArray((3,), dtypes.bool_)
+        yield BadSample((f32, f32, f32), DTypeError, "select_n")
+        yield BadSample((which, f32, ShapedArray((3,), dtypes.int32)), DTypeError, "one dtype")
+        yield BadSample((which, f32, ShapedArray((4,), dtypes.float32)), ShapeError, "select_n")
+
+
+class Clamp(Elementwise):
+    """``min(max(x, low), high)``."""
+
+    name = "clamp"
+    arity = 3
+    accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
+
+    def reference(self, low: Any, x: Any, high: Any) -> Any:
+        return np.minimum(np.maximum(x, low), high)
+
+    def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
+        low, x, high = operands
+        one, zero = like(out, 1), like(out, 0)
+        if i == 0:
+            inside = and_(gt(low, x), lt(low, high))
+        elif i == 1:
+            inside = and_(gt(x, low), lt(x, high))
+        else:
+            inside = lt(high, max_(x, low))
+        return select_n(inside, zero, one)
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4),) * 3, ranges=((-1.0, -0.3), (-2.0, 2.0), (0.4, 1.0)))
+        yield Sample(((),) * 3, ranges=((-1.0, -0.3), (-2.0, 2.0), (0.4, 1.0)))
+
+
+class Abs(Elementwise):
+    """Absolute value; of a complex number its modulus, a real number."""
+
+    name = "abs"
+    accepts = dtypes.NUMERIC
+
+    def result_dtype(self, *args: Any) -> np.dtype[Any]:
+        return dtypes.real_dtype(args[0]) if dtypes.is_complex(args[0]) else args[0]
+
+    def reference(self, x: Any) -> Any:
+        return np.abs(x)
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        out = abs_(x)
+        if t is None or not dtypes.is_inexact(x.aval.dtype):
+            return out, None
+        if not dtypes.is_complex(x.aval.dtype):
+            return out, mul(t, sign(x))
+        return out, registry["real"](mul(t, registry["conj"](sign(x))))
+
+
+class Sign(Elementwise):
+    """-1, 0 or 1; NaN for NaN; ``x / |x|`` for complex numbers."""
+
+    name = "sign"
+    accepts = dtypes.NUMERIC
+
+    def reference(self, x: Any) -> Any:
+        return np.sign(x)
+
+    def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
+        return None
+
+
+class Floor(Elementwise):
+    name = "floor"
+    accepts = dtypes.FLOATING
+
+    def reference(self, x: Any) -> Any:
+        return np.floor(x)
+
+    def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
+        return None
+
+
+class StopGradient(Elementwise):
+    """The operand itself, of which no derivative is taken."""
+
+    name = "stop_gradient"
+
+    def reference(self, x: Any) -> Any:
+        return x
+
+    def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
+        return None
+
+
+neg, add, sub, mul, div, rem = Neg(), Add(), Sub(), Mul(), Div(), Rem()
+max_, min_, clamp, abs_, sign, floor = Max(), Min(), Clamp(), Abs(), Sign(), Floor()
+select_n, stop_gradient = SelectN(), StopGradient()
+eq, ne = Compare("eq", np.equal, dtypes.ALL), Compare("ne", np.not_equal, dtypes.ALL)
+_ORDERED = dtypes.ALL - dtypes.COMPLEX
+lt, le = Compare("lt", np.less, _ORDERED), Compare("le", np.less_equal, _ORDERED)
+gt, ge = Compare("gt", np.greater, _ORDERED), Compare("ge", np.greater_equal, _ORDERED)
+and_, or_ = Logic("and", np.bitwise_and, 2), Logic("or", np.bitwise_or, 2)
+xor, not_ = Logic("xor", np.bitwise_xor, 2), Logic("not", np.bitwise_not, 1)

@@ -1,0 +1,622 @@
+"""The reindex family: ``O[o] = I[f(o)]``, or a fill value where ``f(o)`` is out of bounds.
+
+The map ``f`` is data (``core/index_map.py``).  :class:`ReindexMap` takes any map; the others are
+specialisations with a readable name and parameters, and each can say which map it is
+(``index_map``), which the tests compare with its reference and with its rules.
+
+The whole family is linear in the operand, so the derivative is the operation on the tangent, and
+the transpose of ``reindex[f]`` is ``reindex_reduce[add, f]`` (``core/prims/reduce.py``).
+
+Start at :class:`Reindex`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import AxisError, DTypeError, ShapeError
+from functrax.core.index_map import IndexMap
+from functrax.core.jaxpr import Literal
+from functrax.core.primitive import (
+    Avals,
+    BadSample,
+    Linear,
+    Primitive,
+    Sample,
+    Value,
+    like,
+    registry,
+    spread,
+)
+from functrax.core.prims.shape_checks import check_axes, check_permutation, check_sizes
+
+Ops = Sequence[Value]
+Tangents = Sequence["Value | None"]
+_F32 = dtypes.float32
+
+
+class Reindex(Primitive):
+    """Base of the family: linear in operand 0."""
+
+    family = "reindex"
+
+    @abstractmethod
+    def index_map(self, *args: Any, **params: Any) -> IndexMap:
+        """``(*avals, **params)`` -> the map from output points to operand elements."""
+
+    def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
+        out = self.bind(*primals, **params)
+        t = tangents[0]
+        return out, None if t is None else self.bind(t, *primals[1:], **params)
+
+
+class BroadcastInDim(Reindex):
+    """Axis ``i`` of the operand becomes axis ``dims[i]``; the other axes repeat it.
+
+    ``dims`` need not increase.  An axis of size 1 may be repeated along its own axis.
+    """
+
+    name = "broadcast_in_dim"
+
+    def shape_rule(
+        self, x: ShapedArray, *, shape: tuple[int, ...], dims: tuple[int, ...]
+    ) -> Avals:
+        out = ShapedArray(shape, x.dtype, x.weak_type)
+        if len(dims) != x.ndim:
+            raise AxisError(
+                "broadcast_in_dim: needs one output axis for each axis of the operand",
+                got=f"dims {dims} for {x.str_short()}",
+                fix=f"{x.ndim} axes in dims",
+            )
+        check_axes("broadcast_in_dim", out, dims)
+        for size, dim in zip(x.shape, dims, strict=True):
+            if size not in (1, shape[dim]):
+                raise ShapeError(
+                    "broadcast_in_dim: sizes differ",
+                    got=f"{x.str_short()} to shape {shape} with dims {dims}",
+                    fix="an operand's axis must have the size of its output axis, or 1",
+                )
+        return out
+
+    def reference(self, x: Any, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+        x = np.asarray(x)
+        order = sorted(range(len(dims)), key=dims.__getitem__)
+        expanded = [1] * len(shape)
+        for i in order:
+            expanded[dims[i]] = x.shape[i]
+        return np.broadcast_to(x.transpose(order).reshape(expanded), shape)
+
+    def index_map(
+        self, x: ShapedArray, *, shape: tuple[int, ...], dims: tuple[int, ...]
+    ) -> IndexMap:
+        return IndexMap.broadcast(x.shape, shape, dims)
+
+    def simplify(
+        self, x: Value, *, shape: tuple[int, ...], dims: tuple[int, ...]
+    ) -> Value | None:
+        if x.aval.shape == shape and dims == tuple(range(len(shape))):
+            return x
+        return None
+
+    def transpose(
+        self, ct: Value, x: Linear, *, shape: tuple[int, ...], dims: tuple[int, ...]
+    ) -> list[Value | None]:
+        repeated = {d for s, d in zip(x.aval.shape, dims, strict=True) if s != shape[d]}
+        kept = [d for d in range(len(shape)) if d in dims and d not in repeated]
+        axes = tuple(d for d in range(len(shape)) if d not in kept)
+        summed = registry["reduce_sum"].bind(ct, axes=axes) if axes else ct
+        if not repeated:
+            return [transpose_(summed, tuple(kept.index(d) for d in dims))]
+        order = [d for d in dims if d not in repeated]
+        moved = transpose_(summed, tuple(kept.index(d) for d in order))
+        return [reshape.bind(moved, shape=x.aval.shape)]
+
+    def batch(
+        self,
+        size: int,
+        args: Ops,
+        batched: Sequence[bool],
+        *,
+        shape: tuple[int, ...],
+        dims: tuple[int, ...],
+    ) -> tuple[Any, Any]:
+        moved = (0, *(d + 1 for d in dims))
+        return self.bind(args[0], shape=(size, *shape), dims=moved), True
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((),), {"shape": (2, 3), "dims": ()})
+        yield Sample(((3,),), {"shape": (2, 3, 4), "dims": (1,)})
+        yield Sample(((3, 2),), {"shape": (2, 4, 3), "dims": (2, 0)})
+        yield Sample(((1, 3),), {"shape": (4, 3), "dims": (0, 1)})
+        yield Sample(((2,),), {"shape": (2, 0), "dims": (0,)})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        x = ShapedArray((3,), _F32)
+        yield BadSample((x,), ShapeError, "sizes", {"shape": (2, 4), "dims": (1,)})
+        yield BadSample((x,), AxisError, "range", {"shape": (3,), "dims": (1,)})
+        yield BadSample((x,), AxisError, "one output axis", {"shape": (3,), "dims": ()})
+
+
+class Transpose(Reindex):
+    """Output axis ``i`` is axis ``perm[i]`` of the operand."""
+
+    name = "transpose"
+
+    def shape_rule(self, x: ShapedArray, *, perm: tuple[int, ...]) -> Avals:
+        check_permutation("transpose", x, perm)
+        return ShapedArray(tuple(x.shape[p] for p in perm), x.dtype, x.weak_type)
+
+    def reference(self, x: Any, *, perm: tuple[int, ...]) -> Any:
+        return np.transpose(x, perm)
+
+    def index_map(self, x: ShapedArray, *, perm: tuple[int, ...]) -> IndexMap:
+        return IndexMap.transpose(x.shape, perm)
+
+    def simplify(self, x: Value, *, perm: tuple[int, ...]) -> Value | None:
+        return x if perm == tuple(range(len(perm))) else None
+
+    def transpose(self, ct: Value, x: Linear, *, perm: tuple[int, ...]) -> list[Value | None]:
+        return [self.bind(ct, perm=tuple(perm.index(i) for i in range(len(perm))))]
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], *, perm: tuple[int, ...]
+    ) -> tuple[Any, Any]:
+        return self.bind(args[0], perm=(0, *(p + 1 for p in perm))), True
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((2, 3, 4),), {"perm": (2, 0, 1)})
+        yield Sample(((0, 3),), {"perm": (1, 0)})
+        yield Sample(((),), {"perm": ()})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        yield BadSample((ShapedArray((2, 3), _F32),), AxisError, "permutation", {"perm": (0, 0)})
+
+
+def transpose_(x: Value, perm: tuple[int, ...]) -> Value:
+    """``transpose``, left out where it changes nothing."""
+    return x if perm == tuple(range(len(perm))) else transpose.bind(x, perm=perm)
+
+
+class Reshape(Reindex):
+    """The same elements in row-major order, in another shape."""
+
+    name = "reshape"
+
+    def shape_rule(self, x: ShapedArray, *, shape: tuple[int, ...]) -> Avals:
+        check_sizes("reshape", shape)
+        if math.prod(shape) != x.size:
+            raise ShapeError(
+                "reshape: the number of elements differs",
+                got=f"{x.str_short()} ({x.size}) to shape {shape} ({math.prod(shape)})",
+                fix="a shape with as many elements; one size may be -1 in functrax.numpy.reshape",
+            )
+        return ShapedArray(shape, x.dtype, x.weak_type)
+
+    def reference(self, x: Any, *, shape: tuple[int, ...]) -> Any:
+        return np.reshape(x, shape)
+
+    def index_map(self, x: ShapedArray, *, shape: tuple[int, ...]) -> IndexMap:
+        return IndexMap.reshape(x.shape, shape)
+
+    def simplify(self, x: Value, *, shape: tuple[int, ...]) -> Value | None:
+        return x if x.aval.shape == shape else None
+
+    def transpose(self, ct: Value, x: Linear, *, shape: tuple[int, ...]) -> list[Value | None]:
+        return [self.bind(ct, shape=x.aval.shape)]
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], *, shape: tuple[int, ...]
+    ) -> tuple[Any, Any]:
+        return self.bind(args[0], shape=(size, *shape)), True
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((2, 6),), {"shape": (3, 4)})
+        yield Sample(((6,),), {"shape": (1, 2, 3)})
+        yield Sample(((1,),), {"shape": ()})
+        yield Sample(((0, 3),), {"shape": (3, 0, 2)})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        yield BadSample((ShapedArray((2, 3), _F32),), ShapeError, "differs", {"shape": (4,)})
+
+
+class Slice(Reindex):
+    """``x[start:limit:strides]`` along each axis; strides are positive."""
+
+    name = "slice"
+
+    def shape_rule(
+        self,
+        x: ShapedArray,
+        *,
+        start: tuple[int, ...],
+        limit: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> Avals:
+        if not len(start) == len(limit) == len(strides) == x.ndim:
+            raise AxisError(
+                "slice: needs a start, a limit and a stride for each axis",
+                got=f"start {start}, limit {limit}, strides {strides} for {x.str_short()}",
+            )
+        for a, b, s, n in zip(start, limit, strides, x.shape, strict=True):
+            if not (0 <= a <= b <= n and s > 0):
+                raise ShapeError(
+                    "slice: needs 0 <= start <= limit <= size, and strides above 0",
+                    got=f"start {start}, limit {limit}, strides {strides} for {x.str_short()}",
+                )
+        sizes = (-(-(b - a) // s) for a, b, s in zip(start, limit, strides, strict=True))
+        return ShapedArray(tuple(sizes), x.dtype, x.weak_type)
+
+    def reference(
+        self,
+        x: Any,
+        *,
+        start: tuple[int, ...],
+        limit: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> Any:
+        return np.asarray(x)[tuple(map(slice, start, limit, strides))]
+
+    def index_map(
+        self,
+        x: ShapedArray,
+        *,
+        start: tuple[int, ...],
+        limit: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> IndexMap:
+        return IndexMap.slice_(x.shape, start, limit, strides)
+
+    def simplify(
+        self,
+        x: Value,
+        *,
+        start: tuple[int, ...],
+        limit: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> Value | None:
+        whole = limit == x.aval.shape and not any(start) and set(strides) <= {1}
+        return x if whole else None
+
+    def transpose(
+        self,
+        ct: Value,
+        x: Linear,
+        *,
+        start: tuple[int, ...],
+        limit: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> list[Value | None]:
+        reached = (
+            a + (n - 1) * s + 1 if n else a
+            for a, n, s in zip(start, ct.aval.shape, strides, strict=True)
+        )
+        high = tuple(n - r for n, r in zip(x.aval.shape, reached, strict=True))
+        interior = tuple(s - 1 for s in strides)
+        return [pad.bind(ct, low=start, high=high, interior=interior, fill=like(ct, 0))]
+
+    def batch(
+        self,
+        size: int,
+        args: Ops,
+        batched: Sequence[bool],
+        *,
+        start: tuple[int, ...],
+        limit: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> tuple[Any, Any]:
+        out = self.bind(args[0], start=(0, *start), limit=(size, *limit), strides=(1, *strides))
+        return out, True
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((5, 4),), {"start": (1, 0), "limit": (5, 3), "strides": (2, 1)})
+        yield Sample(((5,),), {"start": (2,), "limit": (2,), "strides": (1,)})
+        yield Sample(((),), {"start": (), "limit": (), "strides": ()})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        x = ShapedArray((3,), _F32)
+        yield BadSample(
+            (x,), ShapeError, "slice", {"start": (1,), "limit": (4,), "strides": (1,)}
+        )
+        yield BadSample(
+            (x,), AxisError, "slice", {"start": (1, 1), "limit": (3, 3), "strides": (1, 1)}
+        )
+
+
+class Pad(Reindex):
+    """``fill`` before, after and between the elements; negative low and high cut off."""
+
+    name = "pad"
+
+    def shape_rule(
+        self,
+        x: ShapedArray,
+        *,
+        low: tuple[int, ...],
+        high: tuple[int, ...],
+        interior: tuple[int, ...],
+        fill: Literal,
+    ) -> Avals:
+        if not len(low) == len(high) == len(interior) == x.ndim:
+            raise AxisError(
+                "pad: needs low, high and interior padding for each axis",
+                got=f"low {low}, high {high}, interior {interior} for {x.str_short()}",
+            )
+        if any(i < 0 for i in interior):
+            raise ShapeError("pad: interior padding is negative", got=f"interior {interior}")
+        if fill.aval.dtype != x.dtype:
+            raise DTypeError("pad: the fill value has another dtype", got=f"{fill!r}, {x}")
+        shape = tuple(
+            n + lo + hi + max(n - 1, 0) * i
+            for n, lo, hi, i in zip(x.shape, low, high, interior, strict=True)
+        )
+        if any(n < 0 for n in shape):
+            raise ShapeError(
+                "pad: negative padding cuts off more than there is",
+                got=f"low {low}, high {high}, interior {interior} for {x.str_short()}",
+            )
+        return ShapedArray(shape, x.dtype, x.weak_type)
+
+    def reference(
+        self,
+        x: Any,
+        *,
+        low: tuple[int, ...],
+        high: tuple[int, ...],
+        interior: tuple[int, ...],
+        fill: Literal,
+    ) -> Any:
+        x = np.asarray(x)
+        wide = [max(n - 1, 0) * i + n for n, i in zip(x.shape, interior, strict=True)]
+        sizes = [n + max(lo, 0) + max(hi, 0) for n, lo, hi in zip(wide, low, high, strict=True)]
+        out = np.full(sizes, fill.val, x.dtype)
+        inner = (
+            slice(max(lo, 0), max(lo, 0) + n, i + 1)
+            for lo, n, i in zip(low, wide, interior, strict=True)
+        )
+        out[tuple(inner)] = x
+        cut = (
+            slice(max(-lo, 0), n - max(-hi, 0)) for lo, hi, n in zip(low, high, sizes, strict=True)
+        )
+        return out[tuple(cut)]
+
+    def index_map(
+        self,
+        x: ShapedArray,
+        *,
+        low: tuple[int, ...],
+        high: tuple[int, ...],
+        interior: tuple[int, ...],
+        fill: Literal,
+    ) -> IndexMap:
+        return IndexMap.pad(x.shape, low, high, interior)
+
+    def simplify(self, x: Value, **params: Any) -> Value | None:
+        unpadded = not any(map(any, (params["low"], params["high"], params["interior"])))
+        return x if unpadded else None
+
+    def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
+        out = self.bind(*primals, **params)
+        t = tangents[0]
+        if t is None:
+            return out, None
+        return out, self.bind(t, **{**params, "fill": like(t, 0)})
+
+    def transpose(
+        self,
+        ct: Value,
+        x: Linear,
+        *,
+        low: tuple[int, ...],
+        high: tuple[int, ...],
+        interior: tuple[int, ...],
+        fill: Literal,
+    ) -> list[Value | None]:
+        zero = (0,) * len(low)
+        cut_low, cut_high = tuple(-n for n in low), tuple(-n for n in high)
+        whole = pad.bind(ct, low=cut_low, high=cut_high, interior=zero, fill=like(ct, 0))
+        strides = tuple(i + 1 for i in interior)
+        return [slice_.bind(whole, start=zero, limit=whole.aval.shape, strides=strides)]
+
+    def batch(
+        self,
+        size: int,
+        args: Ops,
+        batched: Sequence[bool],
+        *,
+        low: tuple[int, ...],
+        high: tuple[int, ...],
+        interior: tuple[int, ...],
+        fill: Literal,
+    ) -> tuple[Any, Any]:
+        out = self.bind(
+            args[0], low=(0, *low), high=(0, *high), interior=(0, *interior), fill=fill
+        )
+        return out, True
+
+    def samples(self) -> Iterable[Sample]:
+        def sample(shape: tuple[int, ...], *padding: tuple[int, ...]) -> Sample:
+            low, high, interior = padding
+            return Sample((shape,), {"low": low, "high": high, "interior": interior, "fill": 0})
+
+        yield sample((2, 3), (1, 0), (2, 1), (0, 2))
+        yield sample((4,), (-1,), (-1,), (0,))
+        yield sample((4,), (-2,), (3,), (1,))
+        yield sample((0,), (1,), (1,), (1,))
+        yield sample((), (), (), ())
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        x = ShapedArray((3,), _F32)
+        fill = like(Linear(x), 0)
+        yield BadSample(
+            (x,), ShapeError, "pad", {"low": (-2,), "high": (-2,), "interior": (0,), "fill": fill}
+        )
+        yield BadSample(
+            (x,), ShapeError, "pad", {"low": (0,), "high": (0,), "interior": (-1,), "fill": fill}
+        )
+
+
+class Rev(Reindex):
+    """Reverses the order along some axes."""
+
+    name = "rev"
+
+    def shape_rule(self, x: ShapedArray, *, axes: tuple[int, ...]) -> Avals:
+        check_axes("rev", x, axes)
+        return x
+
+    def reference(self, x: Any, *, axes: tuple[int, ...]) -> Any:
+        return np.flip(x, axes)
+
+    def index_map(self, x: ShapedArray, *, axes: tuple[int, ...]) -> IndexMap:
+        return IndexMap.reverse(x.shape, axes)
+
+    def transpose(self, ct: Value, x: Linear, *, axes: tuple[int, ...]) -> list[Value | None]:
+        return [self.bind(ct, axes=axes)]
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], *, axes: tuple[int, ...]
+    ) -> tuple[Any, Any]:
+        return self.bind(args[0], axes=tuple(a + 1 for a in axes)), True
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4),), {"axes": (1,)})
+        yield Sample(((3, 0),), {"axes": (0, 1)})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        yield BadSample((ShapedArray((3,), _F32),), AxisError, "rev", {"axes": (1,)})
+
+
+class Concatenate(Primitive):
+    """Arrays one after the other along an axis: a reindex of several operands."""
+
+    name = "concatenate"
+    family = "reindex"
+
+    def shape_rule(self, *avals: ShapedArray, axis: int) -> Avals:
+        if not avals:
+            raise ShapeError("concatenate: needs at least one array", got="none")
+        first = avals[0]
+        check_axes("concatenate", first, (axis,))
+        for a in avals[1:]:
+            same = a.ndim == first.ndim and all(
+                i == axis or n == m
+                for i, (n, m) in enumerate(zip(a.shape, first.shape, strict=True))
+            )
+            if not same:
+                raise ShapeError(
+                    f"concatenate: shapes differ in an axis other than {axis}",
+                    got=", ".join(a.str_short() for a in avals[:8]),
+                    fix="all sizes but that of the concatenated axis must agree",
+                )
+            if a.dtype != first.dtype:
+                raise DTypeError(
+                    "concatenate takes operands of one dtype",
+                    got=", ".join(a.str_short() for a in avals[:8]),
+                    fix="functrax.numpy.concatenate, which promotes",
+                )
+        total = sum(a.shape[axis] for a in avals)
+        shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
+        return ShapedArray(shape, first.dtype, all(a.weak_type for a in avals))
+
+    def reference(self, *operands: Any, axis: int) -> Any:
+        return np.concatenate(operands, axis)
+
+    def simplify(self, *operands: Value, axis: int) -> Value | None:
+        return operands[0] if len(operands) == 1 else None
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, axis: int) -> tuple[Any, Any]:
+        out = self.bind(*primals, axis=axis)
+        if all(t is None for t in tangents):
+            return out, None
+        parts = [
+            zeros(p.aval) if t is None else t for p, t in zip(primals, tangents, strict=True)
+        ]
+        return out, self.bind(*parts, axis=axis)
+
+    def transpose(self, ct: Value, *operands: Any, axis: int) -> list[Value | None]:
+        cts: list[Value | None] = []
+        end = 0
+        ones = (1,) * ct.aval.ndim
+        for x in operands:
+            begin, end = end, end + x.aval.shape[axis]
+            if not isinstance(x, Linear):
+                cts.append(None)
+                continue
+            start = tuple(begin if i == axis else 0 for i in range(ct.aval.ndim))
+            limit = tuple(end if i == axis else n for i, n in enumerate(ct.aval.shape))
+            cts.append(slice_.bind(ct, start=start, limit=limit, strides=ones))
+        return cts
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], *, axis: int
+    ) -> tuple[Any, Any]:
+        return self.bind(*spread(size, args, batched), axis=axis + 1), True
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((2, 3), (2, 1), (2, 2)), {"axis": 1})
+        yield Sample(((0, 2), (3, 2)), {"axis": 0})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        x, y = ShapedArray((3, 2), _F32), ShapedArray((3, 3), _F32)
+        yield BadSample((x, y), ShapeError, "concatenate", {"axis": 0})
+        yield BadSample((x, x), AxisError, "concatenate", {"axis": 2})
+        yield BadSample((x, ShapedArray((3, 2), dtypes.int32)), DTypeError, "dtype", {"axis": 0})
+
+
+class Iota(Primitive):
+    """The index along one axis: ``O[o] = o_axis``."""
+
+    name = "iota"
+    family = "reindex"
+    accepts = dtypes.NUMERIC
+
+    def shape_rule(self, *, shape: tuple[int, ...], dtype: Any, axis: int) -> Avals:
+        out = ShapedArray(shape, dtype)
+        check_axes("iota", out, (axis,))
+        return out
+
+    def reference(self, *, shape: tuple[int, ...], dtype: Any, axis: int) -> Any:
+        line = np.arange(shape[axis]).astype(dtype)
+        column = line.reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        return np.broadcast_to(column, shape)
+
+    def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
+        return self.bind(**params), None
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], **params: Any
+    ) -> tuple[Any, Any]:
+        return self.bind(**params), False
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample((), {"shape": (3, 4), "dtype": None, "axis": 1})
+        yield Sample((), {"shape": (0, 4), "dtype": None, "axis": 0})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        yield BadSample((), AxisError, "iota", {"shape": (3,), "dtype": _F32, "axis": 1})
+
+
+broadcast_in_dim, transpose, reshape = BroadcastInDim(), Transpose(), Reshape()
+slice_, pad, rev, concatenate, iota = Slice(), Pad(), Rev(), Concatenate(), Iota()
+
+
+def full(shape: tuple[int, ...], value: Literal) -> Value:
+    """An array full of a scalar constant; the constant itself for rank 0."""
+    return broadcast_in_dim.bind(value, shape=shape, dims=()) if shape else value
+
+
+def zeros(aval: ShapedArray) -> Value:
+    """Zeros of a type."""
+    return full(aval.shape, Literal(0, ShapedArray((), aval.dtype, aval.weak_type)))
+
+
+def ones(aval: ShapedArray) -> Value:
+    """Ones of a type."""
+    return full(aval.shape, Literal(1, ShapedArray((), aval.dtype, aval.weak_type)))

@@ -1,0 +1,251 @@
+"""Staging: run a function on tracers and write down what it did, as a :class:`Jaxpr`.
+
+:class:`StagingTrace` appends an equation for each operation.  Equal operations on equal operands
+are shared as the program is built, so derivatives of derivatives do not repeat themselves.
+Values that belong to other interpreters become constants.  :func:`stage` is the entry; it drops
+equations whose results are not used.  :func:`eval_jaxpr` runs a program under the current
+interpreter.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from functrax.core.array import ConcreteArray
+from functrax.core.aval import ShapedArray
+from functrax.core.config import config
+from functrax.core.errors import LeakedTracerError
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.primitive import Primitive, Value
+from functrax.core.trace import CustomRule, Trace, Tracer, current, leaked, state
+from functrax.core.source import user_line
+
+
+class StagedTracer(Tracer):
+    """A value of the program being written."""
+
+    __slots__ = ("var",)
+
+    def __init__(self, trace: Trace, aval: ShapedArray) -> None:
+        self._trace = trace
+        self.aval = aval
+        self.var = Var(aval)
+
+
+class StagingTrace(Trace):
+    """Writes a program down."""
+
+    __slots__ = ("constants", "eqns", "shared")
+
+    def __init__(self, name: str = "") -> None:
+        super().__init__(None, name)
+        self.eqns: list[Eqn] = []
+        self.shared: dict[Any, Any] = {}
+        #: id of a constant -> (the constant, its tracer); holding the constant keeps the id valid.
+        self.constants: dict[int, tuple[Any, StagedTracer]] = {}
+
+    def new_input(self, aval: ShapedArray) -> StagedTracer:
+        """A tracer for an input of the program."""
+        return StagedTracer(self, aval)
+
+    def lift(self, x: Value) -> StagedTracer | Literal:
+        """Make a constant of a value that belongs elsewhere."""
+        if type(x) is Literal:
+            return x
+        if isinstance(x, Tracer) and not x._trace.alive:
+            raise leaked(x)
+        if type(x) is ConcreteArray and not x.aval.shape and x.aval.dtype.names is None:
+            return Literal(x.value, x.aval)
+        found = self.constants.get(id(x))
+        if found is None:
+            found = self.constants[id(x)] = (x, StagedTracer(self, x.aval))
+        return found[1]
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        operands = [
+            x
+            if type(x) is Literal or (type(x) is StagedTracer and x._trace is self)
+            else self.lift(x)
+            for x in args
+        ]
+        simpler = primitive.simplify(*operands, **params)
+        if simpler is not None:
+            return simpler
+        invars = tuple([x if type(x) is Literal else x.var for x in operands])
+        key = (primitive, invars, *params.items())
+        pure = primitive.pure or not primitive.has_side_effects(params)
+        if pure and key in self.shared:
+            return self.shared[key]
+        avals = primitive.infer(tuple([x.aval for x in operands]), params)
+        result: Any
+        outvars: tuple[Var, ...]
+        if type(avals) is ShapedArray:
+            result = StagedTracer(self, avals)
+            outvars = (result.var,)
+        else:
+            result = [StagedTracer(self, a) for a in avals]
+            outvars = tuple([t.var for t in result])
+        self.eqns.append(Eqn(primitive, invars, outvars, params, state.source or user_line()))
+        if pure:
+            self.shared[key] = result
+        return result
+
+    def custom_call(self, rule: CustomRule, args: Sequence[Any]) -> Sequence[Any]:
+        """Stage a function that has a derivative rule of the user's."""
+        return rule.process(self, args)
+
+    def atom(self, x: Value) -> Atom:
+        """A value as an operand of the program."""
+        own = type(x) is StagedTracer and x._trace is self
+        operand = x if own else self.lift(x)
+        return operand if type(operand) is Literal else operand.var
+
+    def finish(
+        self, inputs: Sequence[StagedTracer], outputs: Sequence[Value], **names: Any
+    ) -> tuple[Jaxpr, list[Any]]:
+        """The program that computes ``outputs`` from ``inputs``, and its constants' values."""
+        out_atoms = [self.atom(x) for x in outputs]
+        eqns = live_eqns(self.eqns, out_atoms)
+        used = {v for e in eqns for v in e.invars} | set(out_atoms)
+        constants = [(c, t.var) for c, t in self.constants.values() if t.var in used]
+        jaxpr = Jaxpr(
+            [v for _, v in constants], [t.var for t in inputs], out_atoms, eqns, self.name, **names
+        )
+        return jaxpr, [c for c, _ in constants]
+
+
+def live_eqns(eqns: Sequence[Eqn], outputs: Sequence[Atom]) -> list[Eqn]:
+    """The equations that the outputs need, and those with effects, in order."""
+    needed: set[Atom] = set(outputs)
+    kept = []
+    for eqn in reversed(eqns):
+        if eqn.primitive.has_side_effects(dict(eqn.params)) or not needed.isdisjoint(eqn.outvars):
+            needed.update(eqn.invars)
+            kept.append(eqn)
+    kept.reverse()
+    return kept
+
+
+def stage(
+    function: Callable[..., Sequence[Value]],
+    avals: Sequence[ShapedArray],
+    name: str = "fn",
+    arg_names: Sequence[str] | None = None,
+) -> tuple[Jaxpr, list[Any]]:
+    """Trace a function of flat values.
+
+    Args:
+      function: takes one tracer for each aval, returns a sequence of values.
+      avals: the types of the inputs.
+      name: what the program is called in print and in errors.
+      arg_names: names of the inputs, for print.
+
+    Returns:
+      The jaxpr and the values of its constants, which may be tracers of outer interpreters.
+    """
+    trace = StagingTrace(name)
+    inputs = [trace.new_input(a) for a in avals]
+    try:
+        with current(trace):
+            outputs = function(*inputs)
+            jaxpr, constants = trace.finish(inputs, outputs, arg_names=arg_names)
+    finally:
+        trace.alive = False
+    if config.check_tracer_leaks:
+        del inputs, outputs
+        check_leaks(trace)
+    return jaxpr, constants
+
+
+def check_leaks(trace: Trace) -> None:
+    """Raise if a tracer of a finished trace is still reachable."""
+    name = trace.name
+    if isinstance(trace, StagingTrace):
+        trace.shared.clear()
+        trace.constants.clear()
+    gc.collect()
+    held = [t for t in gc.get_referrers(trace) if isinstance(t, Tracer)]
+    if held:
+        holders = [type(r).__name__ for r in gc.get_referrers(*held) if r is not held]
+        raise LeakedTracerError(
+            f"a traced value leaked out of {name}",
+            got=f"{held[0]!r}, still held by: {', '.join(sorted(set(holders))) or 'a local'}",
+            fix="return the value instead of storing it outside of the function",
+        )
+
+
+def close(jaxpr: Jaxpr) -> Jaxpr:
+    """The same program with its constants as leading inputs."""
+    if not jaxpr.constvars:
+        return jaxpr
+    inputs = (*jaxpr.constvars, *jaxpr.invars)
+    return Jaxpr((), inputs, jaxpr.outvars, jaxpr.eqns, jaxpr.name)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A program made from another: its derivative, its transpose, its batched form.
+
+    ``jaxpr`` has no constants; ``consts`` are the values of its leading inputs (arrays that a
+    user's rule closed over).  ``flags`` says something of each result, as its maker documents.
+    """
+
+    jaxpr: Jaxpr
+    consts: tuple[Value, ...]
+    flags: tuple[bool, ...]
+
+
+def derive(
+    source: Jaxpr,
+    key: Hashable,
+    function: Callable[..., tuple[Sequence[Value], tuple[bool, ...]]],
+    avals: Sequence[ShapedArray],
+    name: str,
+) -> Derived:
+    """Stage a program made from ``source``, or find it where it is remembered.
+
+    Args:
+      source: the program it is made from, which remembers it.
+      key: what is made, with all that it depends on.
+      function: takes tracers, returns the results and the flags.
+      avals: types of the function's inputs.
+      name: what the made program is called, around the name of the source.
+    """
+    found = source.memo.get(key)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    flags: tuple[bool, ...] = ()
+
+    def results(*args: Value) -> Sequence[Value]:
+        nonlocal flags
+        outs, flags = function(*args)
+        return outs
+
+    jaxpr, consts = stage(results, avals, f"{name}({source.name})")
+    derived = Derived(close(jaxpr), tuple(consts), flags)
+    if not any(isinstance(c, Tracer) for c in consts):
+        source.memo[key] = derived
+    return derived
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Value], *args: Value) -> list[Value]:
+    """Run a program under the current interpreter; its equations keep their source lines."""
+    env: dict[Atom, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    previous = state.source
+    try:
+        for eqn in jaxpr.eqns:
+            operands = [x if type(x) is Literal else env[x] for x in eqn.invars]
+            state.source = eqn.source or previous
+            out = eqn.primitive.bind(*operands, **eqn.params)
+            if eqn.primitive.multiple_results:
+                env.update(zip(eqn.outvars, out, strict=True))
+            else:
+                env[eqn.outvars[0]] = out
+    finally:
+        state.source = previous
+    return [x if type(x) is Literal else env[x] for x in jaxpr.outvars]
+

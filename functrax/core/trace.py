@@ -1,0 +1,225 @@
+"""Tracing: which interpreter is current, and the values that interpreters hand to user code.
+
+A transformation is an interpreter, a :class:`Trace`.  One is current in each thread; it knows its
+parent.  ``primitive.bind(*args)`` gives the operation to the current trace, whose ``process``
+does its part and hands what is left to the parent, down to :class:`EvalTrace`, which computes.
+A value that belongs to a trace is a :class:`Tracer`; a trace treats every value that is not its
+own as a constant, and passes it on.
+
+Start at :class:`Trace`; the interpreters themselves are in ``functrax.transforms``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import (
+    AxisNameError,
+    LeakedTracerError,
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+)
+from functrax.core.operators import Array
+from functrax.core.source import SourceLine, user_line
+
+if TYPE_CHECKING:
+    from functrax.core.primitive import Primitive
+
+
+class CustomRule(Protocol):
+    """A function with a derivative of the user's: see ``functrax.transforms.custom``."""
+
+    def process(self, trace: Trace, args: Sequence[Any]) -> Sequence[Any]:
+        """Call the function, or its rule, as ``trace`` needs."""
+
+
+class Trace:
+    """An interpreter: says what an operation means for the values that belong to it."""
+
+    __slots__ = ("alive", "name", "parent")
+
+    def __init__(self, parent: Trace | None, name: str = "") -> None:
+        self.parent = parent
+        self.alive = True
+        self.name = name
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Apply ``primitive``; the result is one value, or a list when it has several."""
+        raise NotImplementedError
+
+
+class _State(threading.local):
+    trace: Trace
+    source: SourceLine | None = None
+    axis_env: tuple[tuple[Any, int], ...] = ()
+
+    def __init__(self) -> None:
+        self.trace = EVAL
+
+
+class Tracer(Array):
+    """A value known only by its type, while a function is being transformed."""
+
+    __slots__ = ("_trace", "aval")
+
+    def __init__(self, trace: Trace, aval: ShapedArray) -> None:
+        self._trace = trace
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        kind = type(self._trace).__name__.removesuffix("Trace").lower()
+        return f"Traced<{self.aval.str_short()}>with<{kind}>"
+
+    def __bool__(self) -> bool:
+        raise TracerBoolConversionError(
+            "bool: a traced value has no known truth value, so `if`, `while`, `and`, `or` "
+            "and `assert` cannot look at it",
+            got=_describe(self),
+            fix="functrax.numpy.where(condition, a, b) or functrax.lax.cond for a choice, "
+            "functrax.lax.while_loop for a loop, `&` and `|` for logic; or mark the argument "
+            "with static_argnums",
+        )
+
+    def _no_scalar(self, kind: str) -> NoReturn:
+        raise TracerIntegerConversionError(
+            f"{kind}: a traced value has no known value that could become a Python {kind}",
+            got=_describe(self),
+            fix="keep it an array (functrax.numpy functions take arrays), use "
+            "functrax.lax.fori_loop for a loop, or mark the argument with static_argnums",
+        )
+
+    def __int__(self) -> int:
+        self._no_scalar("int")
+
+    def __index__(self) -> int:
+        self._no_scalar("int")
+
+    def __float__(self) -> float:
+        self._no_scalar("float")
+
+    def __complex__(self) -> complex:
+        self._no_scalar("complex")
+
+    def item(self, *args: Any) -> Any:
+        """Not possible on a traced value; raises."""
+        self._no_scalar("scalar")
+
+    def tolist(self) -> Any:
+        """Not possible on a traced value; raises."""
+        self._no_scalar("list")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TracerArrayConversionError(
+            "numpy: a traced value cannot become a NumPy array, for it has no value yet",
+            got=_describe(self),
+            fix="the function of the same name in functrax.numpy, or functrax.pure_callback "
+            "to call NumPy when the program runs",
+        )
+
+    def __hash__(self) -> int:
+        raise TypeError(f"unhashable type: {type(self).__name__}; traced values have no value yet")
+
+    def block_until_ready(self) -> Tracer:
+        """Nothing to wait for; returns itself."""
+        return self
+
+
+def _describe(tracer: Tracer) -> str:
+    made = tracer._trace.name
+    return f"{tracer!r}" + (f" while tracing {made}" if made else "")
+
+
+def leaked(tracer: Tracer) -> LeakedTracerError:
+    """The error for a tracer that is used after its transformation has ended."""
+    name = tracer._trace.name or "a transformed function"
+    return LeakedTracerError(
+        f"a traced value leaked out of {name}: it is used after that function was traced",
+        got=f"{tracer!r}, used here but made while {name} was being traced",
+        fix="return the value from the function instead of storing it in a global, a list or "
+        "an attribute; functrax.checking_leaks() finds where it is kept",
+    )
+
+
+class Executor(Protocol):
+    """Computes one operation on concrete arrays; ``functrax.backends`` provides it."""
+
+    def __call__(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Results are arrays: one, or a list when the primitive has several."""
+
+
+class EvalTrace(Trace):
+    """The bottom: computes with concrete arrays."""
+
+    __slots__ = ("executor",)
+    executor: Executor
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        for x in args:
+            if isinstance(x, Tracer):
+                raise leaked(x)
+        return self.executor(primitive, args, params)
+
+
+EVAL = EvalTrace(None)
+state = _State()
+
+
+@contextmanager
+def current(trace: Trace) -> Iterator[None]:
+    """Make ``trace`` the current interpreter."""
+    previous = state.trace
+    state.trace = trace
+    try:
+        yield
+    finally:
+        state.trace = previous
+
+
+@contextmanager
+def source(line: SourceLine | None) -> Iterator[None]:
+    """Make ``line`` the source of the equations made meanwhile."""
+    previous = state.source
+    state.source = line
+    try:
+        yield
+    finally:
+        state.source = previous
+
+
+def current_source() -> SourceLine | None:
+    """The line that an equation made now belongs to."""
+    return state.source or user_line()
+
+
+@contextmanager
+def named_axis(name: Any, size: int) -> Iterator[None]:
+    """Bind an axis name that collectives may use; ``None`` binds nothing."""
+    previous = state.axis_env
+    if name is not None:
+        state.axis_env = (*previous, (name, size))
+    try:
+        yield
+    finally:
+        state.axis_env = previous
+
+
+def axis_size(name: Any) -> int:
+    """The size of a named axis.
+
+    Raises:
+      AxisNameError: if no enclosing ``vmap`` binds the name.
+    """
+    for bound, size in reversed(state.axis_env):
+        if bound == name:
+            return size
+    bound_names = ", ".join(repr(n) for n, _ in state.axis_env) or "none"
+    raise AxisNameError(
+        f"axis name {name!r} is not bound here",
+        got=f"bound axis names: {bound_names}",
+        fix=f"functrax.vmap(f, axis_name={name!r}) around the function that uses it",
+    )

@@ -1,0 +1,1 @@
+"""The transformations: interpreters of the language, one file each."""

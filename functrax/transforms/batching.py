@@ -1,0 +1,136 @@
+"""Batching: :class:`BatchTrace` carries arrays with one more axis, which is always axis 0.
+
+``vmap`` moves the axes that the user names to the front on entry and back on exit; a transpose is
+a reindex, so it fuses with what comes next.  The rules are the primitives' own.  A primitive that
+communicates over a named axis (``is_collective``) is given the trace whose axis it names.
+
+Start at :func:`batch_flat`; the user's ``vmap`` is in ``transforms/vmap.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from functrax.core.aval import ShapedArray
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.primitive import Primitive, Value
+from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.source import user_line
+from functrax.core.stage import Derived, derive, eval_jaxpr
+from functrax.core.trace import Trace, Tracer, current, named_axis, state
+
+
+class BatchTracer(Tracer):
+    """A value with a hidden leading axis."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, trace: Trace, value: Value) -> None:
+        aval = value.aval
+        self._trace = trace
+        self.aval = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+        self.value = value
+
+
+class BatchTrace(Trace):
+    """Applies each primitive's batching rule, under the parent."""
+
+    __slots__ = ("axis_name", "size")
+    parent: Trace
+
+    def __init__(self, parent: Trace, size: int, axis_name: Hashable, name: str = "") -> None:
+        super().__init__(parent, name)
+        self.size = size
+        self.axis_name = axis_name
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        values, batched = self.split(args)
+        line = state.source
+        state.trace = self.parent
+        try:
+            if not any(batched) and not self._concerns(primitive, params):
+                return self.parent.process(primitive, values, params)
+            if line is None:
+                state.source = user_line()
+            out, out_batched = self._batch(primitive, values, batched, params)
+        finally:
+            state.trace = self
+            state.source = line
+        if not primitive.multiple_results:
+            return BatchTracer(self, out) if out_batched else out
+        return self.join(out, out_batched)
+
+    def _concerns(self, primitive: Primitive, params: dict[str, Any]) -> bool:
+        """Whether a primitive without batched operands still uses this trace's named axis."""
+        if self.axis_name is None:
+            return False
+        return ("axis", self.axis_name) in primitive.effects(params)
+
+    def _batch(
+        self,
+        primitive: Primitive,
+        values: Sequence[Value],
+        batched: Sequence[bool],
+        params: dict[str, Any],
+    ) -> tuple[Any, Any]:
+        over_axis = getattr(primitive, "batch_over_axis", None)
+        if over_axis is not None:
+            return over_axis(self.axis_name, self.size, values, batched, **params)  # type: ignore[no-any-return]
+        return primitive.batch(self.size, values, batched, **params)
+
+    def split(self, args: Sequence[Value]) -> tuple[list[Value], list[bool]]:
+        """The values of arguments, and which of them have the batch axis."""
+        values, batched = [], []
+        for x in args:
+            own = type(x) is BatchTracer and x._trace is self
+            values.append(x.value if own else x)
+            batched.append(own)
+        return values, batched
+
+    def join(self, values: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
+        """Tracers for values with the batch axis; the others stay as they are."""
+        return [BatchTracer(self, x) if b else x for x, b in zip(values, batched, strict=True)]
+
+
+def batch_flat(
+    function: Callable[..., Sequence[Value]],
+    size: int,
+    args: Sequence[Value],
+    batched: Sequence[bool],
+    axis_name: Hashable = None,
+) -> tuple[list[Value], list[bool]]:
+    """Apply a function of flat values to every element along axis 0 of the batched arguments."""
+    trace = BatchTrace(state.trace, size, axis_name, getattr(function, "__name__", ""))
+    try:
+        with current(trace), named_axis(axis_name, size):
+            outs = function(*trace.join(args, batched))
+        return trace.split(outs)
+    finally:
+        trace.alive = False
+
+
+def add_batch_axis(x: Value, size: int) -> Value:
+    """The same value for each element of the batch."""
+    aval = x.aval
+    dims = tuple(range(1, aval.ndim + 1))
+    return broadcast_in_dim.bind(x, shape=(size, *aval.shape), dims=dims)
+
+
+def batch_jaxpr(
+    jaxpr: Jaxpr, size: int, batched: tuple[bool, ...], axis_name: Hashable = None
+) -> Derived:
+    """A program without constants, batched; the flags say which of its results are batched."""
+
+    def function(*args: Value) -> tuple[list[Value], tuple[bool, ...]]:
+        outs, flags = batch_flat(
+            lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, batched, axis_name
+        )
+        return outs, tuple(flags)
+
+    avals = [
+        ShapedArray((size, *a.shape), a.dtype, a.weak_type) if b else a
+        for a, b in zip(jaxpr.in_avals, batched, strict=True)
+    ]
+    key = ("batch", size, batched, axis_name, state.axis_env if jaxpr.effects else ())
+    return derive(jaxpr, key, function, avals, "vmap")

@@ -1,0 +1,418 @@
+"""The derivatives that users call: ``jvp``, ``vjp``, ``grad``, ``linearize`` and their kin.
+
+Reverse mode is linearize, then the tape read backwards.  A linear map of a single number is
+applied to 1 instead: that is the same derivative, takes no more work, and keeps the size of
+nested derivatives polynomial in their order.
+
+Start at :func:`vjp`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import ConcreteArray
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ArgumentError, DifferentiationError, DTypeError, PyTreeError
+from functrax.core.inputs import as_value, concrete
+from functrax.core.jaxpr import Literal
+from functrax.core.primitive import Value, literal
+from functrax.core.prims.reindex import zeros
+from functrax.core.pytree import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+    tree_unflatten,
+)
+from functrax.core.stage import stage
+from functrax.core.trace import state
+from functrax.transforms.flat import (
+    FlatFunction,
+    argnums_tuple,
+    check_callable,
+    flatten_args,
+    name_of,
+    normalize_argnums,
+)
+from functrax.transforms.forward import jvp_flat
+from functrax.transforms.linearize import PartialTrace, Tape, linearize_flat
+from functrax.transforms.transpose import backward
+
+
+def _zero_tangent(aval: ShapedArray) -> Value:
+    """A zero of the tangent type: float0 for integers."""
+    if dtypes.is_inexact(aval.dtype):
+        return concrete(zeros(aval))
+    value = np.zeros(aval.shape, dtypes.float0)
+    return ConcreteArray(value, ShapedArray(aval.shape, dtypes.float0))
+
+
+def _with_zeros(values: Sequence[Value | None], avals: Sequence[ShapedArray]) -> list[Value]:
+    return [
+        _zero_tangent(a) if v is None else concrete(v) for v, a in zip(values, avals, strict=True)
+    ]
+
+
+def _check_tangents(
+    transform: str, what: str, given: Any, tree: PyTreeDef, avals: Sequence[ShapedArray]
+) -> list[Value | None]:
+    """Flat tangents or cotangents that fit values; ``None`` where the type has no tangent."""
+    paths, given_tree = tree_flatten_with_path(given)
+    if given_tree != tree:
+        raise PyTreeError(
+            f"{transform}: the {what}s have another structure than the values they belong to",
+            got=f"{given_tree}, where {tree} is needed",
+            fix=f"one {what} for each leaf, in the same containers",
+        )
+    flat: list[Value | None] = []
+    for (path, leaf), aval in zip(paths, avals, strict=True):
+        value = as_value(leaf, f"a {what} given to {transform}")
+        wanted = dtypes.tangent_dtype(aval.dtype)
+        if value.aval.shape != aval.shape or value.aval.dtype != wanted:
+            raise DTypeError(
+                f"{transform}: a {what} does not fit its value",
+                got=f"{what}{keystr(path)} is {value.aval.str_short()}, "
+                f"the value is {aval.str_short()}",
+                fix=f"a {what} of shape {aval.shape} and dtype {wanted}",
+            )
+        flat.append(None if wanted == dtypes.float0 else value)
+    return flat
+
+
+def jvp(
+    fun: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: bool = False,
+) -> Any:
+    """The value of a function and its derivative in one direction (forward mode).
+
+    Args:
+      fun: takes the primals, returns a pytree of arrays.
+      primals: the point, a tuple or list with one pytree for each argument.
+      tangents: the direction, of the same structure, shapes and dtypes (float0 for integers).
+      has_aux: whether ``fun`` returns a pair whose second part is not differentiated.
+
+    Returns:
+      ``(value, tangent)``, and ``aux`` with ``has_aux``.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.jvp(jnp.square, (3.0,), (1.0,))
+    (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
+    """
+    check_callable("jvp", fun)
+    for what, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise ArgumentError(
+                f"jvp: {what} is not a tuple or list of arguments",
+                got=f"{type(given).__name__}",
+                fix="functrax.jvp(f, (x,), (t,))",
+            )
+    flat, in_tree = flatten_args(fun, primals, {})
+    tree = tree_flatten(tuple(primals))[1]
+    given = _check_tangents("jvp", "tangent", tuple(tangents), tree, [x.aval for x in flat])
+    aux = _Aux(fun, has_aux)
+    flat_fun = FlatFunction(aux, in_tree)
+    outs, out_tangents = jvp_flat(flat_fun, flat, given)
+    avals = [x.aval for x in outs]
+    value = tree_unflatten(flat_fun.out_tree, map(concrete, outs))
+    tangent = tree_unflatten(flat_fun.out_tree, _with_zeros(out_tangents, avals))
+    return (value, tangent, aux.lower()) if has_aux else (value, tangent)
+
+
+class _Aux:
+    """Calls a function, and puts the second part of its result aside if it has one."""
+
+    def __init__(self, function: Callable[..., Any], has_aux: bool) -> None:
+        self.function = function
+        self.has_aux = has_aux
+        self.__name__ = name_of(function)
+        self.aux: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        out = self.function(*args, **kwargs)
+        if not self.has_aux:
+            return out
+        if not (isinstance(out, (tuple, list)) and len(out) == 2):
+            raise PyTreeError(
+                f"{self.__name__}: with has_aux=True it must return a pair (value, aux)",
+                got=f"{type(out).__name__}"
+                + (f" of length {len(out)}" if isinstance(out, (tuple, list)) else ""),
+                fix="return value, aux",
+            )
+        value, self.aux = out
+        return value
+
+    def lower(self) -> Any:
+        """The aux with its tracers replaced by their primal values."""
+        return tree_map(_primal, self.aux)
+
+
+def _primal(x: Any) -> Any:
+    while hasattr(x, "primal") and not x._trace.alive:
+        x = x.primal
+    return x
+
+
+class Linearized:
+    """The derivative of a function at a point: a linear function of tangents."""
+
+    def __init__(self, flat_fun: FlatFunction, flat: list[Value], in_tree: PyTreeDef) -> None:
+        self.in_avals = [x.aval for x in flat]
+        self.in_tree = in_tree
+        nonzero = [dtypes.is_inexact(a.dtype) for a in self.in_avals]
+        self.results, self.tape = linearize_flat(flat_fun, flat, nonzero)
+        self.out_tree = flat_fun.out_tree
+        self.out_avals = [x.aval for x in self.results]
+
+    def value(self) -> Any:
+        """The function's value."""
+        return tree_unflatten(self.out_tree, map(concrete, self.results))
+
+    def push(self, *tangents: Any) -> Any:
+        """Apply to tangents of the arguments."""
+        given = _check_tangents("linearize", "tangent", tangents, self.in_tree, self.in_avals)
+        outs = self.tape.apply(given)
+        return tree_unflatten(self.out_tree, _with_zeros(outs, self.out_avals))
+
+    def pull(self, ct: Any) -> tuple[Any, ...]:
+        """Apply the transpose to a cotangent of the value."""
+        given = _check_tangents("vjp", "cotangent", ct, self.out_tree, self.out_avals)
+        cts = backward(self.tape, given)
+        return tree_unflatten(self.in_tree, _with_zeros(cts, self.in_avals))  # type: ignore[no-any-return]
+
+
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function at a point, and its derivative there as a linear function.
+
+    Args:
+      fun: takes the primals, returns a pytree of arrays.
+      primals: the point.
+      has_aux: whether ``fun`` returns a pair whose second part is not differentiated.
+
+    Returns:
+      ``(value, f_jvp)``, and ``aux`` with ``has_aux``; ``f_jvp(*tangents)`` is the derivative in
+      that direction and does not evaluate ``fun`` again.
+    """
+    check_callable("linearize", fun)
+    flat, in_tree = flatten_args(fun, primals, {})
+    aux = _Aux(fun, has_aux)
+    linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
+    return (linear.value(), linear.push, aux.lower()) if has_aux else (linear.value(), linear.push)
+
+
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function at a point, and the transpose of its derivative (reverse mode).
+
+    Args:
+      fun: takes the primals, returns a pytree of arrays.
+      primals: the point.
+      has_aux: whether ``fun`` returns a pair whose second part is not differentiated.
+
+    Returns:
+      ``(value, f_vjp)``, and ``aux`` with ``has_aux``; ``f_vjp(ct)`` takes a cotangent of the
+      value's structure, and returns a tuple with one cotangent for each primal.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> y, f_vjp = functrax.vjp(jnp.sin, 0.0)
+    >>> f_vjp(1.0)
+    (Array(1., dtype=float32, weak_type=True),)
+    """
+    check_callable("vjp", fun)
+    flat, in_tree = flatten_args(fun, primals, {})
+    aux = _Aux(fun, has_aux)
+    linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
+    return (linear.value(), linear.pull, aux.lower()) if has_aux else (linear.value(), linear.pull)
+
+
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the value of ``fun`` and its gradient.
+
+    Args:
+      fun: returns a scalar array (of rank 0), or a pair of one and anything with ``has_aux``.
+      argnums: which positional arguments to differentiate by.
+      has_aux: whether ``fun`` returns ``(value, aux)``.
+      holomorphic: whether ``fun`` is complex-differentiable; needed for complex arguments.
+      allow_int: whether integer arguments are allowed; their gradient is of dtype float0.
+
+    Returns:
+      A function of the same arguments; it returns ``(value, gradient)``, or
+      ``((value, aux), gradient)``.  The gradient has the structure of the argument, or is a tuple
+      if ``argnums`` is a sequence.
+
+    Raises:
+      DifferentiationError: if the result is not a real scalar, or an argument is not of a
+        floating point type.
+    """
+    check_callable("grad", fun)
+    positions = argnums_tuple(argnums)
+
+    @functools.wraps(fun)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        chosen = normalize_argnums("grad", fun, positions, len(args))
+
+        def partial_fun(*differentiated: Any) -> Any:
+            full = list(args)
+            for i, x in zip(chosen, differentiated, strict=True):
+                full[i] = x
+            return fun(*full, **kwargs)
+
+        partial_fun.__name__ = name_of(fun)
+        primals = tuple(args[i] for i in chosen)
+        flat, in_tree = flatten_args(fun, primals, {})
+        _check_inputs(fun, primals, holomorphic, allow_int)
+        aux = _Aux(partial_fun, has_aux)
+        linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
+        _check_scalar(fun, linear, holomorphic)
+        cts = _gradient(linear.tape, linear.out_avals[0].dtype)
+        grads = tree_unflatten(linear.in_tree, _with_zeros(cts, linear.in_avals))
+        gradient = grads[0] if isinstance(argnums, int) else grads
+        value = linear.value()
+        return ((value, aux.lower()) if has_aux else value), gradient
+
+    return value_and_gradient
+
+
+def _gradient(tape: Tape, dtype: np.dtype[Any]) -> list[Value | None]:
+    """The gradient of a scalar: the transpose applied to 1."""
+    one = literal(1, dtype)
+    variables = [v for v in tape.inputs if v is not None]
+    forward_only = not any(hasattr(e.primitive, "transpose_only") for e in tape.entries)
+    if len(variables) == 1 and variables[0].aval.shape == () and forward_only:
+        seed = Literal(1, variables[0].aval)
+        (out,) = tape.apply([None if v is None else seed for v in tape.inputs])
+        return [None if v is None else out for v in tape.inputs]
+    return backward(tape, [one])
+
+
+def _check_inputs(fun: Any, primals: Any, holomorphic: bool, allow_int: bool) -> None:
+    for path, leaf in tree_flatten_with_path(primals)[0]:
+        aval = as_value(leaf).aval
+        where = f"argument {keystr(path)} of {name_of(fun)} is {aval.str_short()}"
+        if holomorphic and not dtypes.is_complex(aval.dtype):
+            raise DifferentiationError(
+                "grad: holomorphic=True needs complex arguments",
+                got=where,
+                fix="convert it with .astype('complex64'), or leave holomorphic out",
+            )
+        if dtypes.is_float(aval.dtype) or (dtypes.is_complex(aval.dtype) and holomorphic):
+            continue
+        if dtypes.is_complex(aval.dtype):
+            raise DifferentiationError(
+                "grad: complex arguments need holomorphic=True, or functrax.vjp",
+                got=where,
+                fix="grad(f, holomorphic=True) if f is complex-differentiable; else vjp",
+            )
+        if not allow_int:
+            raise DifferentiationError(
+                "grad: only floating point arguments have a derivative",
+                got=where,
+                fix="convert it with .astype('float32'); choose other argnums; "
+                "or allow_int=True for gradients of dtype float0",
+            )
+
+
+def _check_scalar(fun: Any, linear: Linearized, holomorphic: bool) -> None:
+    avals = linear.out_avals
+    shown = ", ".join(a.str_short() for a in avals)
+    if len(avals) != 1 or str(linear.out_tree) != "PyTreeDef(*)" or avals[0].shape != ():
+        raise DifferentiationError(
+            f"grad: {name_of(fun)} does not return a scalar",
+            got=f"{shown or 'nothing'} in {linear.out_tree}",
+            fix="reduce it, as by .sum() or .mean(); functrax.jacrev for a Jacobian; "
+            "has_aux=True if it returns (value, aux)",
+        )
+    dtype = avals[0].dtype
+    if dtypes.is_complex(dtype) and holomorphic:
+        return
+    if not dtypes.is_float(dtype):
+        raise DifferentiationError(
+            f"grad: {name_of(fun)} returns a scalar that is not a real floating point number",
+            got=shown,
+            fix="holomorphic=True for complex functions; .astype('float32') for integers",
+        )
+
+
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the gradient of ``fun``; see :func:`value_and_grad`.
+
+    Args:
+      fun: returns a scalar array, or a pair of one and anything with ``has_aux``.
+      argnums: which positional arguments to differentiate by.
+      has_aux: whether ``fun`` returns ``(value, aux)``; the result is then ``(gradient, aux)``.
+      holomorphic: whether ``fun`` is complex-differentiable.
+      allow_int: whether integer arguments are allowed.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.grad(jnp.tanh)(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+
+    @functools.wraps(fun)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, out = both(*args, **kwargs)
+        return (out, value[1]) if has_aux else out
+
+    return gradient
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
+    """The transpose of a function that is linear.
+
+    Args:
+      fun: a linear function of arrays.
+      primals: example arguments, of which only shapes and dtypes matter.
+
+    Returns:
+      A function from a cotangent of ``fun``'s result to a tuple of cotangents of its arguments.
+    """
+    check_callable("linear_transpose", fun)
+    leaves, tree = tree_flatten((primals, {}))
+    avals = [
+        x if isinstance(x, ShapedArray) else ShapedArray(x.shape, x.dtype)
+        for x in (x if hasattr(x, "dtype") else as_value(x).aval for x in leaves)
+    ]
+    flat_fun = FlatFunction(fun, tree)
+    _, out_avals = _types_of(flat_fun, avals)
+    out_tree = flat_fun.out_tree
+
+    def transposed(ct: Any) -> Any:
+        given = _check_tangents("linear_transpose", "cotangent", ct, out_tree, out_avals)
+        partial = PartialTrace(state.trace, name_of(fun))
+        inputs = [partial.new_input(a) for a in avals]
+        state.trace = partial
+        try:
+            outs = flat_fun(*inputs)
+        finally:
+            assert partial.parent is not None
+            state.trace = partial.parent
+            partial.alive = False
+        cts = backward(Tape(partial, inputs, outs), given)
+        return tree_unflatten(tree_flatten(primals)[1], _with_zeros(cts, avals))
+
+    return transposed
+
+
+def _types_of(function: FlatFunction, avals: list[ShapedArray]) -> tuple[Any, list[ShapedArray]]:
+    jaxpr, consts = stage(function, avals, function.__name__)
+    return consts, jaxpr.out_avals

@@ -1,0 +1,98 @@
+"""Between pytrees and flat values: what every transformation does on entry and exit.
+
+:class:`FlatFunction` calls a user's function with flat values and remembers the structure of what
+it returned.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functrax.core.errors import ArgumentError
+from functrax.core.inputs import as_value
+from functrax.core.primitive import Value
+from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+
+
+def name_of(function: Any) -> str:
+    """What a function is called in errors and in print."""
+    name = getattr(function, "__name__", None)
+    if name is None and hasattr(function, "func"):
+        return name_of(function.func)
+    return str(name) if name is not None else type(function).__name__
+
+
+class FlatFunction:
+    """A user's function of pytrees, as a function of flat values.
+
+    Args:
+      function: called with unflattened positional and keyword arguments.
+      in_tree: the structure of ``(args, kwargs)``.
+
+    After a call, ``out_tree`` is the structure of the result.
+    """
+
+    def __init__(self, function: Callable[..., Any], in_tree: PyTreeDef) -> None:
+        self.function = function
+        self.in_tree = in_tree
+        self.__name__ = name_of(function)
+        self.out_tree: PyTreeDef
+
+    def __call__(self, *leaves: Value) -> list[Value]:
+        args, kwargs = tree_unflatten(self.in_tree, leaves)
+        out, self.out_tree = tree_flatten(self.function(*args, **kwargs))
+        return [as_value(x, f"a result of {self.__name__}") for x in out]
+
+
+def flatten_args(
+    function: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[list[Value], PyTreeDef]:
+    """The leaves of arguments as values, and their structure."""
+    leaves, tree = tree_flatten((tuple(args), kwargs))
+    what = f"an argument of {name_of(function)}"
+    return [as_value(x, what) for x in leaves], tree
+
+
+def argnums_tuple(argnums: int | Sequence[int]) -> tuple[int, ...]:
+    """Positions as a tuple."""
+    return (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+
+def check_callable(transform: str, function: Any) -> None:
+    """Refuse what cannot be called."""
+    if not callable(function):
+        raise ArgumentError(
+            f"{transform}: the first argument is not a function",
+            got=f"{function!r} of type {type(function).__name__}",
+            fix=f"{transform}(f), with f callable",
+        )
+
+
+def normalize_argnums(
+    transform: str, function: Any, argnums: Sequence[int], num_args: int
+) -> tuple[int, ...]:
+    """Positions counted from 0; negative ones count from the end.
+
+    Raises:
+      ArgumentError: if one is out of range.
+    """
+    for i in argnums:
+        if not -num_args <= i < num_args:
+            raise ArgumentError(
+                f"{transform}: argnums {i} is out of range",
+                got=f"{num_args} positional arguments to {name_of(function)}",
+                fix="argnums counts positional arguments from 0; pass that argument by position",
+            )
+    return tuple(i % num_args for i in argnums)
+
+
+def parameter_names(function: Any) -> list[str] | None:
+    """Names of a function's positional parameters, if it tells them."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in signature.parameters.values() if p.kind in kinds]

@@ -1,0 +1,153 @@
+"""Looking at programs without running them: ``make_jaxpr``, ``eval_shape``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.inputs import as_value
+from functrax.core.jaxpr import ClosedJaxpr
+from functrax.core.pytree import tree_flatten, tree_unflatten
+from functrax.core.stage import stage
+from functrax.core.trace import named_axis
+from functrax.transforms.flat import FlatFunction, check_callable, name_of
+from functrax.transforms.static_args import ArgumentRoles
+
+
+class ShapeDtypeStruct:
+    """The type of an array, where only the type matters.
+
+    Args:
+      shape: sizes of the axes.
+      dtype: anything that names a dtype.
+      weak_type: whether the dtype gives way in promotion.
+      sharding: accepted for compatibility.
+
+    >>> ShapeDtypeStruct((2, 3), "float32")
+    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    """
+
+    __slots__ = ("dtype", "shape", "weak_type")
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None
+    ) -> None:
+        self.shape = tuple(shape)
+        self.dtype = dtypes.as_dtype(dtype)
+        self.weak_type = weak_type
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return ShapedArray(self.shape, self.dtype).size
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a type of rank 0")
+        return self.shape[0]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ShapeDtypeStruct):
+            return NotImplemented
+        return (self.shape, self.dtype, self.weak_type) == (
+            other.shape, other.dtype, other.weak_type,
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.weak_type))
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+
+
+def type_of(x: Any, what: str) -> ShapedArray:
+    """The type of an argument, which may be an array or anything with a shape and a dtype."""
+    if isinstance(x, ShapedArray):
+        return x
+    if hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "__array__"):
+        dtype = dtypes.canonicalize_dtype(dtypes.as_dtype(x.dtype))
+        return ShapedArray(tuple(x.shape), dtype, bool(getattr(x, "weak_type", False)))
+    aval: ShapedArray = as_value(x, what).aval
+    return aval
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The types of a function's results, without computing them.
+
+    Args:
+      fun: a pure function of pytrees of arrays.
+      args: arrays, or :class:`ShapeDtypeStruct`; only shapes and dtypes matter.
+      kwargs: the same by name.
+
+    Returns:
+      The result's pytree, with a :class:`ShapeDtypeStruct` in place of each array.
+
+    >>> import functrax.numpy as jnp
+    >>> eval_shape(jnp.dot, ShapeDtypeStruct((2, 3), "float32"), jnp.ones(3))
+    ShapeDtypeStruct(shape=(2,), dtype=float32)
+    """
+    check_callable("eval_shape", fun)
+    leaves, tree = tree_flatten((args, kwargs))
+    avals = [type_of(x, f"an argument of {name_of(fun)}") for x in leaves]
+    flat_fun = FlatFunction(fun, tree)
+    jaxpr, _ = stage(flat_fun, avals, name_of(fun))
+    return tree_unflatten(flat_fun.out_tree, map(_struct, jaxpr.out_avals))
+
+
+def _struct(aval: ShapedArray) -> ShapeDtypeStruct:
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Sequence[int] = (),
+    axis_env: Sequence[tuple[Any, int]] | None = None,
+    return_shape: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the program of ``fun`` instead of running it.
+
+    Args:
+      fun: a pure function of pytrees of arrays.
+      static_argnums: positions of arguments that are not traced.
+      axis_env: named axes that the program may use, as pairs of name and size.
+      return_shape: whether to return ``(program, types of the results)``.
+
+    Returns:
+      A function of the same arguments (arrays or types), which returns a ``ClosedJaxpr``.
+
+    >>> import functrax.numpy as jnp
+    >>> print(make_jaxpr(lambda x: jnp.sin(x) * 2.0)(1.0))
+    { lambda ; a:~f32[]. let
+        b:~f32[] = sin a
+        c:~f32[] = mul b 2.0:~f32[]
+      in (c,) }
+    """
+    check_callable("make_jaxpr", fun)
+    roles = ArgumentRoles(fun, static_argnums, None, None, None)
+
+    @functools.wraps(fun)
+    def program(*args: Any, **kwargs: Any) -> Any:
+        dynamic, others, static = roles.split(args, kwargs)
+        leaves, tree = tree_flatten((dynamic, others))
+        avals = [type_of(x, f"an argument of {name_of(fun)}") for x in leaves]
+        flat_fun = FlatFunction(roles.merge(fun, static), tree)
+        with ExitStack() as axes:
+            for name, size in axis_env or ():
+                axes.enter_context(named_axis(name, size))
+            jaxpr, consts = stage(flat_fun, avals, name_of(fun))
+        closed = ClosedJaxpr(jaxpr, consts)
+        if not return_shape:
+            return closed
+        return closed, tree_unflatten(flat_fun.out_tree, map(_struct, jaxpr.out_avals))
+
+    return program

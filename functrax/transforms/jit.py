@@ -1,0 +1,175 @@
+"""``jit``: trace a function once per signature, and run the program.
+
+A signature is the structure of the arguments, their types, the values of the static ones, and the
+options that change what a program means.  The program is a call (``transforms/call.py``), so
+nested ``jit``s stay visible in a program; ``inline=True`` writes their equations into the caller.
+
+Start at :class:`Jitted`.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from functrax.core.config import state as options, trace_context
+from functrax.core.inputs import concrete
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.primitive import Value
+from functrax.core.pytree import PyTreeDef, tree_unflatten
+from functrax.core.stage import close, eval_jaxpr, stage
+from functrax.core.trace import EVAL, Tracer, state
+from functrax.transforms.call import Call
+from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
+from functrax.transforms.static_args import ArgumentRoles, StaticKey
+
+jit_call = Call("jit")
+_log = logging.getLogger("functrax.jit")
+_all_jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced function: a program whose constants are its leading inputs."""
+
+    jaxpr: Jaxpr
+    consts: tuple[Value, ...]
+    out_tree: PyTreeDef
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """How often a jitted function was traced, and how often a trace was found.
+
+    Args:
+      hits: calls whose program was there already.
+      misses: calls that traced.
+      currsize: programs remembered.
+    """
+
+    hits: int
+    misses: int
+    currsize: int
+
+
+class Jitted:
+    """A function that is traced once per signature; made by :func:`jit`."""
+
+    def __init__(self, fun: Callable[..., Any], roles: ArgumentRoles, inline: bool) -> None:
+        functools.update_wrapper(self, fun)
+        self._fun = fun
+        self._roles = roles
+        self._inline = inline
+        self._cache: dict[Any, Traced] = {}
+        self._hits = self._misses = 0
+        _all_jitted.add(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if options.disable_jit:
+            return self._fun(*args, **kwargs)
+        dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
+        flat, in_tree = flatten_args(self._fun, dynamic, dynamic_kwargs)
+        traced = self._trace(flat, in_tree, static)
+        if self._inline and state.trace is not EVAL:
+            outs = eval_jaxpr(traced.jaxpr, (), *traced.consts, *flat)
+        else:
+            outs = jit_call.bind(*traced.consts, *flat, jaxpr=traced.jaxpr)
+        results = [concrete(x) for x in outs]
+        if self._roles.donates:
+            self._roles.donate(args, kwargs, results)
+        return tree_unflatten(traced.out_tree, results)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def _trace(self, flat: list[Value], in_tree: PyTreeDef, static: StaticKey) -> Traced:
+        avals = tuple(x.aval for x in flat)
+        key = (in_tree, avals, static, trace_context(), state.axis_env)
+        found = self._cache.get(key)
+        if found is not None:
+            self._hits += 1
+            return found
+        self._misses += 1
+        begin = time.perf_counter()
+        flat_fun = FlatFunction(self._roles.merge(self._fun, static), in_tree)
+        name = name_of(self._fun)
+        flat_fun.__name__ = name
+        jaxpr, consts = stage(flat_fun, avals, name)
+        traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree)
+        if options.log_compiles:
+            shown = ", ".join(a.str_short() for a in avals)
+            seconds = time.perf_counter() - begin
+            _log.warning("traced %s(%s) in %.2f ms", name, shown, seconds * 1e3)
+        if not any(isinstance(c, Tracer) for c in consts):
+            self._cache[key] = traced
+        return traced
+
+    def cache_info(self) -> CacheInfo:
+        """How often the function was traced."""
+        return CacheInfo(self._hits, self._misses, len(self._cache))
+
+    def clear_cache(self) -> None:
+        """Forget the programs of this function."""
+        self._cache.clear()
+
+    def __repr__(self) -> str:
+        return f"<jitted {name_of(self._fun)}>"
+
+
+def clear_caches() -> None:
+    """Forget the programs of all jitted functions."""
+    for jitted in list(_all_jitted):
+        jitted.clear_cache()
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    keep_unused: bool = False,
+    inline: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+) -> Any:
+    """Trace a function once per signature, and run the resulting program.
+
+    Args:
+      fun: a pure function of pytrees of arrays; None to get a decorator.
+      static_argnums: positions of arguments that are part of the signature, not traced.  Their
+        values must be hashable; a new value traces again.
+      static_argnames: names of such arguments.
+      donate_argnums: positions of arguments whose buffers the call may use up.  They are deleted.
+      donate_argnames: names of such arguments.
+      keep_unused: accepted for compatibility; unused arguments cost nothing here.
+      inline: whether a call inside another traced function writes its equations there.
+      device: accepted for compatibility; there is one device.
+      backend: accepted for compatibility; there is one backend.
+
+    Returns:
+      A function of the same arguments, with ``cache_info()`` and ``clear_cache()``.
+
+    Raises:
+      StaticArgumentError: if a static argument cannot be hashed.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> f = functrax.jit(lambda x: jnp.sin(x) ** 2)
+    >>> f(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+
+    def decorate(function: Callable[..., Any]) -> Jitted:
+        check_callable("jit", function)
+        roles = ArgumentRoles(
+            function, static_argnums, static_argnames, donate_argnums, donate_argnames
+        )
+        return Jitted(function, roles, inline)
+
+    return decorate if fun is None else decorate(fun)

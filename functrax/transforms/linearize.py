@@ -1,0 +1,333 @@
+"""Linearization: the partial evaluation of a forward derivative.
+
+:class:`PartialTrace` computes what is known in its parent, and writes what depends on a tangent
+down on a :class:`Tape`.  A :class:`~functrax.transforms.forward.JVPTrace` over a ``PartialTrace``
+is linearization: primals are computed, tangents' operations are recorded.  The tape is a linear
+program; applied forwards it is the derivative, read backwards (``transforms/transpose.py``) it is
+reverse mode.
+
+Start at :func:`linearize_flat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from functrax.core.aval import ShapedArray
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.primitive import Primitive, Value
+from functrax.core.prims.reindex import zeros
+from functrax.core.source import SourceLine, user_line
+from functrax.core.stage import Derived, StagedTracer, StagingTrace, close, eval_jaxpr
+from functrax.core.trace import Trace, Tracer, current, state
+from functrax.transforms.forward import JVPTrace
+
+
+class UnknownTracer(Tracer):
+    """A value that depends on a tangent: an entry of the tape makes it, or it is an input."""
+
+    __slots__ = ()
+
+
+class Entry:
+    """One recorded operation; operands are unknown tracers of the tape or known values."""
+
+    __slots__ = ("inputs", "outputs", "params", "primitive", "source")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        inputs: Sequence[Value],
+        outputs: Sequence[UnknownTracer],
+        params: dict[str, Any],
+        source: SourceLine | None,
+    ) -> None:
+        self.primitive = primitive
+        self.inputs = inputs
+        self.outputs = outputs
+        self.params = params
+        self.source = source
+
+
+class PartialTrace(Trace):
+    """Computes the known part in the parent, records the unknown part."""
+
+    __slots__ = ("entries",)
+    parent: Trace
+
+    def __init__(self, parent: Trace, name: str = "") -> None:
+        super().__init__(parent, name)
+        self.entries: list[Entry] = []
+
+    def new_input(self, aval: ShapedArray) -> UnknownTracer:
+        """An unknown input."""
+        return UnknownTracer(self, aval)
+
+    def is_unknown(self, x: Value) -> bool:
+        """Whether a value depends on an unknown input of this trace."""
+        return type(x) is UnknownTracer and x._trace is self
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        for x in args:
+            if type(x) is UnknownTracer and x._trace is self:
+                break
+        else:
+            state.trace = self.parent
+            try:
+                return self.parent.process(primitive, args, params)
+            finally:
+                state.trace = self
+        split = getattr(primitive, "partial_eval", None)
+        if split is not None:
+            return split(self, args, params)
+        simpler = primitive.simplify(*args, **params)
+        return self.record(primitive, args, params) if simpler is None else simpler
+
+    def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Write an operation on the tape."""
+        avals = primitive.infer(tuple([x.aval for x in args]), params)
+        line = state.source or user_line()
+        if type(avals) is ShapedArray:
+            out = UnknownTracer(self, avals)
+            self.entries.append(Entry(primitive, args, (out,), params, line))
+            return out
+        outs = [UnknownTracer(self, a) for a in avals]
+        self.entries.append(Entry(primitive, args, outs, params, line))
+        return outs
+
+
+class Tape:
+    """A linear program with its known values in place.
+
+    ``inputs`` and ``outputs`` are unknown tracers of ``trace``; ``None`` stands for zero.
+    """
+
+    __slots__ = ("entries", "inputs", "outputs", "trace")
+
+    def __init__(
+        self,
+        trace: PartialTrace,
+        inputs: Sequence[UnknownTracer | None],
+        outputs: Sequence[Value | None],
+    ) -> None:
+        self.trace = trace
+        self.inputs = inputs
+        # A linear result that depends on no input is zero.
+        self.outputs = [t if trace.is_unknown(t) else None for t in outputs]
+        self.entries = _live_entries(trace.entries, self.outputs)
+
+    def apply(self, tangents: Sequence[Value | None]) -> list[Value | None]:
+        """Run the program forwards, under the current interpreter; ``None`` is zero.
+
+        An operation all of whose linear operands are zero is skipped.
+        """
+        env: dict[int, Value] = {
+            id(v): t
+            for v, t in zip(self.inputs, tangents, strict=True)
+            if v is not None and t is not None
+        }
+        previous = state.source
+        try:
+            for entry in self.entries:
+                state.source = entry.source
+                self._apply_entry(entry, env)
+        finally:
+            state.source = previous
+        return [None if v is None else env.get(id(v)) for v in self.outputs]
+
+    def _apply_entry(self, entry: Entry, env: dict[int, Value]) -> None:
+        unknown = [self.trace.is_unknown(x) for x in entry.inputs]
+        if not any(id(x) in env for x, u in zip(entry.inputs, unknown, strict=True) if u):
+            return
+        operands = [
+            (env[id(x)] if id(x) in env else zeros(x.aval)) if u else x
+            for x, u in zip(entry.inputs, unknown, strict=True)
+        ]
+        out = entry.primitive.bind(*operands, **entry.params)
+        outs = out if entry.primitive.multiple_results else [out]
+        env.update(zip(map(id, entry.outputs), outs, strict=True))
+
+
+def _live_entries(entries: Sequence[Entry], outputs: Sequence[Value | None]) -> list[Entry]:
+    needed = {id(t) for t in outputs if t is not None}
+    kept = []
+    for entry in reversed(entries):
+        effects = not entry.primitive.pure and entry.primitive.effects(entry.params)
+        if effects or any(id(t) in needed for t in entry.outputs):
+            needed.update(map(id, entry.inputs))
+            kept.append(entry)
+    kept.reverse()
+    return kept
+
+
+def linearize_flat(
+    function: Callable[..., Sequence[Value]], primals: Sequence[Value], nonzero: Sequence[bool]
+) -> tuple[list[Value], Tape]:
+    """Results of a function of flat values, and its derivative there as a tape.
+
+    Args:
+      function: takes and returns flat values.
+      primals: where.
+      nonzero: which inputs have tangents; the tape's inputs are ``None`` for the others.
+    """
+    name = getattr(function, "__name__", "")
+    partial = PartialTrace(state.trace, name)
+    trace = JVPTrace(partial, name)
+    inputs = [
+        partial.new_input(x.aval) if nz else None for x, nz in zip(primals, nonzero, strict=True)
+    ]
+    try:
+        with current(trace):
+            outs = function(*trace.join(primals, inputs))
+        results, tangents = trace.split(outs)
+        tape = Tape(partial, inputs, tangents or [None] * len(results))
+    finally:
+        trace.alive = partial.alive = False
+    return results, tape
+
+
+@dataclass(frozen=True)
+class SplitJaxpr:
+    """A program split into what is known and what is unknown.
+
+    ``known`` maps the known inputs to the known results and ``num_saved`` residuals; ``unknown``
+    maps all residuals and the unknown inputs to the unknown results.  ``residuals`` says where
+    each residual comes from: a known input (its number), or a saved one (``~`` its number).
+    """
+
+    known: Derived
+    unknown: Derived
+    out_unknown: tuple[bool, ...]
+    residuals: tuple[int, ...]
+
+
+#: Whether the result of an equation may be kept as a residual, or is to be computed again.
+Saveable: TypeAlias = Callable[[Eqn], bool]
+
+
+def is_not_reindex(eqn: Eqn) -> bool:
+    """Keep everything but reindexed values, whose source is kept instead."""
+    return eqn.primitive.family != "reindex"
+
+
+def split_jaxpr(
+    jaxpr: Jaxpr, unknown: tuple[bool, ...], saveable: Saveable = is_not_reindex
+) -> SplitJaxpr:
+    """Partial evaluation of a program without constants."""
+    key = ("split", unknown, saveable)
+    found = jaxpr.memo.get(key)
+    if found is None:
+        found = _Splitter(saveable).split(jaxpr, unknown)
+        if not any(isinstance(c, Tracer) for c in found.known.consts + found.unknown.consts):
+            jaxpr.memo[key] = found
+    return found  # type: ignore[no-any-return]
+
+
+class _Splitter:
+    """Writes the known and the unknown program, and decides what passes between them."""
+
+    def __init__(self, saveable: Saveable) -> None:
+        self.saveable = saveable
+        self.known = StagingTrace("known")
+        self.unknown = StagingTrace("unknown")
+        self.partial = PartialTrace(self.known)
+        self.definitions: dict[Var, Eqn] = {}
+        self.env: dict[Any, Value] = {}  # a value on the known side -> its twin on the unknown
+        self.sources: list[StagedTracer] = []
+        self.twins: list[StagedTracer] = []
+
+    def split(self, jaxpr: Jaxpr, unknown: tuple[bool, ...]) -> SplitJaxpr:
+        """Evaluate what is known, record the rest, and write both down."""
+        partial = self.partial
+        args: list[Value] = [
+            (partial if u else self.known).new_input(a)
+            for a, u in zip(jaxpr.in_avals, unknown, strict=True)
+        ]
+        with current(partial):
+            outs = eval_jaxpr(jaxpr, (), *args)
+        out_unknown = tuple(partial.is_unknown(x) for x in outs)
+        inputs = [x for x, u in zip(args, unknown, strict=True) if u]
+        tape = Tape(partial, inputs, [x for x, u in zip(outs, out_unknown, strict=True) if u])
+        self.definitions = {v: e for e in self.known.eqns for v in e.outvars}
+        unknown_inputs = [self.unknown.new_input(x.aval) for x in inputs]
+        with current(self.unknown):
+            unknown_outs = self._replay(tape, unknown_inputs)
+        inputs_of_unknown = [*self.twins, *unknown_inputs]
+        unknown_jaxpr, unknown_consts = self.unknown.finish(inputs_of_unknown, unknown_outs)
+        known_inputs = [x for x, u in zip(args, unknown, strict=True) if not u]
+        given = {x.var: i for i, x in enumerate(known_inputs)}
+        saved = [x for x in self.sources if x.var not in given]
+        known_outs = [x for x, u in zip(outs, out_unknown, strict=True) if not u]
+        known_jaxpr, known_consts = self.known.finish(known_inputs, [*known_outs, *saved])
+        given.update({x.var: ~i for i, x in enumerate(saved)})
+        residuals = tuple(given[x.var] for x in self.sources)
+        for trace in (self.known, self.unknown, partial):
+            trace.alive = False
+        return SplitJaxpr(
+            Derived(close(known_jaxpr), tuple(known_consts), ()),
+            Derived(close(unknown_jaxpr), tuple(unknown_consts), ()),
+            out_unknown,
+            residuals,
+        )
+
+    def _replay(self, tape: Tape, inputs: Sequence[StagedTracer]) -> list[Value]:
+        env = self.env
+        env.update({id(v): t for v, t in zip(tape.inputs, inputs, strict=True)})
+        previous = state.source
+        for entry in tape.entries:
+            operands = [
+                env[id(x)] if self.partial.is_unknown(x) else self._twin(x) for x in entry.inputs
+            ]
+            state.source = entry.source
+            out = entry.primitive.bind(*operands, **entry.params)
+            outs = out if entry.primitive.multiple_results else [out]
+            env.update(zip(map(id, entry.outputs), outs, strict=True))
+        state.source = previous
+        return [env[id(v)] for v in tape.outputs]
+
+    def _twin(self, x: Value) -> Value:
+        """A known value on the unknown side: computed there again, or passed as a residual."""
+        if type(x) is Literal:
+            return x
+        if type(x) is not StagedTracer or x._trace is not self.known:
+            return x
+        if x.var not in self.env:
+            self._recompute_or_pass(x)
+        return self.env[x.var]
+
+    def _recompute_or_pass(self, x: StagedTracer) -> None:
+        stack: list[Atom] = [x.var]
+        while stack:
+            var = stack[-1]
+            eqn = self.definitions.get(var) if isinstance(var, Var) else None
+            if isinstance(var, Literal) or var in self.env:
+                stack.pop()
+            elif eqn is None or not eqn.primitive.pure or self.saveable(eqn):
+                self._pass(stack.pop())
+            else:
+                missing = [v for v in eqn.invars if type(v) is Var and v not in self.env]
+                if missing:
+                    stack.extend(missing)
+                else:
+                    stack.pop()
+                    self._recompute(eqn)
+
+    def _pass(self, var: Atom) -> None:
+        source = self._tracer_of(var)
+        twin = self.unknown.new_input(var.aval)
+        self.sources.append(source)
+        self.twins.append(twin)
+        self.env[var] = twin
+
+    def _tracer_of(self, var: Atom) -> StagedTracer:
+        tracer = StagedTracer(self.known, var.aval)
+        tracer.var = var  # type: ignore[assignment]
+        return tracer
+
+    def _recompute(self, eqn: Eqn) -> None:
+        operands = [x if type(x) is Literal else self.env[x] for x in eqn.invars]
+        out = eqn.primitive.bind(*operands, **eqn.params)
+        outs = out if eqn.primitive.multiple_results else [out]
+        self.env.update(zip(eqn.outvars, outs, strict=True))

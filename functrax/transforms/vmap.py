@@ -1,0 +1,185 @@
+"""The user's ``vmap``: pytrees of axes in, :func:`batch_flat` in the middle, axes out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from functrax.core.errors import ArgumentError, AxisError, PyTreeError, ShapeError
+from functrax.core.inputs import concrete
+from functrax.core.primitive import Value
+from functrax.core.prims.reindex import transpose_
+from functrax.core.pytree import (
+    broadcast_prefix,
+    keystr,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+from functrax.transforms.batching import add_batch_axis, batch_flat
+from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: Hashable = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Hashable = None,
+) -> Callable[..., Any]:
+    """Turn a function of single elements into a function of arrays of them.
+
+    Args:
+      fun: the function to apply to every element.
+      in_axes: for each positional argument the axis that counts elements, or None to give every
+        element the same argument: an int, or a tuple with a pytree prefix for each argument.
+        Keyword arguments are mapped along axis 0.
+      out_axes: where the axis goes in the results; None needs a result that is the same for all.
+      axis_name: a name for the axis, for collectives such as ``functrax.lax.psum``.
+      axis_size: the number of elements, if no argument says it.
+      spmd_axis_name: accepted for compatibility; there is one device, so it changes nothing.
+
+    Raises:
+      ShapeError: if the arguments disagree about the number of elements.
+      AxisError: if an axis is out of range.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.vmap(jnp.dot)(jnp.ones((3, 2)), jnp.ones((3, 2)))
+    Array([2., 2., 2.], dtype=float32)
+    """
+    check_callable("vmap", fun)
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or isinstance(in_axes, (int, tuple, dict))):
+        raise ArgumentError(
+            "vmap: in_axes is neither an int, None, nor a tuple of them",
+            got=f"{in_axes!r} of type {type(in_axes).__name__}",
+            fix="in_axes=0, or in_axes=(0, None) with an entry for each argument",
+        )
+
+    @functools.wraps(fun)
+    def batched_function(*args: Any, **kwargs: Any) -> Any:
+        flat, in_tree = flatten_args(fun, args, kwargs)
+        axes = _flat_in_axes(fun, in_axes, args, kwargs)
+        paths = [p for p, _ in tree_flatten_with_path((args, kwargs))[0]]
+        size = _batch_size(fun, flat, axes, paths, axis_size)
+        moved = [x if a is None else _to_front(x, a) for x, a in zip(flat, axes, strict=True)]
+        flat_fun = FlatFunction(fun, in_tree)
+        outs, flags = batch_flat(flat_fun, size, moved, [a is not None for a in axes], axis_name)
+        wanted = _flat_out_axes(fun, out_axes, flat_fun)
+        results = [
+            concrete(_from_front(fun, x, flag, axis, size))
+            for x, flag, axis in zip(outs, flags, wanted, strict=True)
+        ]
+        return tree_unflatten(flat_fun.out_tree, results)
+
+    return batched_function
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _flat_in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]:
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise ArgumentError(
+            f"vmap: in_axes needs an entry for each positional argument of {name_of(fun)}",
+            got=f"in_axes={in_axes!r} for {len(args)} positional arguments",
+            fix="as many entries as arguments; None for those that are not mapped",
+        )
+    try:
+        axes = broadcast_prefix((in_axes, 0), (args, kwargs), is_leaf=_is_none)
+    except PyTreeError as error:
+        raise PyTreeError(
+            f"vmap: in_axes does not fit the arguments of {name_of(fun)}",
+            got=f"in_axes={in_axes!r}; {error.got or error.what}",
+            fix="in_axes must be a prefix of the structure of the arguments",
+        ) from None
+    return _checked("in_axes", axes)
+
+
+def _checked(what: str, axes: Sequence[Any]) -> list[int | None]:
+    for axis in axes:
+        if axis is not None and (not isinstance(axis, int) or isinstance(axis, bool)):
+            raise ArgumentError(
+                f"vmap: {what} holds something else than ints and None",
+                got=f"{axis!r} of type {type(axis).__name__}",
+                fix=f"{what}=0, or a pytree of ints and None",
+            )
+    return list(axes)
+
+
+def _batch_size(
+    fun: Any,
+    flat: Sequence[Value],
+    axes: Sequence[int | None],
+    paths: Sequence[Any],
+    axis_size: int | None,
+) -> int:
+    sizes: dict[int, str] = {} if axis_size is None else {axis_size: "axis_size"}
+    for x, axis, path in zip(flat, axes, paths, strict=True):
+        if axis is None:
+            continue
+        shown = f"argument {keystr(path[1:])} {x.aval.str_short()}"
+        if not -x.aval.ndim <= axis < x.aval.ndim:
+            raise AxisError(
+                f"vmap: axis {axis} is out of range for an argument of {name_of(fun)}",
+                got=shown,
+                fix="in_axes=None for what is not mapped" if not x.aval.ndim else "another axis",
+            )
+        sizes.setdefault(x.aval.shape[axis], f"{shown} along axis {axis}")
+    if len(sizes) > 1:
+        raise ShapeError(
+            f"vmap: the arguments of {name_of(fun)} disagree about the number of elements",
+            got="\n".join(f"{size} from {what}" for size, what in sizes.items()),
+            fix="arrays of one size along their mapped axes; in_axes=None for what is not mapped",
+        )
+    if not sizes:
+        raise ArgumentError(
+            f"vmap: nothing says how many elements to map {name_of(fun)} over",
+            got="in_axes is None for every argument" if flat else "no arguments",
+            fix="axis_size=n, or an axis in in_axes",
+        )
+    return next(iter(sizes))
+
+
+def _to_front(x: Value, axis: int) -> Value:
+    axis %= x.aval.ndim
+    return transpose_(x, (axis, *(i for i in range(x.aval.ndim) if i != axis)))
+
+
+def _flat_out_axes(fun: Any, out_axes: Any, flat_fun: FlatFunction) -> list[int | None]:
+    dummy = tree_unflatten(flat_fun.out_tree, [0] * flat_fun.out_tree.num_leaves)
+    try:
+        axes = broadcast_prefix(out_axes, dummy, is_leaf=_is_none)
+    except PyTreeError as error:
+        raise PyTreeError(
+            f"vmap: out_axes does not fit the result of {name_of(fun)}",
+            got=f"out_axes={out_axes!r}; {error.got or error.what}",
+            fix="out_axes must be a prefix of the structure of the result",
+        ) from None
+    return _checked("out_axes", axes)
+
+
+def _from_front(fun: Any, x: Value, batched: bool, axis: int | None, size: int) -> Value:
+    if axis is None:
+        if batched:
+            raise ArgumentError(
+                f"vmap: out_axes is None for a result of {name_of(fun)} that differs by element",
+                got=f"{x.aval.str_short()} with the mapped axis in front",
+                fix="out_axes=0, or a reduction over the named axis, such as functrax.lax.psum",
+            )
+        return x
+    if not batched:
+        x = add_batch_axis(x, size)
+    ndim = x.aval.ndim
+    if not -ndim <= axis < ndim:
+        raise AxisError(
+            f"vmap: out_axes {axis} is out of range for a result of {name_of(fun)}",
+            got=f"a result of rank {ndim - 1}",
+            fix=f"an axis from {-ndim} to {ndim - 1}",
+        )
+    order = list(range(1, ndim))
+    order.insert(axis % ndim, 0)
+    return transpose_(x, tuple(order))

@@ -50,4 +50,7 @@ prepare_environment() {
   echo "installing functrax with its '$extra' dependencies"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$root[$extra]"
   install_stamp >"$stamp"
+  if ! (cd / && "$venv/bin/python" -c 'from functrax import _native') 2>/dev/null; then
+    echo "note: no C++ extension (is there a C++ compiler?); functrax runs without it, slowly" >&2
+  fi
 }

@@ -65,8 +65,8 @@ struct {
   PyObject* checked_children = nullptr;  // (type, result) -> (children, data), or the error
   PyObject* wrong_count = nullptr;       // (expected, got) -> the error
   PyObject* kinds[kKinds] = {};
-  PyObject* fields_name = nullptr;  // "_fields"
-  PyObject* empty = nullptr;        // ()
+  PyObject* fields_name = nullptr;                                     // "_fields"
+  PyObject* empty = nullptr;                                           // ()
   Py_ssize_t kind, type, data, children, hash, num_leaves, num_nodes;  // offsets of the slots
 } state;
 
@@ -109,7 +109,7 @@ int kind_of(PyObject* tree) {
   if (PyErr_Occurred()) return -1;
   if (!PyTuple_Check(tree)) return kLeaf;
   return PyObject_HasAttr(reinterpret_cast<PyObject*>(type), state.fields_name) ? kNamedTuple
-                                                                               : kLeaf;
+                                                                                : kLeaf;
 }
 
 // The children and the data of a node.
@@ -424,9 +424,8 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return nullptr;
   }
   const std::pair<const char*, Py_ssize_t*> slots[] = {
-      {"_kind", &state.kind},           {"_type", &state.type},
-      {"_data", &state.data},           {"_children", &state.children},
-      {"_hash", &state.hash},           {"num_leaves", &state.num_leaves},
+      {"_kind", &state.kind},          {"_type", &state.type}, {"_data", &state.data},
+      {"_children", &state.children},  {"_hash", &state.hash}, {"num_leaves", &state.num_leaves},
       {"num_nodes", &state.num_nodes},
   };
   for (const auto& [name, offset] : slots) {

@@ -1,0 +1,23 @@
+"""Every example in a docstring runs and gives what it says."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import functrax
+
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(functrax.__path__, "functrax.")
+    if module.name != "functrax._native"
+)
+
+
+@pytest.mark.parametrize("name", ["functrax", *MODULES])
+def test_examples(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0, f"{result.failed} of {result.attempted} examples fail"

@@ -206,7 +206,9 @@ class Elementwise(Primitive):
         shape = elementwise_shape(self.name, avals)
         self.check_dtypes(avals)
         dtype = self.result_dtype(*(a.dtype for a in avals), **params)
-        return ShapedArray(shape, dtype, all(a.weak_type for a in avals) and dtype == avals[0].dtype)
+        return ShapedArray(
+            shape, dtype, all(a.weak_type for a in avals) and dtype == avals[0].dtype
+        )
 
     def check_dtypes(self, avals: tuple[ShapedArray, ...]) -> None:
         """Refuse operands of the wrong dtypes."""

@@ -248,4 +248,3 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Value], *args: Value) -> list[Valu
     finally:
         state.source = previous
     return [x if type(x) is Literal else env[x] for x in jaxpr.outvars]
-

@@ -46,9 +46,7 @@ def _transpose(tape: Tape, entry: Entry, cts: list[Value | None]) -> Sequence[Va
     return entry.primitive.transpose(ct, *operands, **entry.params)
 
 
-def transpose_jaxpr(
-    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
-) -> Derived:
+def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Derived:
     """The transpose of a program without constants that is linear in some inputs.
 
     Args:

@@ -16,7 +16,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DTypeError, ShapeError
 from functrax.core.jaxpr import Literal
-from functrax.core.prims import bits
+from functrax.core.prims import special_values as values
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -143,7 +143,7 @@ class Div(Elementwise):
 
     def reference(self, x: Any, y: Any) -> Any:
         if np.asarray(x).dtype.kind in "iu":
-            return bits.div(np.asarray(x), np.asarray(y))
+            return values.div(np.asarray(x), np.asarray(y))
         return np.divide(x, y)
 
     def simplify(self, x: Value, y: Value) -> Value | None:
@@ -177,7 +177,7 @@ class Rem(Elementwise):
     accepts = dtypes.INTEGER | dtypes.FLOATING
 
     def reference(self, x: Any, y: Any) -> Any:
-        return bits.rem(np.asarray(x), np.asarray(y))
+        return values.rem(np.asarray(x), np.asarray(y))
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         x, y = operands

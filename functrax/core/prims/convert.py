@@ -76,8 +76,11 @@ def _saturate(x: Any, dtype: np.dtype[Any]) -> Any:
     info = np.iinfo(dtype)
     wide = x.astype(np.float64)
     inside = np.nan_to_num(np.trunc(wide), nan=0.0, posinf=np.inf, neginf=-np.inf)
-    result = np.clip(inside, float(info.min), np.nextafter(float(info.max), 0) if
-                     info.bits == 64 else float(info.max)).astype(dtype)
+    result = np.clip(
+        inside,
+        float(info.min),
+        np.nextafter(float(info.max), 0) if info.bits == 64 else float(info.max),
+    ).astype(dtype)
     return np.where(inside >= float(info.max), np.array(info.max, dtype), result)
 
 

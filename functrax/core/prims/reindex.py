@@ -65,9 +65,7 @@ class BroadcastInDim(Reindex):
 
     name = "broadcast_in_dim"
 
-    def shape_rule(
-        self, x: ShapedArray, *, shape: tuple[int, ...], dims: tuple[int, ...]
-    ) -> Avals:
+    def shape_rule(self, x: ShapedArray, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Avals:
         out = ShapedArray(shape, x.dtype, x.weak_type)
         if len(dims) != x.ndim:
             raise AxisError(
@@ -98,9 +96,7 @@ class BroadcastInDim(Reindex):
     ) -> IndexMap:
         return IndexMap.broadcast(x.shape, shape, dims)
 
-    def simplify(
-        self, x: Value, *, shape: tuple[int, ...], dims: tuple[int, ...]
-    ) -> Value | None:
+    def simplify(self, x: Value, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Value | None:
         if x.aval.shape == shape and dims == tuple(range(len(shape))):
             return x
         return None
@@ -321,9 +317,7 @@ class Slice(Reindex):
 
     def bad_samples(self) -> Iterable[BadSample]:
         x = ShapedArray((3,), _F32)
-        yield BadSample(
-            (x,), ShapeError, "slice", {"start": (1,), "limit": (4,), "strides": (1,)}
-        )
+        yield BadSample((x,), ShapeError, "slice", {"start": (1,), "limit": (4,), "strides": (1,)})
         yield BadSample(
             (x,), AxisError, "slice", {"start": (1, 1), "limit": (3, 3), "strides": (1, 1)}
         )
@@ -435,9 +429,7 @@ class Pad(Reindex):
         interior: tuple[int, ...],
         fill: Literal,
     ) -> tuple[Any, Any]:
-        out = self.bind(
-            args[0], low=(0, *low), high=(0, *high), interior=(0, *interior), fill=fill
-        )
+        out = self.bind(args[0], low=(0, *low), high=(0, *high), interior=(0, *interior), fill=fill)
         return out, True
 
     def samples(self) -> Iterable[Sample]:
@@ -535,9 +527,7 @@ class Concatenate(Primitive):
         out = self.bind(*primals, axis=axis)
         if all(t is None for t in tangents):
             return out, None
-        parts = [
-            zeros(p.aval) if t is None else t for p, t in zip(primals, tangents, strict=True)
-        ]
+        parts = [zeros(p.aval) if t is None else t for p, t in zip(primals, tangents, strict=True)]
         return out, self.bind(*parts, axis=axis)
 
     def transpose(self, ct: Value, *operands: Any, axis: int) -> list[Value | None]:
@@ -554,9 +544,7 @@ class Concatenate(Primitive):
             cts.append(slice_.bind(ct, start=start, limit=limit, strides=ones))
         return cts
 
-    def batch(
-        self, size: int, args: Ops, batched: Sequence[bool], *, axis: int
-    ) -> tuple[Any, Any]:
+    def batch(self, size: int, args: Ops, batched: Sequence[bool], *, axis: int) -> tuple[Any, Any]:
         return self.bind(*spread(size, args, batched), axis=axis + 1), True
 
     def samples(self) -> Iterable[Sample]:

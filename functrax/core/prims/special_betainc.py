@@ -106,8 +106,8 @@ def betainc(a: Double, b: Double, x: Double) -> Double:
       x: the upper end of the integral, in [0, 1].
 
     NaN outside.  A parameter that is 0 or infinite puts all the mass at one end.  Any shape; f16,
-    bf16, f32, f64.  In f64, where the value is above 1e-30 and a, b <= 1e5, the error is below 1e-13
-    relative or 1e-14 absolute, whichever is larger; beyond, the relative one grows with the square
+    bf16, f32, f64.  In f64, where the value is above 1e-30 and a, b <= 1e5, the error is at most
+    1e-13 relative or 1e-14 absolute, the larger of the two; beyond, it grows with the square
     root of the smaller parameter, to 1e-10 at 1e11.
     Source: DLMF 8.17.22, and quadrature of the density when a and b are both >= 1000.
 

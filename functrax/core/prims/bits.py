@@ -193,11 +193,11 @@ def nextafter(x: Array, y: Array) -> Array:
     unsigned, one = _unsigned(form.width), np.ones((), _unsigned(form.width))
     bits, target = bitcast_convert(x, unsigned), bitcast_convert(y, unsigned)
     sign_bit = unsigned.type(1 << (form.width - 1))
-    from_zero = (x < y) == (x > 0)  # the size of x grows; meaningless where x is zero
-    moved = np.where(from_zero, bits + one, bits - one)
-    smallest = (target & sign_bit) | one
-    moved = np.where(x == 0, smallest, moved)
-    moved = np.where(x == y, target, moved)
+    with np.errstate(all="ignore"):
+        from_zero = (x < y) == (x > 0)  # the size of x grows; meaningless where x is zero
+        moved = np.where(from_zero, bits + one, bits - one)
+        moved = np.where(x == 0, (target & sign_bit) | one, moved)
+        moved = np.where(x == y, target, moved)
     out = moved.astype(unsigned).view(x.dtype)
     return np.asarray(np.where(np.isnan(x) | np.isnan(y), np.asarray(np.nan, x.dtype), out))
 

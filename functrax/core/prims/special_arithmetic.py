@@ -179,7 +179,7 @@ def sign(x: Array) -> Array:
 @in_double
 def _logistic(x: Double) -> Double:
     small = np.exp(-np.abs(x))
-    return np.where(x < 0, small, 1.0) / (1 + small)
+    return np.asarray(np.where(x < 0, small, 1.0) / (1 + small))
 
 
 def logistic(x: Array) -> Array:

@@ -101,12 +101,14 @@ def betainc(a: Double, b: Double, x: Double) -> Double:
     """Regularised incomplete beta function ``I_x(a, b)``.
 
     Args:
-      a, b: the parameters, >= 0; not both zero, not both infinite.
+      a: the first parameter, >= 0.
+      b: the second one, >= 0; not both zero, not both infinite.
       x: the upper end of the integral, in [0, 1].
 
     NaN outside.  A parameter that is 0 or infinite puts all the mass at one end.  Any shape; f16,
-    bf16, f32, f64.  In f64, where the value is above 1e-30, the error is below 5e-14 relative or
-    5e-15 absolute, whichever is larger.
+    bf16, f32, f64.  In f64, where the value is above 1e-30 and a, b <= 1e5, the error is at most
+    1e-13 relative or 1e-14 absolute, the larger of the two; beyond, it grows with the square
+    root of the smaller parameter, to 1e-10 at 1e11.
     Source: DLMF 8.17.22, and quadrature of the density when a and b are both >= 1000.
 
     >>> float(betainc(np.float64(2.0), np.float64(2.0), np.float64(0.5)))

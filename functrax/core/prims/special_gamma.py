@@ -230,7 +230,7 @@ def _zeta_positive(s: Double, q: Double) -> Double:
 
 
 def _zeta_negative(s: Double, q: Double) -> Double:
-    """q < 0 and s integer: the terms left of zero are a difference of two zetas on the right."""
+    """Negative q, integer s: the terms left of zero are a difference of two zetas on the right."""
     fraction = q - np.floor(q)
     left = _zeta_positive(s, 1 - fraction) - _zeta_positive(s, 1 - q)
     return np.asarray(_zeta_positive(s, fraction) + np.where(s % 2 == 0, left, -left))

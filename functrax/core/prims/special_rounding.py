@@ -53,9 +53,10 @@ def round_to(x: Double, dtype: np.dtype[Any]) -> NDArray[Any]:
     >>> round_to(np.float64([1 + 2**-8 + 2**-40]), BFLOAT16).astype(np.float64).tolist()
     [1.0078125]
     """
-    if dtype != BFLOAT16:
-        return np.asarray(x.astype(dtype))
-    single = np.asarray(x, np.float32)
+    with np.errstate(all="ignore"):
+        if dtype != BFLOAT16:
+            return np.asarray(x.astype(dtype))
+        single = np.asarray(x, np.float32)
     inexact = (single != x) & ~np.isnan(x)
     too_far = np.abs(single) > np.abs(x)
     bits = single.view(np.uint32)

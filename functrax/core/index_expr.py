@@ -403,7 +403,7 @@ def as_expr(value: Index) -> IndexExpr:
 
 def linear(const: int, terms: Mapping[Atom, int]) -> IndexExpr:
     """The canonical expression ``const + Σ terms[atom] * atom``."""
-    if any(type(atom) is FloorDiv and coef % atom.divisor == 0 for atom, coef in terms.items()):
+    if any(type(atom) is FloorDiv for atom in terms):
         const, terms = _fold_quotients(const, terms)
     kept = [(atom, coef) for atom, coef in terms.items() if coef]
     if const == 0 and len(kept) == 1 and kept[0][1] == 1:
@@ -448,23 +448,27 @@ def _divisor(expr: IndexExpr, other: Index, sign: str) -> int:
 
 
 def _fold_quotients(const: int, terms: Mapping[Atom, int]) -> tuple[int, Mapping[Atom, int]]:
-    """Replace ``d*(e//d)`` by ``e - e%d`` wherever that makes the sum smaller.
+    """Apply ``e == d*(e//d) + e%d``, to quotients and to remainders, while the sum gets smaller.
 
     So ``d*(e//d) + e%d`` becomes ``e``, and ``e - d*(e//d)`` becomes ``e%d``.
     """
     for atom, coef in terms.items():
-        if type(atom) is not FloorDiv or coef == 0 or coef % atom.divisor:
+        if type(atom) is FloorDiv and coef and coef % atom.divisor == 0:
+            times = coef // atom.divisor
+            rest = atom.expr % atom.divisor  # d*(e//d) == e - rest
+        elif type(atom) is Mod and coef:
+            times = coef
+            rest = atom.expr // atom.divisor * atom.divisor  # e%d == e - rest
+        else:
             continue
-        times = coef // atom.divisor
-        remainder = atom.expr % atom.divisor
         trial = dict(terms)
         del trial[atom]
         for other, factor in atom.expr.terms:
             trial[other] = trial.get(other, 0) + times * factor
-        for other, factor in remainder.terms:
+        for other, factor in rest.terms:
             trial[other] = trial.get(other, 0) - times * factor
         if _total_size(trial) < _total_size(terms):
-            return _fold_quotients(const + times * (atom.expr.const - remainder.const), trial)
+            return _fold_quotients(const + times * (atom.expr.const - rest.const), trial)
     return const, terms
 
 
@@ -489,21 +493,24 @@ def _floordiv(expr: IndexExpr, divisor: int) -> IndexExpr:
     if isinstance(only, FloorDiv):  # (e//a + c) // b == (e + a*c) // (a*b)
         quotient = _floordiv(only.expr + inner.const * only.divisor, only.divisor * divisor)
         return linear(const, whole) + quotient
+    if isinstance(only, Mod) and inner is only and only.divisor % divisor == 0:
+        # (e % (a*b)) // b == (e//b) % a
+        quotient = _mod(_floordiv(only.expr, divisor), only.divisor // divisor)
+        return linear(const, whole) + quotient
     quotient = FloorDiv(inner, divisor)
     return add_terms(const, [*whole.items(), (quotient, 1)])
 
 
 def _mod(expr: IndexExpr, divisor: int) -> IndexExpr:
-    """Coefficients are reduced to the range around 0, common factors leave the remainder."""
+    """Multiples of the divisor vanish, common factors leave the remainder."""
     if divisor == 1:
         return as_expr(0)
     rest: dict[Atom, int] = {}
     for atom, coef in expr.terms:
         if isinstance(atom, Mod) and coef * atom.divisor % divisor == 0:
             return _mod(expr + (atom.expr - atom) * coef, divisor)
-        reduced = coef % divisor
-        if reduced:
-            rest[atom] = reduced - divisor if 2 * reduced > divisor else reduced
+        if coef % divisor:
+            rest[atom] = coef
     if not rest:
         return as_expr(expr.const % divisor)
     # (g*e + g*q + r) % (g*m) == g*((e + q) % m) + r

@@ -58,7 +58,7 @@ class IndexMap(MapForm):
       >>> i, j = Dim(0), Dim(1)
       >>> f = IndexMap((4, 5), (9,), (i + j,), (((i - j) % 2).eq(0),))
       >>> print(f)
-      {[4,5] -> [9]: (d0 + d1 | (d0 + d1)%2 == 0)}
+      {[4,5] -> [9]: (d0 + d1 | (d0 - d1)%2 == 0)}
       >>> f.gather(np.arange(9), fill=-1)[1]
       array([-1,  2, -1,  4, -1])
     """
@@ -155,7 +155,7 @@ class IndexMap(MapForm):
 
         Example:
           >>> print(IndexMap.reshape((6, 4), (4, 6)))
-          {[4,6] -> [6,4]: ((6*d0 + d1)//4, (2*d0 + d1)%4)}
+          {[4,6] -> [6,4]: ((6*d0 + d1)//4, (6*d0 + d1)%4)}
           >>> print(IndexMap.reshape((6, 4), (2, 3, 4)))
           {[2,3,4] -> [6,4]: (3*d0 + d1, d2)}
         """
@@ -414,7 +414,7 @@ class IndexMap(MapForm):
         conditions = (condition.substitute(dims) for condition in self.conditions)
         return IndexMap(self.codomain, self.domain, solution, (*conditions, *there_and_back))
 
-    # ---- proofs: True means proven, False means not known ----------------------------------------
+    # ---- proofs: True means proven, False means not known -------------------------------------
 
     def in_bounds(
         self,
@@ -491,7 +491,7 @@ class IndexMap(MapForm):
         """
         return index_recognise.describe(self)
 
-    # ---- meaning, in NumPy ------------------------------------------------------------------------
+    # ---- meaning, in NumPy ---------------------------------------------------------------------
 
     def evaluate(self, loads: Sequence[npt.ArrayLike] = ()) -> tuple[tuple[Indices, ...], Valid]:
         """See :func:`functrax.core.index_numpy.evaluate`."""

@@ -1,4 +1,4 @@
-"""What index maps mean, in NumPy: evaluation, ``reindex`` (gather) and ``reindex_reduce`` (scatter).
+"""What index maps mean, in NumPy: evaluation, gather (reindex) and scatter (reindex_reduce).
 
 What enters: a map (:class:`functrax.core.index_form.MapForm`), arrays, and index arrays for its
 extra operands.  What leaves: arrays.  This is the definition that every backend is tested
@@ -131,7 +131,7 @@ class _Grid:
         array = self.loads[atom.operand]
         if array.ndim != len(atom.indices):
             raise ShapeError(
-                f"index map: extra operand e{atom.operand} is read with {len(atom.indices)} indices",
+                f"index map: operand e{atom.operand} is read with {len(atom.indices)} indices",
                 got=f"an array of shape {array.shape} for the expression {atom}",
                 fix="give an array with one dimension for each index",
             )
@@ -332,7 +332,7 @@ def _window(
         sum(row[k] * stride for row, stride in zip(matrix, array.strides, strict=True))
         for k in range(len(shape))
     )
-    corner = array[tuple(slice(first, None) for first in start) + (...,)]  # a view at rank 0 too
+    corner = array[(*[slice(first, None) for first in start], ...)]  # a view at rank 0 too
     return np.lib.stride_tricks.as_strided(corner, shape, strides, writeable=writeable)
 
 

@@ -195,7 +195,7 @@ class _Solver:
             Dim(k): as_expr(0) for k, extent in enumerate(form.domain) if extent <= 1
         }
         self.equations: list[_Equation] = []
-        self.joined: set[FloorDiv] = set()
+        self.joined: set[Atom] = set()
         for j, expr in enumerate(form.exprs):
             self._learn(expr, Dim(j))
         for condition in form.conditions:
@@ -220,7 +220,7 @@ class _Solver:
 
     def _split_all(self) -> None:
         """Take the known atoms out of the equations and split what is left."""
-        todo, self.equations = self.equations, []
+        todo, self.equations = self.equations[::-1], []
         while todo:
             terms, value = self._without_known(*todo.pop())
             if len(terms) == 1:
@@ -267,13 +267,18 @@ class _Solver:
         return []
 
     def _join_quotients(self) -> None:
+        """Learn ``e`` where both ``e//d`` and ``e%d`` are known."""
         for atom in list(self.known):
-            if not isinstance(atom, FloorDiv) or atom in self.joined:
+            if not isinstance(atom, FloorDiv | Mod) or atom in self.joined:
                 continue
-            terms, rest = self._without_known(*_negated(atom.expr % atom.divisor))
-            if not terms:  # e == d * (e//d) + e%d
+            quotient = atom.expr // atom.divisor * atom.divisor
+            value: IndexExpr | None = as_expr(0)
+            for part in (quotient, atom.expr % atom.divisor):
+                left, minus = self._without_known(dict(part.terms), as_expr(-part.const))
+                value = None if left or value is None else value - minus
+            if value is not None:
                 self.joined.add(atom)
-                self._learn(atom.expr, self.known[atom] * atom.divisor - rest)
+                self._learn(atom.expr, value)
 
     def _eliminate(self) -> None:
         """Gauss-Jordan elimination over the integers; rows with one atom left are answers."""
@@ -306,11 +311,6 @@ def _combine(row: _Equation, other: _Equation, pivot: Atom) -> _Equation:
         terms[atom] = terms.get(atom, 0) - coef * times
     terms = {atom: coef for atom, coef in terms.items() if coef}
     return terms, row[1] * scale - other[1] * times
-
-
-def _negated(expr: IndexExpr) -> _Equation:
-    """``expr`` as an equation ``terms = -const``, whose value is minus ``expr`` once solved."""
-    return dict(expr.terms), as_expr(-expr.const)
 
 
 def _inside(expr: IndexExpr, domain: Shape, size: int, load_bounds: LoadBounds) -> bool:

@@ -37,7 +37,7 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class OutsideLoad(Exception):
+class OutsideLoadError(Exception):
     """An index array was read outside its bounds."""
 
 
@@ -58,7 +58,7 @@ def value_at(expr: IndexExpr, point: Sequence[int], loads: Sequence[np.ndarray] 
             where = tuple(value_at(index, point, loads) for index in atom.indices)
             array = loads[atom.operand]
             if any(not 0 <= i < n for i, n in zip(where, array.shape, strict=True)):
-                raise OutsideLoad
+                raise OutsideLoadError
             total += coef * int(array[where])
     return total
 
@@ -80,7 +80,7 @@ def image(form: MapForm, point: Sequence[int], loads: Sequence[np.ndarray] = ())
         if not all(holds_at(condition, point, loads) for condition in form.conditions):
             return None
         where = tuple(value_at(expr, point, loads) for expr in form.exprs)
-    except OutsideLoad:
+    except OutsideLoadError:
         return None
     inside = all(0 <= i < n for i, n in zip(where, form.codomain, strict=True))
     return where if inside else None

@@ -1,1 +1,5 @@
-"""The primitives, one class each in one file per family, and the NumPy values that define them."""
+"""The primitives, by family; importing this package registers all of them."""
+
+from functrax.core.prims import analytic, arithmetic, convert, mapped, reduce, reindex
+
+__all__ = ["analytic", "arithmetic", "convert", "mapped", "reduce", "reindex"]

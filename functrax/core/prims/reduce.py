@@ -136,11 +136,11 @@ class ReduceProd(AxisReduce):
         if t is None or not dtypes.is_inexact(x.aval.dtype):
             return out, None
         for axis in sorted(axes, reverse=True):
-            x, t = _product_along(x, t, axis)
+            x, t = product_along(x, t, axis)
         return out, t
 
 
-def _product_along(x: Value, t: Value, axis: int) -> tuple[Value, Value]:
+def product_along(x: Value, t: Value, axis: int) -> tuple[Value, Value]:
     """The product along an axis and its tangent, by halving: log2(size) multiplications."""
     size = x.aval.shape[axis]
     if size == 0:

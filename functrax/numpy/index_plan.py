@@ -41,6 +41,7 @@ Entry: TypeAlias = "tuple[Any, ...]"
 _NEW: Entry = ("new",)
 _GAP: Entry = ("gap",)
 
+
 @dataclass(frozen=True)
 class Bounds:
     """What becomes of an index out of range.

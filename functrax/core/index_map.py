@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from functrax.core import index_numpy, index_proofs, index_recognise
 from functrax.core.errors import ArgumentError, AxisError, ShapeError
-from functrax.core.index_bounds import LoadBounds, simplify_condition
+from functrax.core.index_bounds import LoadBounds, bounds
 from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, Load, as_expr
 from functrax.core.index_form import (
     MapForm,
@@ -321,9 +321,11 @@ class IndexMap(MapForm):
         """
         asked: list[Condition] = []
         for expr, size in zip(self.exprs, self.codomain, strict=True):
-            for condition in (expr >= 0, expr < size):
-                if simplify_condition(condition, self.domain).as_bool() is not True:
-                    asked.append(condition)
+            interval = bounds(expr, self.domain)
+            if interval is None or interval[0] < 0:
+                asked.append(expr >= 0)
+            if interval is None or interval[1] >= size:
+                asked.append(expr < size)
         return tuple(asked)
 
     def batched(

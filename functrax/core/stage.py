@@ -20,7 +20,7 @@ from functrax.core.config import config
 from functrax.core.errors import LeakedTracerError
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Primitive, Value
-from functrax.core.trace import CustomRule, Trace, Tracer, current, leaked, state
+from functrax.core.trace import CustomCall, Trace, Tracer, current, leaked, state
 from functrax.core.source import user_line
 
 
@@ -93,9 +93,8 @@ class StagingTrace(Trace):
             self.shared[key] = result
         return result
 
-    def custom_call(self, rule: CustomRule, args: Sequence[Any]) -> Sequence[Any]:
-        """Stage a function that has a derivative rule of the user's."""
-        return rule.process(self, args)
+    def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
+        return call.stage(self, args)
 
     def atom(self, x: Value) -> Atom:
         """A value as an operand of the program."""

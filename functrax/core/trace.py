@@ -31,11 +31,25 @@ if TYPE_CHECKING:
     from functrax.core.primitive import Primitive
 
 
-class CustomRule(Protocol):
-    """A function with a derivative of the user's: see ``functrax.transforms.custom``."""
+class CustomCall(Protocol):
+    """A call of a function whose derivative the user gives: see ``functrax.transforms.custom``.
 
-    def process(self, trace: Trace, args: Sequence[Any]) -> Sequence[Any]:
-        """Call the function, or its rule, as ``trace`` needs."""
+    Everything here takes and returns flat values, and runs under the current interpreter.
+    """
+
+    def function(self, *args: Any) -> Sequence[Any]:
+        """The function itself."""
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Results and tangents, by the user's rule."""
+
+    def batched(self, size: int, batched: Sequence[bool], axis_name: Any) -> CustomCall:
+        """The call on batched arguments; all of its results are batched."""
+
+    def stage(self, trace: Trace, args: Sequence[Any]) -> Sequence[Any]:
+        """Write the call into the program of a staging trace."""
 
 
 class Trace:
@@ -51,6 +65,10 @@ class Trace:
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply ``primitive``; the result is one value, or a list when it has several."""
         raise NotImplementedError
+
+    def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
+        """Call a function that has a derivative of its own; here, just call it."""
+        return call.function(*args)
 
 
 class _State(threading.local):

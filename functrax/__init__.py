@@ -10,9 +10,9 @@ Array([0., 2., 4.], dtype=float32)
 
 from __future__ import annotations
 
-import functrax.backends.reference
-import functrax.core.prims
 from functrax import debug as debug, errors as errors, tree as tree, tree_util as tree_util
+from functrax.backends import reference as reference
+from functrax.core import prims as prims
 from functrax.core.array import live_arrays as live_arrays
 from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.config import (
@@ -35,7 +35,6 @@ from functrax.core.operators import Array as Array
 from functrax.transforms.callbacks import pure_callback as pure_callback
 from functrax.transforms.checkpoint import (
     checkpoint as checkpoint,
-    checkpoint as remat,
     checkpoint_policies as checkpoint_policies,
 )
 from functrax.transforms.custom import (
@@ -69,3 +68,5 @@ from functrax.transforms.jit import (
     named_call as named_call,
 )
 from functrax.transforms.vmap import vmap as vmap
+
+remat = checkpoint

@@ -12,7 +12,7 @@ from functrax.transforms.callbacks import debug_callback as callback
 __all__ = ["callback", "print"]
 
 
-def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:  # noqa: A001
+def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print values when the program runs, also inside ``jit``, ``vmap`` and ``grad``.
 
     Args:

@@ -122,6 +122,8 @@ def wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 class ReduceProd(AxisReduce):
+    """Product; right to any order with zeros among the factors."""
+
     name = "reduce_prod"
     op = "mul"
     accepts = dtypes.NUMERIC
@@ -189,6 +191,8 @@ class _ReduceExtremum(AxisReduce):
 
 
 class ReduceMax(_ReduceExtremum):
+    """Largest element."""
+
     name = "reduce_max"
     op = "max"
 
@@ -198,6 +202,8 @@ class ReduceMax(_ReduceExtremum):
 
 
 class ReduceMin(_ReduceExtremum):
+    """Smallest element."""
+
     name = "reduce_min"
     op = "min"
 

@@ -33,7 +33,9 @@ NO_DERIVATIVE: dict[str, tuple[int, ...]] = {
 #: Operands by which only the first derivative exists.
 FIRST_ORDER_ONLY: dict[str, tuple[int, ...]] = {"igamma": (0,), "igammac": (0,)}
 #: Their derivative is not the limit of differences, by definition.
-BY_CONVENTION = frozenset({"reduce_precision", "stop_gradient"})
+BY_CONVENTION = frozenset({"bitcast_convert_type", "reduce_precision", "stop_gradient"})
+#: Relative error of the inner products, where tangents are rounded.
+ROUNDED: dict[str, float] = {"reduce_precision": 0.1}
 
 
 @dataclass(frozen=True)

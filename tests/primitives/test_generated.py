@@ -179,8 +179,9 @@ def test_derivatives(case: Case) -> None:
         outs, pull = vjp(function, *xs)
         cts = harness.direction(outs, seed=2)
         forward, backward = harness.inner(cts, tangents), harness.inner(pull(tuple(cts)), ts)
-        assert backward == pytest.approx(forward, rel=1e-9, abs=1e-12)
-        if name not in harness.BY_CONVENTION:
+        assert backward == pytest.approx(forward, rel=harness.ROUNDED.get(name, 1e-9), abs=1e-12)
+        finite = all(np.isfinite(o).all() for o in outs)  # the maximum of nothing is not
+        if finite and name not in harness.BY_CONVENTION:
             wanted = harness.difference(function, xs, ts)
             harness.assert_near(tangents, wanted, rtol=1e-6, atol=1e-8)
 
@@ -262,5 +263,5 @@ def test_missing_derivatives_are_refused(name: str, operand: int, order: int) ->
     if order == 2:
         derivative(*xs)
         derivative = along(derivative, ts)
-    with pytest.raises(DifferentiationError, match="derivative|differentiable"):
+    with pytest.raises(DifferentiationError, match=r"derivative|differentiable"):
         derivative(*xs)

@@ -29,7 +29,7 @@ from functrax.core.primitive import (
     check_dtype,
     like,
 )
-from functrax.core.prims.arithmetic import add, div, eq, mul, select_n
+from functrax.core.prims.arithmetic import add, div, eq, max_, mul, select_n
 from functrax.core.prims.reindex import broadcast_in_dim, ones, pad, slice_
 from functrax.core.prims.shape_checks import check_axes
 
@@ -187,7 +187,8 @@ class _ReduceExtremum(AxisReduce):
         here = eq.bind(x, respread(out, x, axes))
         weight = select_n.bind(here, like(x, 0), like(x, 1))
         count = reduce_sum.bind(weight, axes=axes)
-        return out, div.bind(reduce_sum.bind(mul.bind(t, weight), axes=axes), count)
+        total = reduce_sum.bind(mul.bind(t, weight), axes=axes)
+        return out, div.bind(total, max_.bind(count, like(count, 1)))
 
 
 class ReduceMax(_ReduceExtremum):

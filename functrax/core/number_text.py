@@ -11,6 +11,7 @@ Start at :func:`scalar_text`; :func:`scalar_from_text` is its inverse.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,10 @@ def _real_text(value: Any) -> str:
     if dtypes.is_integer(dtype):
         return str(int(value))
     text = _shortest(value)
-    bits = np.asarray(value).tobytes()
+    bits = value.tobytes()
     if scalar_from_text(text, dtype).tobytes() == bits:
         return text
-    return f"{int.from_bytes(np.asarray(value).astype(dtype.newbyteorder('<')).tobytes(), 'little'):#x}"
+    return f"{int.from_bytes(bits, sys.byteorder):#x}"
 
 
 def _shortest(value: Any) -> str:
@@ -92,6 +93,4 @@ def _integer(text: str, dtype: DType) -> Any:
 def _from_bits(bits: int, dtype: DType) -> Any:
     if bits >> (8 * dtype.itemsize):
         raise ValueError(f"more bits than {dtype} has")
-    return np.frombuffer(bits.to_bytes(dtype.itemsize, "little"), dtype.newbyteorder("<")).astype(
-        dtype
-    )[0]
+    return np.frombuffer(bits.to_bytes(dtype.itemsize, sys.byteorder), dtype)[0]

@@ -27,7 +27,7 @@ import enum
 import itertools
 import json
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,26 +77,25 @@ def eqn_text(eqn: Eqn, names: Mapping[Var, str] | None = None, source: bool = Fa
       source: whether a comment gives the user's line.
     """
     if names is None:
-        names = _Names()
-        for var in (*eqn.invars, *eqn.outvars):
-            if isinstance(var, Var):
-                names[var]
+        names = _Names(v for v in (*eqn.invars, *eqn.outvars) if isinstance(v, Var))
     return "\n".join(_eqn_lines(eqn, names, source))
 
 
 class _Names(dict[Var, str]):
     """Names of variables, given in the order in which they are asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Iterable[Var] = ()) -> None:
         super().__init__()
         self._unused = _words()
+        for var in variables:
+            _ = self[var]
 
     def __missing__(self, var: Var) -> str:
         name = self[var] = next(self._unused)
         return name
 
 
-def _words() -> Iterable[str]:
+def _words() -> Iterator[str]:
     """a, b, ..., z, aa, ab, ..., but for the reserved words."""
     for length in itertools.count(1):
         for letters in itertools.product(string.ascii_lowercase, repeat=length):
@@ -107,16 +106,13 @@ def _words() -> Iterable[str]:
 
 def variable_names(jaxpr: Jaxpr) -> Mapping[Var, str]:
     """What each variable of a program is called when it is printed; inner programs left out."""
-    names = _Names()
+    names = _Names((*jaxpr.constvars, *jaxpr.invars))
     used = {x for eqn in jaxpr.eqns for x in eqn.invars}.union(jaxpr.outvars)
-    for var in (*jaxpr.constvars, *jaxpr.invars):
-        names[var]
     for eqn in jaxpr.eqns:
         for var in eqn.outvars:
-            if var in used:
-                names[var]
-            else:
+            if var not in used:
                 names.setdefault(var, "_")
+            _ = names[var]  # gives it one
     return names
 
 
@@ -206,7 +202,7 @@ def value_text(value: Any) -> str:
     if kind is IndexMap:
         return str(value)
     if kind is ShapedArray:
-        return value.str_short()
+        return str(value.str_short())
     if isinstance(value, np.dtype):
         return short_dtype_name(value)
     if isinstance(value, Jaxpr):

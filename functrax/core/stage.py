@@ -23,6 +23,9 @@ from functrax.core.primitive import Primitive, Value
 from functrax.core.source import SourceLine, user_line
 from functrax.core.trace import CustomCall, Trace, Tracer, current, leaked, state
 
+#: Called with each program that :func:`stage` has finished (the checker, under test).
+program_observers: list[Callable[[Jaxpr], None]] = []
+
 
 class StagedTracer(Tracer):
     """A value of the program being written."""
@@ -158,6 +161,8 @@ def stage(
             jaxpr, constants = trace.finish(inputs, outputs, arg_names=arg_names)
     finally:
         trace.alive = False
+    for observe in program_observers:
+        observe(jaxpr)
     if config.check_tracer_leaks:
         del inputs, outputs
         check_leaks(trace)

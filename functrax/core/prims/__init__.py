@@ -1,5 +1,32 @@
-"""The primitives, by family; importing this package registers all of them."""
+"""The primitives, one class each in one file per family, and the NumPy values that define them.
 
-from functrax.core.prims import analytic, arithmetic, convert, mapped, reduce, reindex
+Importing the package fills ``functrax.core.primitive.registry``.
+"""
 
-__all__ = ["analytic", "arithmetic", "convert", "mapped", "reduce", "reindex"]
+from functrax.core.prims import (
+    analytic,
+    arithmetic,
+    bitwise,
+    convert,
+    identity,
+    mapped,
+    powers,
+    reduce,
+    reindex,
+    rounding,
+    special,
+)
+
+__all__ = [
+    "analytic",
+    "arithmetic",
+    "bitwise",
+    "convert",
+    "identity",
+    "mapped",
+    "powers",
+    "reduce",
+    "reindex",
+    "rounding",
+    "special",
+]

@@ -122,6 +122,8 @@ def wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 class ReduceProd(AxisReduce):
+    """Product; right to any order with zeros among the factors."""
+
     name = "reduce_prod"
     op = "mul"
     accepts = dtypes.NUMERIC
@@ -190,6 +192,8 @@ class _ReduceExtremum(AxisReduce):
 
 
 class ReduceMax(_ReduceExtremum):
+    """Largest element."""
+
     name = "reduce_max"
     op = "max"
 
@@ -199,6 +203,8 @@ class ReduceMax(_ReduceExtremum):
 
 
 class ReduceMin(_ReduceExtremum):
+    """Smallest element."""
+
     name = "reduce_min"
     op = "min"
 

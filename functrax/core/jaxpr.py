@@ -10,8 +10,8 @@ Start at :class:`Eqn`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -41,13 +41,13 @@ class Literal:
     """
 
     __slots__ = ("__weakref__", "aval", "val")
-    _interned: dict[tuple[ShapedArray, bytes], Literal] = {}
+    _interned: ClassVar[dict[tuple[ShapedArray, bytes], Literal]] = {}
 
     aval: ShapedArray
-    val: np.generic
+    val: Any
 
     def __new__(cls, value: Any, aval: ShapedArray) -> Literal:
-        array = np.asarray(value, dtype=aval.dtype)
+        array: Any = np.asarray(value, dtype=aval.dtype)
         key = (aval, array.tobytes())
         found = cls._interned.get(key)
         if found is not None:
@@ -77,7 +77,7 @@ class Eqn:
         primitive: Primitive,
         invars: Sequence[Atom],
         outvars: Sequence[Var],
-        params: Mapping[str, Any],
+        params: dict[str, Any],
         source: SourceLine | None = None,
     ) -> None:
         self.primitive = primitive

@@ -60,7 +60,7 @@ def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     executable = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = device.compile(jaxpr)
-    return executable(values)  # type: ignore[no-any-return]
+    return executable(values)
 
 
 def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -36,12 +36,14 @@ Value: TypeAlias = Any
 Avals: TypeAlias = "ShapedArray | tuple[ShapedArray, ...]"
 
 NO_EFFECTS: frozenset[Hashable] = frozenset()
+#: The note that a program can be transposed, but not run forwards.
+TRANSPOSE_ONLY = "transpose only"
 registry: dict[str, Primitive] = {}
 
 
 def has_side_effects(effects: frozenset[Hashable]) -> bool:
-    """Whether effects are more than the use of named axes."""
-    return any(not (isinstance(e, tuple) and e[0] == "axis") for e in effects)
+    """Whether effects are more than notes about what a program can be used for."""
+    return any(e != TRANSPOSE_ONLY and not isinstance(e, tuple) for e in effects)
 
 
 class Linear:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,8 +33,12 @@ from functrax.transforms.custom_call import CustomJVP, CustomVJP, SymbolicZero
 from functrax.transforms.flat import FlatFunction, argnums_tuple, flatten_args, name_of
 
 
-class _Custom:
+class _Custom(ABC):
     """What the two decorators share: resolving arguments, and putting the fixed ones aside."""
+
+    @abstractmethod
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, with its rules."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError
 from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, Opaque, Value
+from functrax.core.primitive import TRANSPOSE_ONLY, Avals, Opaque, Value
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import zeros
 from functrax.core.stage import close, eval_jaxpr, stage
@@ -273,7 +273,9 @@ class CustomVJPLinear(Opaque):
 
     name = "custom_vjp_linear"
     multiple_results = True
-    transpose_only = True
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
+        return frozenset({TRANSPOSE_ONLY})
 
     def shape_rule(self, *avals: ShapedArray, out_avals: Any, **params: Any) -> Avals:
         return tuple(out_avals)

@@ -228,7 +228,7 @@ def split_jaxpr(
         found = _Splitter(saveable).split(jaxpr, unknown)
         if not any(isinstance(c, Tracer) for c in found.known.consts + found.unknown.consts):
             jaxpr.memo[key] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class _Splitter:

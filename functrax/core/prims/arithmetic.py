@@ -407,8 +407,16 @@ class Sign(Elementwise):
     def reference(self, x: Any) -> Any:
         return values.sign(x)
 
-    def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
-        return None
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        out = sign(x)
+        if t is None or not dtypes.is_complex(x.aval.dtype):
+            return out, None
+        # Only the angle changes: the tangent is the result, turned by a right angle.
+        size = abs_(x)
+        safe = select_n(eq(size, like(size, 0)), size, like(size, 1))
+        turn = div(registry["imag"](mul(t, registry["conj"](out))), safe)
+        return out, mul(registry["complex"](like(turn, 0), turn), out)
 
 
 class Floor(Elementwise):

@@ -169,13 +169,7 @@ class Pow(Elementwise):
             base = select_n(eq(x, like(x, 0)), x, like(x, 1))
             return mul(registry["log"](base), out)
         if type(y) is Literal:
-            return (
-                None
-                if y.val == 0
-                else mul(
-                    _as_dtype_of(y, x), pow_(x, like(y, np.subtract(y.val, np.ones_like(y.val))))
-                )
-            )
+            return None if y.val == 0 else mul(_as_dtype_of(y, x), pow_(x, _less_one(y)))
         power = pow_(x, sub(y, like(y, 1)))
         if y.aval.dtype == x.aval.dtype:
             return mul(y, power)

@@ -114,7 +114,7 @@ class Polygamma(Special):
     name = "polygamma"
     arity = 2
     function = values.polygamma
-    domain = ((1.0, 3.0), (0.8, 3.0))
+    domain = ((2.0, 2.0), (0.8, 3.0))
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         m, x = operands

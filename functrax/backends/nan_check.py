@@ -1,0 +1,97 @@
+"""``debug_nans`` and ``debug_infs``: look at every result, and name the operation at fault.
+
+The device calls :func:`check` after each operation while one of the options is on.  A product that
+has been put off is not computed for that, unless its factors are so large that it could overflow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.deferred import Deferred
+from functrax.backends.strided import Array, core
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
+from functrax.core.errors import NonFiniteError
+from functrax.core.primitive import Primitive
+from functrax.core.source import SourceLine
+
+
+def enabled() -> bool:
+    """Whether results are to be checked."""
+    return options.debug_nans or options.debug_infs
+
+
+def check(
+    primitive: Primitive, operands: Sequence[Any], results: Any, where: SourceLine | None
+) -> None:
+    """Raise if a result holds a NaN, or an infinity, that the options forbid.
+
+    Args:
+      primitive: what was applied.
+      operands: its raw operands.
+      results: its raw result, or a list of them.
+      where: the user's line; None for the line that is running.
+
+    Raises:
+      NonFiniteError: naming the primitive, the line, and what went in and came out.
+    """
+    for result in results if primitive.multiple_results else (results,):
+        if not dtypes.is_inexact(result.dtype) or _surely_finite(result):
+            continue
+        value = _values(result)
+        for option, bad, noun in (
+            ("debug_nans", np.isnan, "a NaN"),
+            ("debug_infs", np.isinf, "an infinity"),
+        ):
+            if getattr(options, option) and bad(value).any():
+                shown = [f"operand {i}: {_summary(x)}" for i, x in enumerate(operands)]
+                raise NonFiniteError(
+                    f"{option}: {primitive.name} gave {noun}",
+                    got="\n".join([*shown, f"result: {_summary(result)}"]),
+                    fix="keep the operands where the operation is defined (functrax.numpy.where "
+                    f"on its argument, not on its result), or turn {option} off",
+                    where=where,
+                )
+
+
+def _surely_finite(result: Any) -> bool:
+    """Whether a deferred value cannot hold a NaN or an infinity, judged by its factors' sizes."""
+    if type(result) is not Deferred:
+        return False
+    total = 0.0
+    for term in result.terms():
+        sizes = [float(np.abs(core(x)).max()) for x in term.factors]
+        largest = abs(term.coefficient)
+        for size in sizes:
+            largest *= max(size, 1.0)
+        total += largest
+    limit = min(float(dtypes.finfo(d).max) for d in result.dtypes())
+    return math.isfinite(total) and 2 * total < limit
+
+
+def _values(x: Any) -> Array:
+    array = np.asarray(x.materialize() if type(x) is Deferred else x)
+    return core(array) if array.size else array
+
+
+def _summary(x: Any) -> str:
+    """``f32[3] from -1.0 to 2.0, 1 NaN``."""
+    value = _values(x)
+    kind = ShapedArray(np.shape(x) if type(x) is not Deferred else x.shape, value.dtype).str_short()
+    if not value.size or dtypes.is_complex(value.dtype) or value.dtype == dtypes.float0:
+        return kind
+    if not np.ndim(x) and type(x) is not Deferred:
+        return f"{kind} {value.reshape(-1)[0]}"
+    wide = value.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    parts = [f"from {finite.min():g} to {finite.max():g}"] if finite.size else []
+    for count, noun in ((np.isnan(wide).sum(), "NaN"), (np.isinf(wide).sum(), "infinite")):
+        if count:
+            parts.append(f"{count} {noun}")
+    return f"{kind} {', '.join(parts)}"

@@ -31,7 +31,7 @@ from functrax.lax.conv_numbers import (
     conv_dimension_numbers,
 )
 from functrax.lax.dot import PrecisionLike, check_precision, in_sum_dtype, sum_product
-from functrax.lax.operands import ArrayLike, DTypeLike, Shape, value_of
+from functrax.lax.operands import ArrayLike, DTypeLike, Shape, as_ints, value_of
 from functrax.lax.window_shapes import WindowAxis, dilated, transposed_padding, window_axes
 
 

@@ -13,7 +13,15 @@ from functrax.core.operators import Array
 from functrax.core.primitive import literal
 from functrax.core.prims import reindex as prims
 from functrax.core.prims.convert import convert_element_type
-from functrax.lax.operands import ArrayLike, DTypeLike, as_array, axis_of, dtype_of, value_of
+from functrax.lax.operands import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    as_ints,
+    axis_of,
+    dtype_of,
+    value_of,
+)
 
 
 def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Array:

@@ -16,7 +16,7 @@ from typing import Any
 
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.index_expr import Condition, IndexExpr
-from functrax.lax.operands import Shape
+from functrax.lax.operands import Shape, as_ints
 
 
 def dilated(size: int, dilation: int) -> int:

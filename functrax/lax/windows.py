@@ -33,7 +33,7 @@ from functrax.lax.monoids import (
     reduction_operands,
     with_init,
 )
-from functrax.lax.operands import ArrayLike, Shape, as_array, repeat, value_of
+from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, repeat, value_of
 from functrax.lax.window_shapes import WindowAxis, window_axes
 
 

@@ -20,6 +20,7 @@ from functrax.core.operators import Array
 from functrax.core.primitive import Value, like, literal
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import select_n
+from functrax.core.prims.mapped import op_identity
 from functrax.core.prims.reindex import full, reshape
 from functrax.core.pytree import tree_unflatten
 from functrax.lax.conv_numbers import (
@@ -51,8 +52,8 @@ def reduce_window(
 
     Args:
       operands: an array, or a pytree of arrays of one shape.
-      init_values: a scalar for each: the value of the padding, also combined once with each
-        window; so normally the identity.
+      init_values: a scalar for each, combined once with each window.  It stands in the padding
+        too if the function is not a named operation (sum, maximum, ...), so give its identity.
       computation: takes two elements and returns one; see :func:`reduce`.
       window_dimensions: the window's size along each axis.
       window_strides: how far apart neighbouring windows are; 1 if omitted.
@@ -79,12 +80,13 @@ def reduce_window(
     axes = window_axes(name, shape, window, window_strides, padding, base_dilation, window_dilation)
     index_map = _window_map(shape, axes)
     reduced = tuple(range(len(shape), len(index_map.domain)))
-    spread = [_spread(x, i, index_map) for x, i in zip(xs, inits, strict=True)]
     op = monoid_of(computation, xs[0].aval.dtype) if len(xs) == 1 else None
     if op is None:
+        spread = [_spread(x, i, index_map) for x, i in zip(xs, inits, strict=True)]
         outs = combine_all(spread, inits, reduced, computation, tree)
         return tree_unflatten(tree, map(as_array, outs))
-    out = REDUCTIONS[op].bind(spread[0], axes=reduced) if reduced else spread[0]
+    out = _spread(xs[0], like(xs[0], op_identity(op, xs[0].aval.dtype)), index_map)
+    out = REDUCTIONS[op].bind(out, axes=reduced) if reduced else out
     return tree_unflatten(tree, [as_array(with_init(op, out, inits[0]))])
 
 
@@ -104,7 +106,7 @@ def _window_map(shape: Shape, axes: Sequence[WindowAxis]) -> IndexMap:
 
 
 def _spread(x: Value, init: Value, index_map: IndexMap) -> Value:
-    """The elements of each window, with ``init`` in the padding."""
+    """The elements of each window, with ``init`` in the padding; it may be traced."""
     if type(init) is Literal:
         return mapped.reindex.bind(x, map=index_map, fill=init)
     spread = mapped.reindex.bind(x, map=index_map, fill=like(x, 0))

@@ -70,7 +70,7 @@ class ConcreteArray(Array):
         return view
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(np.asarray(self))
+        return memoryview(np.asarray(self).data)
 
     def __dlpack__(self, **options: Any) -> Any:
         value = self.value

@@ -222,7 +222,7 @@ def _fresh_context() -> tuple[Hashable, ...]:
 
 
 def _option(name: str) -> Option:
-    plain = name.removeprefix("jax_") if isinstance(name, str) else ""
+    plain = str(name).removeprefix("jax_")
     found = OPTIONS.get(plain)
     if found is not None:
         return found
@@ -335,7 +335,7 @@ class Override:
 
 
 def enable_x64(new_val: bool = True) -> Override:
-    """Allow 64-bit dtypes within ``with enable_x64():``, or forbid them with False.
+    """Allow 64-bit dtypes within a block, or forbid them with False.
 
     >>> with enable_x64():
     ...     config.enable_x64
@@ -375,7 +375,7 @@ def default_matmul_precision(new_val: str | None) -> Override:
 
 
 def numpy_dtype_promotion(new_val: str) -> Override:
-    """``"standard"`` promotes operands of different dtypes within the block, ``"strict"`` refuses."""
+    """``"standard"`` promotes operands of different dtypes, ``"strict"`` refuses."""
     return Override("numpy_dtype_promotion", new_val)
 
 

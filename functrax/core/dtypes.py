@@ -50,8 +50,10 @@ ALL: Final[frozenset[DType]] = BOOL | NUMERIC  # what an array can hold; float0 
 
 _NAMED: Final[dict[str, DType]] = {
     d.name: d
-    for d in (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
-    + (float16, bfloat16, float32, float64, complex64, complex128)
+    for d in (
+        *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
+        *(float16, bfloat16, float32, float64, complex64, complex128),
+    )
 } | {"float0": float0}
 _NARROWED: Final[dict[DType, DType]] = {
     int64: int32,
@@ -203,7 +205,7 @@ def tangent_dtype(dtype: DType) -> DType:
 
 
 def real_dtype(dtype: DType) -> DType:
-    """The dtype of the real part: float32 for complex64, and any dtype that is not complex itself."""
+    """The dtype of the real part: float32 for complex64; any other dtype itself."""
     if dtype not in COMPLEX:
         return dtype
     return float32 if dtype == complex64 else float64

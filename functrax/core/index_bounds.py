@@ -20,6 +20,7 @@ from functrax.core.index_expr import (
     Atom,
     Condition,
     Dim,
+    Division,
     FloorDiv,
     IndexExpr,
     Indicator,
@@ -78,7 +79,7 @@ def _atom_bounds(atom: Atom, extents: Extents, load_bounds: LoadBounds) -> Inter
     if isinstance(atom, Indicator):
         known = decide(atom.condition, extents, load_bounds)
         return (0, 1) if known is None else (int(known), int(known))
-    assert isinstance(atom, FloorDiv | Mod)
+    assert isinstance(atom, Division)
     inner = bounds(atom.expr, extents, load_bounds)
     if isinstance(atom, FloorDiv):
         return inner and (inner[0] // atom.divisor, inner[1] // atom.divisor)
@@ -141,7 +142,15 @@ def simplify_condition(
     known = decide(condition, extents, load_bounds)
     if known is not None:
         return Condition(0 if known else 1, "==0")
-    return Condition(simplify(condition.expr, extents, load_bounds), condition.kind)
+    expr = simplify(condition.expr, extents, load_bounds)
+    while condition.kind == ">=0" and len(expr.terms) == 1:
+        ((atom, sign),) = expr.terms
+        if not isinstance(atom, FloorDiv) or abs(sign) != 1:
+            break
+        # e//d + c >= 0 where e >= -c*d, and -(e//d) + c >= 0 where e < (c + 1)*d
+        low = expr.const * atom.divisor
+        expr = atom.expr + low if sign > 0 else low + atom.divisor - 1 - atom.expr
+    return Condition(expr, condition.kind)
 
 
 def _simplify_atom(atom: Atom, extents: Extents, load_bounds: LoadBounds) -> IndexExpr:
@@ -157,8 +166,7 @@ def _simplify_atom(atom: Atom, extents: Extents, load_bounds: LoadBounds) -> Ind
         indices = tuple(simplify(index, extents, load_bounds) for index in atom.indices)
         return atom if indices == atom.indices else Load(atom.operand, indices)
     assert isinstance(atom, Indicator)
-    condition = simplify_condition(atom.condition, extents, load_bounds)
-    return atom if condition == atom.condition else indicator(condition)
+    return indicator(simplify_condition(atom.condition, extents, load_bounds))
 
 
 def _quotient(

@@ -75,11 +75,8 @@ class IndexExpr:
           >>> sorted((Dim(0) + Dim(2) % 3).used_dims())
           [0, 2]
         """
-        return _bits(self.dims_mask)
-
-    def used_loads(self) -> frozenset[int]:
-        """The numbers of the extra operands that the expression reads."""
-        return _bits(self.loads_mask)
+        mask = self.dims_mask
+        return frozenset(k for k in range(mask.bit_length()) if mask >> k & 1)
 
     def as_int(self) -> int | None:
         """The value of a constant expression, else None."""
@@ -103,8 +100,7 @@ class IndexExpr:
         right = as_expr(other)
         return add_terms(self.const + right.const, (*self.terms, *right.terms))
 
-    def __radd__(self, other: int) -> IndexExpr:
-        return self + other
+    __radd__ = __add__
 
     def __neg__(self) -> IndexExpr:
         return self * -1
@@ -129,8 +125,7 @@ class IndexExpr:
             )
         return linear(left.const * factor, {atom: coef * factor for atom, coef in left.terms})
 
-    def __rmul__(self, other: int) -> IndexExpr:
-        return self * other
+    __rmul__ = __mul__
 
     def __floordiv__(self, other: Index) -> IndexExpr:
         divisor = _divisor(self, other, "//")
@@ -250,28 +245,31 @@ class Dim(Atom):
         self.dims_mask = 1 << number
 
 
-class FloorDiv(Atom):
+class Division(Atom):
+    """An expression divided by a positive constant (abstract)."""
+
+    __slots__ = ("expr", "divisor")
+    expr: IndexExpr
+    divisor: int
+    _rank: int  # where the kind of division stands in the order of atoms
+
+    def __init__(self, expr: IndexExpr, divisor: int) -> None:
+        self.expr, self.divisor = expr, divisor
+        self._seal_atom((self._rank, divisor, expr._key), (expr,))
+
+
+class FloorDiv(Division):
     """``expr // divisor``, rounded down; made by the operator ``//``, which normalises."""
 
-    __slots__ = ("divisor", "expr")
-    expr: IndexExpr
-    divisor: int
-
-    def __init__(self, expr: IndexExpr, divisor: int) -> None:
-        self.expr, self.divisor = expr, divisor
-        self._seal_atom((1, divisor, expr._key), (expr,))
+    __slots__ = ()
+    _rank = 1
 
 
-class Mod(Atom):
+class Mod(Division):
     """``expr % divisor``, never negative; made by the operator ``%``, which normalises."""
 
-    __slots__ = ("divisor", "expr")
-    expr: IndexExpr
-    divisor: int
-
-    def __init__(self, expr: IndexExpr, divisor: int) -> None:
-        self.expr, self.divisor = expr, divisor
-        self._seal_atom((2, divisor, expr._key), (expr,))
+    __slots__ = ()
+    _rank = 2
 
 
 class Load(Atom):
@@ -422,7 +420,7 @@ def add_terms(const: int, terms: Iterable[tuple[Atom, int]]) -> IndexExpr:
 
 
 def compare(value: int, kind: Kind) -> bool:
-    """Whether ``value`` stands to 0 as ``kind`` says."""
+    """Whether ``value`` is as ``kind`` says."""
     if kind == ">=0":
         return value >= 0
     return (value == 0) == (kind == "==0")
@@ -430,10 +428,6 @@ def compare(value: int, kind: Kind) -> bool:
 
 def _by_sort_key(term: tuple[Atom, int]) -> _Key:
     return term[0]._sort_key
-
-
-def _bits(mask: int) -> frozenset[int]:
-    return frozenset(k for k in range(mask.bit_length()) if mask >> k & 1)
 
 
 def _divisor(expr: IndexExpr, other: Index, sign: str) -> int:
@@ -489,14 +483,15 @@ def _floordiv(expr: IndexExpr, divisor: int) -> IndexExpr:
     common = math.gcd(divisor, *rest.values())
     divisor //= common
     inner = linear(low_const // common, {atom: coef // common for atom, coef in rest.items()})
-    only = inner.terms[0][0] if len(inner.terms) == 1 and inner.terms[0][1] == 1 else None
-    if isinstance(only, FloorDiv):  # (e//a + c) // b == (e + a*c) // (a*b)
-        quotient = _floordiv(only.expr + inner.const * only.divisor, only.divisor * divisor)
-        return linear(const, whole) + quotient
-    if isinstance(only, Mod) and inner is only and only.divisor % divisor == 0:
+    if isinstance(inner, Mod) and inner.divisor % divisor == 0:
         # (e % (a*b)) // b == (e//b) % a
-        quotient = _mod(_floordiv(only.expr, divisor), only.divisor // divisor)
+        quotient = _mod(_floordiv(inner.expr, divisor), inner.divisor // divisor)
         return linear(const, whole) + quotient
+    nested = [atom for atom, coef in inner.terms if isinstance(atom, FloorDiv) and coef == 1]
+    if len(nested) == 1:  # (e//a + r) // b == (e + a*r) // (a*b)
+        atom = nested[0]
+        merged = atom.expr + (inner - atom) * atom.divisor
+        return linear(const, whole) + _floordiv(merged, atom.divisor * divisor)
     quotient = FloorDiv(inner, divisor)
     return add_terms(const, [*whole.items(), (quotient, 1)])
 
@@ -542,12 +537,13 @@ def _divide_terms(expr: IndexExpr, common: int) -> IndexExpr:
 def _substitute(
     expr: IndexExpr, dims: Mapping[int, IndexExpr], load: LoadRule, done: dict[Atom, IndexExpr]
 ) -> IndexExpr:
-    total = as_expr(expr.const)
+    const, terms = expr.const, []
     for atom, coef in expr.terms:
         if atom not in done:
             done[atom] = _substitute_atom(atom, dims, load, done)
-        total = total + done[atom] * coef
-    return total
+        const += coef * done[atom].const
+        terms += [(inner, coef * factor) for inner, factor in done[atom].terms]
+    return add_terms(const, terms)
 
 
 def _substitute_atom(
@@ -576,19 +572,15 @@ def indicator(condition: Condition) -> IndexExpr:
 def _sum_text(const: int, terms: tuple[tuple[Atom, int], ...]) -> str:
     text = ""
     for atom, coef in terms:
+        part = _atom_text(atom)
+        if isinstance(atom, Division) and (abs(coef) != 1 or (coef < 0 and not text)):
+            part = f"({part})"
+        part = part if abs(coef) == 1 else f"{abs(coef)}*{part}"
         sign = "-" if coef < 0 else "+"
-        joined = f" {sign} " if text else sign.strip("+")
-        text += joined + _term_text(atom, abs(coef))
+        text += f" {sign} {part}" if text else sign.strip("+") + part
     if not text:
         return str(const)
     return text if const == 0 else f"{text} {'-' if const < 0 else '+'} {abs(const)}"
-
-
-def _term_text(atom: Atom, coef: int) -> str:
-    text = _atom_text(atom)
-    if coef == 1:
-        return text
-    return f"{coef}*({text})" if isinstance(atom, FloorDiv | Mod) else f"{coef}*{text}"
 
 
 def _atom_text(atom: Atom) -> str:
@@ -598,7 +590,7 @@ def _atom_text(atom: Atom) -> str:
         return f"e{atom.operand}({', '.join(map(str, atom.indices))})"
     if isinstance(atom, Indicator):
         return f"[{atom.condition}]"
-    assert isinstance(atom, FloorDiv | Mod)
+    assert isinstance(atom, Division)
     inner = str(atom.expr)
     if not isinstance(atom.expr, Dim | Load | Indicator):
         inner = f"({inner})"

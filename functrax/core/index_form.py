@@ -195,11 +195,19 @@ def _check_conditions(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
 
 
 def _normal_conditions(conditions: tuple[Condition, ...], domain: Shape) -> tuple[Condition, ...]:
-    if not conditions:
-        return ()
-    simple = {simplify_condition(condition, domain) for condition in conditions}
-    kept = [condition for condition in simple if condition.as_bool() is not True]
-    return tuple(sorted(kept, key=Condition.sort_key))
+    """Simplified, sorted, without repeats; of ``e >= a`` and ``e >= b`` the narrower."""
+    kept: dict[object, Condition] = {}
+    for condition in conditions:
+        simple = simplify_condition(condition, domain)
+        if simple.as_bool() is False:
+            return (simple,)
+        if simple.as_bool() is True:
+            continue
+        key = (simple.expr - simple.expr.const) if simple.kind == ">=0" else simple
+        other = kept.get(key)
+        if other is None or simple.expr.const < other.expr.const:
+            kept[key] = simple
+    return tuple(sorted(kept.values(), key=Condition.sort_key))
 
 
 def _shape_text(shape: Shape) -> str:

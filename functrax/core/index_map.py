@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from functrax.core import index_numpy, index_proofs, index_recognise
 from functrax.core.errors import ArgumentError, AxisError, ShapeError
-from functrax.core.index_bounds import LoadBounds, simplify_condition
+from functrax.core.index_bounds import LoadBounds, bounds
 from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, Load, as_expr
 from functrax.core.index_form import (
     MapForm,
@@ -272,14 +272,18 @@ class IndexMap(MapForm):
 
     # ---- algebra ------------------------------------------------------------------------------
 
-    def compose(self, inner: IndexMap) -> IndexMap:
+    def compose(self, inner: IndexMap, load_offset: int | None = None) -> IndexMap:
         """The map ``o -> inner(self(o))``.
 
         If ``O[o] = M[self(o)]`` and ``M[m] = I[inner(m)]``, then ``O[o] = I[composed(o)]``.  A
         point is valid when it is valid for ``self`` and its image is valid for ``inner``; so the
         composition is right only where both reindexes fill with the same value, or where one
-        of them is total.  **The caller checks that.**  The extra operands of ``self`` keep their
-        numbers, those of ``inner`` follow (``inner``'s number plus ``self.num_loads``).
+        of them is total.  **The caller checks that.**
+
+        Args:
+          inner: the map of ``M``; its domain is the codomain of ``self``.
+          load_offset: added to the numbers of ``inner``'s extra operands, while those of ``self``
+            stay; ``self.num_loads`` when omitted, so that ``inner``'s follow.
 
         Raises:
           ShapeError: the codomain of ``self`` is not the domain of ``inner``.
@@ -296,7 +300,7 @@ class IndexMap(MapForm):
                 fix="the first map's codomain is the second one's domain",
             )
         dims = dict(enumerate(self.exprs))
-        offset = self.num_loads
+        offset = self.num_loads if load_offset is None else load_offset
 
         def renumber(operand: int, indices: tuple[IndexExpr, ...]) -> IndexExpr:
             return Load(operand + offset, indices)
@@ -321,9 +325,11 @@ class IndexMap(MapForm):
         """
         asked: list[Condition] = []
         for expr, size in zip(self.exprs, self.codomain, strict=True):
-            for condition in (expr >= 0, expr < size):
-                if simplify_condition(condition, self.domain).as_bool() is not True:
-                    asked.append(condition)
+            interval = bounds(expr, self.domain)
+            if interval is None or interval[0] < 0:
+                asked.append(expr >= 0)
+            if interval is None or interval[1] >= size:
+                asked.append(expr < size)
         return tuple(asked)
 
     def batched(

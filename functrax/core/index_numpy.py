@@ -332,7 +332,8 @@ def _window(
         sum(row[k] * stride for row, stride in zip(matrix, array.strides, strict=True))
         for k in range(len(shape))
     )
-    corner = array[(*[slice(first, None) for first in start], ...)]  # a view at rank 0 too
+    index: tuple[Any, ...] = (*(slice(first, None) for first in start), ...)  # a view at rank 0 too
+    corner = array[index]
     return np.lib.stride_tricks.as_strided(corner, shape, strides, writeable=writeable)
 
 

@@ -20,19 +20,19 @@ Start at :func:`solve`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from functrax.core.index_bounds import LoadBounds, bounds, decide, simplify
+from functrax.core.index_bounds import Interval, LoadBounds, bounds, decide, simplify
 from functrax.core.index_expr import (
     Atom,
     Dim,
+    Division,
     FloorDiv,
     IndexExpr,
     Indicator,
     Load,
-    Mod,
     as_expr,
     linear,
 )
@@ -88,30 +88,61 @@ def total(
 
 def injective(form: MapForm) -> bool:
     """Whether no two valid points are proven to have the same image."""
-    return size_of(form.domain) <= 1 or solve(form) is not None
+    never = any(condition.as_bool() is False for condition in form.conditions)
+    return never or size_of(form.domain) <= 1 or solve(form) is not None
 
 
 def covers(form: MapForm) -> bool:
-    """Whether every codomain element is proven to be the image of a valid point (affine maps).
+    """Whether every codomain element is proven to be the image of a valid point.
 
-    Needs expressions that share no dimension, each of which takes every value of a range: the
-    smallest coefficient is 1, and each further one leaves no gap.
+    Needs expressions that share no dimension, each of which takes every value of a range.
     """
-    if form.conditions or size_of(form.domain) == 0:
+    if form.conditions or size_of(form.domain) == 0 or _overlap(form.exprs):
         return False
-    affine = form.as_affine()
-    if affine is None or any(sum(map(bool, column)) > 1 for column in zip(*affine[1], strict=True)):
-        return False
-    for const, row, size in zip(*affine, form.codomain, strict=True):
-        reach = 0  # the values taken so far are consecutive, and there are reach + 1 of them
-        for coef, extent in sorted((abs(c), n) for c, n in zip(row, form.domain, strict=True) if c):
-            if extent > 1 and coef > reach + 1:
-                return False
-            reach += coef * (extent - 1)
-        low = const + sum(min(c * (n - 1), 0) for c, n in zip(row, form.domain, strict=True))
-        if low > 0 or low + reach < size - 1:
-            return False
-    return True
+    ranges = [_all_values(expr, form.domain) for expr in form.exprs]
+    return all(
+        found is not None and found[0] <= 0 and found[1] >= size - 1
+        for found, size in zip(ranges, form.codomain, strict=True)
+    )
+
+
+def _all_values(expr: IndexExpr, extents: Shape) -> Interval | None:
+    """``(low, high)`` when the expression is proven to take exactly the values between them.
+
+    A sum of parts that share no dimension leaves no gap when, from the smallest coefficient up,
+    each is at most one more than what the parts before it span.
+    """
+    if _overlap([atom for atom, _ in expr.terms]):
+        return None
+    low, span = expr.const, 0
+    for atom, coef in sorted(expr.terms, key=lambda term: abs(term[1])):
+        found = _all_atom_values(atom, extents)
+        if found is None or abs(coef) > span + 1:
+            return None
+        low += min(coef * found[0], coef * found[1])
+        span += abs(coef) * (found[1] - found[0])
+    return low, low + span
+
+
+def _all_atom_values(atom: Atom, extents: Shape) -> Interval | None:
+    if isinstance(atom, Dim):
+        return 0, extents[atom.number] - 1
+    found = _all_values(atom.expr, extents) if isinstance(atom, Division) else None
+    if found is None or not isinstance(atom, Division):
+        return None
+    if isinstance(atom, FloorDiv):
+        return found[0] // atom.divisor, found[1] // atom.divisor
+    return (0, atom.divisor - 1) if found[1] - found[0] >= atom.divisor - 1 else None
+
+
+def _overlap(exprs: Iterable[IndexExpr]) -> bool:
+    """Whether two of the expressions use the same dimension, or one reads an extra operand."""
+    seen = 0
+    for expr in exprs:
+        if seen & expr.dims_mask or expr.loads_mask:
+            return True
+        seen |= expr.dims_mask
+    return False
 
 
 def contiguous(form: MapForm) -> bool:
@@ -179,7 +210,7 @@ def loads_of(expr: IndexExpr) -> Iterator[Load]:
 
 def parts_of(atom: Atom) -> tuple[IndexExpr, ...]:
     """The expressions inside an atom."""
-    if isinstance(atom, FloorDiv | Mod):
+    if isinstance(atom, Division):
         return (atom.expr,)
     if isinstance(atom, Load):
         return atom.indices
@@ -192,7 +223,7 @@ class _Solver:
     def __init__(self, form: MapForm) -> None:
         self.extents = form.domain
         self.known: dict[Atom, IndexExpr] = {
-            Dim(k): as_expr(0) for k, extent in enumerate(form.domain) if extent <= 1
+            Dim(k): as_expr(low) for k, (low, high) in enumerate(_ranges(form)) if low >= high
         }
         self.equations: list[_Equation] = []
         self.joined: set[Atom] = set()
@@ -269,9 +300,9 @@ class _Solver:
     def _join_quotients(self) -> None:
         """Learn ``e`` where both ``e//d`` and ``e%d`` are known."""
         for atom in list(self.known):
-            if not isinstance(atom, FloorDiv | Mod) or atom in self.joined:
+            if not isinstance(atom, Division) or atom in self.joined:
                 continue
-            quotient = atom.expr // atom.divisor * atom.divisor
+            quotient = simplify(atom.expr // atom.divisor, self.extents) * atom.divisor
             value: IndexExpr | None = as_expr(0)
             for part in (quotient, atom.expr % atom.divisor):
                 left, minus = self._without_known(dict(part.terms), as_expr(-part.const))
@@ -299,6 +330,21 @@ class _Solver:
             if len(terms) == 1:
                 ((atom, coef),) = terms.items()
                 self.known.setdefault(atom, value // coef)
+
+
+def _ranges(form: MapForm) -> list[Interval]:
+    """The values of each dimension at valid points, as far as conditions on it alone tell."""
+    ranges = [(0, extent - 1) for extent in form.domain]
+    for condition in form.conditions:
+        if condition.kind != ">=0" or len(condition.expr.terms) != 1:
+            continue
+        ((atom, sign),) = condition.expr.terms
+        if isinstance(atom, Dim):  # the coefficient is 1 or -1: common factors are divided out
+            low, high = ranges[atom.number]
+            bound = condition.expr.const
+            low, high = (max(low, -bound), high) if sign > 0 else (low, min(high, bound))
+            ranges[atom.number] = low, high
+    return ranges
 
 
 def _combine(row: _Equation, other: _Equation, pivot: Atom) -> _Equation:

@@ -10,8 +10,8 @@ Start at :class:`Eqn`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -41,13 +41,13 @@ class Literal:
     """
 
     __slots__ = ("__weakref__", "aval", "val")
-    _interned: dict[tuple[ShapedArray, bytes], Literal] = {}
+    _interned: ClassVar[dict[tuple[ShapedArray, bytes], Literal]] = {}
 
     aval: ShapedArray
-    val: np.generic
+    val: Any
 
     def __new__(cls, value: Any, aval: ShapedArray) -> Literal:
-        array = np.asarray(value, dtype=aval.dtype)
+        array: Any = np.asarray(value, dtype=aval.dtype)
         key = (aval, array.tobytes())
         found = cls._interned.get(key)
         if found is not None:
@@ -77,7 +77,7 @@ class Eqn:
         primitive: Primitive,
         invars: Sequence[Atom],
         outvars: Sequence[Var],
-        params: Mapping[str, Any],
+        params: dict[str, Any],
         source: SourceLine | None = None,
     ) -> None:
         self.primitive = primitive
@@ -164,16 +164,20 @@ class Jaxpr:
             self._hash = hash(self.structure())
         return self._hash
 
-    def __str__(self) -> str:
+    def as_text(self, source: bool = True) -> str:
+        """The program as text; ``source`` adds the user's names and lines, as comments."""
         from functrax.core.printing import jaxpr_text
 
-        return jaxpr_text(self)
+        return jaxpr_text(self, source)
+
+    def __str__(self) -> str:
+        return self.as_text()
 
     __repr__ = __str__
 
 
 class ClosedJaxpr:
-    """A jaxpr together with the values of its constants."""
+    """A jaxpr together with the values of its constants; equal to its jaxpr if it has none."""
 
     __slots__ = ("consts", "jaxpr")
 
@@ -203,6 +207,8 @@ class ClosedJaxpr:
         return self.jaxpr.effects
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, Jaxpr):
+            return not self.consts and self.jaxpr == other
         if not isinstance(other, ClosedJaxpr):
             return NotImplemented
         return self.jaxpr == other.jaxpr and all(
@@ -212,10 +218,14 @@ class ClosedJaxpr:
     def __hash__(self) -> int:
         return hash(self.jaxpr)
 
-    def __str__(self) -> str:
+    def as_text(self, source: bool = True) -> str:
+        """The program as text, with its constants; ``source`` as in :meth:`Jaxpr.as_text`."""
         from functrax.core.printing import closed_jaxpr_text
 
-        return closed_jaxpr_text(self)
+        return closed_jaxpr_text(self, source)
+
+    def __str__(self) -> str:
+        return self.as_text()
 
     __repr__ = __str__
 

@@ -16,10 +16,11 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import ImmutableError
 
 _BINARY = (
-    "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift".split()
-)  # fmt: skip
-_COMPARE = "eq ne lt le gt ge".split()
-_UNARY = "neg pos abs invert round".split()
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul"),
+    *("and", "or", "xor", "lshift", "rshift"),
+)
+_COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
+_UNARY = ("neg", "pos", "abs", "invert", "round")
 
 
 class Array:
@@ -85,7 +86,8 @@ class Array:
             fix="x = x.at[index].set(value); also .add, .multiply, .min, .max",
         )
 
-    __delitem__ = __setitem__  # type: ignore[assignment]
+    def __delitem__(self, index: Any) -> None:
+        self.__setitem__(index, None)
 
 
 def install(functions: Mapping[str, Callable[..., Any]], properties: Mapping[str, Any]) -> None:

@@ -36,12 +36,14 @@ Value: TypeAlias = Any
 Avals: TypeAlias = "ShapedArray | tuple[ShapedArray, ...]"
 
 NO_EFFECTS: frozenset[Hashable] = frozenset()
+#: The note that a program can be transposed, but not run forwards.
+TRANSPOSE_ONLY = "transpose only"
 registry: dict[str, Primitive] = {}
 
 
 def has_side_effects(effects: frozenset[Hashable]) -> bool:
-    """Whether effects are more than the use of named axes."""
-    return any(not (isinstance(e, tuple) and e[0] == "axis") for e in effects)
+    """Whether effects are more than notes about what a program can be used for."""
+    return any(e != TRANSPOSE_ONLY and not isinstance(e, tuple) for e in effects)
 
 
 class Linear:
@@ -196,7 +198,8 @@ class Elementwise(Primitive):
         """``(*dtypes, **params)`` -> dtype of the result; that of the first operand here."""
         return args[0]  # type: ignore[no-any-return]
 
-    def shape_rule(self, *avals: ShapedArray, **params: Any) -> Avals:
+    def shape_rule(self, *args: Any, **params: Any) -> Avals:
+        avals: tuple[ShapedArray, ...] = args
         if len(avals) != self.arity:
             raise ShapeError(
                 f"{self.name} takes {self.arity} operands",
@@ -225,9 +228,8 @@ class Elementwise(Primitive):
         """``(i, operands, out, **params)`` -> the derivative by operand ``i``, or None for zero."""
         raise DifferentiationError(f"{self.name} is not differentiable")
 
-    def jvp(
-        self, primals: Sequence[Value], tangents: Sequence[Value | None], **params: Any
-    ) -> tuple[Any, Any]:
+    def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
+        primals, tangents = args
         out = self.bind(*primals, **params)
         if not dtypes.is_inexact(out.aval.dtype):
             return out, None
@@ -241,10 +243,9 @@ class Elementwise(Primitive):
                 total = term if total is None else registry["add"].bind(total, term)
         return out, total
 
-    def batch(
-        self, size: int, args: Sequence[Value], batched: Sequence[bool], **params: Any
-    ) -> tuple[Any, Any]:
-        return self.bind(*spread(size, args, batched), **params), True
+    def batch(self, *args: Any, **params: Any) -> tuple[Any, Any]:
+        size, operands, batched = args
+        return self.bind(*spread(size, operands, batched), **params), True
 
     def samples(self) -> Iterable[Sample]:
         yield Sample(((3, 4),) * self.arity)

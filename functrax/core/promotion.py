@@ -60,7 +60,7 @@ _STANDARD_X64: Final[dict[Node, tuple[Node, ...]]] = {
 }
 _STANDARD_X32: Final = {**_STANDARD_X64, dtypes.uint32: (dtypes.int32, dtypes.uint64)}
 _STRICT: Final[dict[Node, tuple[Node, ...]]] = {
-    **{dtype: () for dtype in dtypes.ALL},
+    **dict.fromkeys(dtypes.ALL, ()),
     int: (float, *dtypes.INTEGER),
     float: (complex, *dtypes.FLOATING),
     complex: tuple(dtypes.COMPLEX),
@@ -165,7 +165,8 @@ def promote_types(a: Any, b: Any) -> DType:
     """The dtype in which dtypes ``a`` and ``b`` meet.
 
     Args:
-      a, b: dtypes or names of dtypes; Python's ``int``, ``float``, ``complex`` are weak types.
+      a: a dtype or its name; Python's ``int``, ``float``, ``complex`` are weak types.
+      b: the same.
 
     Returns:
       The dtype, not narrowed by the x64 switch: where the result is a weak type (``int8`` with

@@ -20,8 +20,11 @@ from functrax.core.config import config
 from functrax.core.errors import LeakedTracerError
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Primitive, Value
-from functrax.core.trace import CustomRule, Trace, Tracer, current, leaked, state
-from functrax.core.source import user_line
+from functrax.core.source import SourceLine, user_line
+from functrax.core.trace import CustomCall, Trace, Tracer, current, leaked, state
+
+#: Called with each program that :func:`stage` has finished (the checker, under test).
+program_observers: list[Callable[[Jaxpr], None]] = []
 
 
 class StagedTracer(Tracer):
@@ -33,6 +36,11 @@ class StagedTracer(Tracer):
         self._trace = trace
         self.aval = aval
         self.var = Var(aval)
+
+    def made_at(self) -> SourceLine | None:
+        assert isinstance(self._trace, StagingTrace)
+        lines = (e.source for e in self._trace.eqns if self.var in e.outvars)
+        return next(lines, None)
 
 
 class StagingTrace(Trace):
@@ -74,7 +82,7 @@ class StagingTrace(Trace):
         simpler = primitive.simplify(*operands, **params)
         if simpler is not None:
             return simpler
-        invars = tuple([x if type(x) is Literal else x.var for x in operands])
+        invars = tuple([x.var if isinstance(x, StagedTracer) else x for x in operands])
         key = (primitive, invars, *params.items())
         pure = primitive.pure or not primitive.has_side_effects(params)
         if pure and key in self.shared:
@@ -93,15 +101,14 @@ class StagingTrace(Trace):
             self.shared[key] = result
         return result
 
-    def custom_call(self, rule: CustomRule, args: Sequence[Any]) -> Sequence[Any]:
-        """Stage a function that has a derivative rule of the user's."""
-        return rule.process(self, args)
+    def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
+        return call.stage(self, args)
 
     def atom(self, x: Value) -> Atom:
         """A value as an operand of the program."""
         own = type(x) is StagedTracer and x._trace is self
         operand = x if own else self.lift(x)
-        return operand if type(operand) is Literal else operand.var
+        return operand.var if isinstance(operand, StagedTracer) else operand
 
     def finish(
         self, inputs: Sequence[StagedTracer], outputs: Sequence[Value], **names: Any
@@ -122,7 +129,7 @@ def live_eqns(eqns: Sequence[Eqn], outputs: Sequence[Atom]) -> list[Eqn]:
     needed: set[Atom] = set(outputs)
     kept = []
     for eqn in reversed(eqns):
-        if eqn.primitive.has_side_effects(dict(eqn.params)) or not needed.isdisjoint(eqn.outvars):
+        if eqn.primitive.has_side_effects(eqn.params) or not needed.isdisjoint(eqn.outvars):
             needed.update(eqn.invars)
             kept.append(eqn)
     kept.reverse()
@@ -154,6 +161,8 @@ def stage(
             jaxpr, constants = trace.finish(inputs, outputs, arg_names=arg_names)
     finally:
         trace.alive = False
+    for observe in program_observers:
+        observe(jaxpr)
     if config.check_tracer_leaks:
         del inputs, outputs
         check_leaks(trace)

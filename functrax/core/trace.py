@@ -12,9 +12,9 @@ Start at :class:`Trace`; the interpreters themselves are in ``functrax.transform
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
@@ -31,11 +31,25 @@ if TYPE_CHECKING:
     from functrax.core.primitive import Primitive
 
 
-class CustomRule(Protocol):
-    """A function with a derivative of the user's: see ``functrax.transforms.custom``."""
+class CustomCall(Protocol):
+    """A call of a function whose derivative the user gives: see ``functrax.transforms.custom``.
 
-    def process(self, trace: Trace, args: Sequence[Any]) -> Sequence[Any]:
-        """Call the function, or its rule, as ``trace`` needs."""
+    Everything here takes and returns flat values, and runs under the current interpreter.
+    """
+
+    def function(self, *args: Any) -> Sequence[Any]:
+        """The function itself."""
+
+    def jvp(
+        self, primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Results and tangents, by the user's rule."""
+
+    def batched(self, size: int, batched: Sequence[bool], axis_name: Any) -> CustomCall:
+        """The call on batched arguments; all of its results are batched."""
+
+    def stage(self, trace: Trace, args: Sequence[Any]) -> Sequence[Any]:
+        """Write the call into the program of a staging trace."""
 
 
 class Trace:
@@ -52,11 +66,15 @@ class Trace:
         """Apply ``primitive``; the result is one value, or a list when it has several."""
         raise NotImplementedError
 
+    def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
+        """Call a function that has a derivative of its own; here, just call it."""
+        return call.function(*args)
+
 
 class _State(threading.local):
     trace: Trace
     source: SourceLine | None = None
-    axis_env: tuple[tuple[Any, int], ...] = ()
+    axis_env: tuple[tuple[Hashable, int], ...] = ()
 
     def __init__(self) -> None:
         self.trace = EVAL
@@ -75,6 +93,10 @@ class Tracer(Array):
         kind = type(self._trace).__name__.removesuffix("Trace").lower()
         return f"Traced<{self.aval.str_short()}>with<{kind}>"
 
+    def made_at(self) -> SourceLine | None:
+        """The user's line that made the value, if its trace knows it."""
+        return None
+
     def __bool__(self) -> bool:
         raise TracerBoolConversionError(
             "bool: a traced value has no known truth value, so `if`, `while`, `and`, `or` "
@@ -85,8 +107,8 @@ class Tracer(Array):
             "with static_argnums",
         )
 
-    def _no_scalar(self, kind: str) -> NoReturn:
-        raise TracerIntegerConversionError(
+    def _no_scalar(self, kind: str) -> TracerIntegerConversionError:
+        return TracerIntegerConversionError(
             f"{kind}: a traced value has no known value that could become a Python {kind}",
             got=_describe(self),
             fix="keep it an array (functrax.numpy functions take arrays), use "
@@ -94,24 +116,24 @@ class Tracer(Array):
         )
 
     def __int__(self) -> int:
-        self._no_scalar("int")
+        raise self._no_scalar("int")
 
     def __index__(self) -> int:
-        self._no_scalar("int")
+        raise self._no_scalar("int")
 
     def __float__(self) -> float:
-        self._no_scalar("float")
+        raise self._no_scalar("float")
 
     def __complex__(self) -> complex:
-        self._no_scalar("complex")
+        raise self._no_scalar("complex")
 
     def item(self, *args: Any) -> Any:
         """Not possible on a traced value; raises."""
-        self._no_scalar("scalar")
+        raise self._no_scalar("scalar")
 
     def tolist(self) -> Any:
         """Not possible on a traced value; raises."""
-        self._no_scalar("list")
+        raise self._no_scalar("list")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise TracerArrayConversionError(
@@ -137,9 +159,11 @@ def _describe(tracer: Tracer) -> str:
 def leaked(tracer: Tracer) -> LeakedTracerError:
     """The error for a tracer that is used after its transformation has ended."""
     name = tracer._trace.name or "a transformed function"
+    made = tracer.made_at()
     return LeakedTracerError(
         f"a traced value leaked out of {name}: it is used after that function was traced",
-        got=f"{tracer!r}, used here but made while {name} was being traced",
+        got=f"{tracer!r}, made while {name} was being traced"
+        + (f", at {made}" if made else ", as one of its arguments"),
         fix="return the value from the function instead of storing it in a global, a list or "
         "an attribute; functrax.checking_leaks() finds where it is kept",
     )

@@ -18,7 +18,7 @@ from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.source import user_line
 from functrax.core.stage import Derived, derive, eval_jaxpr
-from functrax.core.trace import Trace, Tracer, current, named_axis, state
+from functrax.core.trace import CustomCall, Trace, Tracer, current, named_axis, state
 
 
 class BatchTracer(Tracer):
@@ -60,6 +60,15 @@ class BatchTrace(Trace):
         if not primitive.multiple_results:
             return BatchTracer(self, out) if out_batched else out
         return self.join(out, out_batched)
+
+    def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
+        values, batched = self.split(args)
+        with current(self.parent):
+            if not any(batched):
+                return self.parent.process_custom(call, values)
+            inner = call.batched(self.size, batched, self.axis_name)
+            outs = self.parent.process_custom(inner, values)
+        return self.join(outs, [True] * len(outs))
 
     def _concerns(self, primitive: Primitive, params: dict[str, Any]) -> bool:
         """Whether a primitive without batched operands still uses this trace's named axis."""

@@ -21,7 +21,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DifferentiationError, DTypeError, PyTreeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Literal
-from functrax.core.primitive import Value, literal
+from functrax.core.primitive import TRANSPOSE_ONLY, Value, literal
 from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import (
     PyTreeDef,
@@ -290,12 +290,15 @@ def _gradient(tape: Tape, dtype: np.dtype[Any]) -> list[Value | None]:
     """The gradient of a scalar: the transpose applied to 1."""
     one = literal(1, dtype)
     variables = [v for v in tape.inputs if v is not None]
-    forward_only = not any(hasattr(e.primitive, "transpose_only") for e in tape.entries)
-    if len(variables) == 1 and variables[0].aval.shape == () and forward_only:
+    if len(variables) == 1 and variables[0].aval.shape == () and _runs_forwards(tape):
         seed = Literal(1, variables[0].aval)
         (out,) = tape.apply([None if v is None else seed for v in tape.inputs])
         return [None if v is None else out for v in tape.inputs]
     return backward(tape, [one])
+
+
+def _runs_forwards(tape: Tape) -> bool:
+    return not any(TRANSPOSE_ONLY in e.primitive.effects(e.params) for e in tape.entries)
 
 
 def _check_inputs(fun: Any, primals: Any, holomorphic: bool, allow_int: bool) -> None:

@@ -15,7 +15,7 @@ from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive, Value
 from functrax.core.source import user_line
 from functrax.core.stage import Derived, derive, eval_jaxpr
-from functrax.core.trace import Trace, Tracer, current, state
+from functrax.core.trace import CustomCall, Trace, Tracer, current, state
 
 
 class JVPTracer(Tracer):
@@ -70,6 +70,13 @@ class JVPTrace(Trace):
         if not primitive.multiple_results:
             return out if tangent is None else JVPTracer(self, out, tangent)
         return self.join(out, tangent)
+
+    def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
+        primals, tangents = self.split(args)
+        with current(self.parent):
+            if tangents is None:
+                return self.parent.process_custom(call, primals)
+            return self.join(*call.jvp(primals, tangents))
 
     def split(self, args: Sequence[Value]) -> tuple[list[Value], list[Value | None] | None]:
         """The primals and the tangents of values; no tangents at all when all are zero."""

@@ -126,7 +126,7 @@ def make_jaxpr(
       A function of the same arguments (arrays or types), which returns a ``ClosedJaxpr``.
 
     >>> import functrax.numpy as jnp
-    >>> print(make_jaxpr(lambda x: jnp.sin(x) * 2.0)(1.0))
+    >>> print(make_jaxpr(lambda x: jnp.sin(x) * 2.0)(1.0).as_text(source=False))
     { lambda ; a:~f32[]. let
         b:~f32[] = sin a
         c:~f32[] = mul b 2.0:~f32[]

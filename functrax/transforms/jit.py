@@ -13,7 +13,7 @@ import functools
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,13 +58,27 @@ class CacheInfo:
 
 
 class Jitted:
-    """A function that is traced once per signature; made by :func:`jit`."""
+    """A function that is traced once per signature and then called as a program.
 
-    def __init__(self, fun: Callable[..., Any], roles: ArgumentRoles, inline: bool) -> None:
+    Made by :func:`jit`; ``checkpoint`` and ``named_call`` make them with other calls and names.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        roles: ArgumentRoles,
+        inline: bool = False,
+        call: Call = jit_call,
+        call_params: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> None:
         functools.update_wrapper(self, fun)
         self._fun = fun
         self._roles = roles
         self._inline = inline
+        self._call = call
+        self._call_params = dict(call_params or {})
+        self._name = name or name_of(fun)
         self._cache: dict[Any, Traced] = {}
         self._hits = self._misses = 0
         _all_jitted.add(self)
@@ -78,7 +92,7 @@ class Jitted:
         if self._inline and state.trace is not EVAL:
             outs = eval_jaxpr(traced.jaxpr, (), *traced.consts, *flat)
         else:
-            outs = jit_call.bind(*traced.consts, *flat, jaxpr=traced.jaxpr)
+            outs = self._call.bind(*traced.consts, *flat, jaxpr=traced.jaxpr, **self._call_params)
         results = [concrete(x) for x in outs]
         if self._roles.donates:
             self._roles.donate(args, kwargs, results)
@@ -97,8 +111,7 @@ class Jitted:
         self._misses += 1
         begin = time.perf_counter()
         flat_fun = FlatFunction(self._roles.merge(self._fun, static), in_tree)
-        name = name_of(self._fun)
-        flat_fun.__name__ = name
+        name = flat_fun.__name__ = self._name
         jaxpr, consts = stage(flat_fun, avals, name)
         traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree)
         if options.log_compiles:
@@ -118,7 +131,7 @@ class Jitted:
         self._cache.clear()
 
     def __repr__(self) -> str:
-        return f"<jitted {name_of(self._fun)}>"
+        return f"<{self._call.name} of {self._name}>"
 
 
 def clear_caches() -> None:
@@ -173,3 +186,14 @@ def jit(
         return Jitted(function, roles, inline)
 
     return decorate if fun is None else decorate(fun)
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """Keep a function as a call of its own, by name, in the programs that use it.
+
+    Args:
+      fun: a pure function of pytrees of arrays.
+      name: what it is called in print; the function's own name if None.
+    """
+    check_callable("named_call", fun)
+    return Jitted(fun, ArgumentRoles(fun, None, None, None, None), name=name)

@@ -21,7 +21,7 @@ from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import zeros
 from functrax.core.source import SourceLine, user_line
 from functrax.core.stage import Derived, StagedTracer, StagingTrace, close, eval_jaxpr
-from functrax.core.trace import Trace, Tracer, current, state
+from functrax.core.trace import CustomCall, Trace, Tracer, current, state
 from functrax.transforms.forward import JVPTrace
 
 
@@ -84,6 +84,12 @@ class PartialTrace(Trace):
             return split(self, args, params)
         simpler = primitive.simplify(*args, **params)
         return self.record(primitive, args, params) if simpler is None else simpler
+
+    def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
+        if any(self.is_unknown(x) for x in args):
+            return call.function(*args)
+        with current(self.parent):
+            return self.parent.process_custom(call, args)
 
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Write an operation on the tape."""
@@ -222,7 +228,7 @@ def split_jaxpr(
         found = _Splitter(saveable).split(jaxpr, unknown)
         if not any(isinstance(c, Tracer) for c in found.known.consts + found.unknown.consts):
             jaxpr.memo[key] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class _Splitter:

@@ -303,3 +303,12 @@ def test_errors(make: object, error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught:
         make()  # type: ignore[operator]
     assert words in str(caught.value)
+
+
+def test_composed_loads_are_numbered_as_asked() -> None:
+    take = IndexMap((3,), (4,), (Load(0, [Dim(0)]),))
+    again = IndexMap((4,), (5,), (Load(0, [Dim(0)]),))
+    assert take.compose(again).exprs == (Load(1, [Load(0, [Dim(0)])]),)
+    assert take.compose(again, load_offset=3).exprs == (Load(3, [Load(0, [Dim(0)])]),)
+    loads = [[2, 9, 0], [4, 3, 1, 0]]  # the 9 is outside the second index array
+    assert take.compose(again).gather(np.arange(5), loads, fill=-1).tolist() == [1, -1, 4]

@@ -1,1 +1,32 @@
-"""The primitives, one class each in one file per family, and the NumPy values that define them."""
+"""The primitives, one class each in one file per family, and the NumPy values that define them.
+
+Importing the package fills ``functrax.core.primitive.registry``.
+"""
+
+from functrax.core.prims import (
+    analytic,
+    arithmetic,
+    bitwise,
+    convert,
+    identity,
+    mapped,
+    powers,
+    reduce,
+    reindex,
+    rounding,
+    special,
+)
+
+__all__ = [
+    "analytic",
+    "arithmetic",
+    "bitwise",
+    "convert",
+    "identity",
+    "mapped",
+    "powers",
+    "reduce",
+    "reindex",
+    "rounding",
+    "special",
+]

@@ -8,7 +8,7 @@ are in ``analytic.py``, conversions between dtypes in ``convert.py``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DTypeError, ShapeError
 from functrax.core.jaxpr import Literal
-from functrax.core.prims import special_values as values
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -29,6 +28,7 @@ from functrax.core.primitive import (
     like,
     registry,
 )
+from functrax.core.prims import special_values as values
 
 Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]
@@ -39,12 +39,21 @@ def is_literal(x: Value, value: float) -> bool:
     return type(x) is Literal and bool(x.val == value) and not (value == 0 and np.signbit(x.val))
 
 
+def _is_nothing(x: Value) -> bool:
+    """Whether ``x + y`` is ``y`` for every y: 0 of an integer, but -0.0 of a float."""
+    if type(x) is not Literal or x.val != 0:
+        return False
+    return x.aval.dtype.kind in "iu" or (x.aval.dtype.kind != "c" and bool(np.signbit(x.val)))
+
+
 def _same_type(x: Value, y: Value) -> bool:
     """Whether ``x`` has the type that an operation on ``x`` and the scalar ``y`` would give."""
     return x.aval.dtype == y.aval.dtype and (not x.aval.weak_type or y.aval.weak_type)
 
 
 class Neg(Elementwise):
+    """``-x``; integers wrap around."""
+
     name = "neg"
     accepts = dtypes.NUMERIC
 
@@ -86,7 +95,14 @@ class _Sum(Elementwise):
 
 
 class Add(_Sum):
+    """``x + y``; integers wrap around."""
+
     name = "add"
+
+    def simplify(self, x: Value, y: Value) -> Value | None:
+        if _is_nothing(y) and _same_type(x, y):
+            return x
+        return y if _is_nothing(x) and _same_type(y, x) else None
 
     def reference(self, x: Any, y: Any) -> Any:
         return np.add(x, y)
@@ -96,7 +112,12 @@ class Add(_Sum):
 
 
 class Sub(_Sum):
+    """``x - y``; integers wrap around."""
+
     name = "sub"
+
+    def simplify(self, x: Value, y: Value) -> Value | None:
+        return x if is_literal(y, 0) and _same_type(x, y) else None
 
     def reference(self, x: Any, y: Any) -> Any:
         return np.subtract(x, y)
@@ -106,6 +127,8 @@ class Sub(_Sum):
 
 
 class Mul(Elementwise):
+    """``x * y``; of truth values their conjunction."""
+
     name = "mul"
     arity = 2
     accepts = dtypes.ALL
@@ -137,6 +160,8 @@ class Mul(Elementwise):
 
 
 class Div(Elementwise):
+    """``x / y``; for integers truncated toward zero."""
+
     name = "div"
     arity = 2
     accepts = dtypes.NUMERIC
@@ -194,7 +219,6 @@ class _Extremum(Elementwise):
     """max and min: NaN wins; at ties each operand gets half of the cotangent."""
 
     arity = 2
-    accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         mine, other = operands[i], operands[1 - i]
@@ -208,6 +232,8 @@ class _Extremum(Elementwise):
 
 
 class Max(_Extremum):
+    """The larger one; complex numbers are compared by real part first."""
+
     name = "max"
 
     def reference(self, x: Any, y: Any) -> Any:
@@ -215,6 +241,8 @@ class Max(_Extremum):
 
 
 class Min(_Extremum):
+    """The smaller one; complex numbers are compared by real part first."""
+
     name = "min"
 
     def reference(self, x: Any, y: Any) -> Any:
@@ -252,24 +280,6 @@ class Logic(Elementwise):
 
     def reference(self, *operands: Any) -> Any:
         return self.function(*operands)
-
-
-class Shift(Elementwise):
-    """Shifts; an amount outside of the width shifts everything out."""
-
-    accepts = dtypes.INTEGER
-    arity = 2
-
-    def __init__(self, name: str, function: Any) -> None:
-        self.name = name
-        self.function = function
-        super().__init__()
-
-    def reference(self, x: Any, amount: Any) -> Any:
-        return self.function(np.asarray(x), np.asarray(amount))
-
-    def samples(self) -> Iterable[Sample]:
-        yield Sample(((3, 4), (3, 4)), ranges=((-50.0, 50.0), (0.0, 9.0)))
 
 
 class SelectN(Elementwise):
@@ -364,7 +374,10 @@ class Clamp(Elementwise):
 
 
 class Abs(Elementwise):
-    """Absolute value; of a complex number its modulus, a real number."""
+    """Absolute value; of a complex number its modulus, a real number.
+
+    The derivative at 0 is 1 for floats, 0 for complex numbers.
+    """
 
     name = "abs"
     accepts = dtypes.NUMERIC
@@ -381,7 +394,7 @@ class Abs(Elementwise):
         if t is None or not dtypes.is_inexact(x.aval.dtype):
             return out, None
         if not dtypes.is_complex(x.aval.dtype):
-            return out, mul(t, sign(x))
+            return out, mul(t, select_n(ge(x, like(x, 0)), like(x, -1), like(x, 1)))
         return out, registry["real"](mul(t, registry["conj"](sign(x))))
 
 
@@ -392,13 +405,23 @@ class Sign(Elementwise):
     accepts = dtypes.NUMERIC
 
     def reference(self, x: Any) -> Any:
-        return np.sign(x)
+        return values.sign(x)
 
-    def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
-        return None
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        out = sign(x)
+        if t is None or not dtypes.is_complex(x.aval.dtype):
+            return out, None
+        # Only the angle changes: the tangent is the result, turned by a right angle.
+        size = abs_(x)
+        safe = select_n(eq(size, like(size, 0)), size, like(size, 1))
+        turn = div(registry["imag"](mul(t, registry["conj"](out))), safe)
+        return out, mul(registry["complex"](like(turn, 0), turn), out)
 
 
 class Floor(Elementwise):
+    """The largest integral value that is not larger."""
+
     name = "floor"
     accepts = dtypes.FLOATING
 

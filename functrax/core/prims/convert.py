@@ -85,6 +85,8 @@ def _saturate(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 class Real(Elementwise):
+    """Real part."""
+
     name = "real"
     accepts = dtypes.COMPLEX
 
@@ -102,6 +104,8 @@ class Real(Elementwise):
 
 
 class Imag(Elementwise):
+    """Imaginary part."""
+
     name = "imag"
     accepts = dtypes.COMPLEX
 
@@ -149,6 +153,8 @@ class Complex(Elementwise):
 
 
 class Conj(Elementwise):
+    """Complex conjugate."""
+
     name = "conj"
     accepts = dtypes.COMPLEX
 

@@ -29,7 +29,7 @@ from functrax.core.primitive import (
     check_dtype,
     like,
 )
-from functrax.core.prims.arithmetic import add, div, eq, mul, select_n
+from functrax.core.prims.arithmetic import add, div, eq, max_, mul, select_n
 from functrax.core.prims.reindex import broadcast_in_dim, ones, pad, slice_
 from functrax.core.prims.shape_checks import check_axes
 
@@ -122,6 +122,8 @@ def wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 class ReduceProd(AxisReduce):
+    """Product; right to any order with zeros among the factors."""
+
     name = "reduce_prod"
     op = "mul"
     accepts = dtypes.NUMERIC
@@ -136,11 +138,11 @@ class ReduceProd(AxisReduce):
         if t is None or not dtypes.is_inexact(x.aval.dtype):
             return out, None
         for axis in sorted(axes, reverse=True):
-            x, t = _product_along(x, t, axis)
+            x, t = product_along(x, t, axis)
         return out, t
 
 
-def _product_along(x: Value, t: Value, axis: int) -> tuple[Value, Value]:
+def product_along(x: Value, t: Value, axis: int) -> tuple[Value, Value]:
     """The product along an axis and its tangent, by halving: log2(size) multiplications."""
     size = x.aval.shape[axis]
     if size == 0:
@@ -185,10 +187,13 @@ class _ReduceExtremum(AxisReduce):
         here = eq.bind(x, respread(out, x, axes))
         weight = select_n.bind(here, like(x, 0), like(x, 1))
         count = reduce_sum.bind(weight, axes=axes)
-        return out, div.bind(reduce_sum.bind(mul.bind(t, weight), axes=axes), count)
+        total = reduce_sum.bind(mul.bind(t, weight), axes=axes)
+        return out, div.bind(total, max_.bind(count, like(count, 1)))
 
 
 class ReduceMax(_ReduceExtremum):
+    """Largest element."""
+
     name = "reduce_max"
     op = "max"
 
@@ -198,6 +203,8 @@ class ReduceMax(_ReduceExtremum):
 
 
 class ReduceMin(_ReduceExtremum):
+    """Smallest element."""
+
     name = "reduce_min"
     op = "min"
 

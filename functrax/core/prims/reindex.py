@@ -51,7 +51,8 @@ class Reindex(Primitive):
     def index_map(self, *args: Any, **params: Any) -> IndexMap:
         """``(*avals, **params)`` -> the map from output points to operand elements."""
 
-    def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
+    def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
+        primals, tangents = args
         out = self.bind(*primals, **params)
         t = tangents[0]
         return out, None if t is None else self.bind(t, *primals[1:], **params)

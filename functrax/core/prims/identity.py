@@ -1,0 +1,75 @@
+"""Operations that leave values as they are, and only mean something to the compiler.
+
+``copy`` makes another buffer; ``optimization_barrier`` keeps operations from moving across it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core.aval import ShapedArray
+from functrax.core.primitive import Avals, BadSample, Elementwise, Linear, Opaque, Sample, Value
+
+Ops = Sequence[Value]
+Tangents = Sequence["Value | None"]
+
+
+class Copy(Elementwise):
+    """The same values in another buffer."""
+
+    name = "copy"
+
+    def reference(self, x: Any) -> Any:
+        return np.array(x)
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        t = tangents[0]
+        return self.bind(primals[0]), None if t is None else self.bind(t)
+
+    def transpose(self, ct: Value, x: Any) -> list[Value | None]:
+        return [self.bind(ct)]
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        return ()
+
+
+class OptimizationBarrier(Opaque):
+    """All operands as they are; what uses a result comes after all of them.
+
+    Tangents and cotangents pass a barrier of their own.
+    """
+
+    name = "optimization_barrier"
+    multiple_results = True
+
+    def shape_rule(self, *avals: ShapedArray) -> Avals:
+        return avals
+
+    def reference(self, *operands: Any) -> Any:
+        return operands
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        return self.bind(*primals), self._over(tangents)
+
+    def transpose(self, cts: Tangents, *operands: Any) -> list[Value | None]:
+        wanted = [
+            ct if isinstance(x, Linear) else None for ct, x in zip(cts, operands, strict=True)
+        ]
+        return self._over(wanted)
+
+    def _over(self, values: Tangents) -> list[Value | None]:
+        held = iter(self.bind(*(v for v in values if v is not None)))
+        return [None if v is None else next(held) for v in values]
+
+    def batch(self, size: int, args: Ops, batched: Sequence[bool]) -> tuple[Any, Any]:
+        return self.bind(*args), list(batched)
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4), (2,)))
+        yield Sample(((),))
+
+
+copy, optimization_barrier = Copy(), OptimizationBarrier()

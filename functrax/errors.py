@@ -1,0 +1,26 @@
+"""The errors that functrax raises; each says what, got, where, and what to try."""
+
+from functrax.core.errors import (
+    ArgumentError as ArgumentError,
+    AxisError as AxisError,
+    AxisNameError as AxisNameError,
+    ConcretizationError as ConcretizationError,
+    DifferentiationError as DifferentiationError,
+    DonatedBufferError as DonatedBufferError,
+    DTypeError as DTypeError,
+    FunctraxError as FunctraxError,
+    ImmutableError as ImmutableError,
+    IndexingError as IndexingError,
+    LeakedTracerError as LeakedTracerError,
+    NonConcreteBooleanIndexError as NonConcreteBooleanIndexError,
+    NonFiniteError as NonFiniteError,
+    ParseError as ParseError,
+    PyTreeError as PyTreeError,
+    ShapeError as ShapeError,
+    StaticArgumentError as StaticArgumentError,
+    TracerArrayConversionError as TracerArrayConversionError,
+    TracerBoolConversionError as TracerBoolConversionError,
+    TracerIntegerConversionError as TracerIntegerConversionError,
+    UnknownNameError as UnknownNameError,
+    VerificationError as VerificationError,
+)

@@ -1,0 +1,188 @@
+"""Elementwise functions with arguments of their own: choices, bounds, powers, rounding."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeVar
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.operators import Array
+from functrax.core.primitive import literal
+from functrax.core.prims import arithmetic, powers, rounding
+from functrax.core.prims.rounding import RoundingMethod
+from functrax.core.pytree import tree_map
+from functrax.lax.operands import ArrayLike, array, operand, operands, pair, repeat
+
+T = TypeVar("T")
+
+
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
+    """``on_true`` where ``pred`` holds, else ``on_false``.
+
+    Args:
+      pred: a scalar or an array of bool.
+      on_true: an array, or a number if the other case is an array.
+      on_false: an array of the same dtype and shape.
+
+    Raises:
+      ShapeError, DTypeError: if the operands do not fit.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> x = np.array([1.0, -2.0])
+    >>> lax.select(x > 0, x, -x)
+    Array([1., 2.], dtype=float32)
+    """
+    return select_n(pred, on_false, on_true)
+
+
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
+    """``cases[which]``, element by element.
+
+    Args:
+      which: bool for at most two cases, or int32 from 0 on; a scalar, or of the cases' shape.
+      cases: arrays of one dtype and shape; numbers among them are repeated.
+
+    Raises:
+      ShapeError, DTypeError: if the operands do not fit.
+    """
+    if not cases:
+        raise ArgumentError("select_n takes at least one case", got="none", fix="add a case")
+    given = [
+        None if isinstance(c, (bool, int, float, complex)) else operand("select_n", c)
+        for c in cases
+    ]
+    shapes = {x.aval.shape for x in given if x is not None}
+    if len(shapes) > 1:
+        raise ShapeError(
+            "select_n: the cases have different shapes",
+            got=", ".join(map(str, shapes)),
+            fix="broadcast them to one shape, or use functrax.numpy.where",
+        )
+    values = operands("select_n", *cases)
+    if isinstance(which, (bool, np.bool_)):
+        return array(arithmetic.select_n.bind(literal(which, dtypes.bool_), *values))
+    index = operand("select_n", which)
+    shape = shapes.pop() if shapes else ()
+    if index.aval.shape not in ((), shape):
+        raise ShapeError(
+            "select_n: the choice is neither a scalar nor of the cases' shape",
+            got=f"{index.aval.str_short()} for cases of shape {shape}",
+            fix="broadcast the cases, or use functrax.numpy.where",
+        )
+    return array(arithmetic.select_n.bind(repeat(index, shape), *values))
+
+
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
+    """``x``, but not below ``min`` and not above ``max``.
+
+    Args:
+      min: a scalar, or an array of the shape of ``x``.
+      x: an array that is not complex.
+      max: a scalar, or an array of the shape of ``x``.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.clamp(0.0, np.array([-1.0, 0.5, 3.0]), 1.0)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return array(arithmetic.clamp.bind(*operands("clamp", min, x, max)))
+
+
+def integer_pow(x: ArrayLike, y: int) -> Array:
+    """``x ** y`` for a Python integer ``y``.
+
+    Args:
+      x: an array of numbers.
+      y: the exponent; not negative for integers.
+
+    >>> from functrax import lax
+    >>> lax.integer_pow(2.0, -2)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
+    return array(powers.integer_pow.bind(operand("integer_pow", x), y=operator.index(y)))
+
+
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x ** y``.
+
+    Args:
+      x: an array, floating point or complex.
+      y: an exponent of the same dtype, or of an integer dtype.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.pow(np.array([1.0, 2.0]), 3)
+    Array([1., 8.], dtype=float32)
+    """
+    if type(y) is int:
+        base = operand("pow", x)
+        if dtypes.is_inexact(base.aval.dtype):
+            return array(powers.integer_pow.bind(base, y=y))
+    exponent_is_integer = isinstance(y, Array) and dtypes.is_integer(y.aval.dtype)
+    if exponent_is_integer and not isinstance(x, Array):
+        x = operand("pow", x)
+    a, b = pair("pow", x, y)
+    return array(powers.pow_.bind(a, b))
+
+
+def reciprocal(x: ArrayLike) -> Array:
+    """``1 / x``, of floating point or complex numbers."""
+    return integer_pow(x, -1)
+
+
+def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+    """The nearest integral value, of a floating point number.
+
+    Args:
+      x: an array, floating point.
+      rounding_method: where values halfway between two integers go.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.round(np.array([0.5, 1.5]), lax.RoundingMethod.TO_NEAREST_EVEN)
+    Array([0., 2.], dtype=float32)
+    """
+    method = int(rounding_method)
+    return array(rounding.round_.bind(operand("round", x), rounding_method=method))
+
+
+def reduce_precision(operand_: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    """The nearest value with so many bits, in the same dtype.
+
+    Args:
+      operand_: an array, floating point.
+      exponent_bits: at least 1; what is too large becomes infinite.
+      mantissa_bits: at least 0.
+    """
+    return array(
+        rounding.reduce_precision.bind(
+            operand("reduce_precision", operand_),
+            exponent_bits=operator.index(exponent_bits),
+            mantissa_bits=operator.index(mantissa_bits),
+        )
+    )
+
+
+def stop_gradient(x: T) -> T:
+    """The same values, of which no derivative is taken.
+
+    Args:
+      x: a pytree of arrays; integers, which have no derivative, stay as they are.
+
+    >>> import functrax
+    >>> from functrax import lax
+    >>> functrax.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    return tree_map(_stop_gradient, x)  # type: ignore[no-any-return]
+
+
+def _stop_gradient(leaf: Any) -> Any:
+    value = operand("stop_gradient", leaf)
+    if not dtypes.is_inexact(value.aval.dtype):
+        return leaf
+    return array(arithmetic.stop_gradient.bind(value))

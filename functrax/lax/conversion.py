@@ -1,0 +1,131 @@
+"""Between dtypes, between bit patterns, and between real and complex numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.errors import DTypeError, ShapeError
+from functrax.core.operators import Array
+from functrax.core.primitive import Value, like, literal
+from functrax.core.prims import bitwise, convert, reindex
+from functrax.core.prims.arithmetic import and_, mul
+from functrax.core.prims.reduce import reduce_or
+from functrax.lax.operands import ArrayLike, DTypeLike, array, dtype_of, operand, pair
+
+
+def convert_element_type(operand_: ArrayLike, new_dtype: DTypeLike) -> Array:
+    """The nearest values of another dtype; floats become integers by truncation.
+
+    Args:
+      operand_: an array or a number.
+      new_dtype: the dtype; 64-bit dtypes are narrowed while x64 is off.
+
+    >>> from functrax import lax
+    >>> lax.convert_element_type(2.7, "int32")
+    Array(2, dtype=int32)
+    """
+    x = operand("convert_element_type", operand_)
+    return array(convert.convert_element_type.bind(x, dtype=dtype_of(new_dtype), weak_type=False))
+
+
+def real(x: ArrayLike) -> Array:
+    """The real part of complex numbers."""
+    return array(convert.real.bind(operand("real", x)))
+
+
+def imag(x: ArrayLike) -> Array:
+    """The imaginary part of complex numbers."""
+    return array(convert.imag.bind(operand("imag", x)))
+
+
+def conj(x: ArrayLike) -> Array:
+    """The complex conjugate; of real numbers, the same number as a complex one."""
+    value = operand("conj", x)
+    if dtypes.is_complex(value.aval.dtype):
+        return array(convert.conj.bind(value))
+    return array(convert.complex_.bind(value, like(value, 0)))
+
+
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x + iy`` of float32 or float64 operands."""
+    a, b = pair("complex", x, y)
+    return array(convert.complex_.bind(a, b))
+
+
+def bitcast_convert_type(operand_: ArrayLike, new_dtype: DTypeLike) -> Array:
+    """The same bits read as another dtype.
+
+    A narrower dtype adds a last axis, which counts the parts from the lowest bits up; a wider one
+    takes the last axis, which must have as many elements as one of the wider dtype.
+
+    Args:
+      operand_: an array.
+      new_dtype: the dtype to read the bits as; neither bool nor complex if the width changes.
+
+    Raises:
+      DTypeError: if the bits cannot be read as that dtype.
+      ShapeError: if the last axis has another size.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.bitcast_convert_type(np.float32(1.0), "int32")
+    Array(1065353216, dtype=int32)
+    >>> lax.bitcast_convert_type(np.int32(258), "uint8")
+    Array([2, 1, 0, 0], dtype=uint8)
+    """
+    x = operand("bitcast_convert_type", operand_)
+    dtype, old = dtype_of(new_dtype), x.aval.dtype
+    if dtype.itemsize == old.itemsize:
+        return array(convert.bitcast_convert_type.bind(x, dtype=dtype))
+    for other in (dtype, old):
+        if other == dtypes.bool_ or dtypes.is_complex(other):
+            raise DTypeError(
+                "bitcast_convert_type: the dtypes have different widths",
+                got=f"{x.aval.str_short()} to {dtype}",
+                fix="dtypes of one width, or integers and floats",
+            )
+    if dtype.itemsize < old.itemsize:
+        return array(_split_bits(x, dtype))
+    return array(_join_bits(x, dtype))
+
+
+def _unsigned(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(f"uint{8 * dtype.itemsize}")
+
+
+def _split_bits(x: Value, dtype: np.dtype[Any]) -> Value:
+    wide, narrow = _unsigned(x.aval.dtype), _unsigned(dtype)
+    count = wide.itemsize // narrow.itemsize
+    shape = (*x.aval.shape, count)
+    whole = convert.bitcast_convert_type.bind(x, dtype=wide)
+    spread = reindex.broadcast_in_dim.bind(whole, shape=shape, dims=tuple(range(x.aval.ndim)))
+    shifted = bitwise.shift_right_logical.bind(spread, _shifts(shape, wide, narrow))
+    mask = literal(np.iinfo(narrow).max, wide)
+    low = and_.bind(shifted, mask)
+    part = convert.convert_element_type.bind(low, dtype=narrow, weak_type=False)
+    return convert.bitcast_convert_type.bind(part, dtype=dtype)
+
+
+def _join_bits(x: Value, dtype: np.dtype[Any]) -> Value:
+    narrow, wide = _unsigned(x.aval.dtype), _unsigned(dtype)
+    shape, count = x.aval.shape, wide.itemsize // narrow.itemsize
+    if not shape or shape[-1] != count:
+        raise ShapeError(
+            f"bitcast_convert_type: the last axis must have the {count} parts of a {dtype}",
+            got=x.aval.str_short(),
+            fix=f"reshape it to (..., {count})",
+        )
+    bits = convert.bitcast_convert_type.bind(x, dtype=narrow)
+    parts = convert.convert_element_type.bind(bits, dtype=wide, weak_type=False)
+    placed = bitwise.shift_left.bind(parts, _shifts(shape, wide, narrow))
+    whole = reduce_or.bind(placed, axes=(len(shape) - 1,))
+    return convert.bitcast_convert_type.bind(whole, dtype=dtype)
+
+
+def _shifts(shape: tuple[int, ...], wide: np.dtype[Any], narrow: np.dtype[Any]) -> Value:
+    """By how many bits each part is shifted, counted along the last axis."""
+    parts = reindex.iota.bind(shape=shape, dtype=wide, axis=len(shape) - 1)
+    return mul.bind(parts, literal(8 * narrow.itemsize, wide))

@@ -1,0 +1,244 @@
+"""Contractions: sums of products, written as broadcasts, one multiplication and one sum.
+
+There is no primitive for a matrix product.  Both operands are spread over one iteration space,
+whose axes are the batch axes, the free axes of the left operand, those of the right one, and last
+the contracted axes; devices recognise the pattern and never store the product.
+
+Start at :func:`dot_general`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.operators import Array
+from functrax.core.primitive import Value
+from functrax.core.prims.arithmetic import mul
+from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.reduce import reduce_or, reduce_sum
+from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.lax.operands import (
+    ArrayLike,
+    DTypeLike,
+    Shape,
+    array,
+    axes_of,
+    check_same_dtype,
+    dtype_of,
+    operand,
+)
+
+DotDimensionNumbers: TypeAlias = (
+    "tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]"
+)
+
+
+class Precision(enum.Enum):
+    """How exactly contractions of narrow floats are computed; all of them are exact here."""
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
+
+
+PrecisionLike: TypeAlias = "str | Precision | tuple[Any, Any] | None"
+
+
+def check_precision(name: str, precision: PrecisionLike) -> None:
+    """Refuse what is not a precision; the product is computed the same way for all of them."""
+    for one in precision if isinstance(precision, tuple) else (precision,):
+        known = one is None or isinstance(one, Precision)
+        if not known and not (isinstance(one, str) and one.lower() in _PRECISION_NAMES):
+            raise ArgumentError(
+                f"{name}: unknown precision",
+                got=repr(one),
+                fix=f"None, a lax.Precision, or one of {', '.join(sorted(_PRECISION_NAMES))}",
+            )
+
+
+_PRECISION_NAMES = frozenset(
+    ["default", "high", "highest", "fastest", "bfloat16", "bfloat16_3x", "tensorfloat32", "float32"]
+)
+
+
+def dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: DotDimensionNumbers,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """The sum of products over some axes, for each index of the batch axes.
+
+    Args:
+      lhs: an array.
+      rhs: an array of the same dtype.
+      dimension_numbers: ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``, tuples
+        of axes that go together in order.
+      precision: accepted as in jax.lax.
+      preferred_element_type: the dtype in which to add up, and of the result.
+
+    Returns:
+      An array whose axes are the batch axes, the other axes of ``lhs``, those of ``rhs``.
+
+    Raises:
+      ShapeError: if axes that go together have different sizes.
+      DTypeError, AxisError, ArgumentError: if the operands or axes do not fit.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> x = np.arange(6.0).reshape(2, 3)
+    >>> lax.dot_general(x, x, (((1,), (1,)), ((), ())))
+    Array([[ 5., 14.],
+           [14., 50.]], dtype=float32)
+    """
+    x, y = operand("dot_general", lhs), operand("dot_general", rhs)
+    check_precision("dot_general", precision)
+    (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = _numbers(dimension_numbers)
+    lhs_sum = axes_of("dot_general", x.aval.ndim, lhs_sum)
+    lhs_batch = axes_of("dot_general", x.aval.ndim, lhs_batch)
+    rhs_sum = axes_of("dot_general", y.aval.ndim, rhs_sum)
+    rhs_batch = axes_of("dot_general", y.aval.ndim, rhs_batch)
+    axes_of("dot_general", x.aval.ndim, (*lhs_sum, *lhs_batch))
+    axes_of("dot_general", y.aval.ndim, (*rhs_sum, *rhs_batch))
+    _check_sizes(x, y, "contracting", lhs_sum, rhs_sum)
+    _check_sizes(x, y, "batch", lhs_batch, rhs_batch)
+    x, y, narrow = in_sum_dtype("dot_general", x, y, preferred_element_type)
+    lhs_free = [a for a in range(x.aval.ndim) if a not in lhs_sum and a not in lhs_batch]
+    rhs_free = [a for a in range(y.aval.ndim) if a not in rhs_sum and a not in rhs_batch]
+    lhs_places = _places((lhs_batch, 0), (lhs_free, len(lhs_batch)))
+    rhs_places = _places((rhs_batch, 0), (rhs_free, len(lhs_batch) + len(lhs_free)))
+    first_sum = len(lhs_batch) + len(lhs_free) + len(rhs_free)
+    lhs_places |= _places((lhs_sum, first_sum))
+    rhs_places |= _places((rhs_sum, first_sum))
+    shape = (
+        *(x.aval.shape[a] for a in (*lhs_batch, *lhs_free)),
+        *(y.aval.shape[a] for a in rhs_free),
+        *(x.aval.shape[a] for a in lhs_sum),
+    )
+    lhs_dims = tuple(lhs_places[a] for a in range(x.aval.ndim))
+    rhs_dims = tuple(rhs_places[a] for a in range(y.aval.ndim))
+    product = mul.bind(
+        broadcast_in_dim.bind(x, shape=shape, dims=lhs_dims),
+        broadcast_in_dim.bind(y, shape=shape, dims=rhs_dims),
+    )
+    return sum_product(product, tuple(range(first_sum, len(shape))), narrow)
+
+
+def in_sum_dtype(
+    name: str, x: Value, y: Value, preferred: DTypeLike | None
+) -> tuple[Value, Value, Any]:
+    """Two operands in the dtype to add up in, and the dtype to convert the sum to, or None."""
+    check_same_dtype(name, (x, y), "convert one with lax.convert_element_type")
+    if preferred is None:
+        return x, y, None
+    wanted, dtype = dtype_of(preferred), x.aval.dtype
+    if wanted == dtype:
+        return x, y, None
+    if wanted.itemsize < dtype.itemsize or dtypes.is_inexact(dtype) > dtypes.is_inexact(wanted):
+        return x, y, wanted
+    convert = convert_element_type.bind
+    x, y = (convert(v, dtype=wanted, weak_type=False) for v in (x, y))
+    return x, y, None
+
+
+def sum_product(product: Value, axes: Shape, dtype: Any = None) -> Array:
+    """The last step of a contraction; of truth values it is "any"."""
+    reduce = reduce_or if product.aval.dtype == dtypes.bool_ else reduce_sum
+    out = reduce.bind(product, axes=axes) if axes else product
+    if dtype is not None:
+        out = convert_element_type.bind(out, dtype=dtype, weak_type=False)
+    return array(out)
+
+
+def _numbers(given: Any) -> Any:
+    try:
+        (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = given
+        return (tuple(lhs_sum), tuple(rhs_sum)), (tuple(lhs_batch), tuple(rhs_batch))
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            "dot_general: dimension_numbers is not a pair of pairs of axis lists",
+            got=repr(given),
+            fix="(((1,), (0,)), ((), ())) for the product of two matrices",
+        ) from error
+
+
+def _check_sizes(x: Value, y: Value, kind: str, lhs_axes: Shape, rhs_axes: Shape) -> None:
+    fits = len(lhs_axes) == len(rhs_axes) and all(
+        x.aval.shape[a] == y.aval.shape[b] for a, b in zip(lhs_axes, rhs_axes, strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            f"dot_general: the {kind} axes do not go together",
+            got=f"axes {lhs_axes} of {x.aval.str_short()}, axes {rhs_axes} of {y.aval.str_short()}",
+            fix="as many axes on both sides, of the same sizes in the same order",
+        )
+
+
+def _places(*groups: tuple[Sequence[int], int]) -> dict[int, int]:
+    """For each axis its place in the iteration space; each group is placed from a number on."""
+    return {axis: first + k for axes, first in groups for k, axis in enumerate(axes)}
+
+
+def dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    *,
+    dimension_numbers: DotDimensionNumbers | None = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
+    """The product of vectors and matrices, or with ``dimension_numbers`` any contraction.
+
+    Args:
+      lhs: a vector or a matrix.
+      rhs: a vector or a matrix of the same dtype, whose first axis goes with the last of ``lhs``.
+      dimension_numbers: as in :func:`dot_general`, for arrays of any rank.
+      precision: accepted as in jax.lax.
+      preferred_element_type: the dtype of the result.
+
+    Raises:
+      ShapeError: if the sizes do not fit, or an array has another rank.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.dot(np.eye(2), np.array([3.0, 4.0]))
+    Array([3., 4.], dtype=float32)
+    """
+    x, y = operand("dot", lhs), operand("dot", rhs)
+    if dimension_numbers is None:
+        ranks_fit = x.aval.ndim in (1, 2) and y.aval.ndim in (1, 2)
+        if not ranks_fit or x.aval.shape[-1] != y.aval.shape[0]:
+            raise ShapeError(
+                "dot takes vectors and matrices whose neighbouring sizes agree",
+                got=f"{x.aval.str_short()}, {y.aval.str_short()}",
+                fix="lax.dot_general, or functrax.numpy.matmul",
+            )
+        dimension_numbers = (((x.aval.ndim - 1,), (0,)), ((), ()))
+    return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
+
+
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
+    """The products of matrices, for each index of the leading axes.
+
+    Args:
+      lhs: shape ``(*batch, m, k)``.
+      rhs: shape ``(*batch, k, n)``.
+      precision: accepted as in jax.lax.
+
+    Returns:
+      Shape ``(*batch, m, n)``.
+    """
+    x, y = operand("batch_matmul", lhs), operand("batch_matmul", rhs)
+    ndim = x.aval.ndim
+    if ndim < 2 or y.aval.ndim != ndim:
+        raise ShapeError(
+            "batch_matmul takes arrays of one rank, which is at least 2",
+            got=f"{x.aval.str_short()}, {y.aval.str_short()}",
+        )
+    batch = tuple(range(ndim - 2))
+    return dot_general(x, y, (((ndim - 1,), (ndim - 2,)), (batch, batch)), precision)

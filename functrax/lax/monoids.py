@@ -1,0 +1,225 @@
+"""Reductions by a function of two scalars, as users write it.
+
+The named monoids (sum, product, max, min, and, or, xor) are recognised by the one equation that the
+function consists of.  Any other associative function combines neighbours, then neighbours of the
+results, and so on: a tree of depth log2 of the number of elements, in which every step is one
+call of the function on whole arrays.
+
+Start at :func:`reduce`; ``functrax.lax.windows`` uses the same two halves for windows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import ConcreteArray
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
+from functrax.core.operators import Array
+from functrax.core.primitive import Primitive, Value, literal, registry
+from functrax.core.prims import reduce as prims
+from functrax.core.prims.mapped import op_identity
+from functrax.core.prims.reindex import (
+    broadcast_in_dim,
+    concatenate,
+    reshape,
+    slice_,
+    transpose_,
+)
+from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.stage import stage
+from functrax.lax.operands import array, axes_of, operand, repeat
+from functrax.transforms.vmap import vmap
+
+REDUCTIONS: dict[str, Primitive] = {
+    "add": prims.reduce_sum,
+    "mul": prims.reduce_prod,
+    "max": prims.reduce_max,
+    "min": prims.reduce_min,
+    "and": prims.reduce_and,
+    "or": prims.reduce_or,
+    "xor": prims.reduce_xor,
+}
+
+
+def reduce(
+    operands: Any,
+    init_values: Any,
+    computation: Callable[[Any, Any], Any],
+    dimensions: Sequence[int],
+) -> Any:
+    """Combine the elements along axes by an associative function.
+
+    Args:
+      operands: an array, or a pytree of arrays of one shape that are reduced together.
+      init_values: a scalar for each; combined once with the result, so normally the identity.
+      computation: takes two elements (pytrees of scalars for several operands), returns one.  It
+        must be associative; in which order neighbours are combined is not promised.
+      dimensions: the axes to reduce, which disappear.
+
+    Returns:
+      An array, or a pytree of arrays, without the reduced axes.
+
+    Raises:
+      PyTreeError: if ``init_values`` or the results have another structure than ``operands``.
+      ShapeError, DTypeError: if the arrays or the results do not fit.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.reduce(np.array([[1, 2], [3, 4]]), 0, lax.add, (0,))
+    Array([4, 6], dtype=int32)
+    >>> lax.reduce(np.array([3, 4, 6]), 0, lambda a, b: lax.add(lax.add(a, b), lax.mul(a, b)), (0,))
+    Array(139, dtype=int32)
+    """
+    xs, inits, tree = reduction_operands("reduce", operands, init_values)
+    shape = xs[0].aval.shape
+    axes = axes_of("reduce", len(shape), dimensions)
+    op = monoid_of(computation, xs[0].aval.dtype) if len(xs) == 1 else None
+    if op is not None:
+        out = REDUCTIONS[op].bind(xs[0], axes=axes)
+        return tree_unflatten(tree, [array(with_init(op, out, inits[0]))])
+    outs = combine_all(xs, inits, axes, computation, tree)
+    return tree_unflatten(tree, map(array, outs))
+
+
+def reduction_operands(
+    name: str, operands: Any, init_values: Any
+) -> tuple[list[Value], list[Value], PyTreeDef]:
+    """The flat operands and initial values of a reduction, and their structure; checked."""
+    leaves, tree = tree_flatten(operands)
+    init_leaves, init_tree = tree_flatten(init_values)
+    if tree != init_tree or not leaves:
+        raise PyTreeError(
+            f"{name}: the initial values have another structure than the operands",
+            got=f"{init_tree} for {tree}",
+            fix="one initial value for each operand, and at least one operand",
+        )
+    xs = [operand(name, x) for x in leaves]
+    if any(x.aval.shape != xs[0].aval.shape for x in xs):
+        shown = ", ".join(x.aval.str_short() for x in xs)
+        raise ShapeError(f"{name}: the operands have different shapes", got=shown)
+    inits = [_init(name, i, x.aval) for i, x in zip(init_leaves, xs, strict=True)]
+    return xs, inits, tree
+
+
+def _init(name: str, init: Any, aval: ShapedArray) -> Value:
+    number = isinstance(init, (bool, int, float, complex, np.generic))
+    value = literal(init, aval.dtype) if number else operand(name, init)
+    if value.aval.shape != ():
+        raise ShapeError(f"{name}: an initial value is not a scalar", got=value.aval.str_short())
+    if value.aval.dtype != aval.dtype:
+        raise DTypeError(
+            f"{name}: an initial value has another dtype than its operand",
+            got=f"{value.aval.str_short()} for {aval.str_short()}",
+            fix="lax.convert_element_type(init_value, operand.dtype)",
+        )
+    if type(value) is ConcreteArray:
+        return literal(value.value, aval.dtype)
+    return value
+
+
+def monoid_of(computation: Callable[..., Any], dtype: np.dtype[Any]) -> str | None:
+    """The operation that a function of two scalars computes, if it is one of the named ones.
+
+    The product of truth values is "and".
+    """
+    aval = ShapedArray((), dtype)
+    jaxpr, constants = stage(lambda x, y: _leaves(computation(x, y)), [aval, aval])
+    if len(jaxpr.eqns) != 1 or constants or len(jaxpr.outvars) != 1:
+        return None
+    (eqn,) = jaxpr.eqns
+    both = len(eqn.invars) == 2 and set(eqn.invars) == set(jaxpr.invars)
+    if not both or jaxpr.outvars[0] is not eqn.outvars[0]:
+        return None
+    name = eqn.primitive.name
+    if dtype == dtypes.bool_ and name == "mul":
+        return "and"
+    return name if name in REDUCTIONS else None
+
+
+def _leaves(out: Any) -> list[Value]:
+    return [operand("computation", x) for x in tree_flatten(out)[0]]
+
+
+def with_init(op: str, reduced: Value, init: Value) -> Value:
+    """A reduction's result, combined with an initial value that is not the identity."""
+    identity = literal(op_identity(op, reduced.aval.dtype), reduced.aval.dtype)
+    if init is identity:
+        return reduced
+    return registry[op].bind(repeat(init, reduced.aval.shape), reduced)
+
+
+def combine_all(
+    xs: Sequence[Value],
+    inits: Sequence[Value],
+    axes: tuple[int, ...],
+    computation: Callable[[Any, Any], Any],
+    tree: PyTreeDef,
+) -> list[Value]:
+    """Reduce arrays of one shape along axes by any associative function, from ``inits``."""
+    shape = xs[0].aval.shape
+    kept = tuple(a for a in range(len(shape)) if a not in axes)
+    out_shape = tuple(shape[a] for a in kept)
+    count = math.prod(shape[a] for a in axes)
+    width = math.prod(out_shape)
+    rows = [reshape.bind(transpose_(x, (*axes, *kept)), shape=(count, width)) for x in xs]
+    combine = _combiner(computation, tree, [x.aval.dtype for x in xs])
+    while count > 1:
+        half = count // 2
+        odd = [slice_rows(x, 2 * half, count, 1) for x in rows] if count % 2 else None
+        firsts = [slice_rows(x, 0, 2 * half, 2) for x in rows]
+        seconds = [slice_rows(x, 1, 2 * half, 2) for x in rows]
+        rows = combine(firsts, seconds, (half, width))
+        if odd is not None:
+            rows = [concatenate.bind(x, y, axis=0) for x, y in zip(rows, odd, strict=True)]
+        count = half + count % 2
+    starts = [broadcast_in_dim.bind(i, shape=(1, width), dims=()) for i in inits]
+    totals = combine(starts, rows, (1, width)) if count else starts
+    return [reshape.bind(x, shape=out_shape) for x in totals]
+
+
+def slice_rows(x: Value, begin: int, end: int, step: int) -> Value:
+    """Rows of a matrix."""
+    width = x.aval.shape[1]
+    return slice_.bind(x, start=(begin, 0), limit=(end, width), strides=(step, 1))
+
+
+Combiner = Callable[[Sequence[Value], Sequence[Value], tuple[int, int]], list[Value]]
+
+
+def _combiner(
+    computation: Callable[[Any, Any], Any], tree: PyTreeDef, types: Sequence[np.dtype[Any]]
+) -> Combiner:
+    """The function of two elements, as one of two lists of matrices of elements."""
+    count = len(types)
+
+    def of_scalars(*scalars: Array) -> list[Array]:
+        left, right = tree_unflatten(tree, scalars[:count]), tree_unflatten(tree, scalars[count:])
+        outs, out_tree = tree_flatten(computation(left, right))
+        values = [operand("computation", x) for x in outs]
+        fits = out_tree == tree and all(
+            v.aval.shape == () and v.aval.dtype == t for v, t in zip(values, types, strict=True)
+        )
+        if not fits:
+            shown = ", ".join(v.aval.str_short() for v in values)
+            raise ArgumentError(
+                "reduce: the computation does not return what it takes",
+                got=f"{shown} in {out_tree}, from {', '.join(map(str, types))} in {tree}",
+                fix="scalars of the operands' dtypes, in the operands' structure",
+            )
+        return values
+
+    over_all = vmap(of_scalars)
+
+    def combine(
+        lefts: Sequence[Value], rights: Sequence[Value], shape: tuple[int, int]
+    ) -> list[Value]:
+        flat = [reshape.bind(x, shape=(math.prod(shape),)) for x in (*lefts, *rights)]
+        return [reshape.bind(x, shape=shape) for x in over_all(*flat)]
+
+    return combine

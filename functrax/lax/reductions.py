@@ -1,0 +1,88 @@
+"""Reductions along axes by a named operation, and the arguments of extrema.
+
+Reductions by any associative function are in ``functrax.lax.monoids``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from functrax.core.operators import Array
+from functrax.core.primitive import Primitive
+from functrax.core.prims import reduce as prims
+from functrax.lax.operands import (
+    ArrayLike,
+    DTypeLike,
+    array,
+    axis_of,
+    dtype_of,
+    operand,
+    sizes,
+)
+
+_AXES_DOC = """
+
+    Args:
+      operand: an array{of}.
+      axes: the axes to reduce, counted from 0; they disappear.
+
+    Raises:
+      AxisError: if an axis is out of range or named twice.
+      DTypeError: if the array has another dtype.
+    """
+
+
+def _reduction(
+    primitive: Primitive, does: str, of: str
+) -> Callable[[ArrayLike, Sequence[int]], Array]:
+    name = primitive.name
+    bind = primitive.bind
+
+    def reduction(operand_: ArrayLike, axes: Sequence[int]) -> Array:
+        return array(bind(operand(name, operand_), axes=sizes(name, axes, "axes")))
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = does + _AXES_DOC.format(of=of)
+    return reduction
+
+
+_BITS = " of truth values, or of integers, whose bits are combined"
+reduce_sum = _reduction(prims.reduce_sum, "The sum along axes.", " of numbers")
+reduce_prod = _reduction(prims.reduce_prod, "The product along axes.", " of numbers")
+reduce_max = _reduction(
+    prims.reduce_max, "The largest element along axes; NaN wins.", " not complex"
+)
+reduce_min = _reduction(
+    prims.reduce_min, "The smallest element along axes; NaN wins.", " not complex"
+)
+reduce_and = _reduction(prims.reduce_and, "Whether all hold along axes.", _BITS)
+reduce_or = _reduction(prims.reduce_or, "Whether any holds along axes.", _BITS)
+reduce_xor = _reduction(prims.reduce_xor, "Whether an odd number hold along axes.", _BITS)
+
+
+def argmax(operand_: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
+    """The index of the largest element along an axis; the first of several, and NaN wins.
+
+    Args:
+      operand_: an array that is not complex.
+      axis: the axis, which disappears.
+      index_dtype: the integer dtype of the result.
+
+    Raises:
+      ShapeError: if the axis has no elements.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.argmax(np.array([3.0, 9.0, 4.0]), 0, "int32")
+    Array(1, dtype=int32)
+    """
+    x = operand("argmax", operand_)
+    place = axis_of("argmax", x.aval.ndim, axis)
+    return array(prims.argmax.bind(x, axis=place, index_dtype=dtype_of(index_dtype)))
+
+
+def argmin(operand_: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
+    """The index of the smallest element along an axis; see :func:`argmax`."""
+    x = operand("argmin", operand_)
+    place = axis_of("argmin", x.aval.ndim, axis)
+    return array(prims.argmin.bind(x, axis=place, index_dtype=dtype_of(index_dtype)))

@@ -1,0 +1,375 @@
+"""Arrays in other shapes: broadcasting, reshaping, permuting, reversing, padding, joining.
+
+All are reindexes: no element is computed, only found elsewhere.  Names, signatures and
+strictness are jax.lax's; :func:`broadcast` also takes the new dimensions by number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import ConcreteArray
+from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from functrax.core.inputs import as_value
+from functrax.core.operators import Array
+from functrax.core.primitive import Value, like, literal
+from functrax.core.prims import reindex as prims
+from functrax.core.prims.arithmetic import select_n
+from functrax.core.trace import Tracer
+from functrax.lax.operands import (
+    ArrayLike,
+    Shape,
+    array,
+    axes_of,
+    check_same_dtype,
+    operand,
+    repeat,
+    scalar,
+    sizes,
+)
+
+
+def broadcast(operand_: ArrayLike, sizes_: Sequence[int], *, dims: Any = None) -> Array:
+    """Repeat an array along new axes.
+
+    Args:
+      operand_: an array.
+      sizes_: without ``dims``, the sizes of the new axes, which come first; with ``dims``, the
+        shape of the result.
+      dims: which axes of the result are new; the operand's axes are the others, in order.
+
+    Returns:
+      An array of shape ``(*sizes_, *operand.shape)``, or of shape ``sizes_``.
+
+    Raises:
+      ShapeError: if the axes that are not new do not have the operand's sizes.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.broadcast(np.arange(3), (2,)).shape
+    (2, 3)
+    >>> lax.broadcast(np.ones((3, 4)), (2, 3, 5, 4), dims=(0, 2)).shape
+    (2, 3, 5, 4)
+    """
+    x = operand("broadcast", operand_)
+    shape = sizes("broadcast", sizes_)
+    if dims is None:
+        kept = tuple(range(len(shape), len(shape) + x.aval.ndim))
+        return array(prims.broadcast_in_dim.bind(x, shape=(*shape, *x.aval.shape), dims=kept))
+    new = axes_of("broadcast", len(shape), dims)
+    kept = tuple(i for i in range(len(shape)) if i not in new)
+    if tuple(shape[i] for i in kept) != x.aval.shape:
+        raise ShapeError(
+            "broadcast: the axes that are not new differ from the operand's",
+            got=f"{x.aval.str_short()} to shape {shape} with new axes {new}",
+            fix="name in dims exactly the axes that the operand lacks",
+        )
+    return array(prims.broadcast_in_dim.bind(x, shape=shape, dims=kept))
+
+
+def broadcast_in_dim(
+    operand_: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]
+) -> Array:
+    """Axis ``i`` of the operand becomes axis ``broadcast_dimensions[i]`` of the result.
+
+    Args:
+      operand_: an array; an axis of size 1 is repeated along its new axis.
+      shape: the shape of the result.
+      broadcast_dimensions: a different axis of the result for each axis of the operand.
+
+    Raises:
+      AxisError, ShapeError: if the axes do not fit.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.broadcast_in_dim(np.arange(2), (2, 3), (0,))
+    Array([[0, 0, 0],
+           [1, 1, 1]], dtype=int32)
+    """
+    x = operand("broadcast_in_dim", operand_)
+    dims = sizes("broadcast_in_dim", broadcast_dimensions, "broadcast_dimensions")
+    shape = sizes("broadcast_in_dim", shape)
+    return array(prims.broadcast_in_dim.bind(x, shape=shape, dims=dims))
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
+    """The shape to which NumPy's rules broadcast arrays of the shapes.
+
+    Raises:
+      ShapeError: if there is none.
+
+    >>> from functrax import lax
+    >>> lax.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    given = [sizes("broadcast_shapes", shape) for shape in shapes]
+    try:
+        return np.broadcast_shapes(*given)
+    except ValueError as error:
+        raise ShapeError(
+            "broadcast_shapes: the shapes do not broadcast together",
+            got=", ".join(map(str, given)),
+            fix="counted from the last axis, sizes must be equal or 1",
+        ) from error
+
+
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
+    """Put axes of size 1 in front until the array has ``rank`` axes."""
+    value = operand("broadcast_to_rank", x)
+    missing = rank - value.aval.ndim
+    if missing < 0:
+        raise ShapeError(
+            "broadcast_to_rank: the array has more axes than that",
+            got=f"rank {rank} for {value.aval.str_short()}",
+        )
+    return array(prims.reshape.bind(value, shape=(1,) * missing + value.aval.shape))
+
+
+def reshape(
+    operand_: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None
+) -> Array:
+    """The same elements in row-major order, in another shape.
+
+    Args:
+      operand_: an array.
+      new_sizes: the shape of the result.
+      dimensions: if given, the order in which to take the operand's axes first.
+
+    Raises:
+      ShapeError: if the number of elements differs.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.reshape(np.arange(6).reshape(2, 3), (6,), dimensions=(1, 0))
+    Array([0, 3, 1, 4, 2, 5], dtype=int32)
+    """
+    x = operand("reshape", operand_)
+    if dimensions is not None:
+        x = prims.transpose.bind(x, perm=sizes("reshape", dimensions, "dimensions"))
+    return array(prims.reshape.bind(x, shape=sizes("reshape", new_sizes)))
+
+
+def squeeze(array_: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """Remove axes of size 1; negative axes count from the end.
+
+    Raises:
+      ShapeError: if an axis has another size.
+    """
+    x = operand("squeeze", array_)
+    axes = axes_of("squeeze", x.aval.ndim, dimensions)
+    if any(x.aval.shape[a] != 1 for a in axes):
+        raise ShapeError(
+            "squeeze: an axis to remove is not of size 1",
+            got=f"axes {axes} of {x.aval.str_short()}",
+            fix="lax.index_in_dim or a reduction for axes of other sizes",
+        )
+    shape = tuple(n for i, n in enumerate(x.aval.shape) if i not in axes)
+    return array(prims.reshape.bind(x, shape=shape))
+
+
+def expand_dims(array_: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """Insert axes of size 1, at these places of the result.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.expand_dims(np.ones(3), (0, -1)).shape
+    (1, 3, 1)
+    """
+    x = operand("expand_dims", array_)
+    ndim = x.aval.ndim + len(tuple(dimensions))
+    new = axes_of("expand_dims", ndim, dimensions)
+    rest = iter(x.aval.shape)
+    shape = tuple(1 if i in new else next(rest) for i in range(ndim))
+    return array(prims.reshape.bind(x, shape=shape))
+
+
+def collapse(operand_: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    """Make one axis of the axes ``start_dimension`` to ``stop_dimension`` (not included).
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
+    (2, 12)
+    """
+    x = operand("collapse", operand_)
+    shape = x.aval.shape
+    begin, end, _ = slice(start_dimension, stop_dimension).indices(len(shape))
+    if begin >= end:
+        raise AxisError(
+            "collapse: there are no axes between start_dimension and stop_dimension",
+            got=f"{start_dimension} to {stop_dimension} of {x.aval.str_short()}",
+        )
+    merged = math.prod(shape[begin:end])
+    return array(prims.reshape.bind(x, shape=(*shape[:begin], merged, *shape[end:])))
+
+
+def transpose(operand_: ArrayLike, permutation: Sequence[int]) -> Array:
+    """Axis ``i`` of the result is axis ``permutation[i]`` of the operand.
+
+    Raises:
+      AxisError: if it is not a permutation of the axes.
+    """
+    x = operand("transpose", operand_)
+    perm = sizes("transpose", permutation, "permutation")
+    return array(prims.transpose.bind(x, perm=perm))
+
+
+def rev(operand_: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """Reverse the order of the elements along some axes."""
+    x = operand("rev", operand_)
+    return array(prims.rev.bind(x, axes=sizes("rev", dimensions, "dimensions")))
+
+
+def pad(
+    operand_: ArrayLike,
+    padding_value: ArrayLike,
+    padding_config: Sequence[tuple[int, int, int]],
+) -> Array:
+    """Put a value before, after and between the elements.
+
+    Args:
+      operand_: an array.
+      padding_value: a scalar of the same dtype; it may be traced, and has a derivative.
+      padding_config: for each axis ``(low, high, interior)``: how many to put in front, behind
+        and between neighbours; negative low and high cut off.
+
+    Raises:
+      DTypeError: if the value has another dtype.
+      ShapeError, AxisError: if the padding does not fit the array.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.pad(np.arange(1, 4), 0, [(1, 2, 1)])
+    Array([0, 1, 0, 2, 0, 3, 0, 0], dtype=int32)
+    """
+    x = operand("pad", operand_)
+    config = [sizes("pad", triple, "padding_config") for triple in padding_config]
+    if any(len(triple) != 3 for triple in config):
+        raise ArgumentError(
+            "pad: padding_config has a triple (low, high, interior) for each axis", got=str(config)
+        )
+    low, high, interior = (tuple(t[i] for t in config) for i in range(3))
+    if type(padding_value) in (bool, int, float, complex) or isinstance(padding_value, np.generic):
+        fill = scalar("pad", padding_value, x.aval)
+        return array(prims.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
+    value = operand("pad", padding_value)
+    if value.aval.shape != ():
+        raise ShapeError("pad: the padding value is not a scalar", got=value.aval.str_short())
+    if value.aval.dtype != x.aval.dtype:
+        raise DTypeError(
+            "pad: the padding value has another dtype",
+            got=f"{value.aval.str_short()} for {x.aval.str_short()}",
+            fix="lax.convert_element_type(padding_value, operand.dtype)",
+        )
+    if type(value) is ConcreteArray and not isinstance(value, Tracer):
+        fill = literal(value.value, x.aval.dtype)
+        return array(prims.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
+    return _pad_traced(x, value, low, high, interior)
+
+
+def _pad_traced(x: Value, value: Value, low: Shape, high: Shape, interior: Shape) -> Array:
+    """A padding with a value that is not known: a choice between it and the padded array."""
+    padded = prims.pad.bind(x, low=low, high=high, interior=interior, fill=like(x, 0))
+    no = literal(False, dtypes.bool_)
+    here = prims.full(x.aval.shape, literal(True, dtypes.bool_))
+    inside = prims.pad.bind(here, low=low, high=high, interior=interior, fill=no)
+    return array(select_n.bind(inside, repeat(value, padded.aval.shape), padded))
+
+
+def concatenate(operands: Sequence[ArrayLike] | Array, dimension: int) -> Array:
+    """Arrays one after the other along an axis.
+
+    Args:
+      operands: at least one array; all of one dtype, and of one shape but for ``dimension``.
+      dimension: the axis, counted from 0.
+
+    Raises:
+      DTypeError, ShapeError, AxisError: if the arrays do not fit.
+    """
+    if isinstance(operands, Array):
+        operands = unstack(operands)
+    if not isinstance(operands, (list, tuple)):
+        raise ArgumentError(
+            "concatenate takes a sequence of arrays", got=type(operands).__name__, fix="[x, y]"
+        )
+    return array(
+        prims.concatenate.bind(*(operand("concatenate", x) for x in operands), axis=dimension)
+    )
+
+
+def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
+    """Arrays of one shape as the slices along a new axis."""
+    values = [operand("stack", x) for x in operands]
+    if not values:
+        raise ArgumentError("stack takes at least one array", got="none")
+    check_same_dtype("stack", values, "functrax.numpy.stack, which promotes")
+    ndim = values[0].aval.ndim + 1
+    (place,) = axes_of("stack", ndim, (axis,))
+    if any(x.aval.shape != values[0].aval.shape for x in values):
+        shown = ", ".join(x.aval.str_short() for x in values[:8])
+        raise ShapeError("stack: the arrays' shapes differ", got=shown)
+    shape = values[0].aval.shape
+    slices = (*shape[:place], 1, *shape[place:])
+    return array(
+        prims.concatenate.bind(*(prims.reshape.bind(x, shape=slices) for x in values), axis=place)
+    )
+
+
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
+    """The slices along an axis, which disappears."""
+    value = operand("unstack", x)
+    (place,) = axes_of("unstack", value.aval.ndim, (axis,))
+    shape = value.aval.shape
+    rest = (*shape[:place], *shape[place + 1 :])
+    return tuple(
+        array(prims.reshape.bind(_part(value, place, i, i + 1), shape=rest))
+        for i in range(shape[place])
+    )
+
+
+def split(operand_: ArrayLike, sizes_: Sequence[int], axis: int = 0) -> list[Array]:
+    """Cut an array into pieces of these sizes along an axis.
+
+    Raises:
+      ShapeError: if the sizes do not add up to the axis's.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.split(np.arange(3), (1, 2))
+    [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
+    """
+    x = operand("split", operand_)
+    pieces = sizes("split", sizes_, "sizes")
+    (place,) = axes_of("split", x.aval.ndim, (axis,))
+    if sum(pieces) != x.aval.shape[place] or any(n < 0 for n in pieces):
+        raise ShapeError(
+            "split: the sizes do not add up to that of the axis",
+            got=f"sizes {pieces} for axis {place} of {x.aval.str_short()}",
+        )
+    ends = np.cumsum(pieces).tolist()
+    return [array(_part(x, place, end - n, end)) for n, end in zip(pieces, ends, strict=True)]
+
+
+def _part(x: Value, axis: int, begin: int, end: int) -> Value:
+    shape = x.aval.shape
+    start = tuple(begin if i == axis else 0 for i in range(len(shape)))
+    limit = tuple(end if i == axis else n for i, n in enumerate(shape))
+    return prims.slice_.bind(x, start=start, limit=limit, strides=(1,) * len(shape))
+
+
+def tile(operand_: ArrayLike, reps: Sequence[int]) -> Array:
+    """Repeat an array ``reps[i]`` times along axis ``i``, as numpy.tile."""
+    x = as_value(operand_)
+    counts = sizes("tile", reps, "reps")
+    shape = (1,) * (len(counts) - x.aval.ndim) + x.aval.shape
+    counts = (1,) * (len(shape) - len(counts)) + counts
+    pairs = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
+    dims = tuple(2 * i + 1 for i in range(len(shape)))
+    spread = prims.broadcast_in_dim.bind(prims.reshape.bind(x, shape=shape), shape=pairs, dims=dims)
+    total = tuple(c * n for c, n in zip(counts, shape, strict=True))
+    return array(prims.reshape.bind(spread, shape=total))

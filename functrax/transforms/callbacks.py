@@ -1,0 +1,236 @@
+"""Calling Python from inside a program: ``pure_callback``, ``debug.callback``, ``debug.print``.
+
+A pure callback computes values from values; a debug callback is an effect, which stays in the
+program, in order, even when nothing depends on it.  Callbacks get NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ArgumentError, DifferentiationError, ShapeError
+from functrax.core.inputs import as_value, concrete, is_valid_argument
+from functrax.core.primitive import Avals, Opaque, Value, spread
+from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.transforms.batching import add_batch_axis
+from functrax.transforms.flat import check_callable, name_of
+from functrax.transforms.inspect_types import type_of
+
+Ops = Sequence[Value]
+Tangents = Sequence["Value | None"]
+FlatCallback = Callable[..., Sequence[Any]]
+
+VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
+
+
+class PureCallback(Opaque):
+    """``callback(*arrays)``; ``out_avals`` are the types of what it must return."""
+
+    name = "pure_callback"
+    multiple_results = True
+
+    def shape_rule(
+        self,
+        *avals: ShapedArray,
+        callback: FlatCallback,
+        out_avals: tuple[ShapedArray, ...],
+        vmap_method: str | None,
+    ) -> Avals:
+        return out_avals
+
+    def reference(
+        self,
+        *values: Any,
+        callback: FlatCallback,
+        out_avals: tuple[ShapedArray, ...],
+        vmap_method: str | None,
+    ) -> Any:
+        outs = [np.asarray(x) for x in callback(*map(np.asarray, values))]
+        if len(outs) != len(out_avals):
+            raise ShapeError(
+                f"pure_callback: {name_of(callback)} returned another number of arrays",
+                got=f"{len(outs)}, where {len(out_avals)} were declared",
+            )
+        for out, aval in zip(outs, out_avals, strict=True):
+            if out.shape != aval.shape:
+                raise ShapeError(
+                    f"pure_callback: {name_of(callback)} returned another shape than declared",
+                    got=f"shape {out.shape} for {aval.str_short()}",
+                    fix="return arrays of the declared shapes",
+                )
+        return [out.astype(a.dtype) for out, a in zip(outs, out_avals, strict=True)]
+
+    def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
+        if any(t is not None for t in tangents):
+            raise DifferentiationError(
+                "pure_callback: Python code cannot be differentiated",
+                got=f"the callback {name_of(params['callback'])}",
+                fix="wrap the call in functrax.custom_jvp or functrax.custom_vjp, or put "
+                "functrax.lax.stop_gradient around its arguments",
+            )
+        outs = self.bind(*primals, **params)
+        return outs, [None] * len(outs)
+
+    def batch(
+        self,
+        size: int,
+        args: Ops,
+        batched: Sequence[bool],
+        *,
+        callback: FlatCallback,
+        out_avals: tuple[ShapedArray, ...],
+        vmap_method: str | None,
+    ) -> tuple[Any, Any]:
+        if vmap_method is None:
+            raise ArgumentError(
+                f"vmap of pure_callback: {name_of(callback)} has no vmap_method",
+                got="vmap_method=None",
+                fix=f"one of {', '.join(VMAP_METHODS)} as vmap_method=",
+            )
+        inner = callback
+        if vmap_method.startswith("sequential"):
+            inner = _Sequential(callback, tuple(batched), size, len(out_avals))
+        elif vmap_method == "broadcast_all":
+            args = spread(size, args, batched)
+        else:
+            args = [x if b else add_batch_axis(x, 1) for x, b in zip(args, batched, strict=True)]
+        wider = tuple(ShapedArray((size, *a.shape), a.dtype) for a in out_avals)
+        outs = self.bind(*args, callback=inner, out_avals=wider, vmap_method=vmap_method)
+        return outs, [True] * len(outs)
+
+
+class _Sequential:
+    """Calls a callback once for each element of a batch."""
+
+    def __init__(
+        self, callback: FlatCallback, batched: tuple[bool, ...], size: int, num_outs: int
+    ) -> None:
+        self.callback = callback
+        self.batched = batched
+        self.size = size
+        self.num_outs = num_outs
+        self.__name__ = name_of(callback)
+
+    def __call__(self, *args: Any) -> list[Any]:
+        rows = [
+            self.callback(*(x[i] if b else x for x, b in zip(args, self.batched, strict=True)))
+            for i in range(self.size)
+        ]
+        return [np.stack([np.asarray(row[k]) for row in rows]) for k in range(self.num_outs)]
+
+
+class DebugCallback(Opaque):
+    """An effect: calls Python with values, and has no results."""
+
+    name = "debug_callback"
+    multiple_results = True
+    pure = False
+
+    def shape_rule(self, *avals: ShapedArray, callback: FlatCallback) -> Avals:
+        return ()
+
+    def reference(self, *values: Any, callback: FlatCallback) -> Any:
+        callback(*map(np.asarray, values))
+        return []
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
+        return frozenset({"debug"})
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, callback: FlatCallback) -> tuple[Any, Any]:
+        self.bind(*primals, callback=callback)
+        return [], []
+
+    def transpose(self, cts: Any, *operands: Any, **params: Any) -> list[Value | None]:
+        return [None] * len(operands)
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], *, callback: FlatCallback
+    ) -> tuple[Any, Any]:
+        inner = _Sequential(callback, tuple(batched), size, 0)
+        return self.bind(*args, callback=inner), []
+
+
+pure_callback_p, debug_callback_p = PureCallback(), DebugCallback()
+
+
+class _TreeCallback:
+    """A user's callback of pytrees as a function of flat arrays; other leaves are kept aside."""
+
+    def __init__(
+        self, callback: Callable[..., Any], tree: PyTreeDef, leaves: Sequence[Any]
+    ) -> None:
+        self.callback = callback
+        self.tree = tree
+        self.fixed = [None if is_valid_argument(x) else (x,) for x in leaves]
+        self.__name__ = name_of(callback)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        given = iter(arrays)
+        leaves = [next(given) if f is None else f[0] for f in self.fixed]
+        args, kwargs = tree_unflatten(self.tree, leaves)
+        return tree_flatten(self.callback(*args, **kwargs))[0]
+
+
+def pure_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    vmap_method: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function of NumPy arrays when the program runs.
+
+    Args:
+      callback: pure; it may be called any number of times, or not at all.
+      result_shape_dtypes: the types of its results, a pytree of ``ShapeDtypeStruct``s.
+      args: pytrees of arrays.
+      sharding: accepted for compatibility.
+      vmap_method: what ``vmap`` does: ``"sequential"`` calls once for each element,
+        ``"expand_dims"`` calls once with a leading axis (of size 1 on arguments that are not
+        mapped), ``"broadcast_all"`` once with all arguments repeated; None refuses.
+      kwargs: pytrees of arrays by name.
+
+    Raises:
+      DifferentiationError: under differentiation.
+
+    >>> import functrax, numpy as np
+    >>> shape = functrax.ShapeDtypeStruct((), "float32")
+    >>> functrax.jit(lambda x: functrax.pure_callback(np.sin, shape, x))(0.0)
+    Array(0., dtype=float32)
+    """
+    check_callable("pure_callback", callback)
+    if vmap_method is not None and vmap_method not in VMAP_METHODS:
+        raise ArgumentError(
+            "pure_callback: unknown vmap_method",
+            got=repr(vmap_method),
+            fix=f"one of {', '.join(VMAP_METHODS)}",
+        )
+    leaves, tree = tree_flatten((args, kwargs))
+    types, out_tree = tree_flatten(result_shape_dtypes)
+    avals = tuple(type_of(t, "a type in result_shape_dtypes") for t in types)
+    arrays = [as_value(x, "an argument of pure_callback") for x in leaves]
+    flat = _TreeCallback(callback, tree, leaves)
+    outs = pure_callback_p.bind(*arrays, callback=flat, out_avals=avals, vmap_method=vmap_method)
+    return tree_unflatten(out_tree, map(concrete, outs))
+
+
+def debug_callback(
+    callback: Callable[..., Any], *args: Any, ordered: bool = False, **kwargs: Any
+) -> None:
+    """Call a Python function for its side effect when the program runs.
+
+    Args:
+      callback: gets NumPy arrays; its result is ignored.
+      args: pytrees of arrays; other leaves are passed on as they are.
+      ordered: accepted for compatibility; callbacks run in program order.
+      kwargs: the same by name.
+    """
+    check_callable("debug.callback", callback)
+    leaves, tree = tree_flatten((args, kwargs))
+    flat = _TreeCallback(callback, tree, leaves)
+    debug_callback_p.bind(*(as_value(x) for x in leaves if is_valid_argument(x)), callback=flat)

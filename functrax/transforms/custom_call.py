@@ -1,0 +1,317 @@
+"""Calls of functions that carry their own derivative rules, as every interpreter sees them.
+
+:class:`CustomJVP` and :class:`CustomVJP` hold flat functions.  Eagerly the function just runs;
+under differentiation the rule runs instead; under ``vmap`` function and rules are batched; in a
+program they are an equation ``custom_jvp_call`` or ``custom_vjp_call`` that holds the function's
+program and the rules themselves.
+
+A ``custom_vjp`` is differentiated by :data:`custom_vjp_linear`, an operation that exists on a tape
+only: it can be transposed (by the user's backward rule), never applied.
+
+The decorators are in ``transforms/custom.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from functrax.backends.device import run_jaxpr
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import DifferentiationError
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.primitive import TRANSPOSE_ONLY, Avals, Opaque, Value
+from functrax.core.prims.reduce import reduce_sum
+from functrax.core.prims.reindex import zeros
+from functrax.core.stage import close, eval_jaxpr, stage
+from functrax.core.trace import CustomCall, Trace, state
+from functrax.transforms.batching import add_batch_axis, batch_flat
+
+Flat: TypeAlias = Callable[..., Sequence[Value]]
+
+
+class SymbolicZero:
+    """A tangent or cotangent known to be zero, given to rules that ask for ``symbolic_zeros``."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.aval.dtype
+
+    def __repr__(self) -> str:
+        return f"SymbolicZero({self.aval.str_short()})"
+
+
+def filled(value: Value | None, aval: ShapedArray, symbolic: bool) -> Value:
+    """A tangent as a rule wants it: zeros are made, or given as :class:`SymbolicZero`."""
+    if value is not None:
+        return value
+    if symbolic or not dtypes.is_inexact(aval.dtype):
+        return SymbolicZero(aval)
+    return zeros(aval)
+
+
+def _batch_all(
+    function: Flat, size: int, args: Sequence[Any], batched: Sequence[bool], axis_name: Hashable
+) -> list[Value]:
+    """Batched results of a batched call; results that are not batched are repeated."""
+    outs, flags = batch_flat(function, size, args, batched, axis_name)
+    return [x if b else add_batch_axis(x, size) for x, b in zip(outs, flags, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class CustomJVP:
+    """A function with a forward rule.
+
+    Args:
+      function: flat.
+      rule: takes primals and tangents (values, or symbolic zeros), returns results and tangents.
+      name: the function's name.
+      symbolic: whether the rule takes symbolic zeros.
+      jaxpr: the function's program, once it has been staged.
+      num_consts: how many leading arguments are constants of the program, unknown to the rule.
+    """
+
+    function: Flat
+    rule: Flat
+    name: str
+    symbolic: bool = False
+    jaxpr: Jaxpr | None = None
+    num_consts: int = 0
+
+    def jvp(
+        self, primals: Sequence[Value], tangents: Sequence[Value | None]
+    ) -> tuple[Sequence[Value], Sequence[Value | None]]:
+        """Results and tangents by the rule."""
+        primals, tangents = _without_constants(self, primals, tangents)
+        given = [filled(t, p.aval, self.symbolic) for p, t in zip(primals, tangents, strict=True)]
+        both = list(self.rule(*primals, *given))
+        half = len(both) // 2
+        return both[:half], [None if isinstance(t, SymbolicZero) else t for t in both[half:]]
+
+    def batched(self, size: int, batched: Sequence[bool], axis_name: Hashable) -> CustomCall:
+        """Function and rule on batched arguments."""
+        flags = batched[self.num_consts :]
+
+        def function(*args: Value) -> list[Value]:
+            return _batch_all(self.function, size, args, batched, axis_name)
+
+        def rule(*args: Value) -> list[Value]:
+            given = [b and not isinstance(x, SymbolicZero) for x, b in zip(args, [*flags, *flags])]
+            return _batch_all(self.rule, size, args, given, axis_name)
+
+        return replace(self, function=function, rule=rule, jaxpr=None)
+
+    def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
+        """An equation ``custom_jvp_call``."""
+        return _stage(custom_jvp_call, self, trace, args)
+
+
+@dataclass(frozen=True, eq=False)
+class CustomVJP:
+    """A function with a forward pass and a backward rule.
+
+    Args:
+      function: flat.
+      forward: takes the primals and, by keyword, which of them are ``perturbed``; returns the
+        results and the residuals.
+      backward: takes residuals and cotangents of the results (values, or symbolic zeros), returns
+        cotangents of the primals (None for zero).
+      name: the function's name.
+      symbolic: whether the rules take symbolic zeros.
+      jaxpr: the function's program, once it has been staged.
+      num_consts: how many leading arguments are constants of the program, unknown to the rules.
+    """
+
+    function: Flat
+    forward: Callable[..., tuple[Sequence[Value], Sequence[Value]]]
+    backward: Callable[..., Sequence[Value | None]]
+    name: str
+    symbolic: bool = False
+    jaxpr: Jaxpr | None = None
+    num_consts: int = 0
+
+    def jvp(
+        self, primals: Sequence[Value], tangents: Sequence[Value | None]
+    ) -> tuple[Sequence[Value], Sequence[Value | None]]:
+        """Results, and tangents that can be transposed only."""
+        primals, tangents = _without_constants(self, primals, tangents)
+        perturbed = tuple(t is not None for t in tangents)
+        outs, residuals = self.forward(*primals, perturbed=perturbed)
+        out_avals = tuple(x.aval for x in outs)
+        linear = custom_vjp_linear.bind(
+            *residuals,
+            *(t for t in tangents if t is not None),
+            call=self,
+            num_residuals=len(residuals),
+            perturbed=perturbed,
+            out_avals=out_avals,
+        )
+        found = zip(linear, out_avals, strict=True)
+        return outs, [t if dtypes.is_inexact(a.dtype) else None for t, a in found]
+
+    def batched(self, size: int, batched: Sequence[bool], axis_name: Hashable) -> CustomCall:
+        """Function and rules on batched arguments."""
+        flags = batched[self.num_consts :]
+
+        def function(*args: Value) -> list[Value]:
+            return _batch_all(self.function, size, args, batched, axis_name)
+
+        def forward(
+            *args: Value, perturbed: tuple[bool, ...]
+        ) -> tuple[Sequence[Value], Sequence[Value]]:
+            num_outs = 0
+
+            def results_and_residuals(*xs: Value) -> list[Value]:
+                nonlocal num_outs
+                outs, residuals = self.forward(*xs, perturbed=perturbed)
+                num_outs = len(outs)
+                return [*outs, *residuals]
+
+            both = _batch_all(results_and_residuals, size, args, flags, axis_name)
+            return both[:num_outs], both[num_outs:]
+
+        def backward(*args: Value) -> list[Value | None]:
+            present: tuple[bool, ...] = ()
+
+            def found(*xs: Value) -> list[Value]:
+                nonlocal present
+                cts = self.backward(*xs)
+                present = tuple(ct is not None for ct in cts)
+                return [ct for ct in cts if ct is not None]
+
+            given = [not isinstance(x, SymbolicZero) for x in args]
+            cts = iter(_batch_all(found, size, args, given, axis_name))
+            return [
+                None if not p else next(cts) if b else reduce_sum.bind(next(cts), axes=(0,))
+                for p, b in zip(present, flags, strict=True)
+            ]
+
+        return replace(self, function=function, forward=forward, backward=backward, jaxpr=None)
+
+    def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
+        """An equation ``custom_vjp_call``."""
+        return _stage(custom_vjp_call, self, trace, args)
+
+
+def _without_constants(
+    call: CustomJVP | CustomVJP, primals: Sequence[Value], tangents: Sequence[Value | None]
+) -> tuple[Sequence[Value], Sequence[Value | None]]:
+    """The arguments that the rules know; the constants must not be differentiated."""
+    n = call.num_consts
+    for p, t in zip(primals[:n], tangents[:n], strict=True):
+        if t is not None:
+            raise DifferentiationError(
+                f"{call.name}: a function with a custom derivative closes over a value that is "
+                "being differentiated",
+                got=p.aval.str_short(),
+                fix="pass the value as an argument; see functrax.closure_convert",
+            )
+    return primals[n:], tangents[n:]
+
+
+def _stage(
+    primitive: CustomCallPrimitive,
+    call: CustomJVP | CustomVJP,
+    trace: Trace,
+    args: Sequence[Value],
+) -> Sequence[Value]:
+    if call.jaxpr is None:
+        jaxpr, consts = stage(call.function, [x.aval for x in args], call.name)
+        # Constants that were arguments already (of an earlier staging) come after the new ones.
+        call = replace(call, jaxpr=close(jaxpr), num_consts=len(consts) + call.num_consts)
+        args = [*consts, *args]
+    return trace.process(primitive, args, {"jaxpr": call.jaxpr, "call": call})  # type: ignore[no-any-return]
+
+
+class CustomCallPrimitive(Opaque):
+    """A call in a program; bound again, it is a call with rules again."""
+
+    multiple_results = True
+    pure = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__()
+
+    def bind(self, *args: Value, **params: Any) -> Any:
+        jaxpr: Jaxpr = params["jaxpr"]
+        call = replace(params["call"], function=lambda *xs: eval_jaxpr(jaxpr, (), *xs))
+        return state.trace.process_custom(call, args)
+
+    def shape_rule(self, *avals: ShapedArray, jaxpr: Jaxpr, call: Any) -> Avals:
+        return tuple(jaxpr.out_avals)
+
+    def reference(self, *values: Any, jaxpr: Jaxpr, call: Any) -> Any:
+        return run_jaxpr(jaxpr, values)
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
+        jaxpr: Jaxpr = params["jaxpr"]
+        return jaxpr.effects
+
+    def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
+        raise AssertionError("custom calls are differentiated by Trace.process_custom")
+
+    def batch(self, *args: Any, **params: Any) -> tuple[Any, Any]:
+        raise AssertionError("custom calls are batched by Trace.process_custom")
+
+
+class CustomVJPLinear(Opaque):
+    """The derivative of a ``custom_vjp``: residuals and tangents in; it can only be transposed."""
+
+    name = "custom_vjp_linear"
+    multiple_results = True
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
+        return frozenset({TRANSPOSE_ONLY})
+
+    def shape_rule(self, *avals: ShapedArray, out_avals: Any, **params: Any) -> Avals:
+        return tuple(out_avals)
+
+    def reference(self, *values: Any, call: CustomVJP, **params: Any) -> Any:
+        raise self._forward_mode(call)
+
+    def jvp(self, *args: Any, call: CustomVJP, **params: Any) -> tuple[Any, Any]:
+        raise self._forward_mode(call)
+
+    def batch(self, *args: Any, call: CustomVJP, **params: Any) -> tuple[Any, Any]:
+        raise self._forward_mode(call)
+
+    @staticmethod
+    def _forward_mode(call: CustomVJP) -> DifferentiationError:
+        return DifferentiationError(
+            f"{call.name}: forward-mode differentiation of a custom_vjp function",
+            got="jvp, jacfwd or hessian of a function that has a backward rule only",
+            fix="grad, vjp or jacrev; or give the rule with custom_jvp, which serves both modes",
+        )
+
+    def transpose(
+        self,
+        cts: Sequence[Value | None],
+        *operands: Any,
+        call: CustomVJP,
+        num_residuals: int,
+        perturbed: tuple[bool, ...],
+        out_avals: tuple[ShapedArray, ...],
+    ) -> list[Value | None]:
+        given = [filled(c, a, call.symbolic) for c, a in zip(cts, out_avals, strict=True)]
+        found = call.backward(*operands[:num_residuals], *given)
+        wanted = [ct for ct, p in zip(found, perturbed, strict=True) if p]
+        return [*(None for _ in range(num_residuals)), *wanted]
+
+
+custom_jvp_call = CustomCallPrimitive("custom_jvp_call")
+custom_vjp_call = CustomCallPrimitive("custom_vjp_call")
+custom_vjp_linear = CustomVJPLinear()

@@ -1,0 +1,267 @@
+"""Tests generated from the primitives: whatever has samples is tested here.
+
+Values against the reference, eager against jit, inferred types against actual ones, batching
+against loops, derivatives against differences and against each other, and backward closure:
+derivatives of the three families are made of the three families.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from functrax.core import dtypes
+from functrax.core.array import from_numpy
+from functrax.core.config import enable_x64
+from functrax.core.errors import DifferentiationError
+from functrax.core.jaxpr import all_eqns
+from functrax.core.primitive import Elementwise, literal, registry
+from functrax.transforms.derivatives import jvp, vjp
+from functrax.transforms.inspect_types import make_jaxpr
+from functrax.transforms.jit import jit
+from functrax.transforms.vmap import vmap
+from tests.primitives import harness
+from tests.primitives.harness import Case, bits_of
+
+META = frozenset({"elementwise", "reindex", "reindex_reduce"})
+ALL_CASES = list(harness.cases())
+FIRST_CASES = list(harness.first_cases())
+BAD = [
+    pytest.param(primitive, bad, id=f"{name}-{number}")
+    for name, primitive in sorted(registry.items())
+    for number, bad in enumerate(primitive.bad_samples())
+]
+
+
+@pytest.fixture(autouse=True)
+def wide_types() -> Iterator[None]:
+    with enable_x64():
+        yield
+
+
+def every(given: Sequence[Case]) -> Any:
+    return pytest.mark.parametrize("case", given, ids=repr)
+
+
+def differentiable(case: Case) -> list[np.dtype[Any]]:
+    wide = [dtypes.float64, dtypes.complex128]
+    return [d for d in wide if d in case.tested_dtypes and _has_derivative(case, d)]
+
+
+def _has_derivative(case: Case, dtype: np.dtype[Any]) -> bool:
+    without = harness.NO_DERIVATIVE.get(case.primitive.name, ())
+    function, xs = case.function(dtype, without)
+    wide = dtypes.float64, dtypes.complex128
+    return bool(xs) and bool(outs := function(*xs)) and all(o.aval.dtype in wide for o in outs)
+
+
+@every(ALL_CASES)
+def test_value(case: Case) -> None:
+    for dtype in case.tested_dtypes:
+        operands = case.operands(dtype)
+        params = case.params(dtype)
+        with np.errstate(all="ignore"):
+            wanted = case.primitive.reference(*(x.value for x in operands), **params)
+        wanted = wanted if case.primitive.multiple_results else [wanted]
+        avals = case.primitive.infer(tuple(x.aval for x in operands), params)
+        avals = avals if isinstance(avals, tuple) else (avals,)
+        eager = case.apply(*operands, dtype=dtype)
+        jitted = jit(lambda *xs, d=dtype: case.apply(*xs, dtype=d))(*operands)
+        for value, aval, a, b in zip(wanted, avals, eager, jitted, strict=True):
+            actual = np.asarray(a)
+            assert (actual.shape, actual.dtype) == (aval.shape, aval.dtype), dtype
+            assert bits_of(a) == bits_of(value), dtype
+            assert bits_of(a) == bits_of(b), dtype
+            assert a.aval == aval == b.aval
+
+
+@every([c for c in FIRST_CASES if isinstance(c.primitive, Elementwise) and c.sample.shapes])
+def test_scalar_literal_stands_for_full_array(case: Case) -> None:
+    dtype = case.tested_dtypes[0]
+    operands = case.operands(dtype)
+    for i, x in enumerate(operands):
+        constant = literal(x.value.reshape(-1)[0], x.aval.dtype)
+        full = from_numpy(np.full(x.aval.shape, constant.val))
+        wanted = case.apply(*operands[:i], full, *operands[i + 1 :], dtype=dtype)
+        if len(operands) == 1:
+            wanted = [np.asarray(w).reshape(-1)[0] for w in wanted]
+        given = case.apply(*operands[:i], constant, *operands[i + 1 :], dtype=dtype)
+        assert [bits_of(g) for g in given] == [bits_of(np.asarray(w)) for w in wanted]
+
+
+@pytest.mark.parametrize(("primitive", "bad"), BAD)
+def test_bad_operands_are_refused(primitive: Any, bad: Any) -> None:
+    with pytest.raises(bad.error, match=bad.match):
+        primitive.infer(bad.avals, bad.params)
+
+
+def _vmap_dtype(case: Case) -> np.dtype[Any]:
+    tested = case.tested_dtypes
+    return dtypes.float64 if dtypes.float64 in tested else tested[0]
+
+
+@every(ALL_CASES)
+def test_vmap_equals_loop(case: Case) -> None:
+    dtype = _vmap_dtype(case)
+    count = len(case.sample.shapes)
+    for axes in itertools.product((0, None), repeat=count):
+        if all(axis is None for axis in axes):
+            continue
+        operands = case.operands(dtype, lead=[(3,) if a == 0 else () for a in axes])
+        mapped = vmap(lambda *xs: case.apply(*xs, dtype=dtype), in_axes=axes)(*operands)
+        rows = []
+        for i in range(3):
+            row = [
+                from_numpy(x.value[i]) if a == 0 else x for x, a in zip(operands, axes, strict=True)
+            ]
+            rows.append(case.apply(*row, dtype=dtype))
+        _assert_rows(mapped, rows)
+
+
+@every([c for c in FIRST_CASES if c.sample.shapes])
+def test_vmap_of_vmap_equals_loops(case: Case) -> None:
+    dtype = _vmap_dtype(case)
+    count = len(case.sample.shapes)
+
+    def function(*xs: Any) -> tuple[Any, ...]:
+        return case.apply(*xs, dtype=dtype)
+
+    # The first operand has both axes, the others have one of them, in turn.
+    inner = [0] + [0 if i % 2 else None for i in range(1, count)]
+    outer = [0] + [None if i % 2 else 0 for i in range(1, count)]
+    lead = [(2,) * (a == 0) + (3,) * (b == 0) for a, b in zip(outer, inner, strict=True)]
+    operands = case.operands(dtype, lead=lead)
+    mapped = vmap(vmap(function, in_axes=tuple(inner)), in_axes=tuple(outer))(*operands)
+    for i in range(2):
+        rows = []
+        for j in range(3):
+            row = []
+            for x, a, b in zip(operands, outer, inner, strict=True):
+                value = x.value[i] if a == 0 else x.value
+                row.append(from_numpy(value[j] if b == 0 else value))
+            rows.append(function(*row))
+        _assert_rows([m.value[i] for m in mapped], rows)
+
+
+def _assert_rows(mapped: Sequence[Any], rows: Sequence[Sequence[Any]]) -> None:
+    for k, result in enumerate(mapped):
+        wanted = np.stack([np.asarray(row[k]) for row in rows])
+        got = np.asarray(result)
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+        if dtypes.is_inexact(got.dtype):
+            np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+        else:
+            np.testing.assert_array_equal(got, wanted)
+
+
+def along(function: Callable[..., Any], ts: Sequence[Any]) -> Callable[..., tuple[Any, ...]]:
+    """The derivative of a function along fixed directions."""
+
+    def derivative(*xs: Any) -> tuple[Any, ...]:
+        tangents: tuple[Any, ...] = jvp(function, xs, tuple(ts))[1]
+        return tangents
+
+    return derivative
+
+
+@every(ALL_CASES)
+def test_derivatives(case: Case) -> None:
+    name = case.primitive.name
+    for dtype in differentiable(case):
+        without = harness.NO_DERIVATIVE.get(name, ())
+        function, xs = case.function(dtype, without)
+        ts = harness.direction(xs, seed=1)
+        tangents = along(function, ts)(*xs)
+        outs, pull = vjp(function, *xs)
+        cts = harness.direction(outs, seed=2)
+        forward, backward = harness.inner(cts, tangents), harness.inner(pull(tuple(cts)), ts)
+        assert backward == pytest.approx(forward, rel=harness.ROUNDED.get(name, 1e-9), abs=1e-12)
+        finite = all(np.isfinite(o).all() for o in outs)  # the maximum of nothing is not
+        if finite and name not in harness.BY_CONVENTION:
+            wanted = harness.difference(function, xs, ts)
+            harness.assert_near(tangents, wanted, rtol=1e-6, atol=1e-8)
+
+
+@every(FIRST_CASES)
+def test_higher_derivatives(case: Case) -> None:
+    name = case.primitive.name
+    without = harness.NO_DERIVATIVE.get(name, ()) + harness.FIRST_ORDER_ONLY.get(name, ())
+    for dtype in differentiable(case):
+        function, xs = case.function(dtype, without)
+        ts = harness.direction(xs, seed=3)
+        lower = along(function, ts)
+        for _ in range(2):
+            higher = along(lower, ts)
+            got = higher(*xs)
+            if name not in harness.BY_CONVENTION:
+                harness.assert_near(got, harness.difference(lower, xs, ts), rtol=1e-5, atol=1e-7)
+            lower = higher
+        _check_reverse_over_reverse(function, xs, ts)
+
+
+def _check_reverse_over_reverse(
+    function: Callable[..., Any], xs: Sequence[Any], ts: Sequence[Any]
+) -> None:
+    """The second derivative by two transposes equals the one by two jvps."""
+    second = along(along(function, ts), ts)(*xs)
+    cts = tuple(harness.direction(second, seed=4))
+
+    def gradient(*points: Any) -> Any:
+        return vjp(function, *points)[1](cts)
+
+    _, pull = vjp(gradient, *xs)
+    got, wanted = harness.inner(pull(tuple(ts)), ts), harness.inner(cts, second)
+    assert got == pytest.approx(wanted, rel=1e-8, abs=1e-10)
+
+
+@every([c for c in FIRST_CASES if c.primitive.family in META])
+def test_derivatives_stay_in_the_three_families(case: Case) -> None:
+    name = case.primitive.name
+    without = harness.NO_DERIVATIVE.get(name, ()) + harness.FIRST_ORDER_ONLY.get(name, ())
+    for dtype in differentiable(case)[:1]:
+        function, xs = case.function(dtype, without)
+        ts = harness.direction(xs, seed=5)
+        forward, backward = function, function
+        for order in range(1, 5):
+            forward = along(forward, ts)
+            backward = _gradient_of(backward)
+            for derivative in (forward, backward):
+                program = make_jaxpr(derivative)(*xs)
+                families = {e.primitive.family for e in all_eqns(program.jaxpr)}
+                assert families <= META, f"order {order}"
+
+
+def _gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The gradient of the sum of squares of a function's results."""
+
+    def gradient(*xs: Any) -> Any:
+        outs, pull = vjp(function, *xs)
+        return pull(outs)
+
+    return gradient
+
+
+MISSING = [
+    (name, i, order)
+    for order, table in enumerate((harness.NO_DERIVATIVE, harness.FIRST_ORDER_ONLY), 1)
+    for name, operands in table.items()
+    for i in operands
+]
+
+
+@pytest.mark.parametrize(("name", "operand", "order"), MISSING)
+def test_missing_derivatives_are_refused(name: str, operand: int, order: int) -> None:
+    case = next(c for c in FIRST_CASES if c.primitive.name == name)
+    others = [i for i in range(len(case.sample.shapes)) if i != operand]
+    function, xs = case.function(dtypes.float64, others)
+    ts = harness.direction(xs, seed=6)
+    derivative = along(function, ts)
+    if order == 2:
+        derivative(*xs)
+        derivative = along(derivative, ts)
+    with pytest.raises(DifferentiationError, match=r"derivative|differentiable"):
+        derivative(*xs)

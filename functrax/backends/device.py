@@ -60,7 +60,8 @@ def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     executable = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = device.compile(jaxpr)
-    return executable(values)
+    results: list[Any] = executable(values)
+    return results
 
 
 def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

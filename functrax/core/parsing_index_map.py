@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from functrax.core.errors import FunctraxError
-from functrax.core.index_expr import Condition, Dim, IndexExpr, Load, as_expr, indicator
+from functrax.core.index_expr import Condition, Dim, IndexExpr, Indicator, Load, as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.lexer import Cursor, Token
 
@@ -123,11 +123,11 @@ def _factor(cursor: Cursor, rank: int) -> IndexExpr:
     if cursor.at_kind("number"):
         return as_expr(read_int(cursor, "an integer"))
     if cursor.accept("("):
-        value = _expr(cursor, rank)
+        value: IndexExpr = _expr(cursor, rank)
         cursor.expect(")", "after an index expression")
         return value
     if cursor.accept("["):
-        value = indicator(_condition(cursor, rank))
+        value = Indicator(_condition(cursor, rank))
         cursor.expect("]", "after a condition")
         return value
     return _indexed(cursor, rank)

@@ -8,14 +8,14 @@ Because it stays a call, sharing of equal equations never joins the two computat
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value
 from functrax.core.jaxpr import Eqn
-from functrax.core.primitive import Elementwise, Value
+from functrax.core.primitive import BadSample, Elementwise, Sample, Value
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.pytree import tree_map
 from functrax.transforms.call import Call
@@ -40,6 +40,12 @@ class Name(Elementwise):
         self, primals: Sequence[Value], tangents: Sequence[Value | None], *, tag: str
     ) -> tuple[Any, Any]:
         return self.bind(primals[0], tag=tag), tangents[0]
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4),), {"tag": "activations"})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        return ()
 
 
 name_p = Name()

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrax.backends.strided import SMALL, Array, Shape, distinct, elementwise, used_axes
+from functrax.backends import strided
+from functrax.backends.strided import Array, Shape, distinct, elementwise, used_axes
 from functrax.core import dtypes
 from functrax.core.primitive import Primitive
 
@@ -168,7 +169,7 @@ def defer(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -
       params: its parameters.
     """
     whole = next((x for x in values if type(x) is Deferred or _is_array(x)), None)
-    if whole is None or whole.size <= SMALL:
+    if whole is None or whole.size <= strided.SMALL:
         return None
     if not any(type(x) is Deferred for x in values):
         if primitive.name != "mul" or not _is_outer(values):
@@ -194,7 +195,7 @@ _CONVERTIBLE = (dtypes.FLOATING, dtypes.COMPLEX)
 def _is_outer(values: Sequence[Any]) -> bool:
     """Whether a product of two arrays has more elements than one of them has in memory."""
     x, y = values
-    if not (_is_array(x) and _is_array(y)) or x.dtype == dtypes.bool_:
+    if not (_is_array(x) and _is_array(y)):
         return False
     union = math.prod(x.shape[k] for k in {*used_axes(x), *used_axes(y)})
-    return union > SMALL and bool(min(distinct(x), distinct(y)) < union)
+    return union > strided.SMALL and bool(min(distinct(x), distinct(y)) < union)

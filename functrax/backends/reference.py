@@ -96,10 +96,20 @@ def _reindex(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]
 
 def _reduce_sum(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
     (x,) = values
+    if not params["axes"]:
+        return x if type(x) is Deferred else np.asarray(x)  # tracing leaves it out
     if type(x) is not Deferred and not strided.repeats(np.asarray(x)):
         return _plain(primitive, values, params)
     kept = tuple(k for k in range(len(x.shape)) if k not in params["axes"])
     return contract(x, kept).astype(x.dtype, copy=False)
+
+
+def _reduce_or(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Whether any product of truth values is true: how many are."""
+    (x,) = values
+    if type(x) is not Deferred or x.dtype != np.bool_:
+        return _plain(primitive, values, params)
+    return contract(x, tuple(k for k in range(len(x.shape)) if k not in params["axes"])) > 0
 
 
 def _reindex_reduce(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -132,6 +142,7 @@ _RULES: dict[str, Rule] = {
     "pad": _pad,
     "reindex": _reindex,
     "reduce_sum": _reduce_sum,
+    "reduce_or": _reduce_or,
     "reindex_reduce": _reindex_reduce,
 }
 _rule_cache: dict[Primitive, Rule] = {}
@@ -144,7 +155,8 @@ def rule_of(primitive: Primitive) -> Rule:
     """
     rule = _rule_cache.get(primitive)
     if rule is None:
-        default = _elementwise if primitive.family == "elementwise" else _plain
+        elementwise = primitive.family == "elementwise" and not primitive.multiple_results
+        default = _elementwise if elementwise else _plain
         if getattr(primitive, "takes_deferred", False):
             default = _call
         rule = _rule_cache[primitive] = _RULES.get(primitive.name, default)

@@ -61,7 +61,8 @@ def distinct(x: Array) -> int:
     if not x.size:
         return 0
     span: int = sum((n - 1) * abs(s) for n, s in zip(x.shape, x.strides))
-    return min(span // max(x.itemsize, 1) + 1, math.prod(x.shape[k] for k in used_axes(x)))
+    volume: int = math.prod(x.shape[k] for k in used_axes(x))
+    return min(span // max(x.itemsize, 1) + 1, volume)
 
 
 def elementwise(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:

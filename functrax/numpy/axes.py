@@ -1,0 +1,104 @@
+"""Axes and shapes as users write them, made exact: negative axes, single axes, ``-1`` sizes.
+
+What enters is what a user gave for ``axis``, ``axes`` or ``shape``; what leaves is tuples of
+plain non-negative integers, as primitives take them, or a typed error that says what was wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ArgumentError, AxisError, ConcretizationError, ShapeError
+
+Shape = tuple[int, ...]
+
+
+def one_axis(name: str, axis: Any, ndim: int, what: str = "axis") -> int:
+    """An axis counted from 0.
+
+    Raises:
+      AxisError: if an array of rank ``ndim`` has no such axis.
+      ArgumentError: if ``axis`` is not an integer.
+    """
+    if type(axis) is int and 0 <= axis < ndim:
+        return axis
+    number = integer(name, what, axis)
+    if not -ndim <= number < ndim:
+        raise AxisError(
+            f"{name}: {what} {number} is out of range for an array of rank {ndim}",
+            got=f"{what} {number}",
+            fix=f"an axis from {-ndim} to {ndim - 1}" if ndim else "an array with an axis",
+        )
+    return number % ndim
+
+
+def many_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> Shape:
+    """Axes counted from 0, in the order given; None means all of them.
+
+    Raises:
+      AxisError: if one is out of range, or named twice.
+    """
+    if axes is None:
+        return tuple(range(ndim))
+    if not isinstance(axes, (tuple, list)):
+        return (one_axis(name, axes, ndim, what),)
+    found = tuple(one_axis(name, axis, ndim, what) for axis in axes)
+    if len(set(found)) != len(found):
+        raise AxisError(
+            f"{name}: an axis is named twice", got=f"{what} {tuple(axes)}", fix="name each once"
+        )
+    return found
+
+
+def integer(name: str, what: str, value: Any) -> int:
+    """A Python integer known while tracing.
+
+    Raises:
+      ArgumentError: if ``value`` is not an integer.
+      TracerIntegerConversionError: if it is traced.
+    """
+    try:
+        return operator.index(value)
+    except ConcretizationError:
+        raise
+    except TypeError:
+        raise ArgumentError(
+            f"{name}: {what} must be an integer",
+            got=f"{value!r} of type {type(value).__name__}",
+            fix=f"an int for {what}",
+        ) from None
+
+
+def as_shape(name: str, shape: Any) -> Shape:
+    """A tuple of sizes from an integer or a sequence of them; ``-1`` is left in."""
+    if type(shape) is tuple and all(type(size) is int for size in shape):
+        return shape
+    if isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) == 1:
+        return tuple(integer(name, "a size", size) for size in shape)
+    return (integer(name, "shape", shape),)
+
+
+def complete_shape(name: str, aval: ShapedArray, shape: Shape) -> Shape:
+    """The shape with its ``-1`` worked out.
+
+    Raises:
+      ShapeError: if the number of elements differs, or is not a multiple of the other sizes.
+    """
+    unknown = shape.count(-1)
+    known = math.prod(size for size in shape if size != -1)
+    if min(shape, default=0) < -1:
+        raise ShapeError(f"{name}: a size is negative", got=f"shape {shape}", fix="-1, or 0 and up")
+    if unknown > 1:
+        raise ShapeError(f"{name}: more than one size is -1", got=f"shape {shape}", fix="one -1")
+    if unknown and known and aval.size % known == 0:
+        return tuple(aval.size // known if size == -1 else size for size in shape)
+    if unknown or known != aval.size:
+        raise ShapeError(
+            f"{name}: the number of elements differs",
+            got=f"{aval.str_short()} of {aval.size} elements, shape {shape}",
+            fix=f"a shape with {aval.size} elements; one size may be -1",
+        )
+    return shape

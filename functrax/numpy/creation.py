@@ -1,0 +1,538 @@
+"""Making arrays: from Python's lists and NumPy's arrays, filled, counted, spaced.
+
+Lists become arrays here and nowhere else: :func:`array` takes nested lists of numbers and of
+arrays, traced ones too.  Where the values are known, NumPy makes them; everything that depends
+on a traced value is written with primitives.
+
+Start at :func:`array`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import ConcreteArray, from_numpy
+from functrax.core.aval import ShapedArray
+from functrax.core.dtypes import DType
+from functrax.core.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    ShapeError,
+)
+from functrax.core.inputs import as_value
+from functrax.core.jaxpr import Literal
+from functrax.core.operators import Array
+from functrax.core.primitive import Value, literal
+from functrax.core.prims import arithmetic as prims
+from functrax.core.prims.reindex import concatenate, full as full_p, iota, reshape
+from functrax.core.promotion import lattice_result_type, typed_of
+from functrax.core.trace import Tracer
+from functrax.numpy.promote import SCALARS, broadcast_value, convert, result, to_array
+
+Shape = Any
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
+) -> Value:
+    """An array of numbers, nested lists, NumPy arrays and arrays.
+
+    Args:
+      object: a number, an array, or nested lists or tuples of them, of one shape at each level.
+      dtype: the dtype of the result; by default that in which the elements meet.
+      copy: accepted for NumPy's sake; arrays are immutable and need no copies.
+      order: "K", "A" or "C"; the layout cannot be chosen.
+      ndmin: the least number of axes; axes of size 1 are added in front.
+      device: None; there is one device.
+
+    Returns:
+      The array.  Numbers alone give a weak type, lists do not.
+
+    Raises:
+      DTypeError: for None, strings and objects.
+      ShapeError: for lists whose elements differ in shape.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.array([[1, 2], [3, 4.5]])
+    Array([[1. , 2. ],
+           [3. , 4.5]], dtype=float32)
+    """
+    check_order("array", order)
+    wanted = None if dtype is None else checked_dtype(dtype)
+    made = _array(object, wanted)
+    missing = ndmin - made.aval.ndim
+    if missing > 0:
+        made = reshape.bind(made, shape=(1,) * missing + made.aval.shape)
+    return result(made)
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+) -> Value:
+    """:func:`array` without a copy where none is needed."""
+    if dtype is None and isinstance(a, Array):
+        return a
+    return array(a, dtype=dtype, order=order)
+
+
+def check_order(name: str, order: Any) -> None:
+    """Refuse an order that cannot be given.
+
+    Raises:
+      ArgumentError: for ``order="F"``.
+    """
+    if order not in (None, "K", "A", "C"):
+        raise ArgumentError(
+            f"{name}: arrays are stored in row-major order",
+            got=f"order={order!r}",
+            fix='leave order out, or give "C"',
+        )
+
+
+def checked_dtype(spec: Any) -> DType:
+    """The dtype that ``spec`` names, narrowed to 32 bits while x64 is off."""
+    return dtypes.canonicalize_dtype(dtypes.as_dtype(spec))
+
+
+def _array(x: Any, dtype: DType | None) -> Value:
+    if isinstance(x, Array):
+        return x if dtype is None else convert(x, dtype)
+    if type(x) in SCALARS:
+        return as_value(x) if dtype is None else _scalar(x, dtype)
+    if isinstance(x, (list, tuple)):
+        return _from_list(x, dtype)
+    if hasattr(x, "__jax_array__"):
+        return _array(x.__jax_array__(), dtype)
+    if isinstance(x, (np.ndarray, np.generic)) and dtype is not None:
+        return _from_numpy(np.asarray(x), dtype)
+    if x is None:
+        raise DTypeError("array: None is not an array", got="None", fix="give numbers")
+    if hasattr(x, "__array__") or hasattr(x, "__buffer__") or _is_buffer(x):
+        return _array(np.asarray(x), dtype)
+    if isinstance(x, (int, float, complex)):
+        return as_value(x) if dtype is None else _scalar(x, dtype)
+    if hasattr(x, "__len__") and hasattr(x, "__getitem__") and not isinstance(x, (str, bytes)):
+        return _from_list([x[i] for i in range(len(x))], dtype)
+    return as_value(x, "array: the argument")
+
+
+def _is_buffer(x: Any) -> bool:
+    return isinstance(x, (bytearray, memoryview))
+
+
+def _scalar(x: complex, dtype: DType) -> ConcreteArray:
+    from functrax.numpy.promote import scalar_literal
+
+    made = scalar_literal(x, ShapedArray((), dtype))
+    return ConcreteArray(np.asarray(made.val), made.aval)
+
+
+def _from_numpy(x: np.ndarray[Any, Any], dtype: DType) -> ConcreteArray:
+    if x.dtype.kind in "OSUmM":
+        as_value(x, "array: the argument")
+    if dtypes.is_complex(x.dtype) and not dtypes.is_complex(dtype):
+        x = x.real
+    with np.errstate(all="ignore"):
+        return from_numpy(np.array(x, dtype))
+
+
+def _from_list(items: Sequence[Any], dtype: DType | None) -> Value:
+    leaves: list[Any] = []
+    plain = _collect(items, leaves)
+    if not leaves:
+        shape = np.shape(np.zeros(_empty_shape(items)))
+        return from_numpy(np.zeros(shape, dtype or dtypes.default_float()))
+    wanted = dtype
+    if wanted is None:
+        found, weak = lattice_result_type(*{typed_of(x) for x in leaves})
+        wanted = dtypes.as_dtype(dtypes.scalar_type_of(found)) if weak else found
+    if plain:
+        return _nested_numpy(items, wanted)
+    return _stack(items, wanted)
+
+
+def _collect(items: Sequence[Any], leaves: list[Any]) -> bool:
+    """Gather the numbers and arrays in nested lists; whether all are known."""
+    plain = True
+    for x in items:
+        if isinstance(x, (list, tuple)):
+            plain = _collect(x, leaves) and plain
+            continue
+        if hasattr(x, "__jax_array__") and not isinstance(x, Array):
+            plain = False
+            x = x.__jax_array__()
+        if x is None or isinstance(x, (str, bytes)):
+            raise DTypeError(
+                "array: a list holds something that is not a number",
+                got=f"{x!r} of type {type(x).__name__}",
+                fix="give numbers and arrays",
+            )
+        leaves.append(x)
+        plain = plain and not isinstance(x, Tracer)
+    return plain
+
+
+def _empty_shape(items: Sequence[Any]) -> tuple[int, ...]:
+    if not items:
+        return (0,)
+    shapes = {_empty_shape(x) for x in items}
+    if len(shapes) > 1:
+        raise _ragged(items)
+    return (len(items), *shapes.pop())
+
+
+def _ragged(items: Sequence[Any]) -> ShapeError:
+    return ShapeError(
+        "array: the elements of a list have different shapes",
+        got=", ".join(str(_shape_of(x)) for x in items[:6]) + (", ..." if len(items) > 6 else ""),
+        fix="give lists of one length at each level",
+    )
+
+
+def _shape_of(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return (len(x), *(_shape_of(x[0]) if x else ()))
+    return tuple(getattr(x, "shape", ()))
+
+
+def _nested_numpy(items: Sequence[Any], dtype: DType) -> Value:
+    try:
+        made = np.array(_known(items))
+    except ValueError:
+        raise _ragged(items) from None
+    if made.dtype == object:
+        return _stack(items, dtype)
+    return _from_numpy(made, dtype)
+
+
+def _known(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return [_known(y) for y in x]
+    return x.value if type(x) is ConcreteArray else x
+
+
+def _stack(items: Sequence[Any], dtype: DType) -> Value:
+    rows = [_array(x, dtype) for x in items]
+    if len({x.aval.shape for x in rows}) > 1:
+        raise _ragged(items)
+    shape = (1, *rows[0].aval.shape)
+    return concatenate.bind(*(reshape.bind(x, shape=shape) for x in rows), axis=0)
+
+
+def checked_shape(name: str, shape: Shape) -> tuple[int, ...]:
+    """A shape as a tuple of non-negative integers.
+
+    Raises:
+      ShapeError: if a size is negative or not an integer.
+      ConcretizationError: if a size is traced.
+    """
+    sizes = shape if isinstance(shape, (tuple, list)) else None
+    if sizes is None:
+        sizes = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    try:
+        known = tuple(map(operator.index, sizes))
+    except ConcretizationError:
+        raise
+    except TypeError:
+        raise ShapeError(
+            f"{name}: a shape is an integer or a sequence of integers",
+            got=repr(shape),
+            fix="(3, 4)",
+        ) from None
+    if any(n < 0 for n in known):
+        raise ShapeError(f"{name}: sizes cannot be negative", got=repr(known), fix="sizes >= 0")
+    return known
+
+
+def zeros(shape: Shape, dtype: Any = None, *, device: Any = None) -> Value:
+    """An array full of 0.
+
+    Args:
+      shape: an integer or a sequence of integers.
+      dtype: float32 by default (float64 when x64 is on).
+
+    Raises:
+      ShapeError: for negative sizes.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.zeros((2, 2), int)
+    Array([[0, 0],
+           [0, 0]], dtype=int32)
+    """
+    return _filled("zeros", shape, 0, dtype)
+
+
+def ones(shape: Shape, dtype: Any = None, *, device: Any = None) -> Value:
+    """An array full of 1; arguments as :func:`zeros`."""
+    return _filled("ones", shape, 1, dtype)
+
+
+def empty(shape: Shape, dtype: Any = None, *, device: Any = None) -> Value:
+    """An array full of 0, for nothing here is left uninitialised; arguments as :func:`zeros`."""
+    return _filled("empty", shape, 0, dtype)
+
+
+def _filled(name: str, shape: Shape, value: float, dtype: Any) -> Value:
+    sizes = checked_shape(name, shape)
+    exact = dtypes.default_float() if dtype is None else checked_dtype(dtype)
+    return result(full_p(sizes, literal(value, exact)))
+
+
+def full(shape: Shape, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Value:
+    """An array full of a value.
+
+    Args:
+      shape: an integer or a sequence of integers.
+      fill_value: a scalar, or an array that broadcasts to ``shape``.
+      dtype: that of ``fill_value`` by default.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.full((2,), 0.5)
+    Array([0.5, 0.5], dtype=float32, weak_type=True)
+    """
+    sizes = checked_shape("full", shape)
+    value = _array(fill_value, None if dtype is None else checked_dtype(dtype))
+    return result(_spread("full", value, sizes))
+
+
+def _spread(name: str, value: Value, shape: tuple[int, ...]) -> Value:
+    own = value.aval.shape
+    lead = len(shape) - len(own)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(own, shape[lead:], strict=False)):
+        raise ShapeError(
+            f"{name}: the fill value does not broadcast to the shape",
+            got=f"{value.aval.str_short()} to {shape}",
+            fix="a scalar, or an array of that shape",
+        )
+    return broadcast_value(value, shape)
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Shape = None, *, device: Any = None) -> Value:
+    """Zeros of the shape and dtype of ``a``, unless others are given."""
+    return _like("zeros_like", a, 0, dtype, shape)
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Shape = None, *, device: Any = None) -> Value:
+    """Ones of the shape and dtype of ``a``, unless others are given."""
+    return _like("ones_like", a, 1, dtype, shape)
+
+
+def empty_like(
+    prototype: Any, dtype: Any = None, shape: Shape = None, *, device: Any = None
+) -> Value:
+    """Zeros of the shape and dtype of ``prototype``, unless others are given."""
+    return _like("empty_like", prototype, 0, dtype, shape)
+
+
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, shape: Shape = None, *, device: Any = None
+) -> Value:
+    """An array full of a value, of the shape and dtype of ``a``, unless others are given."""
+    aval = _type_like("full_like", a, dtype, shape)
+    value = convert(_array(fill_value, None), aval.dtype, aval.weak_type)
+    return result(_spread("full_like", value, aval.shape))
+
+
+def _like(name: str, a: Any, value: float, dtype: Any, shape: Shape) -> Value:
+    aval = _type_like(name, a, dtype, shape)
+    return result(full_p(aval.shape, Literal(value, aval.update(shape=()))))
+
+
+def _type_like(name: str, a: Any, dtype: Any, shape: Shape) -> ShapedArray:
+    own = getattr(a, "aval", None)
+    if own is None:
+        has_type = hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "__array__")
+        if has_type:  # a ShapeDtypeStruct, say
+            own = ShapedArray(
+                tuple(a.shape), checked_dtype(a.dtype), getattr(a, "weak_type", False)
+            )
+        else:
+            own = to_array(name, a).aval
+    sizes = own.shape if shape is None else checked_shape(name, shape)
+    if dtype is None:
+        return ShapedArray(sizes, own.dtype, own.weak_type)
+    return ShapedArray(sizes, checked_dtype(dtype))
+
+
+def eye(
+    N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: Any = None
+) -> Value:
+    """Ones on the ``k``-th diagonal of an N × M matrix, zeros elsewhere.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.eye(2, 3, k=1, dtype=int)
+    Array([[0, 1, 0],
+           [0, 0, 1]], dtype=int32)
+    """
+    return convert(_diagonals("eye", prims.eq, N, M, k), _float_or(dtype))
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
+    """Ones on and below the ``k``-th diagonal of an N × M matrix, zeros above."""
+    return convert(_diagonals("tri", prims.ge, N, M, k), _float_or(dtype))
+
+
+def _float_or(dtype: Any) -> DType:
+    return dtypes.default_float() if dtype is None else checked_dtype(dtype)
+
+
+def _diagonals(name: str, compare: Any, n: int, m: int | None, k: Any) -> Value:
+    shape = checked_shape(name, (n, n if m is None else m))
+    row = iota.bind(shape=shape, dtype=dtypes.int32, axis=0)
+    column = iota.bind(shape=shape, dtype=dtypes.int32, axis=1)
+    offset = convert(k, dtypes.int32)
+    moved = prims.add.bind(row, broadcast_value(offset, shape) if isinstance(k, Array) else offset)
+    return compare.bind(moved, column)
+
+
+def identity(n: int, dtype: Any = None) -> Value:
+    """The identity matrix of size ``n``."""
+    return eye(n, dtype=dtype)
+
+
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+) -> Value:
+    """Numbers from ``start`` up to, not including, ``stop``, in steps.
+
+    Args:
+      start: the first number; the end, if ``stop`` is left out.
+      stop: the end.
+      step: the distance, 1 by default.
+      dtype: that in which the arguments meet by default.
+
+    Raises:
+      ConcretizationError: if an argument is traced: it decides the shape.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.arange(2, 8, 2)
+    Array([2, 4, 6], dtype=int32)
+    """
+    given = [x for x in (start, stop, step) if x is not None]
+    known = [_known_scalar("arange", x) for x in given]
+    if stop is None and step is None:
+        start, stop, step = 0, known[0], 1
+    else:
+        values = iter(known)
+        start = next(values) if start is not None else 0
+        stop = next(values) if stop is not None else None
+        step = next(values) if step is not None else 1
+        if stop is None:
+            start, stop = 0, start
+    if dtype is None:
+        found, weak = lattice_result_type(*[typed_of(x) for x in given])
+        exact = dtypes.as_dtype(dtypes.scalar_type_of(found)) if weak else found
+    else:
+        exact = checked_dtype(dtype)
+    if step == 0:
+        raise ArgumentError("arange: step is zero", got=f"step={step}", fix="a step that is not 0")
+    if exact in dtypes.COMPLEX or exact == dtypes.bool_:
+        raise DTypeError(f"arange: cannot count in {exact}", got=f"dtype={exact}", fix="dtype=int")
+    return _counted(start, stop, step, exact)
+
+
+def _counted(start: Any, stop: Any, step: Any, dtype: DType) -> Value:
+    if start == 0 and step == 1:
+        size = max(int(np.ceil(stop)), 0)
+        return iota.bind(shape=(size,), dtype=dtype, axis=0)
+    # NumPy counts in the dtype of its own; the steps are then as in float64 or int64.
+    wide = dtype if dtype not in (dtypes.bfloat16, dtypes.float16) else dtypes.float32
+    return from_numpy(np.arange(start, stop, step, dtype=wide).astype(dtype))
+
+
+def _known_scalar(name: str, x: Any) -> Any:
+    if isinstance(x, Tracer):
+        raise ConcretizationError(
+            f"{name}: a traced value would decide the shape of the result",
+            got=repr(x),
+            fix="mark the argument with static_argnums, or take x.shape[i], which is known",
+        )
+    if type(x) in SCALARS:
+        return x
+    value = np.asarray(x)
+    if value.ndim or value.dtype.kind in "OSU":
+        raise ShapeError(f"{name}: takes scalars", got=repr(x), fix="numbers")
+    return value[()]
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """The values of a function at the indices of an array.
+
+    Args:
+      function: takes one array of indices for each axis, each of the given shape.
+      shape: the shape.
+      dtype: the dtype of the indices.
+      **kwargs: given to ``function``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fromfunction(lambda i, j: i + 10 * j, (2, 3), dtype=int)
+    Array([[ 0, 10, 20],
+           [ 1, 11, 21]], dtype=int32)
+    """
+    sizes = checked_shape("fromfunction", shape)
+    exact = checked_dtype(dtype)
+    indices = [iota.bind(shape=sizes, dtype=exact, axis=i) for i in range(len(sizes))]
+    return function(*indices, **kwargs)
+
+
+def fromiter(*args: Any, **kwargs: Any) -> Value:
+    """An array of the items of an iterable; arguments as ``numpy.fromiter``."""
+    return array(np.fromiter(*args, **kwargs))
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Value:
+    """An array of the bytes of a buffer; arguments as ``numpy.frombuffer``."""
+    return array(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Value:
+    """An array of the numbers in a text; arguments as ``numpy.fromstring``."""
+    return array(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Value:
+    """An array of another library's array, by the DLPack protocol."""
+    return array(np.from_dlpack(x))
+
+
+def copy(a: Any, order: str | None = None) -> Value:
+    """The array itself: arrays are immutable."""
+    return array(a, order=order)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Value:
+    """The array with another dtype (None: the default float).
+
+    Floats become integers by truncation towards zero, and are limited to the integer's range;
+    complex numbers lose their imaginary part.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.astype(jnp.array([1.7, -1.7]), int)
+    Array([ 1, -1], dtype=int32)
+    """
+    v = to_array("astype", x)
+    return result(convert(v, _float_or(dtype)))

@@ -1,0 +1,293 @@
+"""``einsum``: sums of products in index notation.
+
+What enters is subscripts such as ``"bij,bjk->bik"`` and arrays.  Subscripts and shapes are worked
+out once into a :class:`Plan`, which is remembered: which axes each operand has, which of its
+axes are taken on the diagonal, and in which order pairs of operands are contracted (NumPy's
+``einsum_path`` on empty arrays of the same shapes).  Then every step of the plan is one
+contraction (:mod:`functrax.numpy.contraction`).
+
+Start at :func:`einsum`, then :func:`_make_plan`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.index_expr import Dim
+from functrax.core.index_map import IndexMap
+from functrax.core.primitive import Value, like
+from functrax.core.prims.mapped import reindex
+from functrax.numpy.axes import Shape
+from functrax.numpy.contraction import Labels, contract, finish, operands_of, sum_axes
+from functrax.numpy.promote import to_array
+from functrax.numpy.shaping import transpose_to
+
+__all__ = ["einsum", "einsum_path"]
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One contraction: of the values at ``positions`` in the list, into a new last value."""
+
+    positions: Shape
+    out: Labels
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to compute an einsum.
+
+    Args:
+      labels: each operand's labels; one that occurs twice means the diagonal.
+      sizes: label and size.
+      steps: the contractions, in order; the last gives the result.
+    """
+
+    labels: tuple[Labels, ...]
+    sizes: tuple[tuple[Hashable, int], ...]
+    steps: tuple[Step, ...]
+
+
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    optimize: Any = "auto",
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Value:
+    """The sum of products that the subscripts write down.
+
+    Args:
+      subscripts: one letter per axis, operands separated by commas, and after ``->`` the result's
+        axes; without it, the letters that occur once, in alphabetical order.  ``...`` stands
+        for axes that broadcast.  A letter twice in one operand takes its diagonal.  Or, in
+        place of a string: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
+      *operands: arrays.
+      optimize: the order of contraction: ``"auto"``, ``"optimal"``, ``"greedy"``, True, False
+        (all at once), or a list of tuples as :func:`einsum_path` gives.
+      precision: accepted; products are computed in full precision.
+      preferred_element_type: the dtype of the sums and of the result.
+
+    Returns:
+      The array of the result's axes, in the dtype in which the operands meet.
+
+    Raises:
+      ArgumentError: if the subscripts are malformed or do not fit the number of operands.
+      ShapeError: if an operand has another number of axes, or sizes of one letter differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> x = jnp.arange(4.0).reshape(2, 2)
+      >>> jnp.einsum("ij,jk->ik", x, x)
+      Array([[ 2.,  3.],
+             [ 6., 11.]], dtype=float32)
+      >>> jnp.einsum("ii", x)
+      Array(3., dtype=float32)
+    """
+    text, arrays = _subscripts_first(subscripts, operands)
+    values, dtype = operands_of("einsum", preferred_element_type, *arrays)
+    plan = _make_plan(text, tuple([x.aval.shape for x in values]), _hashable(optimize))
+    return finish(_follow(plan, values), dtype)
+
+
+def _hashable(optimize: Any) -> Any:
+    """An order of contraction given as a list, as tuples; other choices as they are."""
+    if not isinstance(optimize, (list, tuple)):
+        return optimize
+    steps = optimize[1:] if optimize and optimize[0] == "einsum_path" else optimize
+    return tuple(map(tuple, steps))
+
+
+def einsum_path(
+    subscripts: Any, /, *operands: Any, optimize: Any = "auto"
+) -> tuple[list[Any], str]:
+    """The order of contraction, and NumPy's report about its cost.
+
+    Args:
+      subscripts, *operands: as for :func:`einsum`; only the shapes of the operands matter.
+      optimize: ``"auto"``, ``"optimal"``, ``"greedy"``, True or False.
+    """
+    text, arrays = _subscripts_first(subscripts, operands)
+    shapes = tuple([to_array("einsum_path", x, k).aval.shape for k, x in enumerate(arrays)])
+    kind = _path_kind(optimize, len(shapes))
+    path, report = np.einsum_path(text, *map(_dummy, shapes), optimize=kind)
+    return path, report
+
+
+def _subscripts_first(subscripts: Any, operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+    """The two ways of calling, as the first one."""
+    if isinstance(subscripts, str):
+        return subscripts.replace(" ", ""), operands
+    mixed = [subscripts, *operands]
+    lists = mixed[1::2]
+    if len(mixed) < 2 or not all(isinstance(labels, (list, tuple)) for labels in lists):
+        raise ArgumentError(
+            "einsum: starts with the subscripts",
+            got=f"{type(subscripts).__name__}",
+            fix='einsum("ij,jk->ik", a, b), or einsum(a, [0, 1], b, [1, 2], [0, 2])',
+        )
+    text = ",".join(_letters_of(labels) for labels in lists)
+    if len(mixed) % 2:
+        text += "->" + _letters_of(mixed[-1])
+    return text, mixed[: 2 * len(lists) : 2]
+
+
+def _letters_of(labels: Sequence[Any]) -> str:
+    return "".join("..." if label is Ellipsis else _LETTERS[label] for label in labels)
+
+
+def _dummy(shape: Shape) -> Any:
+    """An array of a shape that takes no memory."""
+    return np.broadcast_to(np.empty((), np.float32), shape)
+
+
+def _path_kind(optimize: Any, count: int) -> Any:
+    if optimize in ("auto", True):
+        return "optimal" if count <= 4 else "greedy"
+    return optimize
+
+
+@functools.lru_cache(maxsize=4096)
+def _make_plan(text: str, shapes: tuple[Shape, ...], optimize: Any) -> Plan:
+    labels, out = _read(text, shapes)
+    sizes = _sizes(text, labels, shapes)
+    steps: list[Step] = []
+    live: list[tuple[Labels, int]] = [(own, k) for k, own in enumerate(labels)]
+    for positions in _path(text, shapes, optimize):
+        taken = [live[k] for k in positions]
+        live = [entry for k, entry in enumerate(live) if k not in positions]
+        needed = {label for own, _ in live for label in own} | set(out)
+        last = not live
+        kept = dict.fromkeys(label for own, _ in taken for label in own if label in needed)
+        step = Step(tuple(number for _, number in taken), out if last else tuple(kept))
+        live.append((step.out, len(labels) + len(steps)))
+        steps.append(step)
+    return Plan(labels, tuple(sizes.items()), tuple(steps))
+
+
+def _path(text: str, shapes: tuple[Shape, ...], optimize: Any) -> list[Shape]:
+    if len(shapes) <= 2 or optimize is False:
+        return [tuple(range(len(shapes)))]
+    if isinstance(optimize, tuple):
+        return list(optimize)
+    kind = _path_kind(optimize, len(shapes))
+    path, _ = np.einsum_path(text, *map(_dummy, shapes), optimize=kind)
+    return [tuple(step) for step in path[1:]]
+
+
+def _read(text: str, shapes: tuple[Shape, ...]) -> tuple[tuple[Labels, ...], Labels]:
+    """The labels of the operands and of the result; the ellipsis' axes are numbered from behind."""
+    inputs, arrow, output = text.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(shapes):
+        raise ArgumentError(
+            "einsum: needs one term for each operand",
+            got=f"{text!r} has {len(terms)} terms, for {len(shapes)} operands",
+            fix="separate the terms by commas",
+        )
+    labels = tuple(_term(text, term, shape) for term, shape in zip(terms, shapes, strict=True))
+    spread = max((sum(isinstance(x, int) for x in own) for own in labels), default=0)
+    dots = tuple(range(spread, 0, -1))
+    if not arrow:
+        letters = [x for own in labels for x in own if isinstance(x, str)]
+        return labels, (*dots, *sorted(x for x in set(letters) if letters.count(x) == 1))
+    before, ellipsis, after = output.partition("...")
+    out: Labels = (*before, *(dots if ellipsis else ()), *after)
+    known = {label for own in labels for label in own}
+    if len(set(out)) != len(out) or not known.issuperset(out):
+        raise ArgumentError(
+            "einsum: a letter of the result occurs twice, or in no operand",
+            got=repr(text),
+            fix="each letter once after '->', from those before it",
+        )
+    return labels, out
+
+
+def _term(text: str, term: str, shape: Shape) -> Labels:
+    before, ellipsis, after = term.partition("...")
+    letters = before + after
+    if not all(letter in _LETTERS for letter in letters):
+        raise ArgumentError("einsum: subscripts are letters", got=repr(text), fix='"ij,jk->ik"')
+    dots = len(shape) - len(letters)
+    if dots < 0 or (dots and not ellipsis):
+        raise ShapeError(
+            "einsum: an operand has another number of axes than its term",
+            got=f"term {term!r} of {text!r} for an operand of shape {shape}",
+            fix="one letter for each axis; '...' stands for any number",
+        )
+    return (*before, *range(dots, 0, -1), *after)
+
+
+def _sizes(text: str, labels: Sequence[Labels], shapes: Sequence[Shape]) -> dict[Hashable, int]:
+    sizes: dict[Hashable, int] = {}
+    owner: dict[Hashable, int] = {}
+    for k, (own, shape) in enumerate(zip(labels, shapes, strict=True)):
+        for label, size in zip(own, shape, strict=True):
+            known = sizes.get(label, 1)
+            if 1 not in (known, size) and known != size:
+                shown = repr(label) if isinstance(label, str) else "an axis of '...'"
+                raise ShapeError(
+                    f"einsum: the sizes of {shown} differ",
+                    got=f"{known} in operand {owner[label]}, {size} in operand {k}, of {text!r} "
+                    f"with shapes {', '.join(map(str, shapes))}",
+                    fix="axes of one letter have one size",
+                )
+            if size != 1 or label not in sizes:
+                sizes[label], owner[label] = size, k
+    return sizes
+
+
+def _follow(plan: Plan, operands: Sequence[Value]) -> Value:
+    """Compute what a plan says."""
+    sizes = dict(plan.sizes)
+    values = [_diagonal(x, own) for x, own in zip(operands, plan.labels, strict=True)]
+    labels = [tuple(dict.fromkeys(own)) for own in plan.labels]
+    for step in plan.steps:
+        chosen = [_sum_own(k, step, values, labels) for k in step.positions]
+        if len(chosen) == 1:
+            value, own = chosen[0]
+            out = _arrange(value, own, step.out)
+        else:
+            out = contract([x for x, _ in chosen], [own for _, own in chosen], step.out, sizes)
+        values.append(out)
+        labels.append(step.out)
+    return values[-1]
+
+
+def _arrange(x: Value, own: Labels, out: Labels) -> Value:
+    return transpose_to(x, tuple(own.index(label) for label in out))
+
+
+def _sum_own(
+    k: int, step: Step, values: Sequence[Value], labels: Sequence[Labels]
+) -> tuple[Value, Labels]:
+    """An operand, summed over what no other operand of the step and no result has."""
+    own = labels[k]
+    others = {label for n in step.positions if n != k for label in labels[n]}
+    axes = tuple(i for i, x in enumerate(own) if x not in others and x not in step.out)
+    if not axes:
+        return values[k], own
+    return sum_axes(values[k], axes), tuple(x for i, x in enumerate(own) if i not in axes)
+
+
+def _diagonal(x: Value, labels: Labels) -> Value:
+    """Axes of one label taken together."""
+    unique = tuple(dict.fromkeys(labels))
+    if len(unique) == len(labels):
+        return x
+    shape = x.aval.shape
+    sizes = {label: max(shape[k] for k, own in enumerate(labels) if own == label)
+             for label in unique}  # fmt: skip
+    exprs = tuple(0 if shape[k] == 1 else Dim(unique.index(x)) for k, x in enumerate(labels))
+    domain = tuple(sizes[label] for label in unique)
+    index_map = IndexMap.from_function(domain, shape, lambda *_: exprs)
+    return reindex.bind(x, map=index_map, fill=like(x, 0))

@@ -1,0 +1,351 @@
+"""What an index means: from ``x[...]``'s brackets to an index map or a few slices.
+
+What enters is anything that may stand in the brackets.  :func:`read_index` makes it exact: one
+hashable :data:`Entry` for each item, in order, and the integer arrays that the index reads.
+Entries are all that the shape of the result depends on, so what follows from them is remembered:
+
+- :func:`basic_plan`: only integers and slices; a slice, a reversal and a reshape;
+- :func:`gather_map`: the :class:`IndexMap` from points of the result to elements of the array,
+  which ``reindex`` reads by and ``scatter`` writes by.
+
+Rules are NumPy's for shapes and JAX's for indices out of range: a negative index wraps once, then
+reads are clamped (or filled) and writes are dropped.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import ConcreteArray, from_numpy
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError
+from functrax.core.index_expr import Dim, IndexExpr, Load, as_expr
+from functrax.core.index_map import IndexMap
+from functrax.core.operators import Array
+from functrax.core.primitive import Value, like
+from functrax.core.prims.arithmetic import add, clamp, lt, select_n
+from functrax.core.prims.convert import convert_element_type
+
+Shape: TypeAlias = "tuple[int, ...]"
+#: ("new",) a new axis; ("gap",) an ellipsis; ("int", i); ("slice", start, step, count);
+#: ("array", number of the operand, its shape); ("truth", shape) a scalar boolean.
+Entry: TypeAlias = "tuple[Any, ...]"
+
+_NEW: Entry = ("new",)
+_GAP: Entry = ("gap",)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What becomes of an index out of range.
+
+    Args:
+      clip: the nearest index inside is meant; else the point is not valid.
+      wrap: a negative index counts from the end.
+    """
+
+    clip: bool
+    wrap: bool = True
+
+
+CLIP, CHECK = Bounds(clip=True), Bounds(clip=False)
+
+
+def read_index(aval: ShapedArray, index: Any, bounds: Bounds) -> tuple[list[Entry], list[Value]]:
+    """The entries of an index of an array, and the index arrays, in range as ``bounds`` says.
+
+    Raises:
+      IndexingError: for what is not an index, or too many of them.
+      NonConcreteBooleanIndexError: for a traced boolean array.
+    """
+    items = _expand(aval, index if type(index) is tuple else (_refuse_list(index),))
+    entries: list[Entry] = []
+    operands: list[Value] = []
+    axis = 0
+    for item in items:
+        if item is None or item is Ellipsis:
+            entries.append(_NEW if item is None else _GAP)
+            continue
+        if isinstance(item, bool):
+            entries.append(("truth", (int(item),)))
+            continue
+        size = aval.shape[axis]
+        if type(item) is slice:
+            entries.append(_slice_entry(item, size))
+        elif type(item) is int:
+            entries.append(("int", _static(item, size, bounds)))
+        else:
+            entries.append(("array", len(operands), item.shape))
+            operands.append(_operand(item, size, bounds))
+        if bounds.clip and size == 0 and _means_elements(entries[-1]):
+            raise IndexingError(
+                f"indexing: axis {axis} has no elements",
+                got=f"{aval.str_short()} with the index {_text(item)}",
+                fix="a slice, which may be empty",
+            )
+        axis += 1
+    return entries, operands
+
+
+def _means_elements(entry: Entry) -> bool:
+    return entry[0] == "int" or (entry[0] == "array" and 0 not in entry[2])
+
+
+def _expand(aval: ShapedArray, index: tuple[Any, ...]) -> list[Any]:
+    """One item per axis: masks become integers, and the ellipsis slices (and stays as a mark)."""
+    plain = [_plain(item) for item in index]
+    if sum(item is Ellipsis for item in plain) > 1:
+        raise IndexingError(
+            "indexing: more than one ellipsis", got=f"x[{_text(index)}]", fix="a single `...`"
+        )
+    used = sum(map(_axes_used, plain))
+    if used > aval.ndim:
+        raise IndexingError(
+            "indexing: too many indices",
+            got=f"{used} for {aval.str_short()}",
+            fix=f"at most {aval.ndim}; None adds an axis",
+        )
+    whole = [slice(None)] * (aval.ndim - used)
+    items: list[Any] = []
+    axis = 0
+    for item in plain:
+        if isinstance(item, np.ndarray) and item.dtype == bool:
+            _check_mask(aval, item.shape, axis)
+            items.extend(np.nonzero(item))
+        else:
+            items.append(item)
+        axis += _axes_used(item)
+        if item is Ellipsis:
+            items.extend(whole)
+            axis += len(whole)
+            whole = []
+    return items + whole
+
+
+def _axes_used(item: Any) -> int:
+    if item is None or item is Ellipsis or isinstance(item, bool):
+        return 0
+    return item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1
+
+
+def _plain(item: Any) -> Any:
+    """An item as None, Ellipsis, slice, int, bool, NumPy array, or traced integer array."""
+    kind = type(item)
+    if kind is int or kind is slice or item is None or item is Ellipsis or kind is bool:
+        return item
+    if isinstance(item, (list, tuple)):
+        item = _nested(item)
+    elif hasattr(item, "__jax_array__"):
+        item = item.__jax_array__()
+    if type(item) is ConcreteArray:
+        item = item.value
+    if isinstance(item, (np.ndarray, np.generic)):
+        if item.dtype == bool:
+            return bool(item) if item.ndim == 0 else np.asarray(item)
+        if item.dtype.kind not in "iu":
+            raise _not_an_index(item, f"an array of {item.dtype}")
+        return int(item) if item.ndim == 0 else item
+    if isinstance(item, Array):
+        if item.dtype == dtypes.bool_:
+            raise _traced_mask(item)
+        if not dtypes.is_integer(item.dtype):
+            raise _not_an_index(item, f"an array of {item.dtype}")
+        return item
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise _not_an_index(item, f"{_text(item)} of type {kind.__name__}") from None
+
+
+def _nested(item: Sequence[Any]) -> Any:
+    try:
+        found = np.asarray(item)
+    except (ConcretizationError, ValueError):
+        raise _not_an_index(item, f"the sequence {_text(item)}") from None
+    return found.astype(np.int32) if found.size == 0 else found
+
+
+def _refuse_list(index: Any) -> Any:
+    if isinstance(index, list):
+        raise IndexingError(
+            "indexing: a list is not an index",
+            got=f"x[{_text(index)}]",
+            fix="x[functrax.numpy.array(index)] for the elements named, x[tuple(index)] for one "
+            "index per axis",
+        )
+    return index
+
+
+def _not_an_index(item: Any, got: str) -> IndexingError:
+    return IndexingError(
+        "indexing: takes integers, slices, `...`, None, and integer or boolean arrays",
+        got=got,
+        fix="index.astype('int32')" if hasattr(item, "dtype") else "an integer or an array",
+    )
+
+
+def _traced_mask(mask: Array) -> NonConcreteBooleanIndexError:
+    return NonConcreteBooleanIndexError(
+        "indexing: a traced boolean mask would make a shape that depends on values",
+        got=repr(mask),
+        fix="jnp.where(mask, x, other) keeps the shape; x.at[mask].set(scalar) works too",
+    )
+
+
+def _check_mask(aval: ShapedArray, shape: Shape, used: int) -> None:
+    if aval.shape[used : used + len(shape)] != shape:
+        raise IndexingError(
+            "indexing: the boolean mask has another shape than the axes it indexes",
+            got=f"mask bool{list(shape)} at axis {used} of {aval.str_short()}",
+            fix=f"a mask of shape {aval.shape[used : used + len(shape)]}",
+        )
+
+
+def _slice_entry(item: slice, size: int) -> Entry:
+    try:
+        start, stop, step = item.indices(size)
+    except ConcretizationError as error:
+        raise IndexingError(
+            "indexing: a slice's bounds are traced, so its length is not known",
+            got=_text(item),
+            fix="functrax.lax.dynamic_slice(x, (start,), (length,)), or a known length",
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise IndexingError(
+            f"indexing: not a slice: {error}", got=_text(item), fix="integers, and no step of 0"
+        ) from None
+    return ("slice", start, step, len(range(start, stop, step)))
+
+
+def _static(index: int, size: int, bounds: Bounds) -> int:
+    if index < 0 and bounds.wrap:
+        index += size
+    return min(max(index, 0), max(size - 1, 0)) if bounds.clip else index
+
+
+def _operand(index: Any, size: int, bounds: Bounds) -> Value:
+    """An index array in range: a constant, or equations on a traced one."""
+    if isinstance(index, np.ndarray):
+        wide = index.astype(np.int64)
+        if bounds.wrap:
+            wide = np.where(wide < 0, wide + size, wide)
+        # Out of range stays out of range, but must fit 32 bits.
+        wide = np.clip(wide, 0, max(size - 1, 0)) if bounds.clip else np.clip(wide, -1, size)
+        return from_numpy(wide.astype(np.int32))
+    return in_range(index, size, bounds)
+
+
+def in_range(index: Value, size: int, bounds: Bounds) -> Value:
+    """A traced index array, wrapped and clamped as ``bounds`` says."""
+    if index.aval.dtype.itemsize < 4:
+        index = convert_element_type.bind(index, dtype=dtypes.int32)
+    if bounds.wrap and index.aval.dtype in dtypes.SIGNED:
+        negative = lt.bind(index, like(index, 0))
+        index = select_n.bind(negative, index, add.bind(index, like(index, size)))
+    if bounds.clip:
+        index = clamp.bind(like(index, 0), index, like(index, max(size - 1, 0)))
+    return index
+
+
+@dataclass(frozen=True)
+class BasicPlan:
+    """A slice, a reversal of some axes and a reshape, in this order; what is None is left out."""
+
+    window: tuple[Shape, Shape, Shape] | None
+    turned: Shape
+    shape: Shape
+
+
+@functools.lru_cache(maxsize=4096)
+def basic_plan(codomain: Shape, entries: tuple[Entry, ...]) -> BasicPlan:
+    """How to read an index of integers and slices only."""
+    start, limit, strides, turned, shape = [], [], [], [], []
+    for entry in entries:
+        if entry[0] == "new":
+            shape.append(1)
+        elif entry[0] == "int":
+            start.append(entry[1])
+            limit.append(entry[1] + 1)
+            strides.append(1)
+        elif entry[0] == "slice":
+            _, first, step, count = entry
+            last = first + (count - 1) * step
+            lowest = min(first, last) if count else 0
+            if step < 0 and count > 1:
+                turned.append(len(start))
+            start.append(lowest)
+            limit.append(max(first, last) + 1 if count else 0)
+            strides.append(abs(step) if count > 1 else 1)
+            shape.append(count)
+    whole = tuple(limit) == codomain and not any(start) and set(strides) <= {1}
+    window = None if whole else (tuple(start), tuple(limit), tuple(strides))
+    return BasicPlan(window, tuple(turned), tuple(shape))
+
+
+@functools.lru_cache(maxsize=4096)
+def gather_map(codomain: Shape, entries: tuple[Entry, ...]) -> IndexMap:
+    """The map from points of the indexed result to elements of the array.
+
+    Raises:
+      IndexingError: if the index arrays do not broadcast to one shape.
+    """
+    advanced = [k for k, entry in enumerate(entries) if entry[0] in ("array", "truth", "int")]
+    shapes = [_entry_shape(entries[k]) for k in advanced]
+    try:
+        together = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise IndexingError(
+            "indexing: the index arrays do not broadcast to one shape",
+            got=f"shapes {', '.join(map(str, shapes))}",
+            fix="sizes must be equal or 1; functrax.numpy.ix_ makes an open grid",
+        ) from None
+    adjacent = bool(advanced) and advanced[-1] - advanced[0] == len(advanced) - 1
+    first = advanced[0] if adjacent else 0
+    domain: list[int] = []
+    block: list[IndexExpr] = []
+    exprs: list[IndexExpr] = []
+    placed = False
+    for k, entry in enumerate(entries):
+        if k == first and not placed:
+            block = [Dim(len(domain) + n) for n in range(len(together))]
+            domain.extend(together)
+            placed = True
+        kind = entry[0]
+        if kind == "new":
+            domain.append(1)
+        elif kind == "int":
+            exprs.append(as_expr(entry[1]))
+        elif kind == "slice":
+            exprs.append(entry[1] + entry[2] * Dim(len(domain)))
+            domain.append(entry[3])
+        elif kind == "array":
+            exprs.append(Load(entry[1], _read_at(entry[2], block)))
+    return IndexMap(tuple(domain), codomain, tuple(exprs))
+
+
+def _entry_shape(entry: Entry) -> Shape:
+    if entry[0] == "array":
+        return entry[2]  # type: ignore[no-any-return]
+    return entry[1] if entry[0] == "truth" else ()
+
+
+def _read_at(shape: Shape, block: Sequence[IndexExpr]) -> list[IndexExpr]:
+    """Where an index array is read: its axes are the last of the block, and repeat if of size 1."""
+    own = block[len(block) - len(shape) :]
+    return [as_expr(0) if size == 1 else dim for size, dim in zip(shape, own, strict=True)]
+
+
+def _text(item: Any) -> str:
+    if isinstance(item, tuple):
+        return ", ".join(map(_text, item))
+    if isinstance(item, Array):
+        return item.aval.str_short()
+    shown = repr(item)
+    return shown if len(shown) <= 60 else shown[:57] + "..."

@@ -1,0 +1,336 @@
+"""The same elements in another arrangement: reshape, transpose, broadcast, flip.
+
+Arrays enter and leave; every function is one or a few of the reindex primitives ``reshape``,
+``transpose``, ``broadcast_in_dim``, ``rev``, ``slice`` and ``concatenate``, and none at all
+where nothing changes.  Start at :func:`reshape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functrax.core.errors import ArgumentError, AxisError, ShapeError
+from functrax.core.primitive import Value
+from functrax.core.prims import reindex as prims
+from functrax.numpy.axes import Shape, as_shape, complete_shape, integer, many_axes, one_axis
+from functrax.numpy.promote import broadcast_shape, broadcast_value, to_array
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis",
+    "permute_dims", "ravel", "reshape", "rollaxis", "rot90", "squeeze", "swapaxes",
+    "transpose",
+]  # fmt: skip
+
+
+def reshape_to(x: Value, shape: Shape) -> Value:
+    """``x`` in a complete shape; left as it is where that is its own."""
+    return x if x.aval.shape == shape else prims.reshape.bind(x, shape=shape)
+
+
+def transpose_to(x: Value, perm: Shape) -> Value:
+    """``x`` with its axes in another order; left as it is where that is its own."""
+    return x if perm == tuple(range(len(perm))) else prims.transpose.bind(x, perm=perm)
+
+
+def slice_axis(x: Value, axis: int, start: int, limit: int, stride: int = 1) -> Value:
+    """``x[start:limit:stride]`` along one axis; bounds are in range, the stride is positive."""
+    shape = x.aval.shape
+    if start == 0 and limit == shape[axis] and stride == 1:
+        return x
+    before, after = (0,) * axis, (0,) * (len(shape) - axis - 1)
+    limits = (*shape[:axis], limit, *shape[axis + 1 :])
+    strides = (*(1,) * axis, stride, *(1,) * len(after))
+    return prims.slice_.bind(x, start=(*before, start, *after), limit=limits, strides=strides)
+
+
+def join(parts: Sequence[Value], axis: int) -> Value:
+    """Concatenate values of one dtype."""
+    return parts[0] if len(parts) == 1 else prims.concatenate.bind(*parts, axis=axis)
+
+
+def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Value:
+    """The same elements in another shape.
+
+    Args:
+      a: an array of any shape and dtype.
+      shape: an integer or a sequence of them; one size may be -1, and is worked out.
+      order: ``"C"``, the last axis runs fastest; ``"F"``, the first one does.
+      copy: accepted; arrays are immutable, so that it makes no difference.
+
+    Raises:
+      ShapeError: if the number of elements differs.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.reshape(jnp.arange(6), (2, -1))
+      Array([[0, 1, 2],
+             [3, 4, 5]], dtype=int32)
+    """
+    x = to_array("reshape", a)
+    sizes = complete_shape("reshape", x.aval, as_shape("reshape", shape))
+    if order == "C":
+        return reshape_to(x, sizes)
+    _check_order("reshape", order)
+    return _reversed_axes(reshape_to(_reversed_axes(x), sizes[::-1]))
+
+
+def ravel(a: Any, order: str = "C") -> Value:
+    """All elements in one row; ``order`` as in :func:`reshape`."""
+    x = to_array("ravel", a)
+    if order != "C":
+        _check_order("ravel", order)
+        x = _reversed_axes(x)
+    return reshape_to(x, (x.aval.size,))
+
+
+def _check_order(name: str, order: str) -> None:
+    if order != "F":
+        raise ArgumentError(f"{name}: unknown order", got=repr(order), fix="'C' or 'F'")
+
+
+def _reversed_axes(x: Value) -> Value:
+    return transpose_to(x, tuple(range(x.aval.ndim))[::-1])
+
+
+def transpose(a: Any, axes: Any = None) -> Value:
+    """The axes in another order; reversed if ``axes`` is None.
+
+    Args:
+      a: an array.
+      axes: for each axis of the result the axis of ``a`` that it is.
+
+    Raises:
+      AxisError: if ``axes`` is not a permutation of the axes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.transpose(jnp.zeros((2, 3, 4)), (2, 0, 1)).shape
+      (4, 2, 3)
+    """
+    x = to_array("transpose", a)
+    if axes is None:
+        return _reversed_axes(x)
+    perm = many_axes("transpose", axes, x.aval.ndim, "axes")
+    if len(perm) != x.aval.ndim:
+        raise AxisError(
+            "transpose: axes is not a permutation of the axes",
+            got=f"axes {axes} for {x.aval.str_short()}",
+            fix=f"each of 0..{x.aval.ndim - 1} once",
+        )
+    return transpose_to(x, perm)
+
+
+def permute_dims(a: Any, /, axes: Any) -> Value:
+    """:func:`transpose` under the array API's name."""
+    return transpose(a, axes)
+
+
+def matrix_transpose(x: Any, /) -> Value:
+    """The last two axes exchanged.
+
+    Raises:
+      ShapeError: if ``x`` has fewer than two axes.
+    """
+    value = to_array("matrix_transpose", x)
+    ndim = value.aval.ndim
+    if ndim < 2:
+        raise ShapeError(
+            "matrix_transpose: takes matrices",
+            got=value.aval.str_short(),
+            fix="an array of at least 2 axes",
+        )
+    return transpose_to(value, (*range(ndim - 2), ndim - 1, ndim - 2))
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Value:
+    """Two axes exchanged."""
+    x = to_array("swapaxes", a)
+    ndim = x.aval.ndim
+    first, second = one_axis("swapaxes", axis1, ndim), one_axis("swapaxes", axis2, ndim)
+    perm = list(range(ndim))
+    perm[first], perm[second] = second, first
+    return transpose_to(x, tuple(perm))
+
+
+def moveaxis(a: Any, source: Any, destination: Any) -> Value:
+    """Axes moved to other places; the others keep their order.
+
+    Raises:
+      AxisError: if an axis is out of range or named twice.
+      ArgumentError: if there are more sources than destinations, or the reverse.
+    """
+    x = to_array("moveaxis", a)
+    ndim = x.aval.ndim
+    come = many_axes("moveaxis", source, ndim, "source")
+    go = many_axes("moveaxis", destination, ndim, "destination")
+    if len(come) != len(go):
+        raise ArgumentError(
+            "moveaxis: needs one destination for each source",
+            got=f"source {source}, destination {destination}",
+            fix="two sequences of one length",
+        )
+    perm = [axis for axis in range(ndim) if axis not in come]
+    for place, axis in sorted(zip(go, come, strict=True)):
+        perm.insert(place, axis)
+    return transpose_to(x, tuple(perm))
+
+
+def rollaxis(a: Any, axis: int, start: int = 0) -> Value:
+    """``axis`` moved to stand before the one that is now at ``start``."""
+    x = to_array("rollaxis", a)
+    ndim = x.aval.ndim
+    moved = one_axis("rollaxis", axis, ndim)
+    place = one_axis("rollaxis", start, ndim + 1, "start") if start >= 0 else start + ndim
+    perm = [k for k in range(ndim) if k != moved]
+    perm.insert(place - 1 if place > moved else place, moved)
+    return transpose_to(x, tuple(perm))
+
+
+def squeeze(a: Any, axis: Any = None) -> Value:
+    """Without the axes of size 1, or without those named.
+
+    Raises:
+      ShapeError: if an axis named has another size than 1.
+    """
+    x = to_array("squeeze", a)
+    shape = x.aval.shape
+    if axis is None:
+        return reshape_to(x, tuple(size for size in shape if size != 1))
+    gone = many_axes("squeeze", axis, len(shape))
+    for k in gone:
+        if shape[k] != 1:
+            raise ShapeError(
+                "squeeze: an axis has another size than 1",
+                got=f"axis {k} of {x.aval.str_short()}",
+                fix="name axes of size 1, or none",
+            )
+    return reshape_to(x, tuple(size for k, size in enumerate(shape) if k not in gone))
+
+
+def expand_dims(a: Any, axis: Any) -> Value:
+    """With new axes of size 1, which stand at ``axis`` in the result."""
+    x = to_array("expand_dims", a)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    new = many_axes("expand_dims", axis, x.aval.ndim + count)
+    sizes = iter(x.aval.shape)
+    whole = range(x.aval.ndim + count)
+    return reshape_to(x, tuple(1 if k in new else next(sizes) for k in whole))
+
+
+def broadcast_shapes(*shapes: Any) -> Shape:
+    """The shape that arrays of these shapes broadcast to.
+
+    Raises:
+      ShapeError: if they do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.broadcast_shapes((2, 1), (3,))
+      (2, 3)
+    """
+    if not shapes:
+        return ()
+    return broadcast_shape("broadcast_shapes", [as_shape("broadcast_shapes", s) for s in shapes])
+
+
+def broadcast_to(array: Any, shape: Any) -> Value:
+    """The array repeated along axes of size 1 and new leading axes.
+
+    Raises:
+      ShapeError: if the array does not broadcast to ``shape``.
+    """
+    x = to_array("broadcast_to", array)
+    sizes = as_shape("broadcast_to", shape)
+    own = x.aval.shape
+    tail = sizes[len(sizes) - len(own) :]
+    fits = len(own) <= len(sizes) and all(a in (1, b) for a, b in zip(own, tail, strict=True))
+    if not fits or min(sizes, default=0) < 0:
+        raise ShapeError(
+            "broadcast_to: the array does not broadcast to the shape",
+            got=f"{x.aval.str_short()} to {sizes}",
+            fix="sizes must be equal, or 1 in the array, counted from the last axis",
+        )
+    return broadcast_value(x, sizes)
+
+
+def broadcast_arrays(*args: Any) -> list[Value]:
+    """The arrays broadcast to one shape; each keeps its dtype."""
+    values = [to_array("broadcast_arrays", x, k) for k, x in enumerate(args)]
+    if not values:
+        return []
+    shape = broadcast_shape("broadcast_arrays", [x.aval.shape for x in values])
+    return [broadcast_value(x, shape) for x in values]
+
+
+def _at_least(name: str, arys: Sequence[Any], ndim: int) -> Value | list[Value]:
+    found = [_raise_rank(to_array(name, x, k), ndim) for k, x in enumerate(arys)]
+    return found[0] if len(found) == 1 else found
+
+
+def _raise_rank(x: Value, ndim: int) -> Value:
+    shape = x.aval.shape
+    if len(shape) >= ndim:
+        return x
+    if ndim == 3 and len(shape) == 2:
+        return reshape_to(x, (*shape, 1))
+    if ndim == 3 and len(shape) == 1:
+        return reshape_to(x, (1, *shape, 1))
+    return reshape_to(x, (1,) * (ndim - len(shape)) + shape)
+
+
+def atleast_1d(*arys: Any) -> Value | list[Value]:
+    """Arrays of at least 1 axis; one array for one argument, else a list."""
+    return _at_least("atleast_1d", arys, 1)
+
+
+def atleast_2d(*arys: Any) -> Value | list[Value]:
+    """Arrays of at least 2 axes; ``(n,)`` becomes ``(1, n)``."""
+    return _at_least("atleast_2d", arys, 2)
+
+
+def atleast_3d(*arys: Any) -> Value | list[Value]:
+    """Arrays of at least 3 axes; ``(n,)`` becomes ``(1, n, 1)``, ``(m, n)`` ``(m, n, 1)``."""
+    return _at_least("atleast_3d", arys, 3)
+
+
+def flip(m: Any, axis: Any = None) -> Value:
+    """Back to front along ``axis``, or along all axes."""
+    x = to_array("flip", m)
+    return reverse(x, many_axes("flip", axis, x.aval.ndim))
+
+
+def reverse(x: Value, axes: Shape) -> Value:
+    """``rev``, left out where it changes nothing."""
+    turned = tuple(k for k in axes if x.aval.shape[k] > 1)
+    return prims.rev.bind(x, axes=turned) if turned else x
+
+
+def fliplr(m: Any) -> Value:
+    """Columns back to front."""
+    x = to_array("fliplr", m)
+    return reverse(x, (one_axis("fliplr", 1, x.aval.ndim),))
+
+
+def flipud(m: Any) -> Value:
+    """Rows back to front."""
+    x = to_array("flipud", m)
+    return reverse(x, (one_axis("flipud", 0, x.aval.ndim),))
+
+
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
+    """Turned by ``k`` quarters, from the first of ``axes`` towards the second."""
+    x = to_array("rot90", m)
+    turns = integer("rot90", "k", k) % 4
+    pair = many_axes("rot90", axes, x.aval.ndim, "axes")
+    if len(pair) != 2:
+        raise ArgumentError("rot90: turns in a plane of two axes", got=f"axes {axes}", fix="(0, 1)")
+    first, second = pair
+    if turns == 0:
+        return x
+    if turns == 2:
+        return reverse(x, (first, second))
+    if turns == 1:
+        return swapaxes(reverse(x, (second,)), first, second)
+    return reverse(swapaxes(x, first, second), (second,))

@@ -93,6 +93,10 @@ class Deferred:
                 self._value = self._compute()
         return self._value
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        value = self.materialize()
+        return np.array(value, dtype) if copy or dtype not in (None, value.dtype) else value
+
     def _compute(self) -> Array:
         if self._value is not None:
             return self._value

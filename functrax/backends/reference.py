@@ -34,12 +34,16 @@ from functrax.core.trace import current_source
 Rule: TypeAlias = Callable[[Primitive, Sequence[Any], dict[str, Any]], Any]
 
 
+def _raw(x: Any) -> Any:
+    return x if type(x) is np.ndarray or type(x) is Deferred else np.asarray(x)
+
+
 def _plain(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run the reference on materialized operands."""
     operands = [x.materialize() if type(x) is Deferred else x for x in values]
     out = primitive.reference(*operands, **params)
     if primitive.multiple_results:
-        return [np.asarray(x) for x in out]
+        return [_raw(x) for x in out]
     return out if type(out) is np.ndarray else np.asarray(out)
 
 
@@ -244,9 +248,7 @@ class Program:
                 for slot in done:
                     env[slot] = None
         results = [env[i] for i in self._outputs]
-        return [
-            x if type(x) is np.ndarray or type(x) is Deferred else np.asarray(x) for x in results
-        ]
+        return [_raw(x) for x in results]
 
 
 class ReferenceDevice(Device):

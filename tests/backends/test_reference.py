@@ -101,6 +101,15 @@ def test_updates_are_computed() -> None:
         assert type(sub.bind(p, mul.bind(scale, g)).buffer) is np.ndarray
 
 
+def test_numpy_takes_raw_results_of_a_program() -> None:
+    x, y = normal(0, 100), normal(1, 100)
+    jaxpr, _ = stage(lambda x, y: [outer(x, y)], [x.aval, y.aval])
+    (raw,) = run_jaxpr(jaxpr, [x.value, y.value])
+    expected = np.outer(x.value, y.value)
+    np.testing.assert_array_equal(np.stack([raw, raw]), [expected, expected])
+    assert np.asarray(raw, np.float64).dtype == np.float64
+
+
 def test_a_small_part_of_a_product_is_computed() -> None:
     x, y = normal(0, 100), normal(1, 100)
 

@@ -60,8 +60,7 @@ def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     executable = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = device.compile(jaxpr)
-    results: list[Any] = executable(values)
-    return results
+    return executable(values)
 
 
 def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -258,8 +258,8 @@ class _Checker:
         avals = tuple(x.aval for x in eqn.invars)
         params = dict(eqn.params)
         try:
-            _reference_signature(eqn.primitive).bind(*avals, **params)
             results = eqn.primitive.infer(avals, params)
+            _reference_signature(eqn.primitive).bind(*avals, **params)
         except AxisNameError:
             return None  # the size of a named axis is known under the vmap that binds it
         except FunctraxError as error:

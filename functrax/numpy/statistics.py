@@ -35,7 +35,7 @@ from functrax.numpy.promote import (
     to_array,
 )
 from functrax.numpy.reductions import Axis, checked_axes, checked_axis, keep, masked
-from functrax.numpy.ufuncs import like_weak, multiply, true_divide
+from functrax.numpy.ufuncs import multiply, true_divide
 
 _HALF = frozenset({dtypes.float16, dtypes.bfloat16})
 

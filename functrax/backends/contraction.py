@@ -55,8 +55,12 @@ def contract(x: Deferred | Array, kept: Labels) -> Array:
 
 
 def accumulator(found: Iterable[np.dtype[Any]]) -> np.dtype[Any]:
-    """The type in which products of these dtypes are added up: float32 for the narrow floats."""
-    narrow = (dtypes.float16, dtypes.bfloat16)
+    """The type in which products of these dtypes are added up.
+
+    float32 for the narrow floats, and for truth values, which are counted: a sum of products that
+    are not negative is above zero exactly when one of them is.
+    """
+    narrow = (dtypes.float16, dtypes.bfloat16, dtypes.bool_)
     return np.result_type(*(dtypes.float32 if d in narrow else d for d in found))
 
 

@@ -49,11 +49,15 @@ def check(
             ("debug_nans", np.isnan, "a NaN"),
             ("debug_infs", np.isinf, "an infinity"),
         ):
-            if getattr(options, option) and bad(value).any():
+            if getattr(options, option) and (found := bad(value)).any():
                 shown = [f"operand {i}: {_summary(x)}" for i, x in enumerate(operands)]
+                shown.append(f"result: {_summary(result)}")
+                if primitive.family == "elementwise":
+                    index = tuple(int(k) for k in np.argwhere(found)[0])
+                    shown.append(_at(index, operands, value[index]))
                 raise NonFiniteError(
                     f"{option}: {primitive.name} gave {noun}",
-                    got="\n".join([*shown, f"result: {_summary(result)}"]),
+                    got="\n".join(shown),
                     fix="keep the operands where the operation is defined (functrax.numpy.where "
                     f"on its argument, not on its result), or turn {option} off",
                     where=where,
@@ -78,6 +82,13 @@ def _surely_finite(result: Any) -> bool:
 def _values(x: Any) -> Array:
     array = np.asarray(x.materialize() if type(x) is Deferred else x)
     return core(array) if array.size else array
+
+
+def _at(index: tuple[int, ...], operands: Sequence[Any], result: Any) -> str:
+    """The elements that an elementwise operation went wrong with, at the first place."""
+    arrays = [x.materialize() if type(x) is Deferred else x for x in operands]
+    elements = ", ".join(str(x[index] if np.ndim(x) else x) for x in arrays)
+    return f"at index {index}: {elements} gave {result}"
 
 
 def _summary(x: Any) -> str:

@@ -38,7 +38,8 @@ def _real_text(value: Any) -> str:
         return str(bool(value))
     if dtypes.is_integer(dtype):
         return str(int(value))
-    text = _shortest(value)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        text = _shortest(value)
     bits = value.tobytes()
     if scalar_from_text(text, dtype).tobytes() == bits:
         return text

@@ -136,9 +136,11 @@ class _ProgramReader(ValueReader):
         cursor = self.cursor
         if not cursor.at("(") and not cursor.at_kind("name"):
             raise cursor.error("expected an equation, or 'in' and the results of the program")
+        binders: list[tuple[str, Var]] = []
         if cursor.accept("("):
             cursor.expect(")", "where an equation has no results")
-        binders = self._binders(env)
+        else:
+            binders = self._binders(env)
         cursor.expect("=", "between the results of an equation and its primitive")
         primitive = self._primitive()
         params = self._params() if cursor.accept("[") else {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -21,15 +22,17 @@ import numpy as np
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray, dtype_from_short_name
 from functrax.core.dtypes import DType
-from functrax.core.errors import DTypeError
+from functrax.core.errors import DTypeError, FunctraxError
+from functrax.core.index_map import IndexMap
+from functrax.core.index_text import parse_index_map
 from functrax.core.jaxpr import Jaxpr, Literal
 from functrax.core.lexer import Cursor
 from functrax.core.number_text import scalar_from_text
 from functrax.core.object_names import named_object
-from functrax.core.parsing_index_map import read_index_map, read_int
 
 #: Words that begin a number.
 NUMBER_WORDS = ("inf", "nan", "True", "False", "complex")
+_LARGE_INDEX = re.compile(r"[de]\d{4,}")  # d1000: no array has so many dimensions
 
 
 class ValueReader(ABC):
@@ -56,11 +59,17 @@ class ValueReader(ABC):
         cursor.expect("[", "after the dtype of a type")
         sizes: list[int] = []
         while not cursor.at("]"):
-            sizes.append(read_int(cursor, "the size of an axis"))
+            sizes.append(self._size())
             if not cursor.accept(","):
                 break
         cursor.expect("]", "after the sizes of a type")
         return ShapedArray(tuple(sizes), dtype, weak)
+
+    def _size(self) -> int:
+        token = self.cursor.expect_kind("number", "the size of an axis")
+        if not token.text.isdigit() or len(token.text) > 100:
+            raise self.cursor.error("expected the size of an axis", token)
+        return int(token.text)
 
     def dtype(self) -> DType:
         """The dtype that comes next: ``f32``."""
@@ -141,7 +150,7 @@ class ValueReader(ABC):
         if self.at_number():
             return self.number()
         if cursor.at("{"):
-            return read_index_map(cursor) if cursor.peek() == "[" else self.program()
+            return self._index_map() if cursor.peek() == "[" else self.program()
         if cursor.accept("("):
             return self._tuple()
         if cursor.at_kind("string"):
@@ -175,6 +184,23 @@ class ValueReader(ABC):
                 break
         cursor.expect(")", "after the values of a tuple")
         return tuple(values)
+
+    def _index_map(self) -> IndexMap:
+        """The index map that comes next, up to the first closing brace."""
+        cursor = self.cursor
+        begin = cursor.token
+        while not cursor.accept("}"):
+            if cursor.at_kind("end") or _LARGE_INDEX.fullmatch(cursor.token.text):
+                raise cursor.error("not part of an index map")
+            cursor.advance()
+        text = cursor.text[begin.start : cursor.previous.start + 1]
+        try:
+            return parse_index_map(" ".join(text.split()))
+        except FunctraxError as error:
+            reason = error.what
+        except (RecursionError, ValueError, OverflowError) as raised:
+            reason = str(raised)
+        raise cursor.error(f"not an index map: {reason}", begin)
 
     def _object(self) -> Any:
         token = self.cursor.advance()

@@ -14,6 +14,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.config import config
@@ -82,6 +84,10 @@ class StagingTrace(Trace):
         simpler = primitive.simplify(*operands, **params)
         if simpler is not None:
             return simpler
+        if primitive.family == "elementwise" and all(type(x) is Literal for x in operands):
+            folded = fold(primitive, operands, params)
+            if folded is not None:
+                return folded
         invars = tuple([x.var if isinstance(x, StagedTracer) else x for x in operands])
         key = (primitive, invars, *params.items())
         pure = primitive.pure or not primitive.has_side_effects(params)
@@ -122,6 +128,15 @@ class StagingTrace(Trace):
             [v for _, v in constants], [t.var for t in inputs], out_atoms, eqns, self.name, **names
         )
         return jaxpr, [c for c, _ in constants]
+
+
+def fold(primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Literal | None:
+    """The literal that an elementwise operation on literals gives."""
+    aval = primitive.infer(tuple([x.aval for x in operands]), params)
+    if type(aval) is not ShapedArray:
+        return None
+    with np.errstate(all="ignore"):
+        return Literal(primitive.reference(*(x.val for x in operands), **params), aval)
 
 
 def live_eqns(eqns: Sequence[Eqn], outputs: Sequence[Atom]) -> list[Eqn]:

@@ -19,7 +19,9 @@ Start at :func:`verify`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+import inspect
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +31,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import AxisNameError, FunctraxError, VerificationError
 from functrax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, subjaxprs
-from functrax.core.primitive import registry
+from functrax.core.primitive import Primitive, registry
 from functrax.core.printing import eqn_text, variable_names
 from functrax.core.stage import program_observers
 
@@ -253,13 +255,13 @@ class _Checker:
 
     def _infer(self, eqn: Eqn) -> tuple[ShapedArray, ...] | None:
         """The types that the results must have; None if only a ``vmap`` can tell."""
-        params: Mapping[str, Any] = eqn.params
+        avals = tuple(x.aval for x in eqn.invars)
+        params = dict(eqn.params)
         try:
-            avals = eqn.primitive.infer(tuple(x.aval for x in eqn.invars), dict(params))
+            results = eqn.primitive.infer(avals, params)
+            _reference_signature(eqn.primitive).bind(*avals, **params)
         except AxisNameError:
             return None  # the size of a named axis is known under the vmap that binds it
-        except VerificationError:
-            raise
         except FunctraxError as error:
             raise self._error(
                 eqn, error.what, error.got or "operands that do not fit", "what it takes", error.fix
@@ -269,6 +271,12 @@ class _Checker:
                 eqn,
                 f"{eqn.primitive.name} does not take these operands and parameters",
                 f"{type(error).__name__}: {error}",
-                "those of its rule",
+                "those of its definition",
             ) from error
-        return (avals,) if type(avals) is ShapedArray else tuple(avals)
+        return (results,) if type(results) is ShapedArray else tuple(results)
+
+
+@functools.cache
+def _reference_signature(primitive: Primitive) -> inspect.Signature:
+    """How many operands, and which parameters, a primitive's definition takes."""
+    return inspect.signature(primitive.reference)

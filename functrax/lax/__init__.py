@@ -21,6 +21,13 @@ from functrax.lax.choice import (
     select_n as select_n,
     stop_gradient as stop_gradient,
 )
+from functrax.lax.conv_numbers import (
+    ConvDimensionNumbers as ConvDimensionNumbers,
+    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+    conv_dimension_numbers as conv_dimension_numbers,
+    conv_general_permutations as conv_general_permutations,
+    conv_shape_tuple as conv_shape_tuple,
+)
 from functrax.lax.conversion import (
     bitcast_convert_type as bitcast_convert_type,
     complex as complex,
@@ -28,6 +35,12 @@ from functrax.lax.conversion import (
     convert_element_type as convert_element_type,
     imag as imag,
     real as real,
+)
+from functrax.lax.convolution import (
+    conv as conv,
+    conv_general_dilated as conv_general_dilated,
+    conv_transpose as conv_transpose,
+    conv_with_general_padding as conv_with_general_padding,
 )
 from functrax.lax.creation import (
     broadcasted_iota as broadcasted_iota,
@@ -112,6 +125,25 @@ from functrax.lax.elementwise import (
     tanh as tanh,
     zeta as zeta,
 )
+from functrax.lax.gather_maps import (
+    GatherDimensionNumbers as GatherDimensionNumbers,
+    GatherScatterMode as GatherScatterMode,
+    ScatterDimensionNumbers as ScatterDimensionNumbers,
+)
+from functrax.lax.indexed import (
+    gather as gather,
+    scatter as scatter,
+    scatter_add as scatter_add,
+    scatter_apply as scatter_apply,
+    scatter_max as scatter_max,
+    scatter_min as scatter_min,
+    scatter_mul as scatter_mul,
+    scatter_sub as scatter_sub,
+)
+from functrax.lax.meta_operators import (
+    reindex as reindex,
+    reindex_reduce as reindex_reduce,
+)
 from functrax.lax.monoids import reduce as reduce
 from functrax.lax.reductions import (
     argmax as argmax,
@@ -141,4 +173,33 @@ from functrax.lax.shapes import (
     tile as tile,
     transpose as transpose,
     unstack as unstack,
+)
+from functrax.lax.slicing import (
+    dynamic_index_in_dim as dynamic_index_in_dim,
+    dynamic_slice as dynamic_slice,
+    dynamic_slice_in_dim as dynamic_slice_in_dim,
+    dynamic_update_index_in_dim as dynamic_update_index_in_dim,
+    dynamic_update_slice as dynamic_update_slice,
+    dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
+    index_in_dim as index_in_dim,
+    slice as slice,
+    slice_in_dim as slice_in_dim,
+)
+from functrax.lax.window_shapes import (
+    padtype_to_pads as padtype_to_pads,
+    reduce_window_shape_tuple as reduce_window_shape_tuple,
+)
+from functrax.lax.windows import (
+    conv_general_dilated_patches as conv_general_dilated_patches,
+    reduce_window as reduce_window,
+)
+from functrax.transforms.collectives import (
+    all_gather as all_gather,
+    axis_index as axis_index,
+    axis_size as axis_size,
+    pmax as pmax,
+    pmean as pmean,
+    pmin as pmin,
+    ppermute as ppermute,
+    psum as psum,
 )

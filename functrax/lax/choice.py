@@ -14,7 +14,7 @@ from functrax.core.primitive import literal
 from functrax.core.prims import arithmetic, powers, rounding
 from functrax.core.prims.rounding import RoundingMethod
 from functrax.core.pytree import tree_map
-from functrax.lax.operands import ArrayLike, array, operand, operands, pair, repeat
+from functrax.lax.operands import ArrayLike, as_array, operands, pair, repeat, value_of
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     if not cases:
         raise ArgumentError("select_n takes at least one case", got="none", fix="add a case")
     given = [
-        None if isinstance(c, (bool, int, float, complex)) else operand("select_n", c)
+        None if isinstance(c, (bool, int, float, complex)) else value_of("select_n", c)
         for c in cases
     ]
     shapes = {x.aval.shape for x in given if x is not None}
@@ -64,8 +64,8 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
         )
     values = operands("select_n", *cases)
     if isinstance(which, (bool, np.bool_)):
-        return array(arithmetic.select_n.bind(literal(which, dtypes.bool_), *values))
-    index = operand("select_n", which)
+        return as_array(arithmetic.select_n.bind(literal(which, dtypes.bool_), *values))
+    index = value_of("select_n", which)
     shape = shapes.pop() if shapes else ()
     if index.aval.shape not in ((), shape):
         raise ShapeError(
@@ -73,7 +73,7 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
             got=f"{index.aval.str_short()} for cases of shape {shape}",
             fix="broadcast the cases, or use functrax.numpy.where",
         )
-    return array(arithmetic.select_n.bind(repeat(index, shape), *values))
+    return as_array(arithmetic.select_n.bind(repeat(index, shape), *values))
 
 
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
@@ -89,7 +89,7 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     >>> lax.clamp(0.0, np.array([-1.0, 0.5, 3.0]), 1.0)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return array(arithmetic.clamp.bind(*operands("clamp", min, x, max)))
+    return as_array(arithmetic.clamp.bind(*operands("clamp", min, x, max)))
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
@@ -103,7 +103,7 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
     >>> lax.integer_pow(2.0, -2)
     Array(0.25, dtype=float32, weak_type=True)
     """
-    return array(powers.integer_pow.bind(operand("integer_pow", x), y=operator.index(y)))
+    return as_array(powers.integer_pow.bind(value_of("integer_pow", x), y=operator.index(y)))
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
@@ -119,14 +119,14 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     Array([1., 8.], dtype=float32)
     """
     if type(y) is int:
-        base = operand("pow", x)
+        base = value_of("pow", x)
         if dtypes.is_inexact(base.aval.dtype):
-            return array(powers.integer_pow.bind(base, y=y))
+            return as_array(powers.integer_pow.bind(base, y=y))
     exponent_is_integer = isinstance(y, Array) and dtypes.is_integer(y.aval.dtype)
     if exponent_is_integer and not isinstance(x, Array):
-        x = operand("pow", x)
+        x = value_of("pow", x)
     a, b = pair("pow", x, y)
-    return array(powers.pow_.bind(a, b))
+    return as_array(powers.pow_.bind(a, b))
 
 
 def reciprocal(x: ArrayLike) -> Array:
@@ -147,20 +147,20 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
     Array([0., 2.], dtype=float32)
     """
     method = int(rounding_method)
-    return array(rounding.round_.bind(operand("round", x), rounding_method=method))
+    return as_array(rounding.round_.bind(value_of("round", x), rounding_method=method))
 
 
-def reduce_precision(operand_: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """The nearest value with so many bits, in the same dtype.
 
     Args:
-      operand_: an array, floating point.
+      operand: an array, floating point.
       exponent_bits: at least 1; what is too large becomes infinite.
       mantissa_bits: at least 0.
     """
-    return array(
+    return as_array(
         rounding.reduce_precision.bind(
-            operand("reduce_precision", operand_),
+            value_of("reduce_precision", operand),
             exponent_bits=operator.index(exponent_bits),
             mantissa_bits=operator.index(mantissa_bits),
         )
@@ -182,7 +182,7 @@ def stop_gradient(x: T) -> T:
 
 
 def _stop_gradient(leaf: Any) -> Any:
-    value = operand("stop_gradient", leaf)
+    value = value_of("stop_gradient", leaf)
     if not dtypes.is_inexact(value.aval.dtype):
         return leaf
-    return array(arithmetic.stop_gradient.bind(value))
+    return as_array(arithmetic.stop_gradient.bind(value))

@@ -13,56 +13,58 @@ from functrax.core.primitive import Value, like, literal
 from functrax.core.prims import bitwise, convert, reindex
 from functrax.core.prims.arithmetic import and_, mul
 from functrax.core.prims.reduce import reduce_or
-from functrax.lax.operands import ArrayLike, DTypeLike, array, dtype_of, operand, pair
+from functrax.lax.operands import ArrayLike, DTypeLike, as_array, dtype_of, pair, value_of
 
 
-def convert_element_type(operand_: ArrayLike, new_dtype: DTypeLike) -> Array:
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The nearest values of another dtype; floats become integers by truncation.
 
     Args:
-      operand_: an array or a number.
+      operand: an array or a number.
       new_dtype: the dtype; 64-bit dtypes are narrowed while x64 is off.
 
     >>> from functrax import lax
     >>> lax.convert_element_type(2.7, "int32")
     Array(2, dtype=int32)
     """
-    x = operand("convert_element_type", operand_)
-    return array(convert.convert_element_type.bind(x, dtype=dtype_of(new_dtype), weak_type=False))
+    x = value_of("convert_element_type", operand)
+    return as_array(
+        convert.convert_element_type.bind(x, dtype=dtype_of(new_dtype), weak_type=False)
+    )
 
 
 def real(x: ArrayLike) -> Array:
     """The real part of complex numbers."""
-    return array(convert.real.bind(operand("real", x)))
+    return as_array(convert.real.bind(value_of("real", x)))
 
 
 def imag(x: ArrayLike) -> Array:
     """The imaginary part of complex numbers."""
-    return array(convert.imag.bind(operand("imag", x)))
+    return as_array(convert.imag.bind(value_of("imag", x)))
 
 
 def conj(x: ArrayLike) -> Array:
     """The complex conjugate; of real numbers, the same number as a complex one."""
-    value = operand("conj", x)
+    value = value_of("conj", x)
     if dtypes.is_complex(value.aval.dtype):
-        return array(convert.conj.bind(value))
-    return array(convert.complex_.bind(value, like(value, 0)))
+        return as_array(convert.conj.bind(value))
+    return as_array(convert.complex_.bind(value, like(value, 0)))
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Array:
     """``x + iy`` of float32 or float64 operands."""
     a, b = pair("complex", x, y)
-    return array(convert.complex_.bind(a, b))
+    return as_array(convert.complex_.bind(a, b))
 
 
-def bitcast_convert_type(operand_: ArrayLike, new_dtype: DTypeLike) -> Array:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The same bits read as another dtype.
 
     A narrower dtype adds a last axis, which counts the parts from the lowest bits up; a wider one
     takes the last axis, which must have as many elements as one of the wider dtype.
 
     Args:
-      operand_: an array.
+      operand: an array.
       new_dtype: the dtype to read the bits as; neither bool nor complex if the width changes.
 
     Raises:
@@ -76,10 +78,10 @@ def bitcast_convert_type(operand_: ArrayLike, new_dtype: DTypeLike) -> Array:
     >>> lax.bitcast_convert_type(np.int32(258), "uint8")
     Array([2, 1, 0, 0], dtype=uint8)
     """
-    x = operand("bitcast_convert_type", operand_)
+    x = value_of("bitcast_convert_type", operand)
     dtype, old = dtype_of(new_dtype), x.aval.dtype
     if dtype.itemsize == old.itemsize:
-        return array(convert.bitcast_convert_type.bind(x, dtype=dtype))
+        return as_array(convert.bitcast_convert_type.bind(x, dtype=dtype))
     for other in (dtype, old):
         if other == dtypes.bool_ or dtypes.is_complex(other):
             raise DTypeError(
@@ -88,8 +90,8 @@ def bitcast_convert_type(operand_: ArrayLike, new_dtype: DTypeLike) -> Array:
                 fix="dtypes of one width, or integers and floats",
             )
     if dtype.itemsize < old.itemsize:
-        return array(_split_bits(x, dtype))
-    return array(_join_bits(x, dtype))
+        return as_array(_split_bits(x, dtype))
+    return as_array(_join_bits(x, dtype))
 
 
 def _unsigned(dtype: np.dtype[Any]) -> np.dtype[Any]:

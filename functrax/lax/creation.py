@@ -13,7 +13,15 @@ from functrax.core.operators import Array
 from functrax.core.primitive import literal
 from functrax.core.prims import reindex as prims
 from functrax.core.prims.convert import convert_element_type
-from functrax.lax.operands import ArrayLike, DTypeLike, array, axis_of, dtype_of, operand, sizes
+from functrax.lax.operands import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    as_ints,
+    axis_of,
+    dtype_of,
+    value_of,
+)
 
 
 def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Array:
@@ -31,15 +39,15 @@ def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = 
     >>> lax.full((2,), 1.5)
     Array([1.5, 1.5], dtype=float32, weak_type=True)
     """
-    value = operand("full", fill_value)
+    value = value_of("full", fill_value)
     if value.aval.shape:
         raise ShapeError("full: the fill value is not a scalar", got=value.aval.str_short())
     if dtype is not None:
         value = convert_element_type.bind(value, dtype=dtype_of(dtype), weak_type=False)
-    given = sizes("full", shape)
+    given = as_ints("full", shape)
     if isinstance(fill_value, (bool, int, float, complex, np.generic)):
         value = Literal(np.asarray(value), value.aval)
-    return array(prims.broadcast_in_dim.bind(value, shape=given, dims=()) if given else value)
+    return as_array(prims.broadcast_in_dim.bind(value, shape=given, dims=()) if given else value)
 
 
 def full_like(
@@ -53,17 +61,17 @@ def full_like(
       dtype: the dtype, if it is to be another one.
       shape: the shape, if it is to be another one.
     """
-    like = x if hasattr(x, "shape") and hasattr(x, "dtype") else operand("full_like", x)
-    weak = dtype is None and getattr(like, "weak_type", False)
-    out = full(
-        like.shape if shape is None else shape, fill_value, like.dtype if dtype is None else dtype
-    )
-    return array(convert_element_type.bind(out, dtype=out.dtype, weak_type=True)) if weak else out
+    like = x if hasattr(x, "shape") and hasattr(x, "dtype") else value_of("full_like", x)
+    wanted = like.dtype if dtype is None else dtype
+    out = full(like.shape if shape is None else shape, fill_value, wanted)
+    if dtype is not None or not getattr(like, "weak_type", False):
+        return out
+    return as_array(convert_element_type.bind(out, dtype=out.dtype, weak_type=True))
 
 
 def empty(shape: Sequence[int], dtype: DTypeLike) -> Array:
     """An array of zeros: there is no memory without a value here."""
-    return array(prims.full(sizes("empty", shape), literal(0, dtype_of(dtype))))
+    return as_array(prims.full(as_ints("empty", shape), literal(0, dtype_of(dtype))))
 
 
 def iota(dtype: DTypeLike, size: int) -> Array:
@@ -89,8 +97,8 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
     Array([[0, 1, 2],
            [0, 1, 2]], dtype=int32)
     """
-    given = sizes("iota", shape)
+    given = as_ints("iota", shape)
     if any(n < 0 for n in given):
         raise ShapeError("iota: a size is negative", got=f"shape {given}")
     axis = axis_of("broadcasted_iota", len(given), dimension)
-    return array(prims.iota.bind(shape=given, dtype=dtype_of(dtype), axis=axis))
+    return as_array(prims.iota.bind(shape=given, dtype=dtype_of(dtype), axis=axis))

@@ -25,11 +25,11 @@ from functrax.lax.operands import (
     ArrayLike,
     DTypeLike,
     Shape,
-    array,
+    as_array,
     axes_of,
     check_same_dtype,
     dtype_of,
-    operand,
+    value_of,
 )
 
 DotDimensionNumbers: TypeAlias = (
@@ -96,7 +96,7 @@ def dot_general(
     Array([[ 5., 14.],
            [14., 50.]], dtype=float32)
     """
-    x, y = operand("dot_general", lhs), operand("dot_general", rhs)
+    x, y = value_of("dot_general", lhs), value_of("dot_general", rhs)
     check_precision("dot_general", precision)
     (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = _numbers(dimension_numbers)
     lhs_sum = axes_of("dot_general", x.aval.ndim, lhs_sum)
@@ -152,7 +152,7 @@ def sum_product(product: Value, axes: Shape, dtype: Any = None) -> Array:
     out = reduce.bind(product, axes=axes) if axes else product
     if dtype is not None:
         out = convert_element_type.bind(out, dtype=dtype, weak_type=False)
-    return array(out)
+    return as_array(out)
 
 
 def _numbers(given: Any) -> Any:
@@ -209,7 +209,7 @@ def dot(
     >>> lax.dot(np.eye(2), np.array([3.0, 4.0]))
     Array([3., 4.], dtype=float32)
     """
-    x, y = operand("dot", lhs), operand("dot", rhs)
+    x, y = value_of("dot", lhs), value_of("dot", rhs)
     if dimension_numbers is None:
         ranks_fit = x.aval.ndim in (1, 2) and y.aval.ndim in (1, 2)
         if not ranks_fit or x.aval.shape[-1] != y.aval.shape[0]:
@@ -233,7 +233,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None
     Returns:
       Shape ``(*batch, m, n)``.
     """
-    x, y = operand("batch_matmul", lhs), operand("batch_matmul", rhs)
+    x, y = value_of("batch_matmul", lhs), value_of("batch_matmul", rhs)
     ndim = x.aval.ndim
     if ndim < 2 or y.aval.ndim != ndim:
         raise ShapeError(

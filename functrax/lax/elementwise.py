@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from functrax.core.operators import Array
 from functrax.core.primitive import Primitive
 from functrax.core.prims import analytic, arithmetic, bitwise, powers, rounding, special
-from functrax.lax.operands import ArrayLike, array, operand, operands, pair
+from functrax.lax.operands import ArrayLike, as_array, operands, pair, value_of
 
 Unary: TypeAlias = "Callable[[ArrayLike], Array]"
 Binary: TypeAlias = "Callable[[ArrayLike, ArrayLike], Array]"
@@ -53,7 +53,7 @@ def _unary(name: str, primitive: Primitive, summary: str, takes: str) -> Unary:
     bind = primitive.bind
 
     def function(x: ArrayLike) -> Array:
-        return array(bind(operand(name, x)))
+        return as_array(bind(value_of(name, x)))
 
     _named(function, name, summary, takes, "x: an array or a number")
     return function
@@ -66,7 +66,7 @@ def _analytic(
     bind = primitive.bind
 
     def function(x: ArrayLike, *, accuracy: object = None) -> Array:
-        return array(bind(operand(name, x)))
+        return as_array(bind(value_of(name, x)))
 
     args = "accuracy: accepted as in jax.lax, and changes nothing.\n      x: an array or a number"
     _named(function, name, summary, takes, args)
@@ -78,7 +78,7 @@ def _binary(name: str, primitive: Primitive, summary: str, takes: str) -> Binary
 
     def function(x: ArrayLike, y: ArrayLike) -> Array:
         a, b = pair(name, x, y)
-        return array(bind(a, b))
+        return as_array(bind(a, b))
 
     _named(function, name, summary, takes, "x, y: arrays or numbers")
     return function
@@ -88,7 +88,7 @@ def _ternary(name: str, primitive: Primitive, summary: str, takes: str) -> Terna
     bind = primitive.bind
 
     def function(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-        return array(bind(*operands(name, a, b, x)))
+        return as_array(bind(*operands(name, a, b, x)))
 
     _named(function, name, summary, takes, "a, b, x: arrays or numbers")
     return function

@@ -33,7 +33,7 @@ from functrax.core.prims.reindex import (
 )
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from functrax.core.stage import stage
-from functrax.lax.operands import array, axes_of, operand, repeat
+from functrax.lax.operands import as_array, axes_of, repeat, value_of
 from functrax.transforms.vmap import vmap
 
 REDUCTIONS: dict[str, Primitive] = {
@@ -82,9 +82,9 @@ def reduce(
     op = monoid_of(computation, xs[0].aval.dtype) if len(xs) == 1 else None
     if op is not None:
         out = REDUCTIONS[op].bind(xs[0], axes=axes)
-        return tree_unflatten(tree, [array(with_init(op, out, inits[0]))])
+        return tree_unflatten(tree, [as_array(with_init(op, out, inits[0]))])
     outs = combine_all(xs, inits, axes, computation, tree)
-    return tree_unflatten(tree, map(array, outs))
+    return tree_unflatten(tree, map(as_array, outs))
 
 
 def reduction_operands(
@@ -99,7 +99,7 @@ def reduction_operands(
             got=f"{init_tree} for {tree}",
             fix="one initial value for each operand, and at least one operand",
         )
-    xs = [operand(name, x) for x in leaves]
+    xs = [value_of(name, x) for x in leaves]
     if any(x.aval.shape != xs[0].aval.shape for x in xs):
         shown = ", ".join(x.aval.str_short() for x in xs)
         raise ShapeError(f"{name}: the operands have different shapes", got=shown)
@@ -109,7 +109,7 @@ def reduction_operands(
 
 def _init(name: str, init: Any, aval: ShapedArray) -> Value:
     number = isinstance(init, (bool, int, float, complex, np.generic))
-    value = literal(init, aval.dtype) if number else operand(name, init)
+    value = literal(init, aval.dtype) if number else value_of(name, init)
     if value.aval.shape != ():
         raise ShapeError(f"{name}: an initial value is not a scalar", got=value.aval.str_short())
     if value.aval.dtype != aval.dtype:
@@ -143,7 +143,7 @@ def monoid_of(computation: Callable[..., Any], dtype: np.dtype[Any]) -> str | No
 
 
 def _leaves(out: Any) -> list[Value]:
-    return [operand("computation", x) for x in tree_flatten(out)[0]]
+    return [value_of("computation", x) for x in tree_flatten(out)[0]]
 
 
 def with_init(op: str, reduced: Value, init: Value) -> Value:
@@ -201,7 +201,7 @@ def _combiner(
     def of_scalars(*scalars: Array) -> list[Array]:
         left, right = tree_unflatten(tree, scalars[:count]), tree_unflatten(tree, scalars[count:])
         outs, out_tree = tree_flatten(computation(left, right))
-        values = [operand("computation", x) for x in outs]
+        values = [value_of("computation", x) for x in outs]
         fits = out_tree == tree and all(
             v.aval.shape == () and v.aval.dtype == t for v, t in zip(values, types, strict=True)
         )

@@ -4,7 +4,7 @@ Arrays are never converted to another dtype, and only arrays of rank 0 and axes 
 repeated.  A Python or NumPy scalar becomes a literal of the other operand's dtype.  The common
 cases (one array; two arrays of one shape; an array and a Python number) are decided at once.
 
-Start at :func:`operand` for one array and :func:`pair` for two.
+Start at :func:`value_of` for one array and :func:`pair` for two.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _RANK_OF_KIND = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
 _RANK_OF_TYPE = {bool: 0, int: 1, float: 2, complex: 3}
 
 
-def operand(name: str, x: Any) -> Value:
+def value_of(name: str, x: Any) -> Value:
     """The value of an array-like argument of the function ``name``."""
     if type(x) is ConcreteArray or isinstance(x, Tracer):
         return x
     return as_value(x, f"an operand of {name}")
 
 
-def array(x: Value) -> Array:
+def as_array(x: Value) -> Array:
     """A value as the user sees it: an operation on constants may leave a literal."""
     if type(x) is Literal:
         return ConcreteArray(np.asarray(x.val), x.aval)
@@ -73,7 +73,7 @@ def pair(name: str, x: Any, y: Any) -> tuple[Value, Value]:
 def operands(name: str, *xs: Any) -> list[Value]:
     """Any number of operands of one shape; see :func:`pair`."""
     values = [None if type(x) in _NUMBERS or isinstance(x, np.generic) else x for x in xs]
-    found = [None if x is None else operand(name, x) for x in values]
+    found = [None if x is None else value_of(name, x) for x in values]
     first = next((x for x in found if x is not None), None)
     if first is None:
         return [as_value(x, f"an operand of {name}") for x in xs]
@@ -146,7 +146,7 @@ def repeat(x: Value, shape: Shape) -> Value:
     return broadcast_in_dim.bind(x, shape=shape, dims=tuple(range(x.aval.ndim)))
 
 
-def sizes(name: str, given: Any, what: str = "shape") -> Shape:
+def as_ints(name: str, given: Any, what: str = "shape") -> Shape:
     """A shape, or another list of integers, as a tuple.
 
     Raises:
@@ -164,7 +164,7 @@ def sizes(name: str, given: Any, what: str = "shape") -> Shape:
 
 def axes_of(name: str, ndim: int, axes: Iterable[int]) -> Shape:
     """Axes counted from 0, of which negative ones count from the end; each once."""
-    given = sizes(name, axes, "axes")
+    given = as_ints(name, axes, "axes")
     found = tuple(a + ndim if a < 0 else a for a in given)
     if any(not 0 <= a < ndim for a in found) or len(set(found)) != len(found):
         raise AxisError(

@@ -13,11 +13,11 @@ from functrax.core.prims import reduce as prims
 from functrax.lax.operands import (
     ArrayLike,
     DTypeLike,
-    array,
+    as_array,
+    as_ints,
     axis_of,
     dtype_of,
-    operand,
-    sizes,
+    value_of,
 )
 
 _AXES_DOC = """
@@ -38,8 +38,8 @@ def _reduction(
     name = primitive.name
     bind = primitive.bind
 
-    def reduction(operand_: ArrayLike, axes: Sequence[int]) -> Array:
-        return array(bind(operand(name, operand_), axes=sizes(name, axes, "axes")))
+    def reduction(operand: ArrayLike, axes: Sequence[int]) -> Array:
+        return as_array(bind(value_of(name, operand), axes=as_ints(name, axes, "axes")))
 
     reduction.__name__ = reduction.__qualname__ = name
     reduction.__doc__ = does + _AXES_DOC.format(of=of)
@@ -60,11 +60,11 @@ reduce_or = _reduction(prims.reduce_or, "Whether any holds along axes.", _BITS)
 reduce_xor = _reduction(prims.reduce_xor, "Whether an odd number hold along axes.", _BITS)
 
 
-def argmax(operand_: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The index of the largest element along an axis; the first of several, and NaN wins.
 
     Args:
-      operand_: an array that is not complex.
+      operand: an array that is not complex.
       axis: the axis, which disappears.
       index_dtype: the integer dtype of the result.
 
@@ -76,13 +76,13 @@ def argmax(operand_: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     >>> lax.argmax(np.array([3.0, 9.0, 4.0]), 0, "int32")
     Array(1, dtype=int32)
     """
-    x = operand("argmax", operand_)
+    x = value_of("argmax", operand)
     place = axis_of("argmax", x.aval.ndim, axis)
-    return array(prims.argmax.bind(x, axis=place, index_dtype=dtype_of(index_dtype)))
+    return as_array(prims.argmax.bind(x, axis=place, index_dtype=dtype_of(index_dtype)))
 
 
-def argmin(operand_: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """The index of the smallest element along an axis; see :func:`argmax`."""
-    x = operand("argmin", operand_)
+    x = value_of("argmin", operand)
     place = axis_of("argmin", x.aval.ndim, axis)
-    return array(prims.argmin.bind(x, axis=place, index_dtype=dtype_of(index_dtype)))
+    return as_array(prims.argmin.bind(x, axis=place, index_dtype=dtype_of(index_dtype)))

@@ -24,27 +24,27 @@ from functrax.core.trace import Tracer
 from functrax.lax.operands import (
     ArrayLike,
     Shape,
-    array,
+    as_array,
+    as_ints,
     axes_of,
     check_same_dtype,
-    operand,
     repeat,
     scalar,
-    sizes,
+    value_of,
 )
 
 
-def broadcast(operand_: ArrayLike, sizes_: Sequence[int], *, dims: Any = None) -> Array:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, dims: Any = None) -> Array:
     """Repeat an array along new axes.
 
     Args:
-      operand_: an array.
-      sizes_: without ``dims``, the sizes of the new axes, which come first; with ``dims``, the
+      operand: an array.
+      sizes: without ``dims``, the sizes of the new axes, which come first; with ``dims``, the
         shape of the result.
       dims: which axes of the result are new; the operand's axes are the others, in order.
 
     Returns:
-      An array of shape ``(*sizes_, *operand.shape)``, or of shape ``sizes_``.
+      An array of shape ``(*sizes, *operand.shape)``, or of shape ``sizes``.
 
     Raises:
       ShapeError: if the axes that are not new do not have the operand's sizes.
@@ -56,11 +56,11 @@ def broadcast(operand_: ArrayLike, sizes_: Sequence[int], *, dims: Any = None) -
     >>> lax.broadcast(np.ones((3, 4)), (2, 3, 5, 4), dims=(0, 2)).shape
     (2, 3, 5, 4)
     """
-    x = operand("broadcast", operand_)
-    shape = sizes("broadcast", sizes_)
+    x = value_of("broadcast", operand)
+    shape = as_ints("broadcast", sizes)
     if dims is None:
         kept = tuple(range(len(shape), len(shape) + x.aval.ndim))
-        return array(prims.broadcast_in_dim.bind(x, shape=(*shape, *x.aval.shape), dims=kept))
+        return as_array(prims.broadcast_in_dim.bind(x, shape=(*shape, *x.aval.shape), dims=kept))
     new = axes_of("broadcast", len(shape), dims)
     kept = tuple(i for i in range(len(shape)) if i not in new)
     if tuple(shape[i] for i in kept) != x.aval.shape:
@@ -69,16 +69,16 @@ def broadcast(operand_: ArrayLike, sizes_: Sequence[int], *, dims: Any = None) -
             got=f"{x.aval.str_short()} to shape {shape} with new axes {new}",
             fix="name in dims exactly the axes that the operand lacks",
         )
-    return array(prims.broadcast_in_dim.bind(x, shape=shape, dims=kept))
+    return as_array(prims.broadcast_in_dim.bind(x, shape=shape, dims=kept))
 
 
 def broadcast_in_dim(
-    operand_: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]
+    operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]
 ) -> Array:
     """Axis ``i`` of the operand becomes axis ``broadcast_dimensions[i]`` of the result.
 
     Args:
-      operand_: an array; an axis of size 1 is repeated along its new axis.
+      operand: an array; an axis of size 1 is repeated along its new axis.
       shape: the shape of the result.
       broadcast_dimensions: a different axis of the result for each axis of the operand.
 
@@ -91,10 +91,10 @@ def broadcast_in_dim(
     Array([[0, 0, 0],
            [1, 1, 1]], dtype=int32)
     """
-    x = operand("broadcast_in_dim", operand_)
-    dims = sizes("broadcast_in_dim", broadcast_dimensions, "broadcast_dimensions")
-    shape = sizes("broadcast_in_dim", shape)
-    return array(prims.broadcast_in_dim.bind(x, shape=shape, dims=dims))
+    x = value_of("broadcast_in_dim", operand)
+    dims = as_ints("broadcast_in_dim", broadcast_dimensions, "broadcast_dimensions")
+    shape = as_ints("broadcast_in_dim", shape)
+    return as_array(prims.broadcast_in_dim.bind(x, shape=shape, dims=dims))
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
@@ -107,7 +107,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     >>> lax.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    given = [sizes("broadcast_shapes", shape) for shape in shapes]
+    given = [as_ints("broadcast_shapes", shape) for shape in shapes]
     try:
         return np.broadcast_shapes(*given)
     except ValueError as error:
@@ -120,23 +120,23 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """Put axes of size 1 in front until the array has ``rank`` axes."""
-    value = operand("broadcast_to_rank", x)
+    value = value_of("broadcast_to_rank", x)
     missing = rank - value.aval.ndim
     if missing < 0:
         raise ShapeError(
             "broadcast_to_rank: the array has more axes than that",
             got=f"rank {rank} for {value.aval.str_short()}",
         )
-    return array(prims.reshape.bind(value, shape=(1,) * missing + value.aval.shape))
+    return as_array(prims.reshape.bind(value, shape=(1,) * missing + value.aval.shape))
 
 
 def reshape(
-    operand_: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None
+    operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None
 ) -> Array:
     """The same elements in row-major order, in another shape.
 
     Args:
-      operand_: an array.
+      operand: an array.
       new_sizes: the shape of the result.
       dimensions: if given, the order in which to take the operand's axes first.
 
@@ -148,19 +148,19 @@ def reshape(
     >>> lax.reshape(np.arange(6).reshape(2, 3), (6,), dimensions=(1, 0))
     Array([0, 3, 1, 4, 2, 5], dtype=int32)
     """
-    x = operand("reshape", operand_)
+    x = value_of("reshape", operand)
     if dimensions is not None:
-        x = prims.transpose.bind(x, perm=sizes("reshape", dimensions, "dimensions"))
-    return array(prims.reshape.bind(x, shape=sizes("reshape", new_sizes)))
+        x = prims.transpose.bind(x, perm=as_ints("reshape", dimensions, "dimensions"))
+    return as_array(prims.reshape.bind(x, shape=as_ints("reshape", new_sizes)))
 
 
-def squeeze(array_: ArrayLike, dimensions: Sequence[int]) -> Array:
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Remove axes of size 1; negative axes count from the end.
 
     Raises:
       ShapeError: if an axis has another size.
     """
-    x = operand("squeeze", array_)
+    x = value_of("squeeze", array)
     axes = axes_of("squeeze", x.aval.ndim, dimensions)
     if any(x.aval.shape[a] != 1 for a in axes):
         raise ShapeError(
@@ -169,10 +169,10 @@ def squeeze(array_: ArrayLike, dimensions: Sequence[int]) -> Array:
             fix="lax.index_in_dim or a reduction for axes of other sizes",
         )
     shape = tuple(n for i, n in enumerate(x.aval.shape) if i not in axes)
-    return array(prims.reshape.bind(x, shape=shape))
+    return as_array(prims.reshape.bind(x, shape=shape))
 
 
-def expand_dims(array_: ArrayLike, dimensions: Sequence[int]) -> Array:
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Insert axes of size 1, at these places of the result.
 
     >>> import numpy as np
@@ -180,15 +180,15 @@ def expand_dims(array_: ArrayLike, dimensions: Sequence[int]) -> Array:
     >>> lax.expand_dims(np.ones(3), (0, -1)).shape
     (1, 3, 1)
     """
-    x = operand("expand_dims", array_)
+    x = value_of("expand_dims", array)
     ndim = x.aval.ndim + len(tuple(dimensions))
     new = axes_of("expand_dims", ndim, dimensions)
     rest = iter(x.aval.shape)
     shape = tuple(1 if i in new else next(rest) for i in range(ndim))
-    return array(prims.reshape.bind(x, shape=shape))
+    return as_array(prims.reshape.bind(x, shape=shape))
 
 
-def collapse(operand_: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Make one axis of the axes ``start_dimension`` to ``stop_dimension`` (not included).
 
     >>> import numpy as np
@@ -196,7 +196,7 @@ def collapse(operand_: ArrayLike, start_dimension: int, stop_dimension: int | No
     >>> lax.collapse(np.ones((2, 3, 4)), 1).shape
     (2, 12)
     """
-    x = operand("collapse", operand_)
+    x = value_of("collapse", operand)
     shape = x.aval.shape
     begin, end, _ = slice(start_dimension, stop_dimension).indices(len(shape))
     if begin >= end:
@@ -205,35 +205,35 @@ def collapse(operand_: ArrayLike, start_dimension: int, stop_dimension: int | No
             got=f"{start_dimension} to {stop_dimension} of {x.aval.str_short()}",
         )
     merged = math.prod(shape[begin:end])
-    return array(prims.reshape.bind(x, shape=(*shape[:begin], merged, *shape[end:])))
+    return as_array(prims.reshape.bind(x, shape=(*shape[:begin], merged, *shape[end:])))
 
 
-def transpose(operand_: ArrayLike, permutation: Sequence[int]) -> Array:
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """Axis ``i`` of the result is axis ``permutation[i]`` of the operand.
 
     Raises:
       AxisError: if it is not a permutation of the axes.
     """
-    x = operand("transpose", operand_)
-    perm = sizes("transpose", permutation, "permutation")
-    return array(prims.transpose.bind(x, perm=perm))
+    x = value_of("transpose", operand)
+    perm = as_ints("transpose", permutation, "permutation")
+    return as_array(prims.transpose.bind(x, perm=perm))
 
 
-def rev(operand_: ArrayLike, dimensions: Sequence[int]) -> Array:
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Reverse the order of the elements along some axes."""
-    x = operand("rev", operand_)
-    return array(prims.rev.bind(x, axes=sizes("rev", dimensions, "dimensions")))
+    x = value_of("rev", operand)
+    return as_array(prims.rev.bind(x, axes=as_ints("rev", dimensions, "dimensions")))
 
 
 def pad(
-    operand_: ArrayLike,
+    operand: ArrayLike,
     padding_value: ArrayLike,
     padding_config: Sequence[tuple[int, int, int]],
 ) -> Array:
     """Put a value before, after and between the elements.
 
     Args:
-      operand_: an array.
+      operand: an array.
       padding_value: a scalar of the same dtype; it may be traced, and has a derivative.
       padding_config: for each axis ``(low, high, interior)``: how many to put in front, behind
         and between neighbours; negative low and high cut off.
@@ -247,8 +247,8 @@ def pad(
     >>> lax.pad(np.arange(1, 4), 0, [(1, 2, 1)])
     Array([0, 1, 0, 2, 0, 3, 0, 0], dtype=int32)
     """
-    x = operand("pad", operand_)
-    config = [sizes("pad", triple, "padding_config") for triple in padding_config]
+    x = value_of("pad", operand)
+    config = [as_ints("pad", triple, "padding_config") for triple in padding_config]
     if any(len(triple) != 3 for triple in config):
         raise ArgumentError(
             "pad: padding_config has a triple (low, high, interior) for each axis", got=str(config)
@@ -256,8 +256,8 @@ def pad(
     low, high, interior = (tuple(t[i] for t in config) for i in range(3))
     if type(padding_value) in (bool, int, float, complex) or isinstance(padding_value, np.generic):
         fill = scalar("pad", padding_value, x.aval)
-        return array(prims.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
-    value = operand("pad", padding_value)
+        return as_array(prims.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
+    value = value_of("pad", padding_value)
     if value.aval.shape != ():
         raise ShapeError("pad: the padding value is not a scalar", got=value.aval.str_short())
     if value.aval.dtype != x.aval.dtype:
@@ -268,7 +268,7 @@ def pad(
         )
     if type(value) is ConcreteArray and not isinstance(value, Tracer):
         fill = literal(value.value, x.aval.dtype)
-        return array(prims.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
+        return as_array(prims.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
     return _pad_traced(x, value, low, high, interior)
 
 
@@ -278,7 +278,7 @@ def _pad_traced(x: Value, value: Value, low: Shape, high: Shape, interior: Shape
     no = literal(False, dtypes.bool_)
     here = prims.full(x.aval.shape, literal(True, dtypes.bool_))
     inside = prims.pad.bind(here, low=low, high=high, interior=interior, fill=no)
-    return array(select_n.bind(inside, repeat(value, padded.aval.shape), padded))
+    return as_array(select_n.bind(inside, repeat(value, padded.aval.shape), padded))
 
 
 def concatenate(operands: Sequence[ArrayLike] | Array, dimension: int) -> Array:
@@ -297,14 +297,14 @@ def concatenate(operands: Sequence[ArrayLike] | Array, dimension: int) -> Array:
         raise ArgumentError(
             "concatenate takes a sequence of arrays", got=type(operands).__name__, fix="[x, y]"
         )
-    return array(
-        prims.concatenate.bind(*(operand("concatenate", x) for x in operands), axis=dimension)
+    return as_array(
+        prims.concatenate.bind(*(value_of("concatenate", x) for x in operands), axis=dimension)
     )
 
 
 def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
     """Arrays of one shape as the slices along a new axis."""
-    values = [operand("stack", x) for x in operands]
+    values = [value_of("stack", x) for x in operands]
     if not values:
         raise ArgumentError("stack takes at least one array", got="none")
     check_same_dtype("stack", values, "functrax.numpy.stack, which promotes")
@@ -315,24 +315,24 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
         raise ShapeError("stack: the arrays' shapes differ", got=shown)
     shape = values[0].aval.shape
     slices = (*shape[:place], 1, *shape[place:])
-    return array(
+    return as_array(
         prims.concatenate.bind(*(prims.reshape.bind(x, shape=slices) for x in values), axis=place)
     )
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """The slices along an axis, which disappears."""
-    value = operand("unstack", x)
+    value = value_of("unstack", x)
     (place,) = axes_of("unstack", value.aval.ndim, (axis,))
     shape = value.aval.shape
     rest = (*shape[:place], *shape[place + 1 :])
     return tuple(
-        array(prims.reshape.bind(_part(value, place, i, i + 1), shape=rest))
+        as_array(prims.reshape.bind(_part(value, place, i, i + 1), shape=rest))
         for i in range(shape[place])
     )
 
 
-def split(operand_: ArrayLike, sizes_: Sequence[int], axis: int = 0) -> list[Array]:
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """Cut an array into pieces of these sizes along an axis.
 
     Raises:
@@ -343,8 +343,8 @@ def split(operand_: ArrayLike, sizes_: Sequence[int], axis: int = 0) -> list[Arr
     >>> lax.split(np.arange(3), (1, 2))
     [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
     """
-    x = operand("split", operand_)
-    pieces = sizes("split", sizes_, "sizes")
+    x = value_of("split", operand)
+    pieces = as_ints("split", sizes, "sizes")
     (place,) = axes_of("split", x.aval.ndim, (axis,))
     if sum(pieces) != x.aval.shape[place] or any(n < 0 for n in pieces):
         raise ShapeError(
@@ -352,7 +352,7 @@ def split(operand_: ArrayLike, sizes_: Sequence[int], axis: int = 0) -> list[Arr
             got=f"sizes {pieces} for axis {place} of {x.aval.str_short()}",
         )
     ends = np.cumsum(pieces).tolist()
-    return [array(_part(x, place, end - n, end)) for n, end in zip(pieces, ends, strict=True)]
+    return [as_array(_part(x, place, end - n, end)) for n, end in zip(pieces, ends, strict=True)]
 
 
 def _part(x: Value, axis: int, begin: int, end: int) -> Value:
@@ -362,14 +362,14 @@ def _part(x: Value, axis: int, begin: int, end: int) -> Value:
     return prims.slice_.bind(x, start=start, limit=limit, strides=(1,) * len(shape))
 
 
-def tile(operand_: ArrayLike, reps: Sequence[int]) -> Array:
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """Repeat an array ``reps[i]`` times along axis ``i``, as numpy.tile."""
-    x = as_value(operand_)
-    counts = sizes("tile", reps, "reps")
+    x = as_value(operand)
+    counts = as_ints("tile", reps, "reps")
     shape = (1,) * (len(counts) - x.aval.ndim) + x.aval.shape
     counts = (1,) * (len(shape) - len(counts)) + counts
     pairs = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
     dims = tuple(2 * i + 1 for i in range(len(shape)))
     spread = prims.broadcast_in_dim.bind(prims.reshape.bind(x, shape=shape), shape=pairs, dims=dims)
     total = tuple(c * n for c, n in zip(counts, shape, strict=True))
-    return array(prims.reshape.bind(spread, shape=total))
+    return as_array(prims.reshape.bind(spread, shape=total))

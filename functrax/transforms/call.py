@@ -30,6 +30,7 @@ class Call(Opaque):
 
     multiple_results = True
     pure = False
+    takes_deferred = True  # raw values go into the program as they are
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -241,6 +241,7 @@ class CustomCallPrimitive(Opaque):
 
     multiple_results = True
     pure = False
+    takes_deferred = True  # raw values go into the program as they are
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,0 +1,194 @@
+"""Sorting, and the largest elements: opaque operations whose derivatives are gathers.
+
+The order is that of ``lax.sort``: NaN after all numbers, the two zeros equal, complex numbers by
+real part first, ties in their given order.  A tangent goes where its value goes: the positions are
+sorted along with the values, and a ``reindex`` reads the tangents by them.
+
+Start at :class:`Sort`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from functrax.core.index_expr import Dim, Load
+from functrax.core.index_map import IndexMap
+from functrax.core.primitive import Avals, BadSample, Opaque, Sample, Value, like, spread
+from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reindex import iota
+from functrax.core.prims.shape_checks import check_axes
+
+Ops = Sequence[Value]
+Tangents = Sequence["Value | None"]
+_F32 = dtypes.float32
+
+
+def _keys(x: Any) -> list[Any]:
+    """An array as arrays that NumPy orders as ``lax.sort`` does, the most important first."""
+    if x.dtype == dtypes.bfloat16:
+        return [x.astype(np.float32)]
+    return [x.real, x.imag] if x.dtype.kind == "c" else [x]
+
+
+def _order(operands: Sequence[Any], axis: int) -> Any:
+    """The stable permutation along an axis that sorts by the operands, the first one first."""
+    keys = [key for x in operands for key in _keys(x)]
+    if len(keys) == 1:
+        return np.argsort(keys[0], axis=axis, kind="stable")
+    return np.lexsort(keys[::-1], axis=axis)
+
+
+def _taken(t: Value, positions: Value, axis: int) -> Value:
+    """The elements of ``t`` at ``positions`` along an axis; linear in ``t``."""
+    shape = positions.aval.shape
+    dims = [Dim(i) for i in range(len(shape))]
+    read = tuple(Load(0, dims) if i == axis else d for i, d in enumerate(dims))
+    index_map = IndexMap(shape, t.aval.shape, read)
+    return reindex.bind(t, positions, map=index_map, fill=like(t, 0))
+
+
+class Sort(Opaque):
+    """Sorts arrays together along ``dimension``, by the first ``num_keys`` of them.
+
+    The sort is stable, whether ``is_stable`` asks for it or not.
+    """
+
+    name = "sort"
+    multiple_results = True
+
+    def shape_rule(
+        self, *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int
+    ) -> Avals:
+        if not avals or not 1 <= num_keys <= len(avals):
+            raise ArgumentError(
+                "sort: needs from 1 key to as many as there are operands",
+                got=f"{len(avals)} operands, num_keys={num_keys}",
+            )
+        check_axes("sort", avals[0], (dimension,))
+        if any(a.shape != avals[0].shape for a in avals):
+            raise ShapeError(
+                "sort: operands have different shapes",
+                got=", ".join(a.str_short() for a in avals),
+                fix="broadcast them to one shape",
+            )
+        return avals
+
+    def reference(self, *operands: Any, dimension: int, is_stable: bool, num_keys: int) -> Any:
+        if len(operands) == 1 and len(_keys(operands[0])) == 1:
+            (x,), (key,) = operands, _keys(operands[0])
+            return [np.sort(key, axis=dimension, kind="stable").astype(x.dtype, copy=False)]
+        order = _order(operands[:num_keys], dimension)
+        return [np.take_along_axis(x, order, dimension) for x in operands]
+
+    def jvp(
+        self,
+        primals: Ops,
+        tangents: Tangents,
+        *,
+        dimension: int,
+        is_stable: bool,
+        num_keys: int,
+    ) -> tuple[Any, Any]:
+        shape = primals[0].aval.shape
+        line = iota.bind(shape=shape, dtype=dtypes.int32, axis=dimension)
+        *outs, positions = self.bind(
+            *primals, line, dimension=dimension, is_stable=is_stable, num_keys=num_keys
+        )
+        moved = [None if t is None else _taken(t, positions, dimension) for t in tangents]
+        return outs, moved
+
+    def batch(
+        self,
+        size: int,
+        args: Ops,
+        batched: Sequence[bool],
+        *,
+        dimension: int,
+        is_stable: bool,
+        num_keys: int,
+    ) -> tuple[Any, Any]:
+        outs = self.bind(
+            *spread(size, args, batched),
+            dimension=dimension + 1,
+            is_stable=is_stable,
+            num_keys=num_keys,
+        )
+        return outs, [True] * len(args)
+
+    def samples(self) -> Iterable[Sample]:
+        def params(dimension: int, num_keys: int) -> dict[str, Any]:
+            return {"dimension": dimension, "is_stable": True, "num_keys": num_keys}
+
+        yield Sample(((3, 4),), params(1, 1), distinct=True)
+        yield Sample(((4, 3), (4, 3)), params(0, 1), distinct=True)
+        ties = (dtypes.int32, None, None)
+        yield Sample(((6,),) * 3, params(0, 2), ((0, 2), (-2, 2), (-2, 2)), dtypes=ties)
+        yield Sample(((0, 2),), params(0, 1))
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        x, y = ShapedArray((3,), _F32), ShapedArray((4,), _F32)
+        params = {"dimension": 0, "is_stable": True, "num_keys": 1}
+        yield BadSample((x, y), ShapeError, "different shapes", params)
+        yield BadSample((x,), AxisError, "sort", {**params, "dimension": 1})
+        yield BadSample((x,), ArgumentError, "key", {**params, "num_keys": 2})
+
+
+class TopK(Opaque):
+    """The ``k`` largest along an axis, the largest first, and their positions (int32).
+
+    NaN counts as larger than all numbers; of equal elements the first comes first.
+    """
+
+    name = "top_k"
+    multiple_results = True
+    accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
+
+    def shape_rule(self, x: ShapedArray, *, k: int, axis: int) -> Avals:
+        if x.dtype not in self.accepts:
+            raise DTypeError("top_k: complex numbers have no order", got=x.str_short())
+        check_axes("top_k", x, (axis,))
+        if not 0 <= k <= x.shape[axis]:
+            raise ShapeError(
+                "top_k: k is not between 0 and the size of the axis",
+                got=f"k={k}, axis {axis} of {x.str_short()}",
+            )
+        shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+        return ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, dtypes.int32)
+
+    def reference(self, x: Any, *, k: int, axis: int) -> Any:
+        # Sorted backwards and read from the end, so that the first of equal elements is first.
+        last = x.shape[axis] - 1
+        order = last - np.flip(_order([np.flip(x, axis)], axis), axis)
+        order = np.take(order, np.arange(k), axis)
+        return [np.take_along_axis(x, order, axis), order.astype(np.int32)]
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, k: int, axis: int) -> tuple[Any, Any]:
+        outs = self.bind(*primals, k=k, axis=axis)
+        t = tangents[0]
+        return outs, [None if t is None else _taken(t, outs[1], axis), None]
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], *, k: int, axis: int
+    ) -> tuple[Any, Any]:
+        return self.bind(args[0], k=k, axis=axis + 1), [True, True]
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 5),), {"k": 2, "axis": 1}, distinct=True)
+        yield Sample(((4, 3),), {"k": 4, "axis": 0}, distinct=True)
+        yield Sample(((4,),), {"k": 0, "axis": 0})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        x = ShapedArray((3,), _F32)
+        yield BadSample((x,), ShapeError, "between", {"k": 4, "axis": 0})
+        yield BadSample((x,), AxisError, "top_k", {"k": 1, "axis": 1})
+        complex_ = ShapedArray((3,), dtypes.complex64)
+        yield BadSample((complex_,), DTypeError, "order", {"k": 1, "axis": 0})
+
+
+sort, top_k = Sort(), TopK()

@@ -1,0 +1,238 @@
+"""Gathers and scatters with XLA's dimension numbers, as reindexes by maps that read the indices.
+
+A gather is ``reindex``, a scatter is ``scatter``, and the map is the same for both; see
+``functrax.lax.gather_maps``, where the dimension numbers are explained.
+
+Start at :func:`gather`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from functrax.core.operators import Array
+from functrax.core.primitive import Value, like
+from functrax.core.prims import mapped
+from functrax.core.prims.arithmetic import neg
+from functrax.lax.gather_maps import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+    Windows,
+    check_indices,
+    clipped,
+    default_fill,
+    gather_windows,
+    scatter_windows,
+)
+from functrax.lax.operands import (
+    ArrayLike,
+    as_array,
+    as_ints,
+    check_same_dtype,
+    static_scalar,
+    value_of,
+)
+
+Mode: TypeAlias = "str | GatherScatterMode | None"
+
+
+def gather(
+    operand: ArrayLike,
+    start_indices: ArrayLike,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Sequence[int],
+    *,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    mode: Mode = None,
+    fill_value: complex | None = None,
+) -> Array:
+    """Windows of an array, at the places that another array holds.
+
+    Args:
+      operand: an array.
+      start_indices: an integer array; its last axis holds where one window starts.
+      dimension_numbers: which axis is which.
+      slice_sizes: the window's size along each axis of the operand.
+      unique_indices: accepted as in jax.lax.
+      indices_are_sorted: accepted as in jax.lax.
+      mode: ``"clip"``, ``"fill"`` (if omitted) or ``"promise_in_bounds"``; see
+        :class:`GatherScatterMode`.  Negative indices are out of bounds.
+      fill_value: what windows out of bounds hold; NaN for floats, the lowest signed and the
+        largest unsigned integer, and True, if omitted.
+
+    Raises:
+      ShapeError: if the dimension numbers do not fit the arrays.
+      DTypeError: if the indices are not integers.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> rows = lax.GatherDimensionNumbers((1,), (0,), (0,))
+    >>> lax.gather(np.arange(6).reshape(3, 2), np.array([[2], [0]]), rows, (1, 2))
+    Array([[4, 5],
+           [0, 1]], dtype=int32)
+    """
+    x, indices = value_of("gather", operand), value_of("gather", start_indices)
+    check_indices("gather", indices)
+    how = GatherScatterMode.from_any(mode)
+    window = as_ints("gather", slice_sizes, "slice_sizes")
+    windows = gather_windows(x.aval.shape, indices.aval.shape, dimension_numbers, window)
+    windows.check("gather")
+    fill = like(x, 0)
+    if how is GatherScatterMode.FILL_OR_DROP:
+        value = default_fill(x.aval.dtype) if fill_value is None else fill_value
+        fill = static_scalar("gather", value, x.aval.dtype)
+    indices, index_map = _prepared(windows, indices, how)
+    return as_array(mapped.reindex.bind(x, indices, map=index_map, fill=fill))
+
+
+def _prepared(windows: Windows, indices: Value, how: GatherScatterMode) -> tuple[Value, Any]:
+    if how is GatherScatterMode.CLIP:
+        indices = clipped(windows, indices)
+    return indices, windows.index_map(bounded=how is GatherScatterMode.FILL_OR_DROP)
+
+
+def _scatter(
+    name: str,
+    op: str,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    unique_indices: bool,
+    mode: Mode,
+) -> Array:
+    x, indices = value_of(name, operand), value_of(name, scatter_indices)
+    new = value_of(name, updates)
+    check_indices(name, indices)
+    check_same_dtype(name, (x, new), "lax.convert_element_type(updates, operand.dtype)")
+    shapes = (x.aval.shape, indices.aval.shape, new.aval.shape)
+    windows = scatter_windows(*shapes, dimension_numbers)
+    windows.check(name)
+    indices, index_map = _prepared(windows, indices, GatherScatterMode.from_any(mode))
+    out = mapped.scatter.bind(x, new, indices, map=index_map, op=op, unique=bool(unique_indices))
+    return as_array(out)
+
+
+_SCATTER_DOC = """{summary}
+
+    Args:
+      operand: an array.
+      scatter_indices: an integer array; its last axis holds where one window starts.
+      updates: an array of the operand's dtype, the windows.
+      dimension_numbers: which axis is which.
+      indices_are_sorted: accepted as in jax.lax.
+      unique_indices: a promise that no element is updated twice; saves work in derivatives.
+      mode: ``"clip"``, ``"drop"`` (if omitted) or ``"promise_in_bounds"``; see
+        :class:`GatherScatterMode`.  Negative indices are out of bounds.
+
+    Returns:
+      An array like the operand.
+
+    Raises:
+      ShapeError: if the dimension numbers do not fit the arrays.
+      DTypeError: if the indices are not integers, or the dtypes differ.
+    """
+
+
+def _scatter_function(name: str, op: str, summary: str) -> Callable[..., Array]:
+    def scatter_function(
+        operand: ArrayLike,
+        scatter_indices: ArrayLike,
+        updates: ArrayLike,
+        dimension_numbers: ScatterDimensionNumbers,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: Mode = None,
+    ) -> Array:
+        return _scatter(
+            name,
+            op,
+            operand,
+            scatter_indices,
+            updates,
+            dimension_numbers,
+            unique_indices,
+            mode,
+        )
+
+    scatter_function.__name__ = scatter_function.__qualname__ = name
+    scatter_function.__doc__ = _SCATTER_DOC.format(summary=summary)
+    return scatter_function
+
+
+scatter = _scatter_function(
+    "scatter", "set", "Put windows at places; of several for one element the last stays."
+)
+scatter_add = _scatter_function("scatter_add", "add", "Add windows at places.")
+scatter_mul = _scatter_function("scatter_mul", "mul", "Multiply windows into places.")
+scatter_min = _scatter_function("scatter_min", "min", "The smaller of elements and windows.")
+scatter_max = _scatter_function("scatter_max", "max", "The larger of elements and windows.")
+
+
+def scatter_sub(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Mode = None,
+) -> Array:
+    """Subtract windows at places; the arguments are those of :func:`scatter`."""
+    minus = neg.bind(value_of("scatter_sub", updates))
+    return _scatter(
+        "scatter_sub",
+        "add",
+        operand,
+        scatter_indices,
+        minus,
+        dimension_numbers,
+        unique_indices,
+        mode,
+    )
+
+
+def scatter_apply(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    func: Callable[[Array], Any],
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    update_shape: Sequence[int] = (),
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Mode = None,
+) -> Array:
+    """Replace elements by a function of them.
+
+    Args:
+      operand: an array.
+      scatter_indices: an integer array; its last axis holds where one window starts.
+      func: an elementwise function of arrays.
+      dimension_numbers: which axis is which.
+      update_shape: the shape that updates would have.
+      indices_are_sorted: accepted as in jax.lax.
+      unique_indices: a promise that no element is meant twice; ``func`` is applied to an element
+        once even if it is.
+      mode: as in :func:`scatter`.
+
+    Returns:
+      An array like the operand.
+    """
+    name = "scatter_apply"
+    x, indices = value_of(name, operand), value_of(name, scatter_indices)
+    check_indices(name, indices)
+    shape = as_ints(name, update_shape, "update_shape")
+    windows = scatter_windows(x.aval.shape, indices.aval.shape, shape, dimension_numbers)
+    windows.check(name)
+    indices, index_map = _prepared(windows, indices, GatherScatterMode.from_any(mode))
+    old = mapped.reindex.bind(x, indices, map=index_map, fill=like(x, 0))
+    new = value_of(name, func(as_array(old)))
+    check_same_dtype(name, (x, new), "a function that returns the dtype it takes")
+    out = mapped.scatter.bind(x, new, indices, map=index_map, op="set", unique=bool(unique_indices))
+    return as_array(out)

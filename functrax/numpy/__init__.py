@@ -1,0 +1,332 @@
+"""Arrays and their functions: the names, signatures and meaning are those of ``jax.numpy``.
+
+Functions take arrays, NumPy arrays and numbers, and not lists, which :func:`array` makes arrays
+of.  Dtypes meet by the rules of ``functrax.core.promotion``; 64-bit types become 32-bit ones
+unless ``enable_x64`` is set.
+
+Elementwise functions: ``ufuncs`` (arithmetic), ``analytic``, ``logic``, ``rounding``, all on top
+of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along axes: ``reductions``,
+``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``.  Shapes and elements:
+``shaping``, ``indexing``, ``at``.  Products: ``contraction``, ``einsum``.  Types:
+``scalar_types``, ``inquiry``.  What arrays can do by themselves (operators, methods) is installed
+by ``methods``.
+
+>>> import functrax.numpy as jnp
+>>> x = jnp.arange(4.0)
+>>> jnp.sum(x * x)
+Array(14., dtype=float32)
+"""
+
+from __future__ import annotations
+
+from functrax.core.dtypes import finfo as finfo, iinfo as iinfo
+from functrax.core.operators import Array as Array
+from functrax.core.promotion import promote_types as promote_types, result_type as result_type
+from functrax.numpy.analytic import (
+    acos as acos,
+    acosh as acosh,
+    angle as angle,
+    arccos as arccos,
+    arccosh as arccosh,
+    arcsin as arcsin,
+    arcsinh as arcsinh,
+    arctan as arctan,
+    arctan2 as arctan2,
+    arctanh as arctanh,
+    asin as asin,
+    asinh as asinh,
+    atan as atan,
+    atan2 as atan2,
+    atanh as atanh,
+    cbrt as cbrt,
+    cos as cos,
+    cosh as cosh,
+    deg2rad as deg2rad,
+    degrees as degrees,
+    exp as exp,
+    exp2 as exp2,
+    expm1 as expm1,
+    i0 as i0,
+    log as log,
+    log1p as log1p,
+    log2 as log2,
+    log10 as log10,
+    logaddexp as logaddexp,
+    logaddexp2 as logaddexp2,
+    rad2deg as rad2deg,
+    radians as radians,
+    sin as sin,
+    sinc as sinc,
+    sinh as sinh,
+    sqrt as sqrt,
+    tan as tan,
+    tanh as tanh,
+)
+from functrax.numpy.arguments import explain_all as _explain_all
+from functrax.numpy.at import At as _At
+from functrax.numpy.constants import (
+    e as e,
+    euler_gamma as euler_gamma,
+    inf as inf,
+    nan as nan,
+    newaxis as newaxis,
+    pi as pi,
+)
+from functrax.numpy.contraction import (
+    dot as dot,
+    inner as inner,
+    matmul as matmul,
+    matvec as matvec,
+    outer as outer,
+    tensordot as tensordot,
+    vdot as vdot,
+    vecdot as vecdot,
+    vecmat as vecmat,
+)
+from functrax.numpy.creation import (
+    array as array,
+    asarray as asarray,
+    astype as astype,
+    copy as copy,
+    from_dlpack as from_dlpack,
+    frombuffer as frombuffer,
+    fromiter as fromiter,
+    fromstring as fromstring,
+)
+from functrax.numpy.cumulative import (
+    cumprod as cumprod,
+    cumsum as cumsum,
+    cumulative_prod as cumulative_prod,
+    cumulative_sum as cumulative_sum,
+    nancumprod as nancumprod,
+    nancumsum as nancumsum,
+)
+from functrax.numpy.einsum import (
+    einsum as einsum,
+    einsum_path as einsum_path,
+)
+from functrax.numpy.filling import (
+    empty as empty,
+    empty_like as empty_like,
+    eye as eye,
+    fromfunction as fromfunction,
+    full as full,
+    full_like as full_like,
+    identity as identity,
+    ones as ones,
+    ones_like as ones_like,
+    tri as tri,
+    zeros as zeros,
+    zeros_like as zeros_like,
+)
+from functrax.numpy.indexing import getitem as _getitem
+from functrax.numpy.inquiry import (
+    can_cast as can_cast,
+    iscomplexobj as iscomplexobj,
+    isdtype as isdtype,
+    isrealobj as isrealobj,
+    isscalar as isscalar,
+    issubdtype as issubdtype,
+    ndim as ndim,
+    shape as shape,
+    size as size,
+)
+from functrax.numpy.logic import (
+    bitwise_and as bitwise_and,
+    bitwise_count as bitwise_count,
+    bitwise_invert as bitwise_invert,
+    bitwise_left_shift as bitwise_left_shift,
+    bitwise_not as bitwise_not,
+    bitwise_or as bitwise_or,
+    bitwise_right_shift as bitwise_right_shift,
+    bitwise_xor as bitwise_xor,
+    conj as conj,
+    conjugate as conjugate,
+    equal as equal,
+    greater as greater,
+    greater_equal as greater_equal,
+    imag as imag,
+    invert as invert,
+    isclose as isclose,
+    iscomplex as iscomplex,
+    isfinite as isfinite,
+    isinf as isinf,
+    isnan as isnan,
+    isneginf as isneginf,
+    isposinf as isposinf,
+    isreal as isreal,
+    left_shift as left_shift,
+    less as less,
+    less_equal as less_equal,
+    logical_and as logical_and,
+    logical_not as logical_not,
+    logical_or as logical_or,
+    logical_xor as logical_xor,
+    not_equal as not_equal,
+    real as real,
+    right_shift as right_shift,
+    signbit as signbit,
+    where as where,
+)
+from functrax.numpy.methods import install_all as _install_all
+from functrax.numpy.nan_reductions import (
+    nanargmax as nanargmax,
+    nanargmin as nanargmin,
+    nanmax as nanmax,
+    nanmean as nanmean,
+    nanmin as nanmin,
+    nanprod as nanprod,
+    nanstd as nanstd,
+    nansum as nansum,
+    nanvar as nanvar,
+)
+from functrax.numpy.quantiles import (
+    median as median,
+    nanmedian as nanmedian,
+    nanpercentile as nanpercentile,
+    nanquantile as nanquantile,
+    percentile as percentile,
+    quantile as quantile,
+)
+from functrax.numpy.ranges import (
+    arange as arange,
+    geomspace as geomspace,
+    linspace as linspace,
+    logspace as logspace,
+)
+from functrax.numpy.reductions import (
+    all as all,
+    allclose as allclose,
+    amax as amax,
+    amin as amin,
+    any as any,
+    argmax as argmax,
+    argmin as argmin,
+    array_equal as array_equal,
+    array_equiv as array_equiv,
+    count_nonzero as count_nonzero,
+    max as max,
+    min as min,
+    prod as prod,
+    ptp as ptp,
+    sum as sum,
+)
+from functrax.numpy.rounding import (
+    around as around,
+    ceil as ceil,
+    clip as clip,
+    copysign as copysign,
+    fix as fix,
+    floor as floor,
+    frexp as frexp,
+    ldexp as ldexp,
+    modf as modf,
+    nan_to_num as nan_to_num,
+    nextafter as nextafter,
+    rint as rint,
+    round as round,
+    spacing as spacing,
+    trunc as trunc,
+)
+from functrax.numpy.scalar_types import (
+    bfloat16 as bfloat16,
+    bool_ as bool_,
+    cdouble as cdouble,
+    character as character,
+    complex64 as complex64,
+    complex128 as complex128,
+    complex_ as complex_,
+    complexfloating as complexfloating,
+    csingle as csingle,
+    double as double,
+    dtype as dtype,
+    flexible as flexible,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    float_ as float_,
+    floating as floating,
+    generic as generic,
+    inexact as inexact,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    int_ as int_,
+    integer as integer,
+    number as number,
+    object_ as object_,
+    signedinteger as signedinteger,
+    single as single,
+    uint as uint,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
+    unsignedinteger as unsignedinteger,
+)
+from functrax.numpy.shaping import (
+    atleast_1d as atleast_1d,
+    atleast_2d as atleast_2d,
+    atleast_3d as atleast_3d,
+    broadcast_arrays as broadcast_arrays,
+    broadcast_shapes as broadcast_shapes,
+    broadcast_to as broadcast_to,
+    expand_dims as expand_dims,
+    flip as flip,
+    fliplr as fliplr,
+    flipud as flipud,
+    matrix_transpose as matrix_transpose,
+    moveaxis as moveaxis,
+    permute_dims as permute_dims,
+    ravel as ravel,
+    reshape as reshape,
+    rollaxis as rollaxis,
+    rot90 as rot90,
+    squeeze as squeeze,
+    swapaxes as swapaxes,
+    transpose as transpose,
+)
+from functrax.numpy.statistics import (
+    average as average,
+    mean as mean,
+    std as std,
+    var as var,
+)
+from functrax.numpy.ufuncs import (
+    abs as abs,
+    absolute as absolute,
+    add as add,
+    divide as divide,
+    divmod as divmod,
+    fabs as fabs,
+    float_power as float_power,
+    floor_divide as floor_divide,
+    fmax as fmax,
+    fmin as fmin,
+    fmod as fmod,
+    gcd as gcd,
+    heaviside as heaviside,
+    hypot as hypot,
+    lcm as lcm,
+    maximum as maximum,
+    minimum as minimum,
+    mod as mod,
+    multiply as multiply,
+    negative as negative,
+    positive as positive,
+    pow as pow,
+    power as power,
+    reciprocal as reciprocal,
+    remainder as remainder,
+    sign as sign,
+    square as square,
+    subtract as subtract,
+    true_divide as true_divide,
+)
+
+bool = bool_
+ndarray = Array
+
+_explain_all(globals())
+_install_all(globals(), _getitem, _At)

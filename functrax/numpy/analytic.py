@@ -1,0 +1,181 @@
+"""Elementwise analytic functions: exponentials, logarithms, roots, trigonometry, Bessel's i0.
+
+Integers are computed in float32.  Where a formula has a removable singularity (``sinc`` at 0) or
+could overflow (``logaddexp``), it is written so that derivatives of any order are right there too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from functrax.core import dtypes
+from functrax.core.primitive import Value
+from functrax.core.prims import analytic as waves, arithmetic as prims, powers as roots
+from functrax.core.prims.convert import complex_, imag, real
+from functrax.core.prims.special import bessel_i0e
+from functrax.numpy.elementwise import binary, unary
+from functrax.numpy.promote import inexact, promote_args, promote_dtypes, result
+from functrax.numpy.ufuncs import like_weak, refuse_complex
+
+exp = unary("exp", waves.exp, "``e**x``.")
+exp2 = unary("exp2", waves.exp2, "``2**x``.")
+expm1 = unary("expm1", waves.expm1, "``e**x - 1``, precise for small ``x``.")
+log = unary("log", waves.log, "The natural logarithm.")
+log1p = unary("log1p", waves.log1p, "``log(1 + x)``, precise for small ``x``.")
+sqrt = unary("sqrt", roots.sqrt, "The square root.")
+cbrt = unary("cbrt", roots.cbrt, "The cube root, real.")
+sin = unary("sin", waves.sin, "The sine.")
+cos = unary("cos", waves.cos, "The cosine.")
+tan = unary("tan", waves.tan, "The tangent.")
+arcsin = unary("arcsin", waves.asin, "The angle in [-π/2, π/2] whose sine is ``x``.")
+arccos = unary("arccos", waves.acos, "The angle in [0, π] whose cosine is ``x``.")
+arctan = unary("arctan", waves.atan, "The angle in [-π/2, π/2] whose tangent is ``x``.")
+sinh = unary("sinh", waves.sinh, "The hyperbolic sine.")
+cosh = unary("cosh", waves.cosh, "The hyperbolic cosine.")
+tanh = unary("tanh", waves.tanh, "The hyperbolic tangent.")
+arcsinh = unary("arcsinh", waves.asinh, "The inverse of the hyperbolic sine.")
+arccosh = unary("arccosh", waves.acosh, "The inverse of the hyperbolic cosine, at least 0.")
+arctanh = unary("arctanh", waves.atanh, "The inverse of the hyperbolic tangent.")
+arctan2 = binary("arctan2", waves.atan2, "The angle in [-π, π] of the point ``(x2, x1)``.", inexact)
+acos, acosh, asin, asinh = arccos, arccosh, arcsin, arcsinh
+atan, atanh, atan2 = arctan, arctanh, arctan2
+
+
+def _log_to_base(name: str, x: Any, base: float) -> Value:
+    (v,) = promote_dtypes(name, x, kind=inexact)
+    return result(prims.div.bind(waves.log.bind(v), like_weak(v, math.log(base))))
+
+
+def log2(x: Any, /) -> Value:
+    """The logarithm to base 2."""
+    return _log_to_base("log2", x, 2)
+
+
+def log10(x: Any, /) -> Value:
+    """The logarithm to base 10."""
+    return _log_to_base("log10", x, 10)
+
+
+def _scaled(name: str, x: Any, factor: float) -> Value:
+    (v,) = promote_dtypes(name, x, kind=inexact)
+    return result(prims.mul.bind(v, like_weak(v, factor)))
+
+
+def deg2rad(x: Any, /) -> Value:
+    """Degrees to radians: ``x * π / 180``."""
+    return _scaled("deg2rad", x, math.pi / 180)
+
+
+def rad2deg(x: Any, /) -> Value:
+    """Radians to degrees: ``x * 180 / π``."""
+    return _scaled("rad2deg", x, 180 / math.pi)
+
+
+radians, degrees = deg2rad, rad2deg
+
+
+def logaddexp(x1: Any, x2: Any, /) -> Value:
+    """``log(exp(x1) + exp(x2))`` without overflow.
+
+    Derivatives of every order are right at ``x1 == x2``, for the formula that is used there has
+    no kink: ``m + log1p(exp(-d))`` with m the larger operand and d ≥ 0 the distance.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.logaddexp(jnp.array([0.0, 1000.0]), jnp.array([0.0, 1000.0]))
+    Array([6.931472e-01, 1.000693e+03], dtype=float32)
+    """
+    x, y = promote_args("logaddexp", x1, x2, kind=inexact)
+    larger, exponent = _larger_and_distance(x, y)
+    tail = waves.log1p.bind(waves.exp.bind(exponent))
+    return result(_wrapped(prims.add.bind(larger, tail), math.pi))
+
+
+def logaddexp2(x1: Any, x2: Any, /) -> Value:
+    """``log2(2**x1 + 2**x2)`` without overflow."""
+    x, y = promote_args("logaddexp2", x1, x2, kind=inexact)
+    larger, exponent = _larger_and_distance(x, y)
+    tail = waves.log1p.bind(waves.exp2.bind(exponent))
+    scaled = prims.div.bind(tail, like_weak(tail, math.log(2)))
+    return result(_wrapped(prims.add.bind(larger, scaled), math.pi / math.log(2)))
+
+
+def _larger_and_distance(x: Value, y: Value) -> tuple[Value, Value]:
+    """The larger operand, and the other less it: at most 0, and 0 for equal infinities."""
+    distance = prims.sub.bind(x, y)
+    unknown = prims.ne.bind(distance, distance)  # NaN, or infinities of one sign
+    zero = like_weak(distance, 0)
+    size = real.bind(distance) if distance.aval.dtype in dtypes.COMPLEX else distance
+    first = prims.gt.bind(size, like_weak(size, 0))
+    larger = prims.select_n.bind(first, y, x)
+    larger = prims.select_n.bind(unknown, larger, prims.add.bind(x, y))
+    exponent = prims.select_n.bind(first, distance, prims.neg.bind(distance))
+    return larger, prims.select_n.bind(unknown, exponent, zero)
+
+
+def _wrapped(x: Value, half_turn: float) -> Value:
+    """A complex number with its imaginary part brought into one turn."""
+    if x.aval.dtype not in dtypes.COMPLEX:
+        return x
+    angle_ = imag.bind(x)
+    turns = prims.add.bind(
+        prims.div.bind(angle_, like_weak(angle_, 2 * half_turn)), like_weak(angle_, 0.5)
+    )
+    whole = prims.mul.bind(prims.floor.bind(turns), like_weak(angle_, 2 * half_turn))
+    return complex_.bind(real.bind(x), prims.sub.bind(angle_, whole))
+
+
+def sinc(x: Any, /) -> Value:
+    """``sin(πx) / (πx)``, 1 at 0.
+
+    Near 0 it is its power series in (πx)², so that derivatives of any order are right at 0.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.sinc(jnp.array([0.0, 0.5]))
+    Array([1.       , 0.6366198], dtype=float32)
+    """
+    (v,) = promote_dtypes("sinc", x, kind=inexact)
+    angle_ = prims.mul.bind(v, like_weak(v, math.pi))
+    size = prims.abs_.bind(angle_)
+    near = prims.lt.bind(size, like_weak(size, 1))
+    one = like_weak(angle_, 1)
+    far = prims.select_n.bind(near, angle_, one)
+    quotient = prims.div.bind(waves.sin.bind(far), far)
+    close = prims.select_n.bind(near, like_weak(angle_, 0), angle_)
+    return result(prims.select_n.bind(near, quotient, _sinc_series(close)))
+
+
+_SINC_TERMS = 12  # with |πx| < 1 the first one left out is 1/25! = 6e-26
+
+
+def _sinc_series(angle_: Value) -> Value:
+    """``1 - a²/3! + a⁴/5! - ...`` by Horner's rule."""
+    squared = prims.mul.bind(angle_, angle_)
+    total: Value = like_weak(angle_, (-1) ** _SINC_TERMS / math.factorial(2 * _SINC_TERMS + 1))
+    for k in reversed(range(_SINC_TERMS)):
+        coefficient = like_weak(angle_, (-1) ** k / math.factorial(2 * k + 1))
+        total = prims.add.bind(prims.mul.bind(squared, total), coefficient)
+    return total
+
+
+def i0(x: Any, /) -> Value:
+    """The modified Bessel function of the first kind, of order 0."""
+    (v,) = promote_dtypes("i0", x, kind=inexact)
+    refuse_complex("i0", v)
+    scaled = bessel_i0e.bind(v)
+    return result(prims.mul.bind(waves.exp.bind(prims.abs_.bind(v)), scaled))
+
+
+def angle(z: Any, deg: bool = False) -> Value:
+    """The angle of complex numbers in [-π, π]; π for negative real ones.
+
+    Args:
+      z: an array or a scalar.
+      deg: give degrees.
+    """
+    (v,) = promote_dtypes("angle", z, kind=inexact)
+    if v.aval.dtype in dtypes.COMPLEX:
+        turned = arctan2(imag.bind(v), real.bind(v))
+    else:
+        turned = arctan2(prims.mul.bind(v, like_weak(v, 0)), v)
+    return rad2deg(turned) if deg else turned

@@ -1,0 +1,303 @@
+"""Making arrays of what is there: numbers, nested lists, NumPy arrays, buffers, other arrays.
+
+Lists become arrays here and nowhere else: :func:`array` takes nested lists of numbers and of
+arrays, traced ones too.  Where the values are known NumPy makes the array; what is traced is put
+together with primitives.  Arrays that are full of something are made in ``filling.py``, evenly
+spaced ones in ``ranges.py``.
+
+Start at :func:`array`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import ConcreteArray, from_numpy
+from functrax.core.aval import ShapedArray
+from functrax.core.dtypes import DType
+from functrax.core.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    ShapeError,
+)
+from functrax.core.inputs import as_value
+from functrax.core.operators import Array
+from functrax.core.primitive import Value
+from functrax.core.prims.reindex import concatenate, reshape
+from functrax.core.promotion import lattice_result_type, typed_of
+from functrax.core.trace import Tracer
+from functrax.numpy.promote import SCALARS, convert, result, to_array
+
+Shape = Any
+
+
+def array(
+    object: Any,
+    dtype: Any = None,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    *,
+    device: Any = None,
+) -> Value:
+    """An array of numbers, nested lists, NumPy arrays and arrays.
+
+    Args:
+      object: a number, an array, or nested lists or tuples of them, of one shape at each level.
+      dtype: the dtype of the result; by default that in which the elements meet.
+      copy: accepted for NumPy's sake; arrays are immutable and need no copies.
+      order: "K", "A" or "C"; the layout cannot be chosen.
+      ndmin: the least number of axes; axes of size 1 are added in front.
+      device: None; there is one device.
+
+    Returns:
+      The array.  Numbers alone give a weak type, lists do not.
+
+    Raises:
+      DTypeError: for None, strings and objects.
+      ShapeError: for lists whose elements differ in shape.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.array([[1, 2], [3, 4.5]])
+    Array([[1. , 2. ],
+           [3. , 4.5]], dtype=float32)
+    """
+    check_order("array", order)
+    wanted = None if dtype is None else checked_dtype(dtype)
+    made = _array(object, wanted)
+    missing = ndmin - made.aval.ndim
+    if missing > 0:
+        made = reshape.bind(made, shape=(1,) * missing + made.aval.shape)
+    return result(made)
+
+
+def asarray(
+    a: Any,
+    dtype: Any = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: Any = None,
+) -> Value:
+    """:func:`array` without a copy where none is needed."""
+    if dtype is None and isinstance(a, Array):
+        return a
+    return array(a, dtype=dtype, order=order)
+
+
+def check_order(name: str, order: Any) -> None:
+    """Refuse an order that cannot be given.
+
+    Raises:
+      ArgumentError: for ``order="F"``.
+    """
+    if order not in (None, "K", "A", "C"):
+        raise ArgumentError(
+            f"{name}: arrays are stored in row-major order",
+            got=f"order={order!r}",
+            fix='leave order out, or give "C"',
+        )
+
+
+def checked_dtype(spec: Any) -> DType:
+    """The dtype that ``spec`` names, narrowed to 32 bits while x64 is off."""
+    return dtypes.canonicalize_dtype(dtypes.as_dtype(spec))
+
+
+def _array(x: Any, dtype: DType | None) -> Value:
+    if isinstance(x, Array):
+        return x if dtype is None else convert(x, dtype)
+    if type(x) in SCALARS:
+        return as_value(x) if dtype is None else _scalar(x, dtype)
+    if isinstance(x, (list, tuple)):
+        return _from_list(x, dtype)
+    if hasattr(x, "__jax_array__"):
+        return _array(x.__jax_array__(), dtype)
+    if isinstance(x, (np.ndarray, np.generic)) and dtype is not None:
+        return _from_numpy(np.asarray(x), dtype)
+    if x is None:
+        raise DTypeError("array: None is not an array", got="None", fix="give numbers")
+    if hasattr(x, "__array__") or hasattr(x, "__buffer__") or _is_buffer(x):
+        return _array(np.asarray(x), dtype)
+    if isinstance(x, (int, float, complex)):
+        return as_value(x) if dtype is None else _scalar(x, dtype)
+    if hasattr(x, "__len__") and hasattr(x, "__getitem__") and not isinstance(x, (str, bytes)):
+        return _from_list([x[i] for i in range(len(x))], dtype)
+    return as_value(x, "array: the argument")
+
+
+def _is_buffer(x: Any) -> bool:
+    return isinstance(x, (bytearray, memoryview))
+
+
+def _scalar(x: complex, dtype: DType) -> ConcreteArray:
+    from functrax.numpy.promote import scalar_literal
+
+    made = scalar_literal(x, ShapedArray((), dtype))
+    return ConcreteArray(np.asarray(made.val), made.aval)
+
+
+def _from_numpy(x: np.ndarray[Any, Any], dtype: DType) -> ConcreteArray:
+    if x.dtype.kind in "OSUmM":
+        as_value(x, "array: the argument")
+    if dtypes.is_complex(x.dtype) and not dtypes.is_complex(dtype):
+        x = x.real
+    with np.errstate(all="ignore"):
+        return from_numpy(np.array(x, dtype))
+
+
+def _from_list(items: Sequence[Any], dtype: DType | None) -> Value:
+    leaves: list[Any] = []
+    plain = _collect(items, leaves)
+    if not leaves:
+        return from_numpy(np.zeros(_empty_shape(items), dtype or dtypes.default_float()))
+    wanted = dtype
+    if wanted is None:
+        found, weak = lattice_result_type(*{typed_of(x) for x in leaves})
+        wanted = dtypes.as_dtype(dtypes.scalar_type_of(found)) if weak else found
+    if plain:
+        return _nested_numpy(items, wanted)
+    return _stack(items, wanted)
+
+
+def _collect(items: Sequence[Any], leaves: list[Any]) -> bool:
+    """Gather the numbers and arrays in nested lists; whether all are known."""
+    plain = True
+    for x in items:
+        if isinstance(x, (list, tuple)):
+            plain = _collect(x, leaves) and plain
+            continue
+        if hasattr(x, "__jax_array__") and not isinstance(x, Array):
+            plain = False
+            x = x.__jax_array__()
+        if x is None or isinstance(x, (str, bytes)):
+            raise DTypeError(
+                "array: a list holds something that is not a number",
+                got=f"{x!r} of type {type(x).__name__}",
+                fix="give numbers and arrays",
+            )
+        leaves.append(x)
+        plain = plain and not isinstance(x, Tracer)
+    return plain
+
+
+def _empty_shape(items: Sequence[Any]) -> tuple[int, ...]:
+    if not items:
+        return (0,)
+    shapes = {_empty_shape(x) for x in items}
+    if len(shapes) > 1:
+        raise _ragged(items)
+    return (len(items), *shapes.pop())
+
+
+def _ragged(items: Sequence[Any]) -> ShapeError:
+    return ShapeError(
+        "array: the elements of a list have different shapes",
+        got=", ".join(str(_shape_of(x)) for x in items[:6]) + (", ..." if len(items) > 6 else ""),
+        fix="give lists of one length at each level",
+    )
+
+
+def _shape_of(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return (len(x), *(_shape_of(x[0]) if x else ()))
+    return tuple(getattr(x, "shape", ()))
+
+
+def _nested_numpy(items: Sequence[Any], dtype: DType) -> Value:
+    try:
+        made = np.array(_known(items))
+    except ValueError:
+        raise _ragged(items) from None
+    if made.dtype == object:
+        return _stack(items, dtype)
+    return _from_numpy(made, dtype)
+
+
+def _known(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return [_known(y) for y in x]
+    return x.value if type(x) is ConcreteArray else x
+
+
+def _stack(items: Sequence[Any], dtype: DType) -> Value:
+    rows = [_array(x, dtype) for x in items]
+    if len({x.aval.shape for x in rows}) > 1:
+        raise _ragged(items)
+    shape = (1, *rows[0].aval.shape)
+    return concatenate.bind(*(reshape.bind(x, shape=shape) for x in rows), axis=0)
+
+
+def checked_shape(name: str, shape: Shape) -> tuple[int, ...]:
+    """A shape as a tuple of non-negative integers.
+
+    Raises:
+      ShapeError: if a size is negative or not an integer.
+      ConcretizationError: if a size is traced.
+    """
+    sizes = shape if isinstance(shape, (tuple, list)) else None
+    if sizes is None:
+        sizes = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+    try:
+        known = tuple(map(operator.index, sizes))
+    except ConcretizationError:
+        raise
+    except TypeError:
+        raise ShapeError(
+            f"{name}: a shape is an integer or a sequence of integers",
+            got=repr(shape),
+            fix="(3, 4)",
+        ) from None
+    if any(n < 0 for n in known):
+        raise ShapeError(f"{name}: sizes cannot be negative", got=repr(known), fix="sizes >= 0")
+    return known
+
+
+def fromiter(*args: Any, **kwargs: Any) -> Value:
+    """An array of the items of an iterable; arguments as ``numpy.fromiter``."""
+    return array(np.fromiter(*args, **kwargs))
+
+
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Value:
+    """An array of the bytes of a buffer; arguments as ``numpy.frombuffer``."""
+    return array(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
+
+
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Value:
+    """An array of the numbers in a text; arguments as ``numpy.fromstring``."""
+    return array(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Value:
+    """An array of another library's array, by the DLPack protocol."""
+    return array(np.from_dlpack(x))
+
+
+def copy(a: Any, order: str | None = None) -> Value:
+    """The array itself: arrays are immutable."""
+    return array(a, order=order)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Value:
+    """The array with another dtype (None: the default float).
+
+    Floats become integers by truncation towards zero, and are limited to the integer's range;
+    complex numbers lose their imaginary part.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.astype(jnp.array([1.7, -1.7]), int)
+    Array([ 1, -1], dtype=int32)
+    """
+    v = to_array("astype", x)
+    return result(convert(v, float_or(dtype)))
+
+
+def float_or(dtype: Any) -> DType:
+    """The dtype that is named, or the default float for None."""
+    return dtypes.default_float() if dtype is None else checked_dtype(dtype)

@@ -1,0 +1,123 @@
+"""Running sums and products along an axis: the primitives, with NumPy's dtypes and arguments.
+
+Start at :func:`cumsum`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError
+from functrax.core.primitive import Primitive, Value, like
+from functrax.core.prims.cumulative import cumprod as cumprod_p, cumsum as cumsum_p
+from functrax.core.prims.reindex import pad, reshape
+from functrax.numpy.creation import checked_dtype
+from functrax.numpy.logic import choose, isnan, no_out
+from functrax.numpy.promote import convert, result, to_array
+from functrax.numpy.reductions import checked_axis, sum_dtype
+from functrax.numpy.ufuncs import like_weak
+
+
+def _cumulate(name: str, primitive: Primitive, a: Any, axis: Any, dtype: Any, out: Any) -> Value:
+    no_out(name, out)
+    x = to_array(name, a)
+    if axis is None or not x.aval.shape:
+        x = reshape.bind(x, shape=(x.aval.size,))
+        axis = checked_axis(name, 0 if axis is None else axis, 1)
+    else:
+        axis = checked_axis(name, axis, x.aval.ndim)
+    wanted = _dtype_of(x, dtype)
+    x = convert(x, dtypes.default_int() if wanted == dtypes.bool_ else wanted)
+    return result(convert(primitive.bind(x, axis=axis, reverse=False), wanted))
+
+
+def _dtype_of(x: Value, dtype: Any) -> Any:
+    if dtype is not None:
+        return checked_dtype(dtype)
+    own = x.aval.dtype
+    return dtypes.default_int() if own == dtypes.bool_ else own
+
+
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
+    """The sums of the first 1, 2, ... elements along an axis (of the flattened array if None).
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, or None.
+      dtype: in which to add up; that of ``a`` by default (int32 for booleans).
+      out: must be None.
+
+    Raises:
+      AxisError: for an axis out of range.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.cumsum(jnp.array([1, 2, 3]))
+    Array([1, 3, 6], dtype=int32)
+    """
+    return _cumulate("cumsum", cumsum_p, a, axis, dtype, out)
+
+
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
+    """The products of the first 1, 2, ... elements; arguments as :func:`cumsum`."""
+    return _cumulate("cumprod", cumprod_p, a, axis, dtype, out)
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
+    """:func:`cumsum` with NaN counted as 0."""
+    return cumsum(_without_nan("nancumsum", a, 0), axis, dtype, out)
+
+
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
+    """:func:`cumprod` with NaN counted as 1."""
+    return cumprod(_without_nan("nancumprod", a, 1), axis, dtype, out)
+
+
+def _without_nan(name: str, a: Any, value: float) -> Value:
+    x = to_array(name, a)
+    if x.aval.dtype not in dtypes.INEXACT:
+        return x
+    return choose(isnan(x), like_weak(x, value), x)
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Value:
+    """The array API's running sum: small integers are added up in the default integer.
+
+    Args:
+      x: an array of at least one axis.
+      axis: an axis; may be left out if there is only one.
+      dtype: in which to add up.
+      include_initial: begin with 0, so that there is one more element.
+    """
+    return _array_api("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Value:
+    """The array API's running product; arguments as :func:`cumulative_sum`."""
+    return _array_api("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
+
+
+def _array_api(
+    name: str, function: Any, identity: int, a: Any, axis: Any, dtype: Any, include_initial: bool
+) -> Value:
+    x = to_array(name, a)
+    ndim = x.aval.ndim
+    if not ndim or (axis is None and ndim > 1):
+        raise ArgumentError(
+            f"{name}: needs an array with axes, and axis= if it has several",
+            got=f"{x.aval.str_short()}, axis={axis}",
+            fix=f"{name}(x, axis=0)",
+        )
+    along = checked_axis(name, 0 if axis is None else axis, ndim)
+    wanted = checked_dtype(dtype) if dtype is not None else sum_dtype(x.aval.dtype)
+    total: Value = function(x, along, wanted)
+    if not include_initial:
+        return total
+    low = tuple(1 if i == along else 0 for i in range(ndim))
+    nothing = (0,) * ndim
+    first = like(total, identity)
+    return result(pad.bind(total, low=low, high=nothing, interior=nothing, fill=first))

@@ -1,0 +1,82 @@
+"""Makers of elementwise functions: a primitive, with promotion and broadcasting in front.
+
+What leaves are the public functions of ``ufuncs``, ``analytic`` and ``logic`` that are one
+primitive each; each is a closure that tries the common case (arrays of one type) first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from functrax.core import dtypes
+from functrax.core.operators import Array
+from functrax.core.primitive import Primitive, Value
+from functrax.numpy.promote import (
+    Kind,
+    inexact,
+    promote_dtypes,
+    promote_pair,
+    result,
+    same,
+)
+
+Unary: TypeAlias = Callable[[Any], Value]
+Binary: TypeAlias = Callable[[Any, Any], Value]
+
+_ARGUMENTS = {
+    1: "  x: an array or a scalar.\n",
+    2: "  x1: an array or a scalar.\n  x2: another, of a shape that broadcasts with it.\n",
+}
+_COMPUTED = "    Integers and booleans are computed in float32 (64-bit integers in float64).\n"
+
+
+def unary(name: str, primitive: Primitive, summary: str, kind: Kind = inexact) -> Unary:
+    """A function of one operand that is one primitive.
+
+    Args:
+      name: its public name.
+      primitive: what it applies.
+      summary: the first line of its documentation.
+      kind: from the operand's dtype to the one in which it is computed.
+    """
+    bind = primitive.bind
+    direct = dtypes.INEXACT if kind is inexact else frozenset()
+
+    def function(x: Any, /) -> Value:
+        if isinstance(x, Array) and x.aval.dtype in direct:
+            return result(bind(x))
+        return result(bind(*promote_dtypes(name, x, kind=kind)))
+
+    made: Unary = named(function, name, document(summary, 1, kind))
+    return made
+
+
+def binary(name: str, primitive: Primitive, summary: str, kind: Kind = same) -> Binary:
+    """A function of two operands that is one primitive; arguments as :func:`unary`."""
+    bind = primitive.bind
+
+    def function(x1: Any, x2: Any, /) -> Value:
+        return result(bind(*promote_pair(name, x1, x2, kind)))
+
+    made: Binary = named(function, name, document(summary, 2, kind))
+    return made
+
+
+def named(function: Any, name: str, doc: str) -> Any:
+    """Give a function a public name and documentation."""
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "functrax.numpy"
+    function.__doc__ = doc
+    return function
+
+
+def document(summary: str, operands: int, kind: Kind = same) -> str:
+    """The documentation of an elementwise function."""
+    computed = _COMPUTED if kind is inexact else ""
+    return (
+        f"{summary}\n\nArgs:\n{_ARGUMENTS[operands]}{computed}\nReturns:\n"
+        "  An array of the operands' broadcast shape.\n\nRaises:\n"
+        "  DTypeError: for lists, and for dtypes that the function does not take.\n"
+        "  ShapeError: for shapes that do not broadcast.\n"
+    )

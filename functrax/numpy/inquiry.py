@@ -1,0 +1,139 @@
+"""Questions about types and shapes, answered without looking at values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.dtypes import DType
+from functrax.core.errors import ArgumentError, DTypeError
+from functrax.core.operators import Array
+from functrax.core.promotion import result_type, typed_of
+from functrax.numpy.promote import SCALARS, to_array
+
+
+def ndim(a: Any) -> int:
+    """The number of axes."""
+    return len(shape(a))
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """The sizes of the axes.
+
+    Raises:
+      DTypeError: for lists.
+    """
+    found: tuple[int, ...]
+    if isinstance(a, Array):
+        return a.aval.shape
+    if type(a) in SCALARS:
+        return ()
+    if hasattr(a, "shape") and isinstance(a.shape, tuple):
+        found = a.shape
+    else:
+        found = to_array("shape", a).aval.shape
+    return found
+
+
+def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
+    """The number of elements, or the size of some axes."""
+    from functrax.numpy.reductions import checked_axes
+
+    sizes = shape(a)
+    axes = checked_axes("size", axis, len(sizes))
+    return int(np.prod([sizes[i] for i in axes], dtype=np.int64))
+
+
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype of ``x`` is complex."""
+    return x is not None and _dtype_of(x) in dtypes.COMPLEX
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype of ``x`` is not complex."""
+    return not iscomplexobj(x)
+
+
+def _dtype_of(x: Any) -> DType:
+    return typed_of(x if hasattr(x, "dtype") else to_array("iscomplexobj", x))[0]
+
+
+def isscalar(element: Any) -> bool:
+    """Whether ``element`` is a number, or an array without axes."""
+    if isinstance(element, Array):
+        return not element.aval.shape
+    if isinstance(element, np.ndarray):
+        return element.ndim == 0
+    if hasattr(element, "__jax_array__"):
+        return isscalar(element.__jax_array__())
+    return bool(np.isscalar(element))
+
+
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+    """Whether NumPy's rules let a dtype become another; arguments as ``numpy.can_cast``."""
+    return bool(np.can_cast(dtypes.as_dtype(from_), dtypes.as_dtype(to), casting))  # type: ignore[arg-type]
+
+
+_KINDS = {
+    "bool": dtypes.BOOL,
+    "signed integer": dtypes.SIGNED,
+    "unsigned integer": dtypes.UNSIGNED,
+    "integral": dtypes.INTEGER,
+    "real floating": dtypes.FLOATING,
+    "complex floating": dtypes.COMPLEX,
+    "numeric": dtypes.NUMERIC,
+}
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind of the array API.
+
+    Args:
+      dtype: a dtype.
+      kind: "bool", "signed integer", "unsigned integer", "integral", "real floating",
+        "complex floating", "numeric", a dtype, or a tuple of them.
+
+    Raises:
+      ArgumentError: for a kind that does not exist.
+      DTypeError: if ``dtype`` is not one.
+
+    >>> isdtype("float32", "real floating")
+    True
+    """
+    exact = dtypes.as_dtype(dtype)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return any(_is_of_kind(exact, k) for k in kinds)
+
+
+def _is_of_kind(dtype: DType, kind: Any) -> bool:
+    if isinstance(kind, str) and kind in _KINDS:
+        return dtype in _KINDS[kind]
+    try:
+        return dtype == dtypes.as_dtype(kind)
+    except DTypeError:
+        raise ArgumentError(
+            "isdtype: no such kind", got=repr(kind), fix="a dtype, or one of " + ", ".join(_KINDS)
+        ) from None
+
+
+def issubdtype(arg1: Any, arg2: Any) -> bool:
+    """Whether a dtype is of a type, or of an abstract type such as ``floating``.
+
+    >>> issubdtype("bfloat16", np.floating)
+    True
+    """
+    return dtypes.issubdtype(_plain(arg1), _plain(arg2))
+
+
+def _plain(spec: Any) -> Any:
+    """A dtype for one of the scalar types of this package; anything else as it is."""
+    dtype = getattr(spec, "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) and isinstance(spec, type) else spec
+
+
+__all__ = [
+    "can_cast", "iscomplexobj", "isdtype", "isrealobj", "isscalar", "issubdtype", "ndim",
+    "result_type", "shape", "size",
+]  # fmt: skip

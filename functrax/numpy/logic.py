@@ -1,0 +1,310 @@
+"""Elementwise comparisons, truth values, bits, choices, and parts of complex numbers.
+
+Comparisons give booleans.  The ``logical_`` functions look at truth values (anything but 0 is
+true), the ``bitwise_`` functions at bits.  Start at :func:`where`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError
+from functrax.core.jaxpr import Literal
+from functrax.core.primitive import Primitive, Value, like, literal
+from functrax.core.prims import arithmetic as prims
+from functrax.core.prims.bitwise import (
+    population_count,
+    shift_left,
+    shift_right_arithmetic,
+    shift_right_logical,
+)
+from functrax.core.prims.convert import (
+    bitcast_convert_type,
+    conj as conj_p,
+    imag as imag_p,
+    real as real_p,
+)
+from functrax.core.prims.reindex import full, zeros
+from functrax.core.prims.rounding import is_finite
+from functrax.numpy.elementwise import Binary, binary, document, named, unary
+from functrax.numpy.promote import (
+    broadcast_values,
+    convert,
+    inexact,
+    numeric,
+    operand,
+    promote_dtypes,
+    promote_pair,
+    result,
+    same,
+    to_array,
+)
+from functrax.numpy.ufuncs import complex_before, refuse_complex
+
+equal = binary("equal", prims.eq, "Whether ``x1 == x2``; NaN equals nothing.")
+not_equal = binary("not_equal", prims.ne, "Whether ``x1 != x2``; NaN differs from everything.")
+
+
+def _ordered(name: str, compare: Primitive, summary: str) -> Binary:
+    def function(x1: Any, x2: Any, /) -> Value:
+        x, y = promote_pair(name, x1, x2)
+        if x.aval.dtype in dtypes.COMPLEX:
+            return result(complex_before(compare, x, y))
+        return result(compare.bind(x, y))
+
+    order = "\nComplex numbers are ordered by real part, then by imaginary part."
+    made: Binary = named(function, name, document(summary + order, 2))
+    return made
+
+
+less = _ordered("less", prims.lt, "Whether ``x1 < x2``.")
+less_equal = _ordered("less_equal", prims.le, "Whether ``x1 <= x2``.")
+greater = _ordered("greater", prims.gt, "Whether ``x1 > x2``.")
+greater_equal = _ordered("greater_equal", prims.ge, "Whether ``x1 >= x2``.")
+
+
+def truth(x: Value) -> Value:
+    """Whether each element is not 0."""
+    return x if x.aval.dtype == dtypes.bool_ else prims.ne.bind(x, like(x, 0))
+
+
+def _logical(name: str, combine: Primitive, summary: str) -> Binary:
+    def function(x1: Any, x2: Any, /) -> Value:
+        values = [truth(promote_dtypes(name, x)[0]) for x in (x1, x2)]
+        return result(combine.bind(*broadcast_values(name, *values)))
+
+    made: Binary = named(function, name, document(summary, 2))
+    return made
+
+
+logical_and = _logical("logical_and", prims.and_, "Whether both are not 0.")
+logical_or = _logical("logical_or", prims.or_, "Whether one of them is not 0.")
+logical_xor = _logical("logical_xor", prims.xor, "Whether exactly one of them is not 0.")
+
+
+def logical_not(x: Any, /) -> Value:
+    """Whether ``x`` is 0."""
+    (v,) = promote_dtypes("logical_not", x)
+    if v.aval.dtype == dtypes.bool_:
+        return result(prims.not_.bind(v))
+    return result(prims.eq.bind(v, like(v, 0)))
+
+
+bitwise_and = binary("bitwise_and", prims.and_, "The bits that both have.")
+bitwise_or = binary("bitwise_or", prims.or_, "The bits that one of them has.")
+bitwise_xor = binary("bitwise_xor", prims.xor, "The bits in which they differ.")
+bitwise_not = unary("bitwise_not", prims.not_, "All bits reversed; of booleans, not.", same)
+bitwise_invert = invert = bitwise_not
+left_shift = binary("left_shift", shift_left, "``x1`` shifted left by ``x2`` bits.", numeric)
+bitwise_left_shift = left_shift
+
+
+def right_shift(x1: Any, x2: Any, /) -> Value:
+    """``x1`` shifted right by ``x2`` bits, keeping the sign."""
+    x, y = promote_pair("right_shift", x1, x2, numeric)
+    signed = x.aval.dtype in dtypes.SIGNED
+    return result((shift_right_arithmetic if signed else shift_right_logical).bind(x, y))
+
+
+bitwise_right_shift = right_shift
+
+
+def bitwise_count(x: Any, /) -> Value:
+    """The number of bits that are 1 in ``|x|``, as uint8."""
+    (v,) = promote_dtypes("bitwise_count", x, kind=numeric)
+    magnitude = v if v.aval.dtype in dtypes.UNSIGNED else prims.abs_.bind(v)
+    return result(convert(population_count.bind(magnitude), dtypes.uint8))
+
+
+def isnan(x: Any, /) -> Value:
+    """Whether each element is NaN; a complex number is if one of its parts is.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
+    Array([False,  True], dtype=bool)
+    """
+    (v,) = promote_dtypes("isnan", x)
+    return result(prims.ne.bind(v, v))
+
+
+def isfinite(x: Any, /) -> Value:
+    """Whether each element is neither infinite nor NaN."""
+    (v,) = promote_dtypes("isfinite", x)
+    if v.aval.dtype in dtypes.FLOATING:
+        return result(is_finite.bind(v))
+    if v.aval.dtype in dtypes.COMPLEX:
+        both = prims.and_.bind(is_finite.bind(real_p.bind(v)), is_finite.bind(imag_p.bind(v)))
+        return result(both)
+    return _constant(v, True)
+
+
+def isinf(x: Any, /) -> Value:
+    """Whether each element is infinite; a complex number is if one of its parts is."""
+    (v,) = promote_dtypes("isinf", x)
+    if v.aval.dtype in dtypes.COMPLEX:
+        return result(prims.or_.bind(_is_inf(real_p.bind(v)), _is_inf(imag_p.bind(v))))
+    return result(_is_inf(v)) if v.aval.dtype in dtypes.FLOATING else _constant(v, False)
+
+
+def _is_inf(x: Value) -> Value:
+    return prims.eq.bind(prims.abs_.bind(x), like(x, np.inf))
+
+
+def _constant(x: Value, value: bool) -> Value:
+    return result(full(x.aval.shape, literal(value, dtypes.bool_)))
+
+
+def isposinf(x: Any, /, out: None = None) -> Value:
+    """Whether each element is plus infinity."""
+    return _is_value("isposinf", x, np.inf, out)
+
+
+def isneginf(x: Any, /, out: None = None) -> Value:
+    """Whether each element is minus infinity."""
+    return _is_value("isneginf", x, -np.inf, out)
+
+
+def _is_value(name: str, x: Any, value: float, out: Any) -> Value:
+    no_out(name, out)
+    (v,) = promote_dtypes(name, x)
+    refuse_complex(name, v)
+    if v.aval.dtype not in dtypes.FLOATING:
+        return _constant(v, False)
+    return result(prims.eq.bind(v, like(v, value)))
+
+
+def no_out(name: str, out: Any) -> None:
+    """Refuse NumPy's ``out=``.
+
+    Raises:
+      ArgumentError: if it is given.
+    """
+    if out is not None:
+        raise ArgumentError(
+            f"{name}: out= is not supported, for arrays are immutable",
+            got=f"out of type {type(out).__name__}",
+            fix=f"x = {name}(...), or x = x.at[...].set({name}(...))",
+        )
+
+
+def signbit(x: Any, /) -> Value:
+    """Whether the sign bit is set: true for -0.0 and for negative numbers."""
+    (v,) = promote_dtypes("signbit", x)
+    refuse_complex("signbit", v)
+    dtype = v.aval.dtype
+    if dtype in dtypes.INTEGER:
+        return result(prims.lt.bind(v, like(v, 0)))
+    if dtype == dtypes.bool_:
+        return _constant(v, False)
+    return result(sign_bit(v))
+
+
+def sign_bit(x: Value) -> Value:
+    """The sign bit of a floating point value."""
+    integer = np.dtype(f"int{dtypes.itemsize_bits(x.aval.dtype)}")
+    bits = bitcast_convert_type.bind(x, dtype=integer)
+    return prims.lt.bind(bits, like(bits, 0))
+
+
+def real(x: Any, /) -> Value:
+    """The real part; a real array itself."""
+    (v,) = promote_dtypes("real", x)
+    return result(real_p.bind(v) if v.aval.dtype in dtypes.COMPLEX else v)
+
+
+def imag(x: Any, /) -> Value:
+    """The imaginary part; zeros for a real array."""
+    (v,) = promote_dtypes("imag", x)
+    return result(imag_p.bind(v) if v.aval.dtype in dtypes.COMPLEX else zeros(v.aval))
+
+
+def conjugate(x: Any, /) -> Value:
+    """The complex conjugate; a real array itself."""
+    (v,) = promote_dtypes("conjugate", x)
+    return result(conj_p.bind(v) if v.aval.dtype in dtypes.COMPLEX else v)
+
+
+conj = conjugate
+
+
+def isreal(x: Any) -> Value:
+    """Whether the imaginary part of each element is 0."""
+    part = imag(x)
+    return result(prims.eq.bind(part, like(part, 0)))
+
+
+def iscomplex(x: Any) -> Value:
+    """Whether the imaginary part of each element is not 0."""
+    part = imag(x)
+    return result(prims.ne.bind(part, like(part, 0)))
+
+
+def where(
+    condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = None
+) -> Any:
+    """Elements of ``x`` where ``condition`` holds, of ``y`` elsewhere.
+
+    Args:
+      condition: an array of booleans (of other dtypes: whether they are not 0).
+      x: an array or a scalar.
+      y: another; all three broadcast.  Without them the result is ``nonzero(condition)``.
+      size: for ``nonzero``.
+      fill_value: for ``nonzero``.
+
+    Returns:
+      An array of the broadcast shape; the derivative flows only to the chosen elements.
+
+    >>> import functrax.numpy as jnp
+    >>> x = jnp.array([-1.0, 2.0])
+    >>> jnp.where(x > 0, x, 0)
+    Array([0., 2.], dtype=float32)
+    """
+    if x is None and y is None:
+        from functrax import numpy as functions
+
+        return vars(functions)["nonzero"](condition, size=size, fill_value=fill_value)
+    if size is not None or fill_value is not None:
+        raise ArgumentError(
+            "where: size and fill_value belong to where(condition)",
+            got="size or fill_value with x and y",
+            fix="where(condition, x, y)",
+        )
+    (which,) = promote_dtypes("where", condition)
+    if x is None or y is None:
+        operand("where", 1 if x is None else 2, None)
+    cases = promote_pair("where", x, y)
+    return result(choose(which, *cases))
+
+
+def choose(which: Value, x: Value, y: Value) -> Value:
+    """``where`` of values of one dtype: broadcasts, and chooses."""
+    which, x, y = broadcast_values("where", truth(which), x, y)
+    return prims.select_n.bind(which, y, x)
+
+
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Value:
+    """Whether ``|a - b| <= atol + rtol * |b|``; infinities are close if equal.
+
+    Args:
+      a: an array or a scalar.
+      b: another, of a shape that broadcasts with it.
+      rtol: relative tolerance.
+      atol: absolute tolerance.
+      equal_nan: whether NaN is close to NaN.
+    """
+    x, y = promote_pair("isclose", a, b, inexact)
+    if type(x) is Literal and type(y) is Literal:
+        x = to_array("isclose", result(x))
+    size = prims.abs_.bind(y)
+    relative, absolute = (promote_dtypes("isclose", t, size)[0] for t in (rtol, atol))
+    relative, absolute, size = broadcast_values("isclose", relative, absolute, size)
+    bound = prims.add.bind(absolute, prims.mul.bind(relative, size))
+    distance = prims.abs_.bind(prims.sub.bind(x, y))
+    near = logical_and(less_equal(distance, bound), isfinite(y))
+    close = logical_or(prims.eq.bind(x, y), near)
+    if not equal_nan:
+        return close
+    return logical_or(close, logical_and(isnan(x), isnan(y)))

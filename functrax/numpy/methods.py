@@ -1,0 +1,138 @@
+"""What arrays can do by themselves: the functions of ``functrax.numpy`` become their methods.
+
+:func:`install_all` runs once, when the namespace is complete, and hands everything to
+``functrax.core.operators``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from functrax.core import dtypes
+from functrax.core.errors import ShapeError
+from functrax.core.operators import Array, install
+from functrax.core.prims.convert import bitcast_convert_type
+from functrax.core.prims.reindex import reshape
+from functrax.numpy.creation import checked_dtype
+from functrax.numpy.logic import imag, real
+from functrax.numpy.operators import binary_operator, operators
+from functrax.numpy.promote import convert
+
+#: Methods that are the function of the same name with the array as its first argument.
+METHODS: Final[tuple[str, ...]] = (
+    *("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip"),
+    *("compress", "conj", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "max"),
+    *("mean", "min", "nonzero", "partition", "prod", "ptp", "ravel", "repeat", "round"),
+    *("searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
+)
+
+
+def install_all(
+    functions: Mapping[str, Any],
+    getitem: Callable[[Any, Any], Any] | None = None,
+    at: Callable[[Any], Any] | None = None,
+) -> None:
+    """Give arrays their operators, methods and properties.
+
+    Args:
+      functions: the namespace of ``functrax.numpy``, with everything in it defined.
+      getitem: what ``x[index]`` means.
+      at: what ``x.at`` is.
+    """
+    table: dict[str, Callable[..., Any]] = {**operators(), **_METHODS_OF_THEIR_OWN}
+    table.update({name: functions[name] for name in METHODS if name in functions})
+    properties: dict[str, Callable[[Any], Any]] = {"real": real, "imag": imag}
+    if "matmul" in functions:
+        table["__matmul__"], table["__rmatmul__"] = binary_operator("@", functions["matmul"])
+    if "transpose" in functions:
+        table.update(_shaping_methods(functions))
+        properties["T"] = functions["transpose"]
+        properties["mT"] = functions["matrix_transpose"]
+    if getitem is not None:
+        table["__getitem__"], table["__iter__"] = getitem, _iterator(getitem)
+    if at is not None:
+        properties["at"] = at
+    install(table, properties)
+
+
+def _shaping_methods(functions: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """``reshape`` and ``transpose``, which take their axes as a tuple or one by one."""
+
+    def reshape_method(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+        sizes = shape[0] if len(shape) == 1 else shape
+        return functions["reshape"](self, sizes, order, copy=copy)
+
+    def transpose_method(self: Any, *axes: Any) -> Any:
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return functions["transpose"](self, order)
+
+    def flatten_method(self: Any, order: str = "C") -> Any:
+        return functions["ravel"](self, order)
+
+    made = {"reshape": reshape_method, "transpose": transpose_method, "flatten": flatten_method}
+    for name, method in made.items():
+        method.__name__ = name
+        method.__doc__ = f"See ``functrax.numpy.{'ravel' if name == 'flatten' else name}``."
+    return made
+
+
+def _iterator(getitem: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    def iterate(self: Array) -> Any:
+        if not self.aval.shape:
+            raise TypeError("iteration over an array of rank 0")
+        return (getitem(self, i) for i in range(self.aval.shape[0]))
+
+    return iterate
+
+
+def view(self: Array, dtype: Any = None) -> Any:
+    """The same bits read as another dtype; the last axis grows or shrinks with the width.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.float32(1).view("int32")
+    Array(1065353216, dtype=int32)
+    """
+    if dtype is None:
+        return self
+    wanted = checked_dtype(dtype)
+    own = self.aval.dtype
+    if own == wanted:
+        return self
+    if own == dtypes.bool_ or wanted == dtypes.bool_:
+        byte = view(convert(self, dtypes.uint8) if own == dtypes.bool_ else self, dtypes.uint8)
+        return convert(byte, wanted) if wanted == dtypes.bool_ else view(byte, wanted)
+    if own.itemsize == wanted.itemsize:
+        return bitcast_convert_type.bind(self, dtype=wanted)
+    return _view_of_other_width(self, wanted)
+
+
+def _view_of_other_width(self: Array, dtype: Any) -> Any:
+    from functrax import lax
+
+    *outer, last = self.aval.shape or (1,)
+    if self.aval.dtype.itemsize > dtype.itemsize:
+        split = lax.bitcast_convert_type(self, dtype)
+        return reshape.bind(split, shape=(*outer, last * split.aval.shape[-1]))
+    ratio = dtype.itemsize // self.aval.dtype.itemsize
+    if last % ratio:
+        raise ShapeError(
+            "view: the last axis does not hold whole elements of the wider dtype",
+            got=f"{self.aval.str_short()} as {dtype}",
+            fix=f"a last axis whose size is a multiple of {ratio}",
+        )
+    joined = reshape.bind(self, shape=(*outer, last // ratio, ratio))
+    return lax.bitcast_convert_type(joined, dtype)
+
+
+def _array_namespace(self: Array, *, api_version: str | None = None) -> Any:
+    """The module of the array API: ``functrax.numpy``."""
+    from functrax import numpy as functions
+
+    return functions
+
+
+_METHODS_OF_THEIR_OWN: Final[dict[str, Callable[..., Any]]] = {
+    "view": view,
+    "__array_namespace__": _array_namespace,
+}

@@ -1,0 +1,107 @@
+"""The operators of arrays: what ``x + y``, ``-x``, ``x < y``, ``x ** 2`` mean.
+
+A binary operator takes arrays, NumPy arrays, scalars and objects with ``__jax_array__``; of other
+things it gives ``NotImplemented``, so that the other operand's type may answer, but lists and
+their kin it refuses, for Python would compare with them by identity.  ``methods.py`` installs them.
+
+Start at :func:`operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from functrax.core.errors import DTypeError
+from functrax.core.operators import Array
+from functrax.numpy import logic, rounding, ufuncs
+from functrax.numpy.creation import astype
+
+_TAKEN = (Array, int, float, complex, np.ndarray, np.generic)
+_REFUSED = (list, tuple, dict, set)
+
+
+def binary_operator(symbol: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """An operator and its reflected form."""
+
+    def forward(self: Any, other: Any) -> Any:
+        if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
+            return function(self, other)
+        return _not_taken(symbol, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
+            return function(other, self)
+        return _not_taken(symbol, other)
+
+    return forward, reflected
+
+
+def _not_taken(symbol: str, other: Any) -> Any:
+    if type(other) in _REFUSED:
+        raise DTypeError(
+            f"{symbol}: the other operand is not an array",
+            got=f"a {type(other).__name__}",
+            fix=f"functrax.numpy.array(...) around the {type(other).__name__}",
+        )
+    return NotImplemented
+
+
+ARITHMETIC: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "add": ("+", ufuncs.add),
+    "sub": ("-", ufuncs.subtract),
+    "mul": ("*", ufuncs.multiply),
+    "truediv": ("/", ufuncs.divide),
+    "floordiv": ("//", ufuncs.floor_divide),
+    "mod": ("%", ufuncs.remainder),
+    "divmod": ("divmod", ufuncs.divmod),
+    "and": ("&", logic.bitwise_and),
+    "or": ("|", logic.bitwise_or),
+    "xor": ("^", logic.bitwise_xor),
+    "lshift": ("<<", logic.left_shift),
+    "rshift": (">>", logic.right_shift),
+}
+COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "eq": ("==", logic.equal),
+    "ne": ("!=", logic.not_equal),
+    "lt": ("<", logic.less),
+    "le": ("<=", logic.less_equal),
+    "gt": (">", logic.greater),
+    "ge": (">=", logic.greater_equal),
+}
+
+
+def _power(self: Any, other: Any, modulus: None = None) -> Any:
+    if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
+        return ufuncs.power(self, other)
+    return _not_taken("**", other)
+
+
+def _reflected_power(self: Any, other: Any, modulus: None = None) -> Any:
+    if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
+        return ufuncs.power(other, self)
+    return _not_taken("**", other)
+
+
+def _round(self: Any, ndigits: int | None = None) -> Any:
+    if ndigits is not None:
+        return rounding.round(self, ndigits)
+    return astype(rounding.round(self), int)
+
+
+def operators() -> dict[str, Callable[..., Any]]:
+    """Every operator of Python that arrays have, by the name of its special method."""
+    table: dict[str, Callable[..., Any]] = {}
+    for name, (symbol, function) in ARITHMETIC.items():
+        table[f"__{name}__"], table[f"__r{name}__"] = binary_operator(symbol, function)
+    for name, (symbol, function) in COMPARISONS.items():
+        table[f"__{name}__"], _ = binary_operator(symbol, function)
+    table["__pow__"], table["__rpow__"] = _power, _reflected_power
+    table["__neg__"] = ufuncs.negative
+    table["__pos__"] = ufuncs.positive
+    table["__abs__"] = ufuncs.absolute
+    table["__invert__"] = logic.bitwise_not
+    table["__round__"] = _round
+    return table

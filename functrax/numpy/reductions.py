@@ -1,0 +1,377 @@
+"""Reductions along axes: sums, products, extrema, truth, positions of extrema.
+
+Each takes ``axis`` (an integer, a tuple, None for all), ``keepdims``, ``where`` (which elements
+count) and ``initial`` (a value to begin with), as NumPy's do, and gives a result of NumPy's
+dtype: small integers are summed in the default integer.  Means and what is made of them are in
+``statistics.py``.
+
+Start at :func:`sum`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from functrax.core import dtypes
+from functrax.core.dtypes import DType
+from functrax.core.errors import ArgumentError, AxisError, ShapeError
+from functrax.core.primitive import Primitive, Value, literal
+from functrax.core.prims import reduce as prims
+from functrax.core.prims.arithmetic import eq, select_n
+from functrax.core.prims.convert import complex_, imag, real
+from functrax.core.prims.reindex import reshape
+from functrax.numpy import logic, ufuncs
+from functrax.numpy.creation import asarray, checked_dtype
+from functrax.numpy.logic import choose, isnan, no_out, truth
+from functrax.numpy.promote import (
+    broadcast_shape,
+    convert,
+    operand,
+    promote_dtypes,
+    result,
+    to_array,
+)
+
+Axis = Any
+
+
+def checked_axes(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
+    """Axes as non-negative integers, in order; None means all.
+
+    Raises:
+      AxisError: for an axis out of range, or named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(checked_axis(name, a, ndim) for a in given)
+    if len(set(axes)) < len(axes):
+        raise AxisError(f"{name}: an axis is named twice", got=f"axis={axis}", fix="each axis once")
+    return tuple(sorted(axes))
+
+
+def checked_axis(name: str, axis: Any, ndim: int) -> int:
+    """One axis as a non-negative integer.
+
+    Raises:
+      AxisError: for an axis out of range.
+      ArgumentError: for an axis that is not an integer.
+    """
+    try:
+        i = operator.index(axis)
+    except TypeError:
+        if hasattr(axis, "aval"):
+            raise
+        raise ArgumentError(
+            f"{name}: an axis is an integer", got=f"axis={axis!r}", fix="an integer, or a tuple"
+        ) from None
+    if not -ndim <= i < ndim:
+        raise AxisError(
+            f"{name}: axis {i} is out of range",
+            got=f"an array of {ndim} axes",
+            fix=f"an axis from {-ndim} to {ndim - 1}" if ndim else "an array with axes",
+        )
+    return i % ndim
+
+
+def keep(x: Value, shape: tuple[int, ...], axes: Sequence[int], keepdims: bool) -> Value:
+    """Put axes of size 1 where a reduction of an array of ``shape`` removed axes."""
+    if not keepdims:
+        return x
+    return reshape.bind(x, shape=tuple(1 if i in axes else n for i, n in enumerate(shape)))
+
+
+def masked(name: str, x: Value, where: Any, identity: Any) -> Value:
+    """``x`` with ``identity`` where it does not count."""
+    if where is None:
+        return x
+    (mask,) = promote_dtypes(name, where)
+    return choose(mask, x, literal(identity, x.aval.dtype))
+
+
+def with_initial(op: Any, x: Value, initial: Any) -> Value:
+    """Combine a reduction's result with a value to begin with."""
+    if initial is None:
+        return x
+    return convert(op(x, operand("initial", 0, initial)), x.aval.dtype)
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """The dtype in which numbers are added up: at least the default integer."""
+    if dtype == dtypes.bool_:
+        return dtypes.default_int()
+    if dtype in dtypes.SIGNED:
+        default = dtypes.default_int()
+    elif dtype in dtypes.UNSIGNED:
+        default = dtypes.canonicalize_dtype(dtypes.uint64)
+    else:
+        return dtype
+    return default if default.itemsize > dtype.itemsize else dtype
+
+
+def _accumulate(
+    name: str, primitive: Primitive, op: Any, identity: int, a: Any, options: Any
+) -> Value:
+    axis, dtype, out, keepdims, initial, where, promote_integers = options
+    no_out(name, out)
+    x = to_array(name, a)
+    if dtype is not None:
+        wanted = checked_dtype(dtype)
+    else:
+        wanted = sum_dtype(x.aval.dtype) if promote_integers else x.aval.dtype
+    work = dtypes.default_int() if wanted == dtypes.bool_ else wanted
+    x = masked(name, convert(x, work), where, identity)
+    axes = checked_axes(name, axis, x.aval.ndim)
+    total = keep(primitive.bind(x, axes=axes), x.aval.shape, axes, keepdims)
+    return result(convert(with_initial(op, total, initial), wanted))
+
+
+def sum(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
+) -> Value:
+    """The sum along axes.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: in which to add up; by default that of ``a``, but at least the default integer.
+      out: must be None.
+      keepdims: leave the summed axes with size 1.
+      initial: a value to begin with.
+      where: which elements count; broadcasts with ``a``.
+      promote_integers: whether small integers are added up in the default integer.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+      DTypeError: for lists.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.sum(jnp.arange(6).reshape(2, 3), axis=1)
+    Array([ 3, 12], dtype=int32)
+    """
+    options = (axis, dtype, out, keepdims, initial, where, promote_integers)
+    return _accumulate("sum", prims.reduce_sum, ufuncs.add, 0, a, options)
+
+
+def prod(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    promote_integers: bool = True,
+) -> Value:
+    """The product along axes; arguments as :func:`sum`.
+
+    Its derivatives are right with zeros among the factors.
+    """
+    options = (axis, dtype, out, keepdims, initial, where, promote_integers)
+    return _accumulate("prod", prims.reduce_prod, ufuncs.multiply, 1, a, options)
+
+
+def _extremum(
+    name: str, primitive: Primitive, op: Any, identity: Any, a: Any, options: Any
+) -> Value:
+    axis, out, keepdims, initial, where = options
+    no_out(name, out)
+    x = to_array(name, a)
+    if where is not None and initial is None:
+        raise ArgumentError(
+            f"{name}: where= needs initial=, for an empty {name} has no value",
+            got="where without initial",
+            fix=f"{name}(x, where=mask, initial=...)",
+        )
+    axes = checked_axes(name, axis, x.aval.ndim)
+    if initial is None and 0 in [x.aval.shape[i] for i in axes]:
+        raise ShapeError(
+            f"{name}: an axis has no elements, and an empty {name} has no value",
+            got=f"{x.aval.str_short()} along {axes}",
+            fix="give initial=",
+        )
+    dtype = x.aval.dtype
+    if dtype in dtypes.COMPLEX:
+        found = _complex_extremum(primitive, masked(name, x, where, _corner(identity, dtype)), axes)
+    else:
+        found = primitive.bind(masked(name, x, where, identity(dtype)), axes=axes)
+    found = keep(found, x.aval.shape, axes, keepdims)
+    return result(convert(with_initial(op, found, initial), dtype))
+
+
+def _corner(identity: Any, dtype: DType) -> complex:
+    end = float(identity(dtypes.real_dtype(dtype)))
+    return complex(end, end)
+
+
+def _complex_extremum(primitive: Primitive, x: Value, axes: tuple[int, ...]) -> Value:
+    """By real part, then by imaginary part."""
+    re, im = real.bind(x), imag.bind(x)
+    best = primitive.bind(re, axes=axes)
+    worst = prims.lowest if primitive is prims.reduce_max else prims.highest
+    tied = eq.bind(re, prims.respread(best, re, axes))
+    candidates = select_n.bind(tied, literal(worst(im.aval.dtype), im.aval.dtype), im)
+    return complex_.bind(best, primitive.bind(candidates, axes=axes))
+
+
+def max(
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Value:
+    """The largest element along axes; NaN wins, and ties share the derivative.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      keepdims: leave the reduced axes with size 1.
+      initial: the least value of the result; needed for empty axes and with ``where``.
+      where: which elements count; broadcasts with ``a``.
+
+    Raises:
+      ShapeError: for an empty axis without ``initial``.
+      AxisError: for an axis out of range or named twice.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.max(jnp.array([[1, 5], [7, 2]]), axis=0)
+    Array([7, 5], dtype=int32)
+    """
+    options = (axis, out, keepdims, initial, where)
+    return _extremum("max", prims.reduce_max, ufuncs.maximum, prims.lowest, a, options)
+
+
+def min(
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Value:
+    """The smallest element along axes; arguments and rules as :func:`max`."""
+    options = (axis, out, keepdims, initial, where)
+    return _extremum("min", prims.reduce_min, ufuncs.minimum, prims.highest, a, options)
+
+
+amax, amin = max, min
+
+
+def any(
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Value:
+    """Whether some element along axes is not 0; arguments as :func:`sum`."""
+    return _logical("any", prims.reduce_or, False, a, (axis, out, keepdims, where))
+
+
+def all(
+    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Value:
+    """Whether every element along axes is not 0; arguments as :func:`sum`."""
+    return _logical("all", prims.reduce_and, True, a, (axis, out, keepdims, where))
+
+
+def _logical(name: str, primitive: Primitive, identity: bool, a: Any, options: Any) -> Value:
+    axis, out, keepdims, where = options
+    no_out(name, out)
+    x = masked(name, truth(to_array(name, a)), where, identity)
+    axes = checked_axes(name, axis, x.aval.ndim)
+    return result(keep(primitive.bind(x, axes=axes), x.aval.shape, axes, keepdims))
+
+
+def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
+    """The index of the largest element along an axis; of the first of several, NaN wins.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis; None for an index into the flattened array.
+      out: must be None.
+      keepdims: leave the reduced axis with size 1.
+
+    Raises:
+      ShapeError: for an axis without elements.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.argmax(jnp.array([[1, 5], [7, 2]]), axis=1)
+    Array([1, 0], dtype=int32)
+    """
+    return _position("argmax", prims.argmax, a, axis, out, keepdims)
+
+
+def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
+    """The index of the smallest element along an axis; arguments as :func:`argmax`."""
+    return _position("argmin", prims.argmin, a, axis, out, keepdims)
+
+
+def _position(
+    name: str, primitive: Primitive, a: Any, axis: Any, out: Any, keepdims: bool | None
+) -> Value:
+    no_out(name, out)
+    x = to_array(name, a)
+    shape = x.aval.shape
+    if axis is None or not shape:
+        if axis is not None:
+            checked_axis(name, axis, 1)
+        x = reshape.bind(x, shape=(x.aval.size,))
+        axes: tuple[int, ...] = tuple(range(len(shape)))
+        along = 0
+    else:
+        along = checked_axis(name, axis, len(shape))
+        axes = (along,)
+    index = primitive.bind(x, axis=along, index_dtype=dtypes.default_int())
+    return result(keep(index, shape, axes, bool(keepdims)))
+
+
+def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+    """The number of elements along axes that are not 0."""
+    return sum(truth(to_array("count_nonzero", a)), axis, keepdims=keepdims)
+
+
+def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Value:
+    """The largest less the smallest element along axes."""
+    no_out("ptp", out)
+    return ufuncs.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
+
+
+def allclose(
+    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Value:
+    """Whether all elements are close, as :func:`isclose` says."""
+    return all(logic.isclose(a, b, rtol, atol, equal_nan))
+
+
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Value:
+    """Whether two arrays (or lists) have one shape and equal elements."""
+    x, y = asarray(a1), asarray(a2)
+    if x.aval.shape != y.aval.shape:
+        return _known(False)
+    same = logic.equal(x, y)
+    if equal_nan:
+        same = logic.logical_or(same, logic.logical_and(isnan(x), isnan(y)))
+    return all(same)
+
+
+def array_equiv(a1: Any, a2: Any) -> Value:
+    """Whether two arrays (or lists) broadcast together and have equal elements."""
+    x, y = asarray(a1), asarray(a2)
+    try:
+        broadcast_shape("array_equiv", [x.aval.shape, y.aval.shape])
+    except ShapeError:
+        return _known(False)
+    return all(logic.equal(x, y))
+
+
+def _known(value: bool) -> Value:
+    return result(literal(value, dtypes.bool_))

@@ -1,0 +1,325 @@
+"""Elementwise rounding, limiting, and taking floating point numbers apart.
+
+Rounding functions leave integers as they are.  Start at :func:`clip` and :func:`round`.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.dtypes import DType
+from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError
+from functrax.core.primitive import Value
+from functrax.core.prims import arithmetic as prims
+from functrax.core.prims.bitwise import shift_left, shift_right_logical
+from functrax.core.prims.convert import bitcast_convert_type, complex_, imag, real
+from functrax.core.prims.rounding import (
+    RoundingMethod,
+    ceil as ceil_p,
+    nextafter as nextafter_p,
+    round_,
+)
+from functrax.numpy.elementwise import Unary, binary, document, named
+from functrax.numpy.logic import choose, isinf, no_out, sign_bit
+from functrax.numpy.promote import (
+    broadcast_values,
+    convert,
+    inexact,
+    promote_args,
+    promote_dtypes,
+    result,
+    to_array,
+)
+from functrax.numpy.ufuncs import like_weak, maximum, minimum, refuse_complex
+
+_TO_EVEN = int(RoundingMethod.TO_NEAREST_EVEN)
+
+
+def _rounding(name: str, to_whole: Any, summary: str) -> Unary:
+    def function(x: Any, /) -> Value:
+        (v,) = promote_dtypes(name, x)
+        refuse_complex(name, v)
+        if v.aval.dtype not in dtypes.FLOATING:
+            return result(v)
+        return result(to_whole(v))
+
+    made: Unary = named(function, name, document(summary, 1))
+    return made
+
+
+def _truncate(x: Value) -> Value:
+    return prims.select_n.bind(
+        prims.lt.bind(x, like_weak(x, 0)), prims.floor.bind(x), ceil_p.bind(x)
+    )
+
+
+def _nearest_even(x: Value) -> Value:
+    return round_.bind(x, rounding_method=_TO_EVEN)
+
+
+floor = _rounding("floor", prims.floor.bind, "The largest whole number that is not above ``x``.")
+ceil = _rounding("ceil", ceil_p.bind, "The smallest whole number that is not below ``x``.")
+trunc = _rounding("trunc", _truncate, "``x`` without its fraction.")
+fix = _rounding("fix", _truncate, "``x`` without its fraction.")
+
+
+def rint(x: Any, /) -> Value:
+    """The nearest whole number, of two the even one; integers become floats."""
+    (v,) = promote_dtypes("rint", x, kind=inexact)
+    return result(_by_parts(v, _nearest_even))
+
+
+def _by_parts(x: Value, function: Any) -> Value:
+    if x.aval.dtype in dtypes.COMPLEX:
+        return complex_.bind(function(real.bind(x)), function(imag.bind(x)))
+    return function(x)
+
+
+def round(a: Any, decimals: int = 0, out: None = None) -> Value:
+    """The nearest number with so many decimals, of two the even one.
+
+    Args:
+      a: an array or a scalar.
+      decimals: how many digits after the point; negative ones count before it, for floats.
+      out: must be None.
+
+    Raises:
+      ArgumentError: for negative ``decimals`` of integers.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.round(jnp.array([0.5, 1.5, 2.25])), jnp.round(jnp.array([2.346]), 2)
+    (Array([0., 2., 2.], dtype=float32), Array([2.35], dtype=float32))
+    """
+    no_out("round", out)
+    digits = _known_digits(decimals)
+    x = to_array("round", a)
+    dtype = x.aval.dtype
+    if dtype in dtypes.INTEGER:
+        if digits < 0:
+            raise ArgumentError(
+                "round: integers have no negative decimals",
+                got=f"decimals={digits} of {x.aval.str_short()}",
+                fix="x.astype(float), or (x + 5) // 10 * 10",
+            )
+        return result(x)
+    if dtype == dtypes.bool_:
+        raise DTypeError("round: booleans are not taken", got=x.aval.str_short(), fix="astype(int)")
+    if digits > np.log10(float(dtypes.finfo(dtype).max)):
+        return result(x)
+    return result(_by_parts(x, lambda part: _round_to(part, digits)))
+
+
+def _known_digits(decimals: Any) -> int:
+    try:
+        return operator.index(decimals)
+    except ConcretizationError:
+        raise
+    except TypeError:
+        raise ArgumentError(
+            "round: decimals is an integer", got=f"decimals={decimals!r}", fix="decimals=2"
+        ) from None
+
+
+def _round_to(x: Value, digits: int) -> Value:
+    if digits == 0:
+        return _nearest_even(x)
+    dtype = x.aval.dtype
+    wide = convert(x, dtypes.float32, x.aval.weak_type) if dtype == dtypes.float16 else x
+    factor = like_weak(wide, 10.0**digits)
+    scaled = prims.div.bind(_nearest_even(prims.mul.bind(wide, factor)), factor)
+    return convert(scaled, dtype, x.aval.weak_type)
+
+
+around = round
+
+
+def clip(
+    arr: Any = None, /, min: Any = None, max: Any = None, *, a: Any = None,
+    a_min: Any = None, a_max: Any = None,
+) -> Value:  # fmt: skip
+    """``x`` limited to the interval from ``min`` to ``max``.
+
+    Args:
+      arr: a real array or a scalar.
+      min: the lower end, an array or a scalar, or None for no end.
+      max: the upper end; all broadcast.
+      a: an older name of ``arr``.
+      a_min: an older name of ``min``.
+      a_max: an older name of ``max``.
+
+    Raises:
+      DTypeError: for complex numbers.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.clip(jnp.arange(5), 1, 3)
+    Array([1, 1, 2, 3, 3], dtype=int32)
+    """
+    given = a if arr is None else arr
+    if given is None:
+        raise ArgumentError("clip: no array was given", fix="clip(x, min, max)")
+    low, high = a_min if min is None else min, a_max if max is None else max
+    x = to_array("clip", given)
+    refuse_complex("clip", x)
+    if low is not None:
+        x = maximum(low, x)
+    if high is not None:
+        x = minimum(high, x)
+    return refuse_complex("clip", x)
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Value:
+    """NaN replaced by ``nan``, infinities by ``posinf`` and ``neginf``.
+
+    Args:
+      x: an array or a scalar.
+      copy: accepted for NumPy's sake.
+      nan: what NaN becomes.
+      posinf: what plus infinity becomes; the largest number by default.
+      neginf: what minus infinity becomes; the smallest number by default.
+    """
+    v = to_array("nan_to_num", x)
+    if v.aval.dtype not in dtypes.INEXACT:
+        return result(v)
+    limits = dtypes.finfo(v.aval.dtype)
+    high = limits.max if posinf is None else posinf
+    low = limits.min if neginf is None else neginf
+
+    def replaced(part: Value) -> Value:
+        is_nan = prims.ne.bind(part, part)
+        part = _replace(part, is_nan, nan)
+        part = _replace(part, prims.eq.bind(part, like_weak(part, np.inf)), high)
+        return _replace(part, prims.eq.bind(part, like_weak(part, -np.inf)), low)
+
+    return result(_by_parts(v, replaced))
+
+
+def _replace(x: Value, which: Value, value: Any) -> Value:
+    dtype = x.aval.dtype
+    (new,) = promote_dtypes("nan_to_num", value)
+    return choose(which, convert(new, dtype), x)
+
+
+nextafter = binary(
+    "nextafter", nextafter_p, "The next number after ``x1`` towards ``x2``.", inexact
+)
+
+
+def copysign(x1: Any, x2: Any, /) -> Value:
+    """``|x1|`` with the sign of ``x2``, that of -0.0 included."""
+    x, y = promote_args("copysign", x1, x2, kind=inexact)
+    refuse_complex("copysign", x, y)
+    size = prims.abs_.bind(x)
+    return result(prims.select_n.bind(sign_bit(y), size, prims.neg.bind(size)))
+
+
+def spacing(x: Any, /) -> Value:
+    """The distance from ``x`` to the next number away from 0, with the sign of ``x``."""
+    (v,) = promote_dtypes("spacing", x, kind=inexact)
+    refuse_complex("spacing", v)
+    infinity = like_weak(v, np.inf)
+    if v.aval.dtype == dtypes.float16:
+        return result(prims.sub.bind(nextafter_p.bind(v, infinity), v))
+    away = prims.select_n.bind(sign_bit(v), infinity, like_weak(v, -np.inf))
+    return result(prims.sub.bind(nextafter_p.bind(v, away), v))
+
+
+def modf(x: Any, /, out: None = None) -> tuple[Value, Value]:
+    """``(fraction, whole)``, both with the sign of ``x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.modf(jnp.array([3.5, -2.5]))
+    (Array([ 0.5, -0.5], dtype=float32), Array([ 3., -2.], dtype=float32))
+    """
+    no_out("modf", out)
+    (v,) = promote_dtypes("modf", x, kind=inexact)
+    refuse_complex("modf", v)
+    whole = _truncate(v)
+    fraction = prims.sub.bind(v, whole)
+    fraction = choose(isinf(v), like_weak(v, 0), fraction)
+    return result(fraction), result(whole)
+
+
+def frexp(x: Any, /) -> tuple[Value, Value]:
+    """``(mantissa, exponent)`` with ``x == mantissa * 2**exponent`` and 0.5 <= |mantissa| < 1.
+
+    The exponent is int32; 0, infinities and NaN are their own mantissas, with exponent 0.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.frexp(jnp.array([3.0, 0.0]))
+    (Array([0.75, 0.  ], dtype=float32), Array([2, 0], dtype=int32))
+    """
+    (v,) = promote_dtypes("frexp", x, kind=inexact)
+    refuse_complex("frexp", v)
+    exponent = _exponent(v)
+    mantissa = scale_by_power(v, prims.neg.bind(exponent))
+    return result(mantissa), result(exponent)
+
+
+def _exponent(x: Value) -> Value:
+    """The exponent of frexp, as int32, read from the bits."""
+    dtype = x.aval.dtype
+    info = dtypes.finfo(dtype)
+    subnormal = prims.lt.bind(prims.abs_.bind(x), like_weak(x, float(info.tiny)))
+    lifted = prims.mul.bind(x, like_weak(x, 2.0**info.nmant))
+    normal = prims.select_n.bind(subnormal, x, lifted)
+    bits = bitcast_convert_type.bind(normal, dtype=np.dtype(f"uint{dtypes.itemsize_bits(dtype)}"))
+    shifted = shift_right_logical.bind(bits, like_weak(bits, info.nmant))
+    field = convert(prims.and_.bind(shifted, like_weak(bits, (1 << info.nexp) - 1)), dtypes.int32)
+    exponent = prims.sub.bind(field, like_weak(field, 1 - int(info.minexp) - 1))
+    moved = prims.sub.bind(exponent, like_weak(exponent, info.nmant))
+    exponent = prims.select_n.bind(subnormal, exponent, moved)
+    special = prims.or_.bind(
+        prims.eq.bind(x, like_weak(x, 0)), prims.eq.bind(field, like_weak(field, 2**info.nexp - 1))
+    )
+    return prims.select_n.bind(special, exponent, like_weak(exponent, 0))
+
+
+def scale_by_power(x: Value, exponent: Value) -> Value:
+    """``x * 2**exponent`` for int32 exponents, in steps that neither overflow nor lose bits."""
+    dtype = x.aval.dtype
+    largest = int(dtypes.finfo(dtype).maxexp) - 1
+    smallest = int(dtypes.finfo(dtype).minexp)
+    left = exponent
+    for _ in range(4):
+        step = prims.clamp.bind(like_weak(left, smallest), left, like_weak(left, largest))
+        x = prims.mul.bind(x, _power_of_two(step, dtype))
+        left = prims.sub.bind(left, step)
+    return x
+
+
+def _power_of_two(exponent: Value, dtype: DType) -> Value:
+    """``2**exponent`` exactly, for exponents of normal numbers, made from bits."""
+    info = dtypes.finfo(dtype)
+    integer = np.dtype(f"int{dtypes.itemsize_bits(dtype)}")
+    field = prims.add.bind(exponent, like_weak(exponent, 1 - int(info.minexp)))
+    bits = convert(field, integer)
+    shifted = shift_left.bind(bits, like_weak(bits, info.nmant))
+    return bitcast_convert_type.bind(shifted, dtype=dtype)
+
+
+def ldexp(x1: Any, x2: Any, /) -> Value:
+    """``x1 * 2**x2`` for integers ``x2``.
+
+    Raises:
+      DTypeError: for complex ``x1``, and for ``x2`` that are not integers.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.ldexp(jnp.array([0.5, 3.0]), 2)
+    Array([ 2., 12.], dtype=float32)
+    """
+    x = to_array("ldexp", x1)
+    e = to_array("ldexp", x2, 1)
+    if e.aval.dtype in dtypes.INEXACT:
+        raise DTypeError(
+            "ldexp: the exponent is not an integer", got=e.aval.str_short(), fix="x2.astype(int)"
+        )
+    (x,) = promote_dtypes("ldexp", x, kind=inexact)
+    refuse_complex("ldexp", x)
+    x, e = broadcast_values("ldexp", convert(x, x.aval.dtype), convert(e, dtypes.int32))
+    return result(scale_by_power(x, e))

@@ -1,0 +1,77 @@
+"""Scalar types: ``functrax.numpy.float32`` and its like.
+
+Each names a dtype (wherever a dtype is asked for), makes arrays when called, equals NumPy's type
+of that name, and is what ``issubdtype`` knows by NumPy's abstract types.
+
+>>> float32(3)
+Array(3., dtype=float32)
+>>> float32 == np.float32, np.dtype(bfloat16)
+(True, dtype(bfloat16))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.dtypes import DType
+from functrax.core.primitive import Value
+
+
+class ScalarType(type):
+    """The type of scalar types; the types themselves have no instances."""
+
+    dtype: DType
+
+    def __hash__(cls) -> int:
+        return hash(cls.dtype.type)
+
+    def __eq__(cls, other: object) -> bool:
+        return cls is other or other is cls.dtype.type or cls.dtype == other
+
+    def __ne__(cls, other: object) -> bool:
+        return not cls == other
+
+    def __call__(cls, x: Any) -> Value:
+        """An array of this dtype."""
+        from functrax.numpy.creation import asarray
+
+        return asarray(x, dtype=cls.dtype)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.dtype.type)
+
+    def __repr__(cls) -> str:
+        return f"<class 'functrax.numpy.{cls.__name__}'>"
+
+
+def _scalar_type(dtype: DType) -> ScalarType:
+    doc = f"The dtype {dtype.name}; called, it makes an array of that dtype."
+    made = ScalarType(dtype.name, (), {"dtype": dtype, "__doc__": doc})
+    made.__module__ = "functrax.numpy"
+    return made
+
+
+bool_ = _scalar_type(dtypes.bool_)
+int8, int16 = _scalar_type(dtypes.int8), _scalar_type(dtypes.int16)
+int32, int64 = _scalar_type(dtypes.int32), _scalar_type(dtypes.int64)
+uint8, uint16 = _scalar_type(dtypes.uint8), _scalar_type(dtypes.uint16)
+uint32, uint64 = _scalar_type(dtypes.uint32), _scalar_type(dtypes.uint64)
+float16, bfloat16 = _scalar_type(dtypes.float16), _scalar_type(dtypes.bfloat16)
+float32, float64 = _scalar_type(dtypes.float32), _scalar_type(dtypes.float64)
+complex64, complex128 = _scalar_type(dtypes.complex64), _scalar_type(dtypes.complex128)
+
+int_, uint, float_, complex_ = int64, uint64, float64, complex128
+single, double, csingle, cdouble = float32, float64, complex64, complex128
+
+generic, number, integer = np.generic, np.number, np.integer
+signedinteger, unsignedinteger = np.signedinteger, np.unsignedinteger
+inexact, floating, complexfloating = np.inexact, np.floating, np.complexfloating
+character, flexible, object_ = np.character, np.flexible, np.object_
+
+
+def dtype(spec: Any, align: bool = False, copy: bool = False) -> DType:
+    """The NumPy dtype that ``spec`` names: a type, a string, or a dtype."""
+    return np.dtype(dtypes.as_dtype(spec) if isinstance(spec, str) else spec)

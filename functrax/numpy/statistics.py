@@ -1,0 +1,250 @@
+"""Means, variances and standard deviations along axes.
+
+Integers are averaged in float32; half precision is averaged in float32 and rounded once.
+
+Start at :func:`mean`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.dtypes import DType
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.jaxpr import Literal
+from functrax.core.primitive import Value, like, literal
+from functrax.core.prims import arithmetic as prims
+from functrax.core.prims.convert import imag, real
+from functrax.core.prims.powers import sqrt, square
+from functrax.core.prims.reduce import reduce_sum, respread
+from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.numpy import reductions
+from functrax.numpy.creation import checked_dtype
+from functrax.numpy.logic import choose, no_out
+from functrax.numpy.promote import (
+    broadcast_value,
+    broadcast_values,
+    convert,
+    inexact,
+    promote_dtypes,
+    result,
+    to_array,
+)
+from functrax.numpy.reductions import Axis, checked_axes, checked_axis, keep, masked
+from functrax.numpy.ufuncs import multiply, true_divide
+
+_HALF = frozenset({dtypes.float16, dtypes.bfloat16})
+
+
+def working(dtype: DType) -> DType:
+    """The dtype in which numbers are averaged."""
+    return dtypes.float32 if dtype in _HALF else inexact(dtype)
+
+
+def _count(name: str, x: Value, axes: tuple[int, ...], where: Any) -> Value:
+    """How many elements count: a literal, or with ``where`` an array without the axes."""
+    shape, dtype = x.aval.shape, x.aval.dtype
+    if where is None:
+        return literal(math.prod(shape[i] for i in axes), dtype)
+    (mask,) = promote_dtypes(name, where)
+    ones = broadcast_value(convert(mask, dtypes.bool_), shape)
+    return reduce_sum.bind(convert(ones, dtype), axes=axes)
+
+
+def _mean(name: str, x: Value, axes: tuple[int, ...], where: Any) -> Value:
+    """The mean, without the reduced axes."""
+    total = reduce_sum.bind(masked(name, x, where, 0), axes=axes)
+    return prims.div.bind(total, _count(name, x, axes, where))
+
+
+def _result_dtype(own: DType, dtype: Any) -> DType:
+    return inexact(own) if dtype is None else checked_dtype(dtype)
+
+
+def mean(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+) -> Value:
+    """The mean along axes; NaN of no elements.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: that of the result; by default that of ``a``, float32 for integers.
+      out: must be None.
+      keepdims: leave the reduced axes with size 1.
+      where: which elements count; broadcasts with ``a``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.mean(jnp.array([[1, 2], [3, 5]]), axis=0)
+    Array([2. , 3.5], dtype=float32)
+    """
+    no_out("mean", out)
+    x = to_array("mean", a)
+    wanted = _result_dtype(x.aval.dtype, dtype)
+    axes = checked_axes("mean", axis, x.aval.ndim)
+    found = _mean("mean", convert(x, working(wanted)), axes, where)
+    return result(convert(keep(found, x.aval.shape, axes, keepdims), wanted))
+
+
+def var(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: Any = None,
+) -> Value:
+    """The mean squared distance from the mean, along axes.
+
+    Args:
+      a: an array or a scalar; of complex numbers the result is real.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: that of the result.
+      out: must be None.
+      ddof: what is taken from the number of elements; the result is NaN if nothing is left.
+      keepdims: leave the reduced axes with size 1.
+      where: which elements count; broadcasts with ``a``.
+      correction: the array API's name of ``ddof``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.var(jnp.array([1.0, 2.0, 3.0]), ddof=1)
+    Array(1., dtype=float32)
+    """
+    no_out("var", out)
+    return _var("var", a, axis, dtype, _ddof("var", ddof, correction), keepdims, where)
+
+
+def std(
+    a: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    out: None = None,
+    ddof: Any = 0,
+    keepdims: bool = False,
+    *,
+    where: Any = None,
+    correction: Any = None,
+) -> Value:
+    """The square root of :func:`var`; arguments as there."""
+    no_out("std", out)
+    variance = _var("std", a, axis, dtype, _ddof("std", ddof, correction), keepdims, where)
+    return result(sqrt.bind(variance))
+
+
+def _ddof(name: str, ddof: Any, correction: Any) -> Any:
+    if correction is None:
+        return ddof
+    if isinstance(ddof, int) and ddof != 0:
+        raise ArgumentError(
+            f"{name}: ddof and correction are one argument with two names",
+            got=f"ddof={ddof}, correction={correction}",
+            fix="give one of them",
+        )
+    return correction
+
+
+def _var(name: str, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: bool, where: Any) -> Value:
+    x = to_array(name, a)
+    wanted = dtypes.real_dtype(_result_dtype(x.aval.dtype, dtype))
+    exact = working(wanted)
+    is_complex = x.aval.dtype in dtypes.COMPLEX
+    x = convert(x, _complex_of(exact) if is_complex else exact)
+    axes = checked_axes(name, axis, x.aval.ndim)
+    distance = prims.sub.bind(x, respread(_mean(name, x, axes, where), x, axes))
+    squared = _squared_size(distance)
+    total = reduce_sum.bind(masked(name, squared, where, 0), axes=axes)
+    count = _count(name, squared, axes, where)
+    found = _divided(name, total, count, ddof)
+    return result(convert(keep(found, x.aval.shape, axes, keepdims), wanted))
+
+
+def _squared_size(x: Value) -> Value:
+    if x.aval.dtype not in dtypes.COMPLEX:
+        return square.bind(x)
+    return prims.add.bind(square.bind(real.bind(x)), square.bind(imag.bind(x)))
+
+
+def _divided(name: str, total: Value, count: Value, ddof: Any) -> Value:
+    """``total / (count - ddof)``, NaN where nothing is left to divide by."""
+    if type(count) is Literal and isinstance(ddof, (int, float)):
+        left = float(count.val) - ddof
+        return prims.div.bind(total, like(total, left if left > 0 else np.nan))
+    (less,) = promote_dtypes(name, ddof)
+    count, less, total = broadcast_values(name, count, convert(less, total.aval.dtype), total)
+    rest = prims.sub.bind(count, less)
+    enough = prims.gt.bind(rest, like(rest, 0))
+    return choose(enough, prims.div.bind(total, rest), like(total, np.nan))
+
+
+def _complex_of(dtype: DType) -> DType:
+    return dtypes.complex128 if dtype == dtypes.float64 else dtypes.complex64
+
+
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    """The weighted mean along an axis.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      weights: an array of the shape of ``a``, or of one axis along ``axis``.
+      returned: also give the sum of the weights.
+      keepdims: leave the reduced axes with size 1.
+
+    Returns:
+      The mean, or ``(mean, sum of weights)``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.average(jnp.array([1.0, 3.0]), weights=jnp.array([3.0, 1.0]))
+    Array(1.5, dtype=float32)
+    """
+    x = to_array("average", a)
+    if weights is None:
+        found = mean(x, axis, keepdims=keepdims)
+        axes = checked_axes("average", axis, x.aval.ndim)
+        total = literal(math.prod(x.aval.shape[i] for i in axes), found.aval.dtype)
+    else:
+        w = to_array("average", weights, 1)
+        x, w = promote_dtypes("average", x, w, kind=inexact)
+        w = _spread_weights(x, w, axis)
+        total = reductions.sum(w, axis, keepdims=keepdims)
+        found = true_divide(reductions.sum(multiply(x, w), axis, keepdims=keepdims), total)
+    if not returned:
+        return found
+    return found, result(broadcast_value(to_array("average", result(total)), found.aval.shape))
+
+
+def _spread_weights(x: Value, w: Value, axis: Any) -> Value:
+    shape = x.aval.shape
+    if w.aval.shape == shape:
+        return w
+    if isinstance(axis, tuple) and len(axis) == 1:
+        (axis,) = axis
+    if axis is None or isinstance(axis, tuple) or w.aval.ndim != 1:
+        raise ShapeError(
+            "average: weights of another shape need one axis, and one axis of their own",
+            got=f"{x.aval.str_short()}, weights {w.aval.str_short()}, axis={axis}",
+            fix="weights of the shape of the array, or of one axis along axis=",
+        )
+    along = checked_axis("average", axis, len(shape))
+    if w.aval.shape[0] != shape[along]:
+        raise ShapeError(
+            "average: there is not one weight for each element",
+            got=f"{w.aval.shape[0]} weights along axis {along} of {x.aval.str_short()}",
+            fix=f"{shape[along]} weights",
+        )
+    return broadcast_in_dim.bind(w, shape=shape, dims=(along,))

@@ -1,0 +1,41 @@
+"""Every program that a test traces is verified, and printed and parsed, when the test has ended.
+
+Not while it runs: the tests that measure the time of tracing, and those that look for leaks, see
+tracing as it is for users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from functrax.core.jaxpr import Jaxpr, all_eqns
+from functrax.core.parsing import parse_jaxpr
+from functrax.core.stage import program_observers
+from functrax.core.verify import verify
+
+_LARGE = 400  # programs of more equations are verified, but not parsed
+_checked: set[int] = set()  # hashes of programs that were found right
+
+
+@pytest.fixture(autouse=True)
+def checked_programs() -> Iterator[None]:
+    """Fails a test that traced a program that breaks a rule of the language."""
+    traced: list[Jaxpr] = []
+    program_observers.append(traced.append)
+    yield
+    program_observers.remove(traced.append)
+    for jaxpr in traced:
+        _check(jaxpr)
+
+
+def _check(jaxpr: Jaxpr) -> None:
+    verify(jaxpr)
+    if hash(jaxpr) in _checked:
+        return
+    if sum(1 for _ in all_eqns(jaxpr)) <= _LARGE:
+        parsed = parse_jaxpr(str(jaxpr))
+        assert parsed == jaxpr, f"another program was read back from:\n{jaxpr}"
+        assert parsed.as_text(source=False) == jaxpr.as_text(source=False)
+    _checked.add(hash(jaxpr))

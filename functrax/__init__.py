@@ -10,7 +10,14 @@ Array([0., 2., 4.], dtype=float32)
 
 from __future__ import annotations
 
-from functrax import debug as debug, errors as errors, tree as tree, tree_util as tree_util
+from functrax import (
+    debug as debug,
+    errors as errors,
+    lax as lax,
+    numpy as numpy,
+    tree as tree,
+    tree_util as tree_util,
+)
 from functrax.backends import reference as reference
 from functrax.core import prims as prims
 from functrax.core.array import live_arrays as live_arrays
@@ -32,6 +39,7 @@ from functrax.core.config import (
 from functrax.core.dtypes import float0 as float0
 from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
 from functrax.core.operators import Array as Array
+from functrax.core.parsing import parse as parse
 from functrax.transforms.callbacks import pure_callback as pure_callback
 from functrax.transforms.checkpoint import (
     checkpoint as checkpoint,

@@ -203,3 +203,13 @@ from functrax.lax.windows import (
     conv_general_dilated_patches as conv_general_dilated_patches,
     reduce_window as reduce_window,
 )
+from functrax.transforms.collectives import (
+    all_gather as all_gather,
+    axis_index as axis_index,
+    axis_size as axis_size,
+    pmax as pmax,
+    pmean as pmean,
+    pmin as pmin,
+    ppermute as ppermute,
+    psum as psum,
+)

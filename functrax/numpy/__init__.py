@@ -46,9 +46,9 @@ from functrax.numpy.analytic import (
     expm1 as expm1,
     i0 as i0,
     log as log,
-    log10 as log10,
     log1p as log1p,
     log2 as log2,
+    log10 as log10,
     logaddexp as logaddexp,
     logaddexp2 as logaddexp2,
     rad2deg as rad2deg,
@@ -60,6 +60,7 @@ from functrax.numpy.analytic import (
     tan as tan,
     tanh as tanh,
 )
+from functrax.numpy.at import At as _At
 from functrax.numpy.constants import (
     e as e,
     euler_gamma as euler_gamma,
@@ -67,6 +68,17 @@ from functrax.numpy.constants import (
     nan as nan,
     newaxis as newaxis,
     pi as pi,
+)
+from functrax.numpy.contraction import (
+    dot as dot,
+    inner as inner,
+    matmul as matmul,
+    matvec as matvec,
+    outer as outer,
+    tensordot as tensordot,
+    vdot as vdot,
+    vecdot as vecdot,
+    vecmat as vecmat,
 )
 from functrax.numpy.creation import (
     arange as arange,
@@ -99,6 +111,11 @@ from functrax.numpy.cumulative import (
     nancumprod as nancumprod,
     nancumsum as nancumsum,
 )
+from functrax.numpy.einsum import (
+    einsum as einsum,
+    einsum_path as einsum_path,
+)
+from functrax.numpy.indexing import getitem as _getitem
 from functrax.numpy.inquiry import (
     can_cast as can_cast,
     iscomplexobj as iscomplexobj,
@@ -198,8 +215,8 @@ from functrax.numpy.scalar_types import (
     bool_ as bool_,
     cdouble as cdouble,
     character as character,
-    complex128 as complex128,
     complex64 as complex64,
+    complex128 as complex128,
     complex_ as complex_,
     complexfloating as complexfloating,
     csingle as csingle,
@@ -213,10 +230,10 @@ from functrax.numpy.scalar_types import (
     floating as floating,
     generic as generic,
     inexact as inexact,
+    int8 as int8,
     int16 as int16,
     int32 as int32,
     int64 as int64,
-    int8 as int8,
     int_ as int_,
     integer as integer,
     number as number,
@@ -224,11 +241,33 @@ from functrax.numpy.scalar_types import (
     signedinteger as signedinteger,
     single as single,
     uint as uint,
+    uint8 as uint8,
     uint16 as uint16,
     uint32 as uint32,
     uint64 as uint64,
-    uint8 as uint8,
     unsignedinteger as unsignedinteger,
+)
+from functrax.numpy.shaping import (
+    atleast_1d as atleast_1d,
+    atleast_2d as atleast_2d,
+    atleast_3d as atleast_3d,
+    broadcast_arrays as broadcast_arrays,
+    broadcast_shapes as broadcast_shapes,
+    broadcast_to as broadcast_to,
+    expand_dims as expand_dims,
+    flip as flip,
+    fliplr as fliplr,
+    flipud as flipud,
+    matrix_transpose as matrix_transpose,
+    moveaxis as moveaxis,
+    permute_dims as permute_dims,
+    ravel as ravel,
+    reshape as reshape,
+    rollaxis as rollaxis,
+    rot90 as rot90,
+    squeeze as squeeze,
+    swapaxes as swapaxes,
+    transpose as transpose,
 )
 from functrax.numpy.statistics import (
     average as average,
@@ -271,4 +310,4 @@ from functrax.numpy.ufuncs import (
 bool = bool_
 ndarray = Array
 
-_install_all(globals())
+_install_all(globals(), _getitem, _At)

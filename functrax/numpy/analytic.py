@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-
 from functrax.core import dtypes
 from functrax.core.primitive import Value
 from functrax.core.prims import analytic as waves, arithmetic as prims, powers as roots

@@ -242,7 +242,7 @@ def _batched(name: str, x: Value, y: Value, mine: Labels, theirs: Labels) -> Val
     first = left.shape[: left.ndim - len(mine)]
     second = right.shape[: right.ndim - len(theirs)]
     count = max(len(first), len(second))
-    sizes: dict[Hashable, int] = {k: 1 for k in range(count)}
+    sizes: dict[Hashable, int] = dict.fromkeys(range(count), 1)
     for shape in (first, second):
         for k, size in enumerate(shape, count - len(shape)):
             if size != sizes[k] and 1 not in (size, sizes[k]):
@@ -328,7 +328,6 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
 
 def outer(a: Any, b: Any) -> Value:
     """``result[i, j] = a[i] * b[j]`` of all elements of ``a`` and all of ``b``."""
-
     (x, y), dtype = operands_of("outer", None, a, b)
     x, y = (reshape_to(v, (v.aval.size,)) for v in (x, y))
     sizes: dict[Hashable, int] = {0: x.aval.size, 1: y.aval.size}

@@ -23,7 +23,6 @@ from functrax.core.errors import (
     ArgumentError,
     ConcretizationError,
     DTypeError,
-    FunctraxError,
     ShapeError,
 )
 from functrax.core.inputs import as_value
@@ -31,7 +30,7 @@ from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, literal
 from functrax.core.prims import arithmetic as prims
-from functrax.core.prims.reindex import broadcast_in_dim, concatenate, full as full_p, iota, reshape
+from functrax.core.prims.reindex import concatenate, full as full_p, iota, reshape
 from functrax.core.promotion import lattice_result_type, typed_of
 from functrax.core.trace import Tracer
 from functrax.numpy.promote import SCALARS, broadcast_value, convert, result, to_array

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, DTypeError
+from functrax.core.errors import ArgumentError
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Primitive, Value, like, literal
 from functrax.core.prims import arithmetic as prims
@@ -42,7 +42,7 @@ from functrax.numpy.promote import (
     same,
     to_array,
 )
-from functrax.numpy.ufuncs import complex_before, like_weak, refuse_complex
+from functrax.numpy.ufuncs import complex_before, refuse_complex
 
 equal = binary("equal", prims.eq, "Whether ``x1 == x2``; NaN equals nothing.")
 not_equal = binary("not_equal", prims.ne, "Whether ``x1 != x2``; NaN differs from everything.")

@@ -13,8 +13,8 @@ from functrax.core import dtypes
 from functrax.core.primitive import Value, like
 from functrax.core.prims.powers import sqrt
 from functrax.numpy import reductions, statistics
-from functrax.numpy.logic import choose, isnan, logical_and, logical_not, no_out
-from functrax.numpy.promote import promote_dtypes, result, to_array
+from functrax.numpy.logic import choose, isnan, logical_and, logical_not
+from functrax.numpy.promote import result, to_array
 from functrax.numpy.reductions import Axis
 from functrax.numpy.ufuncs import like_weak
 

@@ -13,7 +13,6 @@ import numpy as np
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError
-from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.bitwise import shift_left, shift_right_logical
@@ -32,7 +31,6 @@ from functrax.numpy.promote import (
     inexact,
     promote_args,
     promote_dtypes,
-    promote_pair,
     result,
     to_array,
 )

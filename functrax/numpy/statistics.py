@@ -14,17 +14,16 @@ import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
+from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value, like, literal
 from functrax.core.prims import arithmetic as prims, reduce as reduce_prims
 from functrax.core.prims.convert import imag, real
 from functrax.core.prims.powers import sqrt
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.numpy import reductions
-from functrax.numpy.creation import asarray, checked_dtype
-from functrax.numpy.logic import choose, isnan, logical_and, logical_not, no_out
+from functrax.numpy.creation import checked_dtype
+from functrax.numpy.logic import choose, no_out
 from functrax.numpy.promote import (
-    broadcast_shape,
     broadcast_value,
     broadcast_values,
     convert,

@@ -257,7 +257,7 @@ def _known_integer(x: Any) -> int | None:
         return int(x)
     if kind is float or (kind is ConcreteArray and (x.aval.shape or x.aval.dtype.kind not in "iu")):
         return None
-    if isinstance(x, (ConcreteArray, int)) or hasattr(x, "dtype") and not hasattr(x, "aval"):
+    if isinstance(x, (ConcreteArray, int)) or (hasattr(x, "dtype") and not hasattr(x, "aval")):
         try:
             return operator.index(x)
         except TypeError:

@@ -281,7 +281,7 @@ BODY = "{{ lambda ; a:f32[3] i:i32[3]. let {} in (a,) }}"
         (BODY.format("b:f32[3] = neg[m={[3] -> [3]: ()}] a"), "not an index map"),
         (BODY.format("b:f32[3] = neg[m={[3] -> [3]: (d0 |)}] a"), "not an index map"),
         (BODY.format("b:f32[3] = neg[m={[3] -> [3]: (d99999)}] a"), "not part of an index map"),
-        (BODY.format("b:f32[3] = neg[m={[3] -> [3] a"), "not part of an index map"),
+        (BODY.format("b:f32[3] = neg[m={[3] -> [3] a"), "not an index map"),
         (BODY.format("b:f32[3] = neg[m={[3] -> [3]: " + "(" * 9999 + "}] a"), "not an index map"),
         (BODY.format("b:f32[3] = neg[p=" + "(" * 9999 + "] a"), "nested more than"),
         (BODY.format("b:f32[3] = neg[p=" + "9" * 9999 + "] a"), "not a number"),

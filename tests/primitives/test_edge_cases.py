@@ -191,6 +191,18 @@ def test_shifts_past_the_width() -> None:
     assert_same(apply("shift_right_arithmetic", x, amount), [-1, 0, 0])
 
 
+@pytest.mark.parametrize("dtype", sorted(dtypes.INTEGER, key=str), ids=str)
+def test_upper_half_of_products(dtype: Any) -> None:
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng(0)
+    edges = [info.min, info.max, 0, 1, info.max // 2]
+    drawn = rng.integers(info.min, info.max, 20, dtype=dtype, endpoint=True).tolist()
+    x = np.array([*edges, *drawn], dtype)
+    y = x[::-1].copy()
+    wanted = [int(a) * int(b) >> info.bits for a, b in zip(x, y, strict=True)]
+    assert apply("mulhi", x, y).tolist() == wanted
+
+
 def test_sort_puts_nan_last_and_keeps_ties_in_order() -> None:
     x = np.array([3.0, NAN, -0.0, 0.0, -INF, INF, 1.0])
     params = {"dimension": 0, "is_stable": True, "num_keys": 1}

@@ -143,6 +143,34 @@ def shift_right_arithmetic(x: Array, amount: Array) -> Array:
     return np.asarray(np.right_shift(x.view(_signed(width)), clipped)).view(x.dtype)
 
 
+def _high_word(x: NDArray[np.uint64], y: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Upper half of the product of two 64-bit words, from the products of their halves."""
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    x0, x1, y0, y1 = x & low, x >> half, y & low, y >> half
+    middle = x1 * y0 + (x0 * y0 >> half)
+    rest = x0 * y1 + (middle & low)
+    return np.asarray(x1 * y1 + (middle >> half) + (rest >> half))
+
+
+def mulhi(x: Array, y: Array) -> Array:
+    """The upper half of the product of integers of one dtype; shapes broadcast.
+
+    >>> mulhi(np.int32([2**30, -1]), np.int32([8, 1])).tolist()
+    [2, -1]
+    """
+    x, y = np.asarray(x), np.asarray(y)
+    width, _ = _amount("mulhi", x, y)
+    if width < 64:
+        wide = np.dtype(f"{x.dtype.kind}8")
+        return np.asarray(x.astype(wide) * y.astype(wide) >> wide.type(width)).astype(x.dtype)
+    with np.errstate(over="ignore"):
+        high = _high_word(x.view(np.uint64), y.view(np.uint64)).view(x.dtype)
+        if x.dtype.kind == "u":
+            return high
+        # Read as unsigned, a negative factor is 2**64 too large.
+        return np.asarray(high - np.where(x < 0, y, 0) - np.where(y < 0, x, 0))
+
+
 def bitcast_convert(x: Array, dtype: DTypeLike) -> Array:
     """The bits of x read as ``dtype``.
 

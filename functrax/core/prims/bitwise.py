@@ -55,6 +55,21 @@ class Shift(Elementwise):
         yield Sample(((0, 2), (0, 2)))
 
 
+class MulHi(Elementwise):
+    """The upper half of the product of two integers."""
+
+    name = "mulhi"
+    arity = 2
+    accepts = dtypes.INTEGER
+
+    def reference(self, x: Any, y: Any) -> Any:
+        return bits.mulhi(x, y)
+
+    def samples(self) -> Iterable[Sample]:
+        for shape in ((3, 4), (), (0, 2)):
+            yield Sample((shape, shape), ranges=((-9e18, 9e18),))
+
+
 class BitCount(Elementwise):
     """Counts bits of each integer."""
 
@@ -117,6 +132,7 @@ class Threefry2x32(Elementwise):
 shift_left = Shift("shift_left", bits.shift_left)
 shift_right_logical = Shift("shift_right_logical", bits.shift_right_logical)
 shift_right_arithmetic = Shift("shift_right_arithmetic", bits.shift_right_arithmetic)
+mulhi = MulHi()
 population_count = BitCount("population_count", bits.population_count)
 clz = BitCount("clz", bits.clz)
 threefry2x32 = Threefry2x32()

@@ -37,7 +37,7 @@ Shape: TypeAlias = tuple[int, ...]
 #: Arrays of at most so many elements are not worth any care.
 SMALL = 4096
 #: Above so many slices, a scatter goes element by element.
-_MAX_SLICES = 1024
+_MAX_SLICES = 256
 
 
 def used_axes(x: Array) -> Shape:

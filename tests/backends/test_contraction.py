@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.backends import strided
+from functrax.backends import deferred, strided
 from functrax.backends.deferred import MAX_TERMS, Deferred
 from functrax.core.config import enable_x64
 from functrax.core.index_expr import Dim
@@ -34,6 +34,7 @@ DTYPES = (
 @pytest.fixture(autouse=True)
 def everything_counts_as_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(strided, "SMALL", 0)
+    monkeypatch.setattr(deferred, "OUTGROWN", 0)
     with enable_x64():
         yield
 

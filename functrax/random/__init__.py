@@ -1,0 +1,29 @@
+"""Random numbers: keys that are values, and functions from keys to samples.
+
+The names, signatures and numbers are those of ``jax.random``: a function of the same key, shape and
+dtype gives the same result on every machine, under every transformation.
+
+``keys`` makes keys, ``bits`` makes random bits from a key, and the other modules make samples from
+the bits: ``continuous``, ``discrete``, ``shuffles``.
+
+>>> from functrax import random
+>>> key, subkey = random.split(random.key(42))
+>>> random.normal(subkey, (2,)).shape
+(2,)
+"""
+
+from __future__ import annotations
+
+from functrax.random.continuous import bits as bits, normal as normal, uniform as uniform
+from functrax.random.keys import (
+    KeyArray as KeyArray,
+    PRNGKey as PRNGKey,
+    clone as clone,
+    fold_in as fold_in,
+    key as key,
+    key_data as key_data,
+    key_dtype as key_dtype,
+    key_impl as key_impl,
+    split as split,
+    wrap_key_data as wrap_key_data,
+)

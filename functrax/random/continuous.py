@@ -16,8 +16,7 @@ import numpy as np
 
 from functrax import lax
 from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, DTypeError
+from functrax.core.errors import DTypeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import or_, sub

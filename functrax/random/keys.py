@@ -503,5 +503,3 @@ def fold_in(key: Any, data: Any) -> Any:
 
 def _like(key: Any, words: Value) -> Any:
     return KeyArray(words) if isinstance(key, KeyArray) else words
-
-

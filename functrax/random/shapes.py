@@ -102,9 +102,7 @@ def _dtype_of(
     dtype = dtypes.canonicalize_dtype(dtypes.as_dtype(asked))
     if accepts(dtype):
         return dtype
-    raise DTypeError(
-        f"{name} needs {kind}", got=f"dtype {dtype}", fix=f"dtype={default.__name__}"
-    )
+    raise DTypeError(f"{name} needs {kind}", got=f"dtype {dtype}", fix=f"dtype={default.__name__}")
 
 
 def parameter(name: str, given: Any, dtype: DType) -> Value:

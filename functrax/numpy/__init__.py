@@ -5,9 +5,11 @@ of.  Dtypes meet by the rules of ``functrax.core.promotion``; 64-bit types becom
 unless ``enable_x64`` is set.
 
 Elementwise functions: ``ufuncs`` (arithmetic), ``analytic``, ``logic``, ``rounding``, all on top
-of ``promote``.  Making arrays: ``creation``.  Along axes: ``reductions``, ``nan_reductions``,
-``cumulative``, ``statistics``.  Types: ``scalar_types``, ``inquiry``.  What arrays can do by
-themselves (operators, methods) is installed by ``methods``.
+of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along axes: ``reductions``,
+``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``.  Shapes and elements:
+``shaping``, ``indexing``, ``at``.  Products: ``contraction``, ``einsum``.  Types:
+``scalar_types``, ``inquiry``.  What arrays can do by themselves (operators, methods) is installed
+by ``methods``.
 
 >>> import functrax.numpy as jnp
 >>> x = jnp.arange(4.0)
@@ -60,6 +62,7 @@ from functrax.numpy.analytic import (
     tan as tan,
     tanh as tanh,
 )
+from functrax.numpy.arguments import explain_all as _explain_all
 from functrax.numpy.at import At as _At
 from functrax.numpy.constants import (
     e as e,
@@ -81,27 +84,14 @@ from functrax.numpy.contraction import (
     vecmat as vecmat,
 )
 from functrax.numpy.creation import (
-    arange as arange,
     array as array,
     asarray as asarray,
     astype as astype,
     copy as copy,
-    empty as empty,
-    empty_like as empty_like,
-    eye as eye,
     from_dlpack as from_dlpack,
     frombuffer as frombuffer,
-    fromfunction as fromfunction,
     fromiter as fromiter,
     fromstring as fromstring,
-    full as full,
-    full_like as full_like,
-    identity as identity,
-    ones as ones,
-    ones_like as ones_like,
-    tri as tri,
-    zeros as zeros,
-    zeros_like as zeros_like,
 )
 from functrax.numpy.cumulative import (
     cumprod as cumprod,
@@ -114,6 +104,20 @@ from functrax.numpy.cumulative import (
 from functrax.numpy.einsum import (
     einsum as einsum,
     einsum_path as einsum_path,
+)
+from functrax.numpy.filling import (
+    empty as empty,
+    empty_like as empty_like,
+    eye as eye,
+    fromfunction as fromfunction,
+    full as full,
+    full_like as full_like,
+    identity as identity,
+    ones as ones,
+    ones_like as ones_like,
+    tri as tri,
+    zeros as zeros,
+    zeros_like as zeros_like,
 )
 from functrax.numpy.indexing import getitem as _getitem
 from functrax.numpy.inquiry import (
@@ -175,6 +179,20 @@ from functrax.numpy.nan_reductions import (
     nanstd as nanstd,
     nansum as nansum,
     nanvar as nanvar,
+)
+from functrax.numpy.quantiles import (
+    median as median,
+    nanmedian as nanmedian,
+    nanpercentile as nanpercentile,
+    nanquantile as nanquantile,
+    percentile as percentile,
+    quantile as quantile,
+)
+from functrax.numpy.ranges import (
+    arange as arange,
+    geomspace as geomspace,
+    linspace as linspace,
+    logspace as logspace,
 )
 from functrax.numpy.reductions import (
     all as all,
@@ -310,4 +328,5 @@ from functrax.numpy.ufuncs import (
 bool = bool_
 ndarray = Array
 
+_explain_all(globals())
 _install_all(globals(), _getitem, _At)

@@ -265,7 +265,7 @@ def where(
     if x is None and y is None:
         from functrax import numpy as functions
 
-        return functions.nonzero(condition, size=size, fill_value=fill_value)
+        return vars(functions)["nonzero"](condition, size=size, fill_value=fill_value)
     if size is not None or fill_value is not None:
         raise ArgumentError(
             "where: size and fill_value belong to where(condition)",

@@ -15,10 +15,7 @@ import numpy as np
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, ShapeError
-<<<<<<< HEAD
-=======
 from functrax.core.jaxpr import Literal
->>>>>>> npcore
 from functrax.core.primitive import Value, like, literal
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.convert import imag, real
@@ -38,7 +35,7 @@ from functrax.numpy.promote import (
     to_array,
 )
 from functrax.numpy.reductions import Axis, checked_axes, checked_axis, keep, masked
-from functrax.numpy.ufuncs import like_weak, multiply, true_divide
+from functrax.numpy.ufuncs import multiply, true_divide
 
 _HALF = frozenset({dtypes.float16, dtypes.bfloat16})
 

@@ -155,7 +155,7 @@ def test_gradients(name: str) -> None:
         return getattr(jnp.sin(x).at[once], name)(v * v, unique_indices=True)
 
     assert_gradient(update, x, v)
-    assert_gradient(lambda x, v: getattr(jnp.sin(x).at[1:, ::-1], name)(jnp.cos(v)), x, v)
+    assert_gradient(lambda x, v: getattr(jnp.sin(x).at[1:, ::-1], name)(jnp.exp(v)), x, v)
 
 
 @pytest.mark.parametrize("name", ["set", "add"])

@@ -8,7 +8,9 @@ exactly what the operations would have given.
 
 Whether a value is put off (:func:`defer`) depends on shapes, strides and operations only, so a
 program gives the same bits whether it is run at once or operation by operation.  A product of two
-sums is not put off: multiplied out, ``(a - b)**2`` would lose the digits that cancel.
+sums is not put off: multiplied out, ``(a - b)**2`` would lose the digits that cancel.  A sum is put
+off only while it is much larger than what it is made of (:attr:`Deferred.outgrows`); an update
+``p - rate * g`` is computed.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from functrax.core.primitive import Primitive
 MAX_TERMS = 8
 MAX_FACTORS = 8
 MAX_NODES = 32
+#: A value outgrows its sources when it has more than so many times their elements.
+OUTGROWN = 4
 
 
 class Term(NamedTuple):
@@ -77,12 +81,21 @@ class Deferred:
         """The number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def outgrows(self) -> bool:
+        """Whether it is much larger than the arrays that it is made of together."""
+        return self.size > OUTGROWN * sum(distinct(x) for x in self.arrays())
+
     def materialize(self) -> Array:
         """The elements, computed the first time."""
         if self._value is None:
             with np.errstate(all="ignore"):
                 self._value = self._compute()
         return self._value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        value = self.materialize()
+        return np.array(value, dtype) if copy or dtype not in (None, value.dtype) else value
 
     def _compute(self) -> Array:
         if self._value is not None:
@@ -183,6 +196,8 @@ def defer(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -
     if primitive.name == "mul" and min(_counts(x)[0] for x in values) > 1:
         return None
     out = Deferred(primitive, values, params, whole.shape, dtype)
+    if primitive.name in ("add", "sub") and not out.outgrows:
+        return None
     fits = (
         out.num_terms <= MAX_TERMS and out.num_factors <= MAX_FACTORS and out.num_nodes <= MAX_NODES
     )
@@ -193,9 +208,15 @@ _CONVERTIBLE = (dtypes.FLOATING, dtypes.COMPLEX)
 
 
 def _is_outer(values: Sequence[Any]) -> bool:
-    """Whether a product of two arrays has more elements than one of them has in memory."""
+    """Whether a product of two arrays has more elements than one of them has in memory.
+
+    An array that holds one element only, repeated, does not count: scaling gains nothing.
+    """
     x, y = values
     if not (_is_array(x) and _is_array(y)):
         return False
-    union = math.prod(x.shape[k] for k in {*used_axes(x), *used_axes(y)})
+    x_used, y_used = used_axes(x), used_axes(y)
+    if not x_used or not y_used:
+        return False
+    union = math.prod(x.shape[k] for k in {*x_used, *y_used})
     return union > strided.SMALL and bool(min(distinct(x), distinct(y)) < union)

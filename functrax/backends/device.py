@@ -54,7 +54,10 @@ def current_device() -> Device:
 
 
 def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
-    """Run a program on raw values, compiling it the first time."""
+    """Run a program on raw values, compiling it the first time.
+
+    Results are raw values too; ``np.asarray`` gives the elements of one.
+    """
     device = _current[0]
     key = ("executable", device.name)
     executable = jaxpr.memo.get(key)

@@ -34,12 +34,16 @@ from functrax.core.trace import current_source
 Rule: TypeAlias = Callable[[Primitive, Sequence[Any], dict[str, Any]], Any]
 
 
+def _raw(x: Any) -> Any:
+    return x if type(x) is np.ndarray or type(x) is Deferred else np.asarray(x)
+
+
 def _plain(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run the reference on materialized operands."""
     operands = [x.materialize() if type(x) is Deferred else x for x in values]
     out = primitive.reference(*operands, **params)
     if primitive.multiple_results:
-        return [np.asarray(x) for x in out]
+        return [_raw(x) for x in out]
     return out if type(out) is np.ndarray else np.asarray(out)
 
 
@@ -48,13 +52,25 @@ def _call(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -
     return list(primitive.reference(*values, **params))
 
 
+def _is_small(values: Sequence[Any]) -> bool:
+    """Whether the operands, which have one shape, are arrays that need no care."""
+    for x in values:
+        if type(x) is np.ndarray and x.ndim:
+            return x.size <= strided.SMALL
+    return False
+
+
 def _elementwise(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    if _is_small(values):
+        return primitive.reference(*values, **params)
     operands = [x.materialize() if type(x) is Deferred else x for x in values]
     return strided.elementwise(primitive, operands, params)
 
 
 def _linear(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
     """An elementwise operation that may be put off."""
+    if _is_small(values):
+        return primitive.reference(*values, **params)
     out = defer(primitive, values, params)
     return _elementwise(primitive, values, params) if out is None else out
 
@@ -62,21 +78,22 @@ def _linear(primitive: Primitive, values: Sequence[Any], params: dict[str, Any])
 def _view(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
     """A reindex that NumPy does without a copy; it passes through what was put off."""
     (x,) = values
-    if type(x) is not Deferred:
+    if type(x) is not Deferred or not x.outgrows:
         return _plain(primitive, values, params)
 
     def view(array: Any) -> Any:
         return primitive.reference(array, **params)
 
     shape = view(np.broadcast_to(np.empty((), np.bool_), x.shape)).shape
-    return x.map_arrays(view, shape)
+    out = x.map_arrays(view, shape)
+    return out if out.size > strided.SMALL else out.materialize()
 
 
 def _reshape(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
     (x,), shape = values, params["shape"]
     if type(x) is not Deferred:
         return strided.reshape(np.asarray(x), shape)
-    if not all(strided.reshapes_freely(a, shape) for a in x.arrays()):
+    if not x.outgrows or not all(strided.reshapes_freely(a, shape) for a in x.arrays()):
         return np.reshape(x.materialize(), shape)
     return x.map_arrays(lambda array: strided.reshape(array, shape), shape)
 
@@ -231,9 +248,7 @@ class Program:
                 for slot in done:
                     env[slot] = None
         results = [env[i] for i in self._outputs]
-        return [
-            x if type(x) is np.ndarray or type(x) is Deferred else np.asarray(x) for x in results
-        ]
+        return [_raw(x) for x in results]
 
 
 class ReferenceDevice(Device):

@@ -170,8 +170,9 @@ def literal(value: Any, dtype: np.dtype[Any]) -> Literal:
 
 
 def like(x: Value, value: complex) -> Literal:
-    """A scalar constant of the dtype of ``x``."""
-    return Literal(value, ShapedArray((), x.aval.dtype))
+    """A scalar constant of the dtype of ``x``, weak where ``x`` is."""
+    aval = x.aval
+    return Literal(value, ShapedArray((), aval.dtype, aval.weak_type))
 
 
 def check_dtype(name: str, aval: ShapedArray, accepts: frozenset[np.dtype[Any]]) -> None:

@@ -21,7 +21,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DifferentiationError, DTypeError, PyTreeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Literal
-from functrax.core.primitive import TRANSPOSE_ONLY, Value, literal
+from functrax.core.primitive import TRANSPOSE_ONLY, Value
 from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import (
     PyTreeDef,
@@ -277,7 +277,7 @@ def value_and_grad(
         aux = _Aux(partial_fun, has_aux)
         linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
         _check_scalar(fun, linear, holomorphic)
-        cts = _gradient(linear.tape, linear.out_avals[0].dtype)
+        cts = _gradient(linear.tape, linear.out_avals[0])
         grads = tree_unflatten(linear.in_tree, _with_zeros(cts, linear.in_avals))
         gradient = grads[0] if isinstance(argnums, int) else grads
         value = linear.value()
@@ -286,15 +286,14 @@ def value_and_grad(
     return value_and_gradient
 
 
-def _gradient(tape: Tape, dtype: np.dtype[Any]) -> list[Value | None]:
-    """The gradient of a scalar: the transpose applied to 1."""
-    one = literal(1, dtype)
+def _gradient(tape: Tape, aval: ShapedArray) -> list[Value | None]:
+    """The gradient of a scalar of type ``aval``: the transpose applied to 1."""
     variables = [v for v in tape.inputs if v is not None]
     if len(variables) == 1 and variables[0].aval.shape == () and _runs_forwards(tape):
         seed = Literal(1, variables[0].aval)
         (out,) = tape.apply([None if v is None else seed for v in tape.inputs])
         return [None if v is None else out for v in tape.inputs]
-    return backward(tape, [one])
+    return backward(tape, [Literal(1, aval)])
 
 
 def _runs_forwards(tape: Tape) -> bool:

@@ -16,7 +16,7 @@ from functrax.core.errors import NonFiniteError
 from functrax.core.inputs import as_value
 from functrax.core.primitive import Elementwise, like, registry
 from functrax.core.prims.arithmetic import add, div, mul, sub
-from functrax.core.prims.reindex import broadcast_in_dim, full
+from functrax.core.prims.reindex import broadcast_in_dim, full, slice_
 from functrax.core.stage import stage
 from functrax.transforms.derivatives import grad
 from functrax.transforms.jit import jit
@@ -90,6 +90,36 @@ def test_repeated_operands_are_computed_once_each() -> None:
     out = div.bind(add.bind(wide, like(wide, 1)), full(wide.aval.shape, like(wide, 3)))
     assert out.value.strides[1:] == (0, 0)
     np.testing.assert_array_equal(out.value[:, 3, 4], (x.value + 1) / np.float32(3))
+
+
+def test_updates_are_computed() -> None:
+    """What is put off must not pile up from one step of a training loop to the next."""
+    p, g, row = normal(0, 100, 100), normal(1, 100, 100), normal(2, 100)
+    rate = broadcast_in_dim.bind(as_value(np.float32(0.1)), shape=(100, 100), dims=())
+    rows = broadcast_in_dim.bind(row, shape=(100, 100), dims=(0,))
+    for scale in (rate, rows):
+        assert type(sub.bind(p, mul.bind(scale, g)).buffer) is np.ndarray
+
+
+def test_numpy_takes_raw_results_of_a_program() -> None:
+    x, y = normal(0, 100), normal(1, 100)
+    jaxpr, _ = stage(lambda x, y: [outer(x, y)], [x.aval, y.aval])
+    (raw,) = run_jaxpr(jaxpr, [x.value, y.value])
+    expected = np.outer(x.value, y.value)
+    np.testing.assert_array_equal(np.stack([raw, raw]), [expected, expected])
+    assert np.asarray(raw, np.float64).dtype == np.float64
+
+
+def test_a_small_part_of_a_product_is_computed() -> None:
+    x, y = normal(0, 100), normal(1, 100)
+
+    def function(x: Any, y: Any) -> Any:
+        part = slice_.bind(outer(x, y), start=(0, 0), limit=(3, 4), strides=(1, 1))
+        return mul.bind(part, part)
+
+    expected = np.outer(x.value[:3], y.value[:4]) ** 2
+    for run in (function, jit(function)):
+        np.testing.assert_array_equal(run(x, y).value, expected)
 
 
 class TestDebugNans:

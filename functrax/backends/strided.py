@@ -27,7 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from functrax.core.index_bounds import bounds
-from functrax.core.index_expr import as_expr
+from functrax.core.index_expr import Condition, FloorDiv, Mod, as_expr
+from functrax.core.index_form import affine_row
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Primitive
 
@@ -145,38 +146,84 @@ def _groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:
 
 @dataclass(frozen=True)
 class Window:
-    """An affine map as strides over a padded array.
+    """A map as strides over an array that is spaced out and padded.
 
     Args:
+      step: how far apart the array's elements are set along each codomain dimension.
       low: how much to pad before each codomain dimension, and ``high`` after.
       start: the index of the domain's first point into the padded array.
       matrix: for each codomain dimension the step of each domain dimension.
     """
 
+    step: Shape
     low: Shape
     high: Shape
     start: Shape
     matrix: tuple[Shape, ...]
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether the array is not taken as it is."""
+        return any(self.low) or any(self.high) or any(s != 1 for s in self.step)
+
 
 @functools.lru_cache(maxsize=4096)
 def window_of(index_map: IndexMap) -> Window | None:
-    """The map as a window, if it is affine and needs no more padding than it reads."""
-    affine = None if index_map.conditions else index_map.as_affine()
+    """The map as a window, if it is one and needs no more padding than it reads."""
+    rows = _rows(index_map)
     domain, codomain = index_map.domain, index_map.codomain
-    if affine is None or 0 in domain or 0 in codomain:
+    if rows is None or 0 in domain or 0 in codomain:
         return None
-    low, high = [], []
-    for const, row, size in zip(*affine, codomain):
+    low, high, wide = [], [], []
+    for (step, const, row), size in zip(rows, codomain):
         reach = [c * (n - 1) for c, n in zip(row, domain)]
+        last = step * (size - 1)
         low.append(max(0, -(const + sum(r for r in reach if r < 0))))
-        high.append(max(0, const + sum(r for r in reach if r > 0) - size + 1))
-    padded = math.prod(map(sum, zip(codomain, low, high)))
+        high.append(max(0, const + sum(r for r in reach if r > 0) - last))
+        wide.append(low[-1] + last + 1 + high[-1])
     reads = math.prod(domain[k] for k in index_map.used_dims())
-    if padded > 2 * (math.prod(codomain) + reads):
+    if math.prod(wide) > 2 * (math.prod(codomain) + reads):
         return None
-    start = tuple(map(sum, zip(affine[0], low)))
-    return Window(tuple(low), tuple(high), start, affine[1])
+    return Window(
+        tuple(step for step, _, _ in rows),
+        tuple(low),
+        tuple(high),
+        tuple(const + before for (_, const, _), before in zip(rows, low)),
+        tuple(row for _, _, row in rows),
+    )
+
+
+def _rows(index_map: IndexMap) -> list[tuple[int, int, Shape]] | None:
+    """``(step, const, row)`` for each codomain dimension, read at ``(const + row . d) / step``.
+
+    A point where that is not an integer is not valid, which is how a convolution reads an array
+    with holes: the expression is ``e // step``, and a condition says ``e % step == 0``.
+    """
+    left = list(index_map.conditions)
+    rows = []
+    for given in index_map.exprs:
+        step, expr = 1, given
+        for atom, _ in given.terms:
+            if isinstance(atom, FloorDiv):
+                known = [c for c in left if _is_divisible(c, atom)]
+                if not known or step != 1:
+                    return None
+                left.remove(known[0])
+                step = atom.divisor
+                expr = given * step - atom * step + atom.expr
+        row = affine_row(expr, len(index_map.domain))
+        if row is None:
+            return None
+        rows.append((step, expr.const, row))
+    return None if left else rows
+
+
+def _is_divisible(condition: Condition, quotient: FloorDiv) -> bool:
+    """Whether the condition says that a division leaves no rest."""
+    rest, divisor = condition.expr, quotient.divisor
+    if condition.kind != "==0" or not isinstance(rest, Mod) or rest.divisor != divisor:
+        return False
+    return ((rest.expr - quotient.expr) % divisor).as_int() == 0
 
 
 def reindex(
@@ -198,9 +245,9 @@ def reindex(
             index_map, kept = _ignoring(index_map, gone)
             x = core(x, kept)
         return index_map.gather(x, indices, fill.val)
-    if any(window.low) or any(window.high):
-        nothing = (0,) * x.ndim
-        x = pad(x, window.low, window.high, nothing, fill, pad_reference)
+    if window.is_padded:
+        interior = tuple(step - 1 for step in window.step)
+        x = pad(x, window.low, window.high, interior, fill, pad_reference)
     begin: list[Any] = [slice(first, None) for first in window.start]
     corner = x[(*begin, ...)]  # an array at rank 0 too
     strides = [
@@ -234,8 +281,11 @@ def scatter_add(values: Array, indices: Sequence[Array], index_map: IndexMap) ->
     looped = None if window is None else _looped_dims(index_map.domain, window.matrix)
     if window is None or looped is None:
         return index_map.scatter(values, index_map.codomain, "add", 0, indices)
-    shape = tuple(map(sum, zip(index_map.codomain, window.low, window.high)))
-    out = np.zeros(shape, values.dtype)
+    ends = [
+        low + step * (size - 1) + 1
+        for low, step, size in zip(window.low, window.step, index_map.codomain)
+    ]
+    out = np.zeros(tuple(map(sum, zip(ends, window.high))), values.dtype)
     rest = [k for k in range(values.ndim) if k not in looped]
     order = [next((k for k in rest if row[k]), None) for row in window.matrix]
     source = values.transpose([*looped, *(k for k in order if k is not None)])
@@ -248,7 +298,7 @@ def scatter_add(values: Array, indices: Sequence[Array], index_map: IndexMap) ->
             stop = begin + step * count
             where.append(slice(begin, None if stop < 0 else stop, step))
         out[tuple(where)] += source[point][spread]
-    return out[tuple(slice(lo, lo + n) for lo, n in zip(window.low, index_map.codomain))]
+    return out[tuple(map(slice, window.low, ends, window.step))]
 
 
 @functools.lru_cache(maxsize=4096)

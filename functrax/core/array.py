@@ -27,10 +27,11 @@ class ConcreteArray(Array):
       aval: its type.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "aval")
+    __slots__ = ("__weakref__", "_buffer", "_looked_at", "aval")
 
     def __init__(self, buffer: Any, aval: ShapedArray) -> None:
         self._buffer = buffer
+        self._looked_at: np.ndarray[Any, Any] | None = None
         self.aval = aval
 
     @property
@@ -45,8 +46,10 @@ class ConcreteArray(Array):
                 got=self.aval.str_short(),
                 fix="use the result of the call that it was donated to, or do not donate it",
             )
-        self._buffer = value = buffer.materialize()
-        return value  # type: ignore[no-any-return]
+        # The deferred form stays too: what is computed from it must not depend on looking at it.
+        if self._looked_at is None:
+            self._looked_at = buffer.materialize()
+        return self._looked_at
 
     @property
     def buffer(self) -> Any:
@@ -55,7 +58,7 @@ class ConcreteArray(Array):
 
     def delete(self) -> None:
         """Free the memory now; using the array afterwards is an error."""
-        self._buffer = None
+        self._buffer = self._looked_at = None
 
     def is_deleted(self) -> bool:
         """Whether the memory was freed by :meth:`delete` or by donation."""

@@ -145,6 +145,16 @@ from functrax.lax.meta_operators import (
     reindex_reduce as reindex_reduce,
 )
 from functrax.lax.monoids import reduce as reduce
+from functrax.lax.ordering import (
+    cumlogsumexp as cumlogsumexp,
+    cummax as cummax,
+    cummin as cummin,
+    cumprod as cumprod,
+    cumsum as cumsum,
+    sort as sort,
+    sort_key_val as sort_key_val,
+    top_k as top_k,
+)
 from functrax.lax.reductions import (
     argmax as argmax,
     argmin as argmin,

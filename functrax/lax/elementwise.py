@@ -31,12 +31,12 @@ _INTEGER = "integer"
 _ANY = "any"
 
 
-def _named(function: Any, name: str, summary: str, takes: str, args: str) -> None:
+def _named(function: Any, name: str, summary: str, takes: str, args: str, more: str = "") -> None:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{summary}
 
     Args:
-      {args}, of {takes} dtype.
+      {args}, of {takes} dtype.{more}
 
     Returns:
       An array of the operands' shape.
@@ -68,8 +68,8 @@ def _analytic(
     def function(x: ArrayLike, *, accuracy: object = None) -> Array:
         return as_array(bind(value_of(name, x)))
 
-    args = "accuracy: accepted as in jax.lax, and changes nothing.\n      x: an array or a number"
-    _named(function, name, summary, takes, args)
+    more = "\n      accuracy: accepted as in jax.lax, and changes nothing."
+    _named(function, name, summary, takes, "x: an array or a number", more)
     return function
 
 

@@ -58,7 +58,7 @@ def gather(
       slice_sizes: the window's size along each axis of the operand.
       unique_indices: accepted as in jax.lax.
       indices_are_sorted: accepted as in jax.lax.
-      mode: ``"clip"``, ``"fill"`` (if omitted) or ``"promise_in_bounds"``; see
+      mode: ``"clip"`` (if omitted), ``"fill"`` or ``"promise_in_bounds"``; see
         :class:`GatherScatterMode`.  Negative indices are out of bounds.
       fill_value: what windows out of bounds hold; NaN for floats, the lowest signed and the
         largest unsigned integer, and True, if omitted.
@@ -76,7 +76,7 @@ def gather(
     """
     x, indices = value_of("gather", operand), value_of("gather", start_indices)
     check_indices("gather", indices)
-    how = GatherScatterMode.from_any(mode)
+    how = GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode)
     window = as_ints("gather", slice_sizes, "slice_sizes")
     windows = gather_windows(x.aval.shape, indices.aval.shape, dimension_numbers, window)
     windows.check("gather")

@@ -5,9 +5,11 @@ of.  Dtypes meet by the rules of ``functrax.core.promotion``; 64-bit types becom
 unless ``enable_x64`` is set.
 
 Elementwise functions: ``ufuncs`` (arithmetic), ``analytic``, ``logic``, ``rounding``, all on top
-of ``promote``.  Making arrays: ``creation``.  Along axes: ``reductions``, ``nan_reductions``,
-``cumulative``, ``statistics``.  Types: ``scalar_types``, ``inquiry``.  What arrays can do by
-themselves (operators, methods) is installed by ``methods``.
+of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along axes: ``reductions``,
+``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``.  Shapes and elements:
+``shaping``, ``indexing``, ``at``.  Products: ``contraction``, ``einsum``.  Types:
+``scalar_types``, ``inquiry``.  What arrays can do by themselves (operators, methods) is installed
+by ``methods``.
 
 >>> import functrax.numpy as jnp
 >>> x = jnp.arange(4.0)
@@ -20,6 +22,7 @@ from __future__ import annotations
 from functrax.core.dtypes import finfo as finfo, iinfo as iinfo
 from functrax.core.operators import Array as Array
 from functrax.core.promotion import promote_types as promote_types, result_type as result_type
+from functrax.numpy import linalg as linalg
 from functrax.numpy.analytic import (
     acos as acos,
     acosh as acosh,
@@ -60,6 +63,7 @@ from functrax.numpy.analytic import (
     tan as tan,
     tanh as tanh,
 )
+from functrax.numpy.arguments import explain_all as _explain_all
 from functrax.numpy.at import At as _At
 from functrax.numpy.constants import (
     e as e,
@@ -81,27 +85,14 @@ from functrax.numpy.contraction import (
     vecmat as vecmat,
 )
 from functrax.numpy.creation import (
-    arange as arange,
     array as array,
     asarray as asarray,
     astype as astype,
     copy as copy,
-    empty as empty,
-    empty_like as empty_like,
-    eye as eye,
     from_dlpack as from_dlpack,
     frombuffer as frombuffer,
-    fromfunction as fromfunction,
     fromiter as fromiter,
     fromstring as fromstring,
-    full as full,
-    full_like as full_like,
-    identity as identity,
-    ones as ones,
-    ones_like as ones_like,
-    tri as tri,
-    zeros as zeros,
-    zeros_like as zeros_like,
 )
 from functrax.numpy.cumulative import (
     cumprod as cumprod,
@@ -115,6 +106,36 @@ from functrax.numpy.einsum import (
     einsum as einsum,
     einsum_path as einsum_path,
 )
+from functrax.numpy.filling import (
+    empty as empty,
+    empty_like as empty_like,
+    eye as eye,
+    fromfunction as fromfunction,
+    full as full,
+    full_like as full_like,
+    identity as identity,
+    ones as ones,
+    ones_like as ones_like,
+    tri as tri,
+    zeros as zeros,
+    zeros_like as zeros_like,
+)
+from functrax.numpy.grids import (
+    diag_indices as diag_indices,
+    diag_indices_from as diag_indices_from,
+    indices as indices,
+    ix_ as ix_,
+    mask_indices as mask_indices,
+    meshgrid as meshgrid,
+    mgrid as mgrid,
+    ogrid as ogrid,
+    ravel_multi_index as ravel_multi_index,
+    tril_indices as tril_indices,
+    tril_indices_from as tril_indices_from,
+    triu_indices as triu_indices,
+    triu_indices_from as triu_indices_from,
+    unravel_index as unravel_index,
+)
 from functrax.numpy.indexing import getitem as _getitem
 from functrax.numpy.inquiry import (
     can_cast as can_cast,
@@ -126,6 +147,29 @@ from functrax.numpy.inquiry import (
     ndim as ndim,
     shape as shape,
     size as size,
+)
+from functrax.numpy.joining import (
+    append as append,
+    array_split as array_split,
+    block as block,
+    column_stack as column_stack,
+    concat as concat,
+    concatenate as concatenate,
+    delete as delete,
+    dsplit as dsplit,
+    dstack as dstack,
+    hsplit as hsplit,
+    hstack as hstack,
+    insert as insert,
+    split as split,
+    stack as stack,
+    unstack as unstack,
+    vsplit as vsplit,
+    vstack as vstack,
+)
+from functrax.numpy.linear import (
+    cross as cross,
+    kron as kron,
 )
 from functrax.numpy.logic import (
     bitwise_and as bitwise_and,
@@ -175,6 +219,29 @@ from functrax.numpy.nan_reductions import (
     nanstd as nanstd,
     nansum as nansum,
     nanvar as nanvar,
+)
+from functrax.numpy.padding import (
+    pad as pad,
+)
+from functrax.numpy.quantiles import (
+    median as median,
+    nanmedian as nanmedian,
+    nanpercentile as nanpercentile,
+    nanquantile as nanquantile,
+    percentile as percentile,
+    quantile as quantile,
+)
+from functrax.numpy.ranges import (
+    arange as arange,
+    geomspace as geomspace,
+    linspace as linspace,
+    logspace as logspace,
+)
+from functrax.numpy.rearranging import (
+    repeat as repeat,
+    resize as resize,
+    roll as roll,
+    tile as tile,
 )
 from functrax.numpy.reductions import (
     all as all,
@@ -247,6 +314,24 @@ from functrax.numpy.scalar_types import (
     uint64 as uint64,
     unsignedinteger as unsignedinteger,
 )
+from functrax.numpy.searching import (
+    argwhere as argwhere,
+    digitize as digitize,
+    flatnonzero as flatnonzero,
+    nonzero as nonzero,
+    searchsorted as searchsorted,
+)
+from functrax.numpy.selecting import (
+    choose as choose,
+    compress as compress,
+    extract as extract,
+    place as place,
+    put as put,
+    put_along_axis as put_along_axis,
+    select as select,
+    take as take,
+    take_along_axis as take_along_axis,
+)
 from functrax.numpy.shaping import (
     atleast_1d as atleast_1d,
     atleast_2d as atleast_2d,
@@ -274,6 +359,15 @@ from functrax.numpy.statistics import (
     mean as mean,
     std as std,
     var as var,
+)
+from functrax.numpy.triangles import (
+    diag as diag,
+    diagflat as diagflat,
+    diagonal as diagonal,
+    fill_diagonal as fill_diagonal,
+    trace as trace,
+    tril as tril,
+    triu as triu,
 )
 from functrax.numpy.ufuncs import (
     abs as abs,
@@ -310,4 +404,5 @@ from functrax.numpy.ufuncs import (
 bool = bool_
 ndarray = Array
 
+_explain_all(globals())
 _install_all(globals(), _getitem, _At)

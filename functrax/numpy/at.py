@@ -89,6 +89,8 @@ class AtIndex:
           mode: None, ``"clip"`` or ``"promise_in_bounds"``: the nearest element; ``"fill"`` or
             ``"drop"``: ``fill_value``.
           fill_value: a scalar; NaN if None, and for integers the lowest (unsigned: the highest).
+          indices_are_sorted: accepted, and not needed.
+          unique_indices: accepted, and not needed.
           wrap_negative_indices: whether a negative index counts from the end.
 
         Example:

@@ -115,8 +115,8 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
     """The product of two arrays: of vectors, their inner product; of matrices, theirs.
 
     Args:
-      a, b: arrays.  A scalar multiplies.  Otherwise the last axis of ``a`` is summed against
-        the only axis of a vector ``b``, or the last but one of ``b``.
+      a: an array, whose last axis is summed; a scalar multiplies.
+      b: an array, whose last axis but one, or only axis, is summed.
       precision: accepted; products are computed in full precision.
       preferred_element_type: the dtype of the sums and of the result; the dtype in which the
         operands meet if None.
@@ -210,8 +210,10 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
     """The matrix product ``a @ b``; leading axes are batches, and broadcast.
 
     Args:
-      a, b: arrays of at least one axis; a vector is a row on the left, a column on the right.
-      precision, preferred_element_type: as for :func:`dot`.
+      a: an array of at least one axis; a vector is a row.
+      b: an array of at least one axis; a vector is a column.
+      precision: as for :func:`dot`.
+      preferred_element_type: as for :func:`dot`.
 
     Raises:
       ShapeError: for scalars, if the contracted sizes differ, or batches do not broadcast.
@@ -284,10 +286,12 @@ def tensordot(
     """The sum of products over pairs of axes.
 
     Args:
-      a, b: arrays.
+      a: an array.
+      b: an array.
       axes: a number: the last axes of ``a`` against the first of ``b``; or two sequences of axes,
         paired in order.
-      precision, preferred_element_type: as for :func:`dot`.
+      precision: as for :func:`dot`.
+      preferred_element_type: as for :func:`dot`.
 
     Raises:
       ShapeError: if the sizes of a pair differ.

@@ -1,8 +1,9 @@
-"""Making arrays: from Python's lists and NumPy's arrays, filled, counted, spaced.
+"""Making arrays of what is there: numbers, nested lists, NumPy arrays, buffers, other arrays.
 
 Lists become arrays here and nowhere else: :func:`array` takes nested lists of numbers and of
-arrays, traced ones too.  Where the values are known, NumPy makes them; everything that depends
-on a traced value is written with primitives.
+arrays, traced ones too.  Where the values are known NumPy makes the array; what is traced is put
+together with primitives.  Arrays that are full of something are made in ``filling.py``, evenly
+spaced ones in ``ranges.py``.
 
 Start at :func:`array`.
 """
@@ -10,7 +11,7 @@ Start at :func:`array`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,12 @@ from functrax.core.errors import (
     ShapeError,
 )
 from functrax.core.inputs import as_value
-from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
-from functrax.core.primitive import Value, literal
-from functrax.core.prims import arithmetic as prims
-from functrax.core.prims.reindex import concatenate, full as full_p, iota, reshape
+from functrax.core.primitive import Value
+from functrax.core.prims.reindex import concatenate, reshape
 from functrax.core.promotion import lattice_result_type, typed_of
 from functrax.core.trace import Tracer
-from functrax.numpy.promote import SCALARS, broadcast_value, convert, result, to_array
+from functrax.numpy.promote import SCALARS, convert, result, to_array
 
 Shape = Any
 
@@ -157,8 +156,7 @@ def _from_list(items: Sequence[Any], dtype: DType | None) -> Value:
     leaves: list[Any] = []
     plain = _collect(items, leaves)
     if not leaves:
-        shape = np.shape(np.zeros(_empty_shape(items)))
-        return from_numpy(np.zeros(shape, dtype or dtypes.default_float()))
+        return from_numpy(np.zeros(_empty_shape(items), dtype or dtypes.default_float()))
     wanted = dtype
     if wanted is None:
         found, weak = lattice_result_type(*{typed_of(x) for x in leaves})
@@ -261,244 +259,6 @@ def checked_shape(name: str, shape: Shape) -> tuple[int, ...]:
     return known
 
 
-def zeros(shape: Shape, dtype: Any = None, *, device: Any = None) -> Value:
-    """An array full of 0.
-
-    Args:
-      shape: an integer or a sequence of integers.
-      dtype: float32 by default (float64 when x64 is on).
-
-    Raises:
-      ShapeError: for negative sizes.
-
-    >>> import functrax.numpy as jnp
-    >>> jnp.zeros((2, 2), int)
-    Array([[0, 0],
-           [0, 0]], dtype=int32)
-    """
-    return _filled("zeros", shape, 0, dtype)
-
-
-def ones(shape: Shape, dtype: Any = None, *, device: Any = None) -> Value:
-    """An array full of 1; arguments as :func:`zeros`."""
-    return _filled("ones", shape, 1, dtype)
-
-
-def empty(shape: Shape, dtype: Any = None, *, device: Any = None) -> Value:
-    """An array full of 0, for nothing here is left uninitialised; arguments as :func:`zeros`."""
-    return _filled("empty", shape, 0, dtype)
-
-
-def _filled(name: str, shape: Shape, value: float, dtype: Any) -> Value:
-    sizes = checked_shape(name, shape)
-    exact = dtypes.default_float() if dtype is None else checked_dtype(dtype)
-    return result(full_p(sizes, literal(value, exact)))
-
-
-def full(shape: Shape, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Value:
-    """An array full of a value.
-
-    Args:
-      shape: an integer or a sequence of integers.
-      fill_value: a scalar, or an array that broadcasts to ``shape``.
-      dtype: that of ``fill_value`` by default.
-
-    >>> import functrax.numpy as jnp
-    >>> jnp.full((2,), 0.5)
-    Array([0.5, 0.5], dtype=float32, weak_type=True)
-    """
-    sizes = checked_shape("full", shape)
-    value = _array(fill_value, None if dtype is None else checked_dtype(dtype))
-    return result(_spread("full", value, sizes))
-
-
-def _spread(name: str, value: Value, shape: tuple[int, ...]) -> Value:
-    own = value.aval.shape
-    lead = len(shape) - len(own)
-    if lead < 0 or any(n not in (1, m) for n, m in zip(own, shape[lead:], strict=False)):
-        raise ShapeError(
-            f"{name}: the fill value does not broadcast to the shape",
-            got=f"{value.aval.str_short()} to {shape}",
-            fix="a scalar, or an array of that shape",
-        )
-    return broadcast_value(value, shape)
-
-
-def zeros_like(a: Any, dtype: Any = None, shape: Shape = None, *, device: Any = None) -> Value:
-    """Zeros of the shape and dtype of ``a``, unless others are given."""
-    return _like("zeros_like", a, 0, dtype, shape)
-
-
-def ones_like(a: Any, dtype: Any = None, shape: Shape = None, *, device: Any = None) -> Value:
-    """Ones of the shape and dtype of ``a``, unless others are given."""
-    return _like("ones_like", a, 1, dtype, shape)
-
-
-def empty_like(
-    prototype: Any, dtype: Any = None, shape: Shape = None, *, device: Any = None
-) -> Value:
-    """Zeros of the shape and dtype of ``prototype``, unless others are given."""
-    return _like("empty_like", prototype, 0, dtype, shape)
-
-
-def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, shape: Shape = None, *, device: Any = None
-) -> Value:
-    """An array full of a value, of the shape and dtype of ``a``, unless others are given."""
-    aval = _type_like("full_like", a, dtype, shape)
-    value = convert(_array(fill_value, None), aval.dtype, aval.weak_type)
-    return result(_spread("full_like", value, aval.shape))
-
-
-def _like(name: str, a: Any, value: float, dtype: Any, shape: Shape) -> Value:
-    aval = _type_like(name, a, dtype, shape)
-    return result(full_p(aval.shape, Literal(value, aval.update(shape=()))))
-
-
-def _type_like(name: str, a: Any, dtype: Any, shape: Shape) -> ShapedArray:
-    own = getattr(a, "aval", None)
-    if own is None:
-        has_type = hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "__array__")
-        if has_type:  # a ShapeDtypeStruct, say
-            own = ShapedArray(
-                tuple(a.shape), checked_dtype(a.dtype), getattr(a, "weak_type", False)
-            )
-        else:
-            own = to_array(name, a).aval
-    sizes = own.shape if shape is None else checked_shape(name, shape)
-    if dtype is None:
-        return ShapedArray(sizes, own.dtype, own.weak_type)
-    return ShapedArray(sizes, checked_dtype(dtype))
-
-
-def eye(
-    N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: Any = None
-) -> Value:
-    """Ones on the ``k``-th diagonal of an N × M matrix, zeros elsewhere.
-
-    >>> import functrax.numpy as jnp
-    >>> jnp.eye(2, 3, k=1, dtype=int)
-    Array([[0, 1, 0],
-           [0, 0, 1]], dtype=int32)
-    """
-    return convert(_diagonals("eye", prims.eq, N, M, k), _float_or(dtype))
-
-
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
-    """Ones on and below the ``k``-th diagonal of an N × M matrix, zeros above."""
-    return convert(_diagonals("tri", prims.ge, N, M, k), _float_or(dtype))
-
-
-def _float_or(dtype: Any) -> DType:
-    return dtypes.default_float() if dtype is None else checked_dtype(dtype)
-
-
-def _diagonals(name: str, compare: Any, n: int, m: int | None, k: Any) -> Value:
-    shape = checked_shape(name, (n, n if m is None else m))
-    row = iota.bind(shape=shape, dtype=dtypes.int32, axis=0)
-    column = iota.bind(shape=shape, dtype=dtypes.int32, axis=1)
-    offset = convert(k, dtypes.int32)
-    moved = prims.add.bind(row, broadcast_value(offset, shape) if isinstance(k, Array) else offset)
-    return compare.bind(moved, column)
-
-
-def identity(n: int, dtype: Any = None) -> Value:
-    """The identity matrix of size ``n``."""
-    return eye(n, dtype=dtype)
-
-
-def arange(
-    start: Any,
-    stop: Any = None,
-    step: Any = None,
-    dtype: Any = None,
-    *,
-    device: Any = None,
-) -> Value:
-    """Numbers from ``start`` up to, not including, ``stop``, in steps.
-
-    Args:
-      start: the first number; the end, if ``stop`` is left out.
-      stop: the end.
-      step: the distance, 1 by default.
-      dtype: that in which the arguments meet by default.
-
-    Raises:
-      ConcretizationError: if an argument is traced: it decides the shape.
-
-    >>> import functrax.numpy as jnp
-    >>> jnp.arange(2, 8, 2)
-    Array([2, 4, 6], dtype=int32)
-    """
-    given = [x for x in (start, stop, step) if x is not None]
-    known = [_known_scalar("arange", x) for x in given]
-    if stop is None and step is None:
-        start, stop, step = 0, known[0], 1
-    else:
-        values = iter(known)
-        start = next(values) if start is not None else 0
-        stop = next(values) if stop is not None else None
-        step = next(values) if step is not None else 1
-        if stop is None:
-            start, stop = 0, start
-    if dtype is None:
-        found, weak = lattice_result_type(*[typed_of(x) for x in given])
-        exact = dtypes.as_dtype(dtypes.scalar_type_of(found)) if weak else found
-    else:
-        exact = checked_dtype(dtype)
-    if step == 0:
-        raise ArgumentError("arange: step is zero", got=f"step={step}", fix="a step that is not 0")
-    if exact in dtypes.COMPLEX or exact == dtypes.bool_:
-        raise DTypeError(f"arange: cannot count in {exact}", got=f"dtype={exact}", fix="dtype=int")
-    return _counted(start, stop, step, exact)
-
-
-def _counted(start: Any, stop: Any, step: Any, dtype: DType) -> Value:
-    if start == 0 and step == 1:
-        size = max(int(np.ceil(stop)), 0)
-        return iota.bind(shape=(size,), dtype=dtype, axis=0)
-    # NumPy counts in the dtype of its own; the steps are then as in float64 or int64.
-    wide = dtype if dtype not in (dtypes.bfloat16, dtypes.float16) else dtypes.float32
-    return from_numpy(np.arange(start, stop, step, dtype=wide).astype(dtype))
-
-
-def _known_scalar(name: str, x: Any) -> Any:
-    if isinstance(x, Tracer):
-        raise ConcretizationError(
-            f"{name}: a traced value would decide the shape of the result",
-            got=repr(x),
-            fix="mark the argument with static_argnums, or take x.shape[i], which is known",
-        )
-    if type(x) in SCALARS:
-        return x
-    value = np.asarray(x)
-    if value.ndim or value.dtype.kind in "OSU":
-        raise ShapeError(f"{name}: takes scalars", got=repr(x), fix="numbers")
-    return value[()]
-
-
-def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
-) -> Any:
-    """The values of a function at the indices of an array.
-
-    Args:
-      function: takes one array of indices for each axis, each of the given shape.
-      shape: the shape.
-      dtype: the dtype of the indices.
-      **kwargs: given to ``function``.
-
-    >>> import functrax.numpy as jnp
-    >>> jnp.fromfunction(lambda i, j: i + 10 * j, (2, 3), dtype=int)
-    Array([[ 0, 10, 20],
-           [ 1, 11, 21]], dtype=int32)
-    """
-    sizes = checked_shape("fromfunction", shape)
-    exact = checked_dtype(dtype)
-    indices = [iota.bind(shape=sizes, dtype=exact, axis=i) for i in range(len(sizes))]
-    return function(*indices, **kwargs)
-
-
 def fromiter(*args: Any, **kwargs: Any) -> Value:
     """An array of the items of an iterable; arguments as ``numpy.fromiter``."""
     return array(np.fromiter(*args, **kwargs))
@@ -535,4 +295,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     Array([ 1, -1], dtype=int32)
     """
     v = to_array("astype", x)
-    return result(convert(v, _float_or(dtype)))
+    return result(convert(v, float_or(dtype)))
+
+
+def float_or(dtype: Any) -> DType:
+    """The dtype that is named, or the default float for None."""
+    return dtypes.default_float() if dtype is None else checked_dtype(dtype)

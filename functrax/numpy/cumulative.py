@@ -1,21 +1,16 @@
-"""Running sums and products along an axis.
-
-A running result is computed by doubling: after step ``k`` each element holds the combination of
-the 2**k elements up to it, which takes log2(n) steps of whole-array operations.  Derivatives
-follow from those of the operation, so that a running product is right with zeros in it.
+"""Running sums and products along an axis: the primitives, with NumPy's dtypes and arguments.
 
 Start at :func:`cumsum`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from functrax.core import dtypes
 from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Value, like
-from functrax.core.prims import arithmetic as prims
+from functrax.core.primitive import Primitive, Value, like
+from functrax.core.prims.cumulative import cumprod as cumprod_p, cumsum as cumsum_p
 from functrax.core.prims.reindex import pad, reshape
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.logic import choose, isnan, no_out
@@ -24,29 +19,7 @@ from functrax.numpy.reductions import checked_axis, sum_dtype
 from functrax.numpy.ufuncs import like_weak
 
 
-def running(combine: Callable[[Value, Value], Value], identity: Any, x: Value, axis: int) -> Value:
-    """The combination of all elements up to each one, along an axis.
-
-    Args:
-      combine: an associative operation on two values of one shape.
-      identity: the value that changes nothing.
-      x: the array.
-      axis: a non-negative axis.
-    """
-    ndim, size = x.aval.ndim, x.aval.shape[axis]
-    distance = 1
-    while distance < size:
-        low = tuple(distance if i == axis else 0 for i in range(ndim))
-        high = tuple(-n for n in low)
-        earlier = pad.bind(x, low=low, high=high, interior=(0,) * ndim, fill=like(x, identity))
-        x = combine(earlier, x)
-        distance *= 2
-    return x
-
-
-def _cumulate(
-    name: str, combine: Any, identity: int, a: Any, axis: Any, dtype: Any, out: Any
-) -> Value:
+def _cumulate(name: str, primitive: Primitive, a: Any, axis: Any, dtype: Any, out: Any) -> Value:
     no_out(name, out)
     x = to_array(name, a)
     if axis is None or not x.aval.shape:
@@ -56,7 +29,7 @@ def _cumulate(
         axis = checked_axis(name, axis, x.aval.ndim)
     wanted = _dtype_of(x, dtype)
     x = convert(x, dtypes.default_int() if wanted == dtypes.bool_ else wanted)
-    return result(convert(running(combine, identity, x, axis), wanted))
+    return result(convert(primitive.bind(x, axis=axis, reverse=False), wanted))
 
 
 def _dtype_of(x: Value, dtype: Any) -> Any:
@@ -82,12 +55,12 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Val
     >>> jnp.cumsum(jnp.array([1, 2, 3]))
     Array([1, 3, 6], dtype=int32)
     """
-    return _cumulate("cumsum", prims.add.bind, 0, a, axis, dtype, out)
+    return _cumulate("cumsum", cumsum_p, a, axis, dtype, out)
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
     """The products of the first 1, 2, ... elements; arguments as :func:`cumsum`."""
-    return _cumulate("cumprod", prims.mul.bind, 1, a, axis, dtype, out)
+    return _cumulate("cumprod", cumprod_p, a, axis, dtype, out)
 
 
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:

@@ -113,7 +113,8 @@ def einsum_path(
     """The order of contraction, and NumPy's report about its cost.
 
     Args:
-      subscripts, *operands: as for :func:`einsum`; only the shapes of the operands matter.
+      subscripts: as for :func:`einsum`.
+      *operands: as for :func:`einsum`; only their shapes matter.
       optimize: ``"auto"``, ``"optimal"``, ``"greedy"``, True or False.
     """
     text, arrays = _subscripts_first(subscripts, operands)

@@ -26,7 +26,7 @@ Binary: TypeAlias = Callable[[Any, Any], Value]
 
 _ARGUMENTS = {
     1: "  x: an array or a scalar.\n",
-    2: "  x1, x2: arrays or scalars, of shapes that broadcast.\n",
+    2: "  x1: an array or a scalar.\n  x2: another, of a shape that broadcasts with it.\n",
 }
 _COMPUTED = "    Integers and booleans are computed in float32 (64-bit integers in float64).\n"
 
@@ -48,7 +48,8 @@ def unary(name: str, primitive: Primitive, summary: str, kind: Kind = inexact) -
             return result(bind(x))
         return result(bind(*promote_dtypes(name, x, kind=kind)))
 
-    return named(function, name, document(summary, 1, kind))
+    made: Unary = named(function, name, document(summary, 1, kind))
+    return made
 
 
 def binary(name: str, primitive: Primitive, summary: str, kind: Kind = same) -> Binary:
@@ -58,7 +59,8 @@ def binary(name: str, primitive: Primitive, summary: str, kind: Kind = same) -> 
     def function(x1: Any, x2: Any, /) -> Value:
         return result(bind(*promote_pair(name, x1, x2, kind)))
 
-    return named(function, name, document(summary, 2, kind))
+    made: Binary = named(function, name, document(summary, 2, kind))
+    return made
 
 
 def named(function: Any, name: str, doc: str) -> Any:

@@ -83,7 +83,7 @@ def read_index(aval: ShapedArray, index: Any, bounds: Bounds) -> tuple[list[Entr
             entries.append(("int", _static(item, size, bounds)))
         else:
             entries.append(("array", len(operands), item.shape))
-            operands.append(_operand(item, size, bounds))
+            operands.append(operand_in_range(item, size, bounds))
         if bounds.clip and size == 0 and _means_elements(entries[-1]):
             raise IndexingError(
                 f"indexing: axis {axis} has no elements",
@@ -230,8 +230,10 @@ def _static(index: int, size: int, bounds: Bounds) -> int:
     return min(max(index, 0), max(size - 1, 0)) if bounds.clip else index
 
 
-def _operand(index: Any, size: int, bounds: Bounds) -> Value:
+def operand_in_range(index: Any, size: int, bounds: Bounds) -> Value:
     """An index array in range: a constant, or equations on a traced one."""
+    if type(index) is ConcreteArray:
+        index = index.value
     if isinstance(index, np.ndarray):
         wide = index.astype(np.int64)
         if bounds.wrap:

@@ -93,7 +93,8 @@ def gather(
 
     Args:
       x: the array.
-      entries, operands: the index.
+      entries: one for each item of the index.
+      operands: the integer arrays that it reads.
       fill: what an index out of range gives; needed where the index was not clamped.
     """
     key = tuple(entries)

@@ -57,9 +57,7 @@ def isrealobj(x: Any) -> bool:
 
 
 def _dtype_of(x: Any) -> DType:
-    if hasattr(x, "dtype"):
-        return typed_of(x)[0]
-    return to_array("iscomplexobj", x).aval.dtype
+    return typed_of(x if hasattr(x, "dtype") else to_array("iscomplexobj", x))[0]
 
 
 def isscalar(element: Any) -> bool:

@@ -249,8 +249,10 @@ def where(
 
     Args:
       condition: an array of booleans (of other dtypes: whether they are not 0).
-      x, y: arrays or scalars; all three broadcast.  Without them the result is
-        ``nonzero(condition)``, to which ``size`` and ``fill_value`` belong.
+      x: an array or a scalar.
+      y: another; all three broadcast.  Without them the result is ``nonzero(condition)``.
+      size: for ``nonzero``.
+      fill_value: for ``nonzero``.
 
     Returns:
       An array of the broadcast shape; the derivative flows only to the chosen elements.
@@ -263,7 +265,7 @@ def where(
     if x is None and y is None:
         from functrax import numpy as functions
 
-        return functions.nonzero(condition, size=size, fill_value=fill_value)
+        return vars(functions)["nonzero"](condition, size=size, fill_value=fill_value)
     if size is not None or fill_value is not None:
         raise ArgumentError(
             "where: size and fill_value belong to where(condition)",
@@ -287,8 +289,10 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     """Whether ``|a - b| <= atol + rtol * |b|``; infinities are close if equal.
 
     Args:
-      a, b: arrays or scalars, of shapes that broadcast.
-      rtol, atol: relative and absolute tolerance.
+      a: an array or a scalar.
+      b: another, of a shape that broadcasts with it.
+      rtol: relative tolerance.
+      atol: absolute tolerance.
       equal_nan: whether NaN is close to NaN.
     """
     x, y = promote_pair("isclose", a, b, inexact)

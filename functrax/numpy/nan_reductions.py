@@ -67,12 +67,12 @@ def _extremum(name: str, function: Any, end: float, a: Any, axis: Axis, *options
     out, keepdims, initial, where = options
     x = to_array(name, a)
     if x.aval.dtype not in dtypes.INEXACT:
-        return function(x, axis, out, keepdims, initial, where)  # type: ignore[no-any-return]
+        return function(x, axis, out, keepdims, initial, where)
     missing = isnan(x)
     worst = complex(end, end) if x.aval.dtype in dtypes.COMPLEX else end
     found = function(choose(missing, like(x, worst), x), axis, out, keepdims, initial, where)
     if initial is not None:
-        return found  # type: ignore[no-any-return]
+        return found
     nothing = reductions.all(missing, axis, keepdims=keepdims)
     return result(choose(nothing, like_weak(found, np.nan), found))
 
@@ -92,7 +92,7 @@ def _position(
 ) -> Value:
     x = to_array(name, a)
     if x.aval.dtype not in dtypes.FLOATING:
-        return function(x, axis, out, keepdims)  # type: ignore[no-any-return]
+        return function(x, axis, out, keepdims)
     missing = isnan(x)
     found = function(choose(missing, like(x, end), x), axis, out, keepdims)
     nothing = reductions.all(missing, axis, keepdims=bool(keepdims))

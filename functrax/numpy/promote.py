@@ -36,6 +36,9 @@ SCALARS: Final[frozenset[type]] = frozenset({bool, int, float, complex})
 #: leaves the array's type as it is, else None.
 _literal_types: dict[Any, ShapedArray | None] = {}
 
+#: The literals of Python scalars met before, which NumPy makes slowly.
+_scalar_literals: dict[tuple[complex, type, ShapedArray], Literal] = {}
+
 Kind = Callable[[DType], DType]
 
 
@@ -70,12 +73,20 @@ def scalar_literal(value: complex, aval: ShapedArray) -> Literal:
     Raises:
       IntegerOverflowError: for an integer that does not fit the default integer dtype.
     """
+    key = (value, type(value), aval)
+    found = _scalar_literals.get(key) if value else None  # 0.0 and -0.0 are equal keys
+    if found is None:
+        found = _scalar_literals[key] = _new_literal(value, aval)
+    return found
+
+
+def _new_literal(value: complex, aval: ShapedArray) -> Literal:
     try:
         return Literal(value, aval)
     except OverflowError:
         dtype, _ = python_scalar_dtype(value)
         return Literal(np.asarray(value, dtype).astype(aval.dtype), aval)
-    except TypeError:
+    except TypeError:  # a complex number for a real type
         return Literal(np.asarray(value).astype(aval.dtype), aval)
 
 

@@ -193,7 +193,7 @@ def _extremum(
             fix=f"{name}(x, where=mask, initial=...)",
         )
     axes = checked_axes(name, axis, x.aval.ndim)
-    if initial is None and not all(x.aval.shape[i] for i in axes):
+    if initial is None and 0 in [x.aval.shape[i] for i in axes]:
         raise ShapeError(
             f"{name}: an axis has no elements, and an empty {name} has no value",
             got=f"{x.aval.str_short()} along {axes}",

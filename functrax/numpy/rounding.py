@@ -36,6 +36,8 @@ from functrax.numpy.promote import (
 )
 from functrax.numpy.ufuncs import like_weak, maximum, minimum, refuse_complex
 
+_TO_EVEN = int(RoundingMethod.TO_NEAREST_EVEN)
+
 
 def _rounding(name: str, to_whole: Any, summary: str) -> Unary:
     def function(x: Any, /) -> Value:
@@ -56,7 +58,7 @@ def _truncate(x: Value) -> Value:
 
 
 def _nearest_even(x: Value) -> Value:
-    return round_.bind(x, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
+    return round_.bind(x, rounding_method=_TO_EVEN)
 
 
 floor = _rounding("floor", prims.floor.bind, "The largest whole number that is not above ``x``.")
@@ -143,8 +145,11 @@ def clip(
 
     Args:
       arr: a real array or a scalar.
-      min, max: the ends, arrays or scalars, or None for no end; all broadcast.
-      a, a_min, a_max: older names of the three.
+      min: the lower end, an array or a scalar, or None for no end.
+      max: the upper end; all broadcast.
+      a: an older name of ``arr``.
+      a_min: an older name of ``min``.
+      a_max: an older name of ``max``.
 
     Raises:
       DTypeError: for complex numbers.
@@ -175,7 +180,8 @@ def nan_to_num(
       x: an array or a scalar.
       copy: accepted for NumPy's sake.
       nan: what NaN becomes.
-      posinf, neginf: what infinities become; the largest and the smallest number by default.
+      posinf: what plus infinity becomes; the largest number by default.
+      neginf: what minus infinity becomes; the smallest number by default.
     """
     v = to_array("nan_to_num", x)
     if v.aval.dtype not in dtypes.INEXACT:

@@ -1,13 +1,13 @@
-"""Means, variances, quantiles, and the reductions that leave NaN out.
+"""Means, variances and standard deviations along axes.
 
 Integers are averaged in float32; half precision is averaged in float32 and rounded once.
-Quantiles sort the array along the axes.
 
-Start at :func:`mean` and :func:`quantile`.
+Start at :func:`mean`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,12 @@ import numpy as np
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value, like, literal
-from functrax.core.prims import arithmetic as prims, reduce as reduce_prims
+from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.convert import imag, real
-from functrax.core.prims.powers import sqrt
+from functrax.core.prims.powers import sqrt, square
+from functrax.core.prims.reduce import reduce_sum, respread
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.numpy import reductions
 from functrax.numpy.creation import checked_dtype
@@ -33,7 +35,7 @@ from functrax.numpy.promote import (
     to_array,
 )
 from functrax.numpy.reductions import Axis, checked_axes, checked_axis, keep, masked
-from functrax.numpy.ufuncs import like_weak, multiply, true_divide
+from functrax.numpy.ufuncs import multiply, true_divide
 
 _HALF = frozenset({dtypes.float16, dtypes.bfloat16})
 
@@ -43,42 +45,24 @@ def working(dtype: DType) -> DType:
     return dtypes.float32 if dtype in _HALF else inexact(dtype)
 
 
-def _count(name: str, x: Value, axes: tuple[int, ...], where: Any, dtype: DType) -> Value:
-    """How many elements count, as a literal, or with ``where`` an array with axes kept."""
-    shape = x.aval.shape
+def _count(name: str, x: Value, axes: tuple[int, ...], where: Any) -> Value:
+    """How many elements count: a literal, or with ``where`` an array without the axes."""
+    shape, dtype = x.aval.shape, x.aval.dtype
     if where is None:
-        return literal(int(np.prod([shape[i] for i in axes], dtype=np.int64)), dtype)
+        return literal(math.prod(shape[i] for i in axes), dtype)
     (mask,) = promote_dtypes(name, where)
     ones = broadcast_value(convert(mask, dtypes.bool_), shape)
-    total = reduce_prims.reduce_sum.bind(convert(ones, dtype), axes=axes)
-    return keep(total, shape, axes, True)
+    return reduce_sum.bind(convert(ones, dtype), axes=axes)
 
 
-def _mean_kept(name: str, x: Value, axes: tuple[int, ...], where: Any) -> Value:
-    """The mean, with the reduced axes kept with size 1."""
-    shape = x.aval.shape
-    total = reduce_prims.reduce_sum.bind(masked(name, x, where, 0), axes=axes)
-    count = _count(name, x, axes, where, x.aval.dtype)
-    return prims.div.bind(keep(total, shape, axes, True), count)
+def _mean(name: str, x: Value, axes: tuple[int, ...], where: Any) -> Value:
+    """The mean, without the reduced axes."""
+    total = reduce_sum.bind(masked(name, x, where, 0), axes=axes)
+    return prims.div.bind(total, _count(name, x, axes, where))
 
 
-def _drop(x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
-    if keepdims:
-        return x
-    return reshape_without(x, axes)
-
-
-def reshape_without(x: Value, axes: tuple[int, ...]) -> Value:
-    """``x`` without axes of size 1."""
-    from functrax.core.prims.reindex import reshape
-
-    return reshape.bind(x, shape=tuple(n for i, n in enumerate(x.aval.shape) if i not in axes))
-
-
-def _result_dtype(name: str, own: DType, dtype: Any) -> DType:
-    if dtype is None:
-        return inexact(own)
-    return checked_dtype(dtype)
+def _result_dtype(own: DType, dtype: Any) -> DType:
+    return inexact(own) if dtype is None else checked_dtype(dtype)
 
 
 def mean(
@@ -106,10 +90,10 @@ def mean(
     """
     no_out("mean", out)
     x = to_array("mean", a)
-    wanted = _result_dtype("mean", x.aval.dtype, dtype)
+    wanted = _result_dtype(x.aval.dtype, dtype)
     axes = checked_axes("mean", axis, x.aval.ndim)
-    found = _mean_kept("mean", convert(x, working(wanted)), axes, where)
-    return result(convert(_drop(found, axes, keepdims), wanted))
+    found = _mean("mean", convert(x, working(wanted)), axes, where)
+    return result(convert(keep(found, x.aval.shape, axes, keepdims), wanted))
 
 
 def var(
@@ -174,28 +158,35 @@ def _ddof(name: str, ddof: Any, correction: Any) -> Any:
 
 def _var(name: str, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: bool, where: Any) -> Value:
     x = to_array(name, a)
-    wanted = dtypes.real_dtype(_result_dtype(name, x.aval.dtype, dtype))
-    is_complex = x.aval.dtype in dtypes.COMPLEX
+    wanted = dtypes.real_dtype(_result_dtype(x.aval.dtype, dtype))
     exact = working(wanted)
+    is_complex = x.aval.dtype in dtypes.COMPLEX
     x = convert(x, _complex_of(exact) if is_complex else exact)
     axes = checked_axes(name, axis, x.aval.ndim)
-    center = broadcast_value(_mean_kept(name, x, axes, where), x.aval.shape)
-    distance = prims.sub.bind(x, center)
-    if is_complex:
-        re, im = real.bind(distance), imag.bind(distance)
-        squared = prims.add.bind(prims.mul.bind(re, re), prims.mul.bind(im, im))
-    else:
-        squared = prims.mul.bind(distance, distance)
-    total = reduce_prims.reduce_sum.bind(masked(name, squared, where, 0), axes=axes)
-    total = keep(total, x.aval.shape, axes, True)
+    distance = prims.sub.bind(x, respread(_mean(name, x, axes, where), x, axes))
+    squared = _squared_size(distance)
+    total = reduce_sum.bind(masked(name, squared, where, 0), axes=axes)
+    count = _count(name, squared, axes, where)
+    found = _divided(name, total, count, ddof)
+    return result(convert(keep(found, x.aval.shape, axes, keepdims), wanted))
+
+
+def _squared_size(x: Value) -> Value:
+    if x.aval.dtype not in dtypes.COMPLEX:
+        return square.bind(x)
+    return prims.add.bind(square.bind(real.bind(x)), square.bind(imag.bind(x)))
+
+
+def _divided(name: str, total: Value, count: Value, ddof: Any) -> Value:
+    """``total / (count - ddof)``, NaN where nothing is left to divide by."""
+    if type(count) is Literal and isinstance(ddof, (int, float)):
+        left = float(count.val) - ddof
+        return prims.div.bind(total, like(total, left if left > 0 else np.nan))
     (less,) = promote_dtypes(name, ddof)
-    count = _count(name, squared, axes, where, exact)
-    count, less, total = broadcast_values(name, count, convert(less, exact), total)
-    left = prims.sub.bind(count, less)
-    enough = prims.gt.bind(left, like(left, 0))
-    quotient = prims.div.bind(total, left)
-    found = choose(enough, quotient, like_weak(quotient, np.nan))
-    return result(convert(_drop(found, axes, keepdims), wanted))
+    count, less, total = broadcast_values(name, count, convert(less, total.aval.dtype), total)
+    rest = prims.sub.bind(count, less)
+    enough = prims.gt.bind(rest, like(rest, 0))
+    return choose(enough, prims.div.bind(total, rest), like(total, np.nan))
 
 
 def _complex_of(dtype: DType) -> DType:
@@ -225,7 +216,7 @@ def average(
     if weights is None:
         found = mean(x, axis, keepdims=keepdims)
         axes = checked_axes("average", axis, x.aval.ndim)
-        total = _count("average", x, axes, None, found.aval.dtype)
+        total = literal(math.prod(x.aval.shape[i] for i in axes), found.aval.dtype)
     else:
         w = to_array("average", weights, 1)
         x, w = promote_dtypes("average", x, w, kind=inexact)

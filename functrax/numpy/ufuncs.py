@@ -39,7 +39,8 @@ def add(x1: Any, x2: Any, /) -> Value:
     """``x1 + x2``; of booleans, whether either holds.
 
     Args:
-      x1, x2: arrays or scalars, of shapes that broadcast.
+      x1: an array or a scalar.
+      x2: another, of a shape that broadcasts with it.
 
     Returns:
       An array of the operands' broadcast shape and promoted dtype.
@@ -119,7 +120,8 @@ def floor_divide(x1: Any, x2: Any, /) -> Value:
     """``x1 // x2``, rounded towards minus infinity.
 
     Args:
-      x1, x2: real arrays or scalars, of shapes that broadcast.
+      x1: a real array or a scalar.
+      x2: another, of a shape that broadcasts with it.
 
     Raises:
       DTypeError: for complex numbers and lists.
@@ -136,8 +138,7 @@ def floor_divide(x1: Any, x2: Any, /) -> Value:
         return result(prims.div.bind(x, y))
     if dtype in dtypes.SIGNED:
         quotient = prims.div.bind(x, y)
-        inexact_ = prims.ne.bind(prims.rem.bind(x, y), like(x, 0))
-        below = prims.and_.bind(prims.ne.bind(prims.sign.bind(x), prims.sign.bind(y)), inexact_)
+        below = _other_sign(prims.rem.bind(x, y), y)
         lower = prims.sub.bind(quotient, like_weak(quotient, 1))
         return result(prims.select_n.bind(below, quotient, lower))
     return result(_float_divmod(x, y)[0])
@@ -169,7 +170,8 @@ def remainder(x1: Any, x2: Any, /) -> Value:
     """``x1 % x2``, with the sign of ``x2`` as in Python; 0 for integers modulo 0.
 
     Args:
-      x1, x2: real arrays or scalars, of shapes that broadcast.
+      x1: a real array or a scalar.
+      x2: another, of a shape that broadcasts with it.
 
     >>> import functrax.numpy as jnp
     >>> jnp.remainder(jnp.array([7, -7]), 3)
@@ -178,16 +180,23 @@ def remainder(x1: Any, x2: Any, /) -> Value:
     x, y = promote_pair("remainder", x1, x2, numeric)
     refuse_complex("remainder", x, y)
     y = _no_zero_integers(y)
-    zero = like(x, 0)
     rest = prims.rem.bind(x, y)
     if x.aval.dtype in dtypes.UNSIGNED:
         return result(rest)
-    other_sign = prims.ne.bind(prims.lt.bind(rest, zero), prims.lt.bind(y, zero))
-    moved = prims.and_.bind(other_sign, prims.ne.bind(rest, zero))
-    return result(prims.select_n.bind(moved, rest, prims.add.bind(rest, y)))
+    return result(prims.select_n.bind(_other_sign(rest, y), rest, prims.add.bind(rest, y)))
 
 
 mod = remainder
+
+
+def _other_sign(rest: Value, y: Value) -> Value:
+    """Whether a remainder is not 0 and has not the sign of the divisor."""
+    zero = like(rest, 0)
+    below = prims.lt.bind(rest, zero)
+    if type(y) is Literal and y.val > 0:
+        return below
+    differ = prims.ne.bind(below, prims.lt.bind(y, zero))
+    return prims.and_.bind(differ, prims.ne.bind(rest, zero))
 
 
 def _no_zero_integers(y: Value) -> Value:
@@ -226,7 +235,8 @@ def power(x1: Any, x2: Any, /) -> Value:
     A known integer exponent is computed by multiplications, and is differentiable at 0.
 
     Args:
-      x1, x2: arrays or scalars, of shapes that broadcast.
+      x1: an array or a scalar.
+      x2: another, of a shape that broadcasts with it.
 
     Raises:
       DTypeError: for an integer to a known negative power, and for lists.

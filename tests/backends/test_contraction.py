@@ -85,7 +85,9 @@ def test_random_windows(seed: int) -> None:
     index = stride * place + dilation * tap + offset
     if seed % 3 == 1:
         index = size - 1 - index
-    conditions = ((index % 2).eq(0),) if seed % 5 == 0 else ()
+    conditions = ((index % 2).eq(0),) if seed % 5 < 2 else ()
+    if seed % 5 == 1:
+        index = index // 2  # an array with holes
     domain = (n, 3, outputs, c, taps)
     index_map = IndexMap(domain, (n, c, size), (b, channel, index), conditions)
 
@@ -101,6 +103,18 @@ def test_random_windows(seed: int) -> None:
         normal(seed, n, c, size, dtype=np.float64),
         normal(seed + 1, 3, c, taps, dtype=np.float64),
     )
+
+
+def test_windows_of_an_array_with_holes_are_views() -> None:
+    place = 3 * Dim(0) + 2 * Dim(1) - 2
+    holes = IndexMap((5, 3), (8,), (place // 2,), ((place % 2).eq(0),))
+    assert strided.window_of(holes) is not None
+    x, ct = normal(0, 8, dtype=np.float64), normal(1, 5, 3, dtype=np.float64)
+    check(lambda x: mapped.reindex.bind(x, map=holes, fill=like(x, 7)), x)
+    check(lambda ct: mapped.reindex_reduce.bind(ct, map=holes, op="add"), ct)
+    odd = IndexMap((5, 3), (8,), (place // 2,), ((place % 2).eq(1),))
+    assert strided.window_of(odd) is None
+    check(lambda x: mapped.reindex.bind(x, map=odd, fill=like(x, 7)), x)
 
 
 def test_fill_value_of_windows() -> None:

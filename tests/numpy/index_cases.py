@@ -88,7 +88,7 @@ def clamped(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same index with integers wrapped once and clamped, for NumPy to read by."""
     out = []
     for item, axis in expand(shape, index):
-        if axis is None or isinstance(item, slice) or getattr(item, "dtype", None) == bool:
+        if axis is None or isinstance(item, slice) or is_mask(item):
             out.append(item)
             continue
         size = shape[axis]
@@ -103,7 +103,7 @@ def positions(shape: tuple[int, ...], index: tuple[Any, ...]) -> np.ndarray[Any,
     out = []
     border = [0] * len(shape)
     for item, axis in expand(shape, index):
-        if axis is None or isinstance(item, slice) or getattr(item, "dtype", None) == bool:
+        if axis is None or isinstance(item, slice) or is_mask(item):
             out.append(item)
             continue
         size = shape[axis]
@@ -114,3 +114,8 @@ def positions(shape: tuple[int, ...], index: tuple[Any, ...]) -> np.ndarray[Any,
     grid = np.full(tuple(n + b for n, b in zip(shape, border, strict=True)), -1)
     grid[tuple(map(slice, shape))] = np.arange(int(np.prod(shape))).reshape(shape)
     return grid[tuple(out)]
+
+
+def is_mask(item: Any) -> bool:
+    """Whether an item of an index is a boolean array."""
+    return isinstance(item, np.ndarray) and item.dtype.kind == "b"

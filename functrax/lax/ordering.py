@@ -1,0 +1,122 @@
+"""Running totals along an axis, sorting, and the largest elements."""
+
+from __future__ import annotations
+
+import operator as python_operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functrax.core.operators import Array
+from functrax.core.primitive import Primitive
+from functrax.core.prims import cumulative, ordering
+from functrax.lax.operands import ArrayLike, as_array, axis_of, value_of
+
+_CUMULATIVE_DOC = """{summary}
+
+    Args:
+      operand: an array {takes}.
+      axis: along which to go; negative axes count from the end.
+      reverse: whether to go from the last element to the first.
+
+    Returns:
+      An array of the operand's shape and dtype.
+
+    Raises:
+      AxisError: if the axis is out of range.
+      DTypeError: if the array has another dtype.
+    """
+
+
+def _cumulative(primitive: Primitive, summary: str, takes: str) -> Callable[..., Array]:
+    name = primitive.name
+
+    def cumulative_function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+        x = value_of(name, operand)
+        place = axis_of(name, x.aval.ndim, axis)
+        return as_array(primitive.bind(x, axis=place, reverse=bool(reverse)))
+
+    cumulative_function.__name__ = cumulative_function.__qualname__ = name
+    cumulative_function.__doc__ = _CUMULATIVE_DOC.format(summary=summary, takes=takes)
+    return cumulative_function
+
+
+_ORDERED = "that is not complex"
+cumsum = _cumulative(cumulative.cumsum, "The sum of the elements so far.", "of numbers")
+cumprod = _cumulative(cumulative.cumprod, "The product of the elements so far.", "of numbers")
+cummax = _cumulative(cumulative.cummax, "The largest element so far; NaN wins.", _ORDERED)
+cummin = _cumulative(cumulative.cummin, "The smallest element so far; NaN wins.", _ORDERED)
+cumlogsumexp = _cumulative(
+    cumulative.cumlogsumexp, "log of the sum of exp of the elements so far.", "of floats"
+)
+
+
+def sort(
+    operand: ArrayLike | Sequence[ArrayLike],
+    dimension: int = -1,
+    is_stable: bool = True,
+    num_keys: int = 1,
+) -> Any:
+    """Sort along an axis, upwards, with NaN last.
+
+    Args:
+      operand: an array; or a sequence of arrays of one shape, sorted together by the first ones.
+      dimension: the axis.
+      is_stable: whether equal elements keep their order; they do in any case.
+      num_keys: by how many of several arrays to sort, the first one first.
+
+    Returns:
+      An array, or a tuple of arrays.
+
+    Raises:
+      ShapeError, AxisError, ArgumentError: if the arguments do not fit.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.sort(np.array([3, 1, 2]))
+    Array([1, 2, 3], dtype=int32)
+    """
+    several = isinstance(operand, (list, tuple))
+    values = [value_of("sort", x) for x in (operand if several else [operand])]  # type: ignore[union-attr]
+    ndim = values[0].aval.ndim if values else 0
+    outs = ordering.sort.bind(
+        *values,
+        dimension=axis_of("sort", ndim, dimension),
+        is_stable=bool(is_stable),
+        num_keys=python_operator.index(num_keys),
+    )
+    return tuple(map(as_array, outs)) if several else as_array(outs[0])
+
+
+def sort_key_val(
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
+    """Sort ``keys`` along an axis, and move ``values`` along with them.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.sort_key_val(np.array([3, 1, 2]), np.arange(3))[1]
+    Array([1, 2, 0], dtype=int32)
+    """
+    return sort((keys, values), dimension, is_stable, 1)  # type: ignore[no-any-return]
+
+
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
+    """The ``k`` largest elements along an axis, the largest first, and their indices.
+
+    Args:
+      operand: an array that is not complex.
+      k: how many; at most the size of the axis.
+      axis: the axis.
+
+    Returns:
+      ``[values, indices]``, both of size ``k`` along the axis; the indices are int32, and of equal
+      elements the first ones are chosen.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.top_k(np.array([5, 9, 7]), 2)
+    [Array([9, 7], dtype=int32), Array([1, 2], dtype=int32)]
+    """
+    x = value_of("top_k", operand)
+    place = axis_of("top_k", x.aval.ndim, axis)
+    return [as_array(v) for v in ordering.top_k.bind(x, k=python_operator.index(k), axis=place)]

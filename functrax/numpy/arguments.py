@@ -1,0 +1,73 @@
+"""Calls with wrong arguments: an unknown keyword, a missing argument, one too many.
+
+Python's own ``TypeError`` for these names neither the user's line nor what would be right.
+:func:`explain_all` wraps the public functions, so that a call which does not fit the signature
+raises an :class:`ArgumentError` in four parts.  A call that fits costs one more frame.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from functrax.core.errors import ArgumentError
+
+
+def explain_all(namespace: dict[str, Any]) -> None:
+    """Replace every public function of a namespace by one that explains wrong arguments.
+
+    Args:
+      namespace: the globals of ``functrax.numpy``; changed in place.
+    """
+    made: dict[int, Any] = {}  # so that two names of one function stay one function
+    for name, value in list(namespace.items()):
+        if isinstance(value, types.FunctionType) and not name.startswith("_"):
+            if id(value) not in made:
+                made[id(value)] = explained(value)
+            namespace[name] = made[id(value)]
+
+
+def explained(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that explains arguments that do not fit its signature."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:
+                raise  # raised inside of the function: the arguments did fit
+            wrong = error
+        raise argument_error(function, args, kwargs, wrong) from None
+
+    call.__module__ = "functrax.numpy"
+    return call
+
+
+def argument_error(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
+) -> ArgumentError:
+    """What is wrong with the arguments of a call, and what would be right."""
+    name = function.__name__
+    signature = inspect.signature(function)
+    known = [p.name for p in signature.parameters.values() if p.kind is not p.POSITIONAL_ONLY]
+    unknown = [k for k in kwargs if k not in known]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], known, 1)
+        fix = f"{near[0]}=" if near else f"one of its arguments: {_call(name, signature)}"
+        return ArgumentError(
+            f"{name}: unknown keyword {unknown[0]!r}", got=f"{unknown[0]}=...", fix=fix
+        )
+    given = f"{len(args)} positional arguments" + (f" and {', '.join(kwargs)}" if kwargs else "")
+    message = str(error).removeprefix(f"{function.__qualname__}() ")
+    return ArgumentError(f"{name}: {message}", got=given, fix=_call(name, signature))
+
+
+def _call(name: str, signature: inspect.Signature) -> str:
+    plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return f"{name}{signature.replace(parameters=plain, return_annotation=signature.empty)}"

@@ -1,0 +1,186 @@
+"""Arrays full of a value, diagonals, and arrays computed from their indices.
+
+Start at :func:`full`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ShapeError
+from functrax.core.jaxpr import Literal
+from functrax.core.operators import Array
+from functrax.core.primitive import Primitive, Value, literal
+from functrax.core.prims import arithmetic as prims
+from functrax.core.prims.reindex import full as full_p, iota
+from functrax.numpy.creation import asarray, checked_dtype, checked_shape, float_or
+from functrax.numpy.promote import broadcast_value, convert, result, to_array
+
+
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+    """An array full of 0.
+
+    Args:
+      shape: an integer or a sequence of integers.
+      dtype: float32 by default (float64 when x64 is on).
+      device: None; there is one device.
+
+    Raises:
+      ShapeError: for negative sizes.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.zeros((2, 2), int)
+    Array([[0, 0],
+           [0, 0]], dtype=int32)
+    """
+    return _filled("zeros", shape, 0, dtype)
+
+
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+    """An array full of 1; arguments as :func:`zeros`."""
+    return _filled("ones", shape, 1, dtype)
+
+
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+    """An array full of 0, for nothing here is left uninitialised; arguments as :func:`zeros`."""
+    return _filled("empty", shape, 0, dtype)
+
+
+def _filled(name: str, shape: Any, value: float, dtype: Any) -> Value:
+    sizes = checked_shape(name, shape)
+    exact = float_or(dtype)
+    return result(full_p(sizes, literal(value, exact)))
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Value:
+    """An array full of a value.
+
+    Args:
+      shape: an integer or a sequence of integers.
+      fill_value: a scalar, or an array that broadcasts to ``shape``.
+      dtype: that of ``fill_value`` by default.
+      device: None; there is one device.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.full((2,), 0.5)
+    Array([0.5, 0.5], dtype=float32, weak_type=True)
+    """
+    sizes = checked_shape("full", shape)
+    value = asarray(fill_value, dtype)
+    return result(_spread("full", value, sizes))
+
+
+def _spread(name: str, value: Value, shape: tuple[int, ...]) -> Value:
+    own = value.aval.shape
+    lead = len(shape) - len(own)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(own, shape[lead:], strict=False)):
+        raise ShapeError(
+            f"{name}: the fill value does not broadcast to the shape",
+            got=f"{value.aval.str_short()} to {shape}",
+            fix="a scalar, or an array of that shape",
+        )
+    return broadcast_value(value, shape)
+
+
+def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
+    """Zeros of the shape and dtype of ``a``, unless others are given."""
+    return _like("zeros_like", a, 0, dtype, shape)
+
+
+def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
+    """Ones of the shape and dtype of ``a``, unless others are given."""
+    return _like("ones_like", a, 1, dtype, shape)
+
+
+def empty_like(
+    prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Value:
+    """Zeros of the shape and dtype of ``prototype``, unless others are given."""
+    return _like("empty_like", prototype, 0, dtype, shape)
+
+
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Value:
+    """An array full of a value, of the shape and dtype of ``a``, unless others are given."""
+    aval = _type_like("full_like", a, dtype, shape)
+    value = convert(asarray(fill_value), aval.dtype, aval.weak_type)
+    return result(_spread("full_like", value, aval.shape))
+
+
+def _like(name: str, a: Any, value: float, dtype: Any, shape: Any) -> Value:
+    aval = _type_like(name, a, dtype, shape)
+    return result(full_p(aval.shape, Literal(value, aval.update(shape=()))))
+
+
+def _type_like(name: str, a: Any, dtype: Any, shape: Any) -> ShapedArray:
+    own = getattr(a, "aval", None)
+    if own is None:
+        has_type = hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "__array__")
+        if has_type:  # a ShapeDtypeStruct, say
+            own = ShapedArray(
+                tuple(a.shape), checked_dtype(a.dtype), getattr(a, "weak_type", False)
+            )
+        else:
+            own = to_array(name, a).aval
+    sizes = own.shape if shape is None else checked_shape(name, shape)
+    if dtype is None:
+        return ShapedArray(sizes, own.dtype, own.weak_type)
+    return ShapedArray(sizes, checked_dtype(dtype))
+
+
+def eye(
+    N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: Any = None
+) -> Value:
+    """Ones on the ``k``-th diagonal of an N × M matrix, zeros elsewhere.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.eye(2, 3, k=1, dtype=int)
+    Array([[0, 1, 0],
+           [0, 0, 1]], dtype=int32)
+    """
+    return convert(_diagonals("eye", prims.eq, N, M, k), float_or(dtype))
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
+    """Ones on and below the ``k``-th diagonal of an N × M matrix, zeros above."""
+    return convert(_diagonals("tri", prims.ge, N, M, k), float_or(dtype))
+
+
+def _diagonals(name: str, compare: Primitive, n: int, m: int | None, k: Any) -> Value:
+    shape = checked_shape(name, (n, n if m is None else m))
+    row = iota.bind(shape=shape, dtype=dtypes.int32, axis=0)
+    column = iota.bind(shape=shape, dtype=dtypes.int32, axis=1)
+    offset = convert(k, dtypes.int32)
+    moved = prims.add.bind(row, broadcast_value(offset, shape) if isinstance(k, Array) else offset)
+    return compare.bind(moved, column)
+
+
+def identity(n: int, dtype: Any = None) -> Value:
+    """The identity matrix of size ``n``."""
+    return eye(n, dtype=dtype)
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+) -> Any:
+    """The values of a function at the indices of an array.
+
+    Args:
+      function: takes one array of indices for each axis, each of the given shape.
+      shape: the shape.
+      dtype: the dtype of the indices.
+      **kwargs: given to ``function``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fromfunction(lambda i, j: i + 10 * j, (2, 3), dtype=int)
+    Array([[ 0, 10, 20],
+           [ 1, 11, 21]], dtype=int32)
+    """
+    sizes = checked_shape("fromfunction", shape)
+    exact = checked_dtype(dtype)
+    indices = [iota.bind(shape=sizes, dtype=exact, axis=i) for i in range(len(sizes))]
+    return function(*indices, **kwargs)

@@ -1,0 +1,259 @@
+"""Index arrays and grids: meshgrid, indices, ix_, mgrid, tril_indices, unravel_index.
+
+Most of them depend on sizes only, which are known while tracing: they are constants, made by
+NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import from_numpy
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.inputs import as_value
+from functrax.core.primitive import Value, like
+from functrax.core.prims.arithmetic import add, clamp, div, mul, rem
+from functrax.numpy.axes import Shape, as_shape
+from functrax.numpy.index_plan import Bounds, operand_in_range
+from functrax.numpy.promote import convert, promote_dtypes, result, to_array
+from functrax.numpy.rearranging import is_known, modulo
+from functrax.numpy.searching import nonzero
+from functrax.numpy.selecting import integers
+from functrax.numpy.shaping import broadcast_arrays, reshape_to
+
+__all__ = [
+    "diag_indices", "diag_indices_from", "indices", "ix_", "mask_indices", "meshgrid", "mgrid",
+    "ogrid", "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices",
+    "triu_indices_from", "unravel_index",
+]  # fmt: skip
+
+
+def meshgrid(
+    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Value]:
+    """The coordinates of a grid, from those of its axes.
+
+    Args:
+      *xi: one vector for each axis.
+      copy: accepted; arrays are immutable.
+      sparse: whether axes of the result along which nothing changes have size 1.
+      indexing: ``"xy"``: the first vector runs along axis 1; ``"ij"``: along axis 0.
+
+    Raises:
+      ArgumentError: for another indexing.
+      ShapeError: if an argument is not a vector.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError("meshgrid: unknown indexing", got=repr(indexing), fix="'xy' or 'ij'")
+    values = [to_array("meshgrid", x, k) for k, x in enumerate(xi)]
+    for x in values:
+        if x.aval.ndim > 1:
+            raise ShapeError("meshgrid: takes vectors", got=x.aval.str_short(), fix="ravel it")
+    count = len(values)
+    places = list(range(count))
+    if indexing == "xy" and count > 1:
+        places[:2] = [1, 0]
+    lines = [
+        reshape_to(x, tuple(x.aval.size if k == place else 1 for k in range(count)))
+        for x, place in zip(values, places, strict=True)
+    ]
+    return lines if sparse else broadcast_arrays(*lines)
+
+
+def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+    """The index of every element of an array of that shape, along each axis.
+
+    Returns:
+      An array of shape ``(len(dimensions), *dimensions)``; if sparse, a tuple of arrays.
+    """
+    kind = np.dtype(np.int32) if dtype is None else dtypes.as_dtype(dtype)
+    kind = dtypes.canonicalize_dtype(kind)
+    found = np.indices(as_shape("indices", dimensions), np.int64, sparse=sparse)  # type: ignore[call-overload]
+    if sparse:
+        return tuple(from_numpy(x.astype(kind)) for x in found)
+    return from_numpy(found.astype(kind))
+
+
+def ix_(*args: Any) -> tuple[Value, ...]:
+    """Index arrays that together mean an open grid; masks become positions.
+
+    Raises:
+      ShapeError: if an argument is not a vector.
+    """
+    found = []
+    for k, arg in enumerate(args):
+        x = to_array("ix_", arg, k)
+        if x.aval.ndim != 1:
+            raise ShapeError("ix_: takes vectors", got=x.aval.str_short(), fix="ravel it")
+        if x.aval.dtype == dtypes.bool_:
+            (x,) = nonzero(x)
+        if not x.aval.size:
+            x = convert(x, dtypes.int32)
+        found.append(reshape_to(x, tuple(x.aval.size if n == k else 1 for n in range(len(args)))))
+    return tuple(found)
+
+
+class _Grid:
+    """NumPy's ``mgrid`` or ``ogrid``, whose results are constants."""
+
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._make[key]
+        if isinstance(found, (list, tuple)):
+            return [as_value(x) for x in found]
+        return as_value(found)
+
+
+mgrid: Final = _Grid(np.mgrid)
+ogrid: Final = _Grid(np.ogrid)
+
+
+def _constants(found: Sequence[np.ndarray[Any, Any]]) -> tuple[Value, ...]:
+    return tuple(from_numpy(x.astype(np.int32)) for x in found)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value]:
+    """The positions on and below the ``k``-th diagonal of an n × m matrix: rows, columns."""
+    rows, columns = _constants(np.tril_indices(n, k, m))
+    return rows, columns
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value]:
+    """The positions on and above the ``k``-th diagonal of an n × m matrix: rows, columns."""
+    rows, columns = _constants(np.triu_indices(n, k, m))
+    return rows, columns
+
+
+def _matrix_shape(name: str, arr: Any) -> Shape:
+    shape: Shape = tuple(np.shape(arr)) if not hasattr(arr, "shape") else tuple(arr.shape)
+    if len(shape) != 2:
+        raise ShapeError(f"{name}: takes a matrix", got=f"shape {shape}", fix="two axes")
+    return shape
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Value, Value]:
+    """:func:`tril_indices` for the shape of a matrix."""
+    rows, columns = _matrix_shape("tril_indices_from", arr)
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Value, Value]:
+    """:func:`triu_indices` for the shape of a matrix."""
+    rows, columns = _matrix_shape("triu_indices_from", arr)
+    return triu_indices(rows, k, columns)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Value, ...]:
+    """The positions of the main diagonal of an array of ``ndim`` axes of size ``n``."""
+    return _constants(np.diag_indices(n, ndim))
+
+
+def diag_indices_from(arr: Any) -> tuple[Value, ...]:
+    """:func:`diag_indices` for an array of equal sizes.
+
+    Raises:
+      ShapeError: if the sizes differ, or there are fewer than two.
+    """
+    shape = to_array("diag_indices_from", arr).aval.shape
+    if len(shape) < 2 or len(set(shape)) > 1:
+        raise ShapeError(
+            "diag_indices_from: takes an array of equal sizes", got=f"shape {shape}",
+            fix="at least two axes, of one size",
+        )  # fmt: skip
+    return diag_indices(shape[0], len(shape))
+
+
+def mask_indices(
+    n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
+) -> tuple[Value, ...]:
+    """The positions of an n × n matrix of ones that ``mask_func(matrix, k)`` leaves."""
+    return nonzero(mask_func(from_numpy(np.ones((n, n), np.int32)), k), size=size)
+
+
+def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
+    """From row-major positions to one index for each axis; out of range, the nearest.
+
+    Args:
+      indices: an integer array; negative ones count from the end.
+      shape: the shape in which they are positions.
+    """
+    sizes = as_shape("unravel_index", shape)
+    total = math.prod(sizes)
+    index = operand_in_range(integers("unravel_index", indices), total, Bounds(clip=True))
+    found = []
+    for size in reversed(sizes):
+        found.append(result(rem.bind(index, like(index, max(size, 1)))))
+        index = div.bind(index, like(index, max(size, 1)))
+    return tuple(reversed(found))
+
+
+def ravel_multi_index(
+    multi_index: Sequence[Any],
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    *,
+    dtype: Any = None,
+) -> Value:
+    """From one index for each axis to row-major positions.
+
+    Args:
+      multi_index: one integer array for each axis, which broadcast.
+      dims: the shape in which they are indices.
+      mode: out of range, ``"raise"`` an error (the indices must be known), ``"clip"``, ``"wrap"``.
+      order: ``"C"``, or ``"F"`` for column-major positions.
+      dtype: of the result.
+
+    Raises:
+      ArgumentError: for an index out of range, and other modes or orders.
+    """
+    sizes = as_shape("ravel_multi_index", dims)
+    if len(sizes) != len(multi_index) or order not in ("C", "F"):
+        raise ArgumentError(
+            "ravel_multi_index: needs one index array for each axis, and order 'C' or 'F'",
+            got=f"{len(multi_index)} arrays for the shape {sizes}, order {order!r}",
+            fix=f"{len(sizes)} arrays",
+        )
+    columns = [integers("ravel_multi_index", x) for x in multi_index]
+    columns = [_inside(x, size, mode) for x, size in zip(columns, sizes, strict=True)]
+    columns = broadcast_arrays(*[result(x) for x in promote_dtypes("ravel_multi_index", *columns)])
+    total = None
+    stride = 1
+    pairs = list(zip(columns, sizes, strict=True))
+    for x, size in pairs if order == "F" else reversed(pairs):
+        term = x if stride == 1 else mul.bind(x, like(x, stride))
+        total = term if total is None else add.bind(total, term)
+        stride *= size
+    kind = dtypes.int32 if dtype is None else dtypes.as_dtype(dtype)
+    return result(convert(total, dtypes.canonicalize_dtype(kind)))
+
+
+def _inside(x: Value, size: int, mode: str) -> Value:
+    if mode == "clip":
+        return result(clamp.bind(like(x, 0), x, like(x, size - 1)))
+    if mode == "wrap":
+        return result(modulo(x, size))
+    if mode != "raise":
+        raise ArgumentError("ravel_multi_index: unknown mode", got=repr(mode),
+                            fix="'raise', 'clip' or 'wrap'")  # fmt: skip
+    if not is_known(x):
+        raise ArgumentError(
+            "ravel_multi_index: mode 'raise' needs to know the indices, which are traced",
+            got=x.aval.str_short(),
+            fix="mode='clip' or mode='wrap'",
+        )
+    values = np.asarray(x)
+    if values.size and not 0 <= values.min() <= values.max() < size:
+        raise ArgumentError(
+            "ravel_multi_index: an index is out of range",
+            got=f"from {values.min()} to {values.max()}, for a size of {size}",
+            fix="mode='clip' or mode='wrap'",
+        )
+    return x

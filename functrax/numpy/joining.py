@@ -1,0 +1,341 @@
+"""Arrays put together and taken apart: concatenate, stack, block, split, insert, delete.
+
+Joining is one ``concatenate`` (after reshapes), splitting is a ``slice`` for each part.  Positions
+at which something is inserted or deleted are known while tracing, for shapes depend on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
+from functrax.core.operators import Array
+from functrax.core.primitive import Value
+from functrax.numpy.axes import integer, one_axis
+from functrax.numpy.promote import convert, promote_dtypes, result, to_array
+from functrax.numpy.rearranging import is_known, take_table
+from functrax.numpy.shaping import (
+    atleast_3d,
+    broadcast_to,
+    join,
+    moveaxis,
+    reshape_to,
+    slice_axis,
+)
+
+__all__ = [
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit",
+    "dstack", "hsplit", "hstack", "insert", "split", "stack", "unstack", "vsplit", "vstack",
+]  # fmt: skip
+
+
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Value:
+    """Arrays joined along an axis.
+
+    Args:
+      arrays: a sequence of arrays, of equal sizes along all other axes; or one array, whose rows
+        are joined.
+      axis: the axis along which they are joined; None joins all their elements.
+      dtype: of the result; the dtype in which the arrays meet if None.
+
+    Raises:
+      ArgumentError: if there is no array.
+      ShapeError: if ranks or sizes differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.concatenate([jnp.arange(2), jnp.array([5.0])])
+      Array([0., 1., 5.], dtype=float32)
+    """
+    values = _operands("concatenate", arrays, dtype)
+    if axis is None:
+        values = [reshape_to(x, (x.aval.size,)) for x in values]
+        axis = 0
+    return _join("concatenate", values, axis)
+
+
+def _operands(name: str, arrays: Any, dtype: Any = None) -> list[Value]:
+    """The arrays in one dtype."""
+    if isinstance(arrays, (Array, np.ndarray)):
+        arrays = unstack(arrays)
+    elif not isinstance(arrays, (list, tuple)):
+        raise ArgumentError(
+            f"{name}: takes a sequence of arrays",
+            got=f"{type(arrays).__name__}",
+            fix=f"{name}([a, b])",
+        )
+    if not arrays:
+        raise ArgumentError(
+            f"{name}: needs at least one array", got="none", fix="one array or more"
+        )
+    values = promote_dtypes(name, *arrays)
+    if dtype is None:
+        return values
+    wanted = dtypes.canonicalize_dtype(dtypes.as_dtype(dtype))
+    return [convert(x, wanted) for x in values]
+
+
+def _join(name: str, values: Sequence[Value], axis: int) -> Value:
+    first = values[0].aval
+    k = one_axis(name, axis, first.ndim)
+    rest = first.shape[:k] + first.shape[k + 1 :]
+    for x in values:
+        shape = x.aval.shape
+        if len(shape) != first.ndim or shape[:k] + shape[k + 1 :] != rest:
+            raise ShapeError(
+                f"{name}: arrays differ in rank, or in size along another axis than {k}",
+                got=", ".join(v.aval.str_short() for v in values),
+                fix="arrays that differ only along the axis that is joined",
+            )
+    return result(join(values, k))
+
+
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Value:
+    """:func:`concatenate` under the array API's name."""
+    return concatenate(arrays, axis)
+
+
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Value:
+    """Arrays of one shape joined along a new axis.
+
+    Raises:
+      ShapeError: if the shapes differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.stack([jnp.zeros(3), jnp.ones(3)], axis=1).shape
+      (3, 2)
+    """
+    values = _operands("stack", arrays, dtype)
+    shape = values[0].aval.shape
+    if any(x.aval.shape != shape for x in values):
+        raise ShapeError(
+            "stack: the arrays have different shapes",
+            got=", ".join(x.aval.str_short() for x in values),
+            fix="arrays of one shape; concatenate joins along an axis that they have",
+        )
+    k = one_axis("stack", axis, len(shape) + 1)
+    wide = (*shape[:k], 1, *shape[k:])
+    return join([reshape_to(x, wide) for x in values], k)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Value, ...]:
+    """The slices along an axis, which they do not have."""
+    value = to_array("unstack", x)
+    k = one_axis("unstack", axis, value.aval.ndim)
+    shape = value.aval.shape
+    rest = shape[:k] + shape[k + 1 :]
+    parts = (slice_axis(value, k, i, i + 1) for i in range(shape[k]))
+    return tuple(result(reshape_to(part, rest)) for part in parts)
+
+
+def vstack(tup: Any, dtype: Any = None) -> Value:
+    """Joined along axis 0; vectors are rows."""
+    values = _operands("vstack", tup, dtype)
+    return _join("vstack", [_at_least_2d(x) for x in values], 0)
+
+
+def _at_least_2d(x: Value) -> Value:
+    shape = x.aval.shape
+    return x if len(shape) > 1 else reshape_to(x, (1,) * (2 - len(shape)) + shape)
+
+
+def hstack(tup: Any, dtype: Any = None) -> Value:
+    """Joined along axis 1; vectors along their only one."""
+    values = [reshape_to(x, x.aval.shape or (1,)) for x in _operands("hstack", tup, dtype)]
+    return _join("hstack", values, 0 if values[0].aval.ndim == 1 else 1)
+
+
+def dstack(tup: Any, dtype: Any = None) -> Value:
+    """Joined along axis 2; ``(n,)`` becomes ``(1, n, 1)``, ``(m, n)`` ``(m, n, 1)``."""
+    values = [atleast_3d(result(x)) for x in _operands("dstack", tup, dtype)]
+    return _join("dstack", values, 2)
+
+
+def column_stack(tup: Any) -> Value:
+    """Joined along axis 1; vectors are columns."""
+    values = _operands("column_stack", tup)
+    columns = [x if x.aval.ndim > 1 else reshape_to(x, (x.aval.size, 1)) for x in values]
+    return _join("column_stack", columns, 1)
+
+
+def block(arrays: Any) -> Value:
+    """Arrays joined as nested lists lay them out: the innermost lists along the last axis.
+
+    Raises:
+      ArgumentError: if the lists are empty, or not equally deep.
+    """
+    depth = _depth(arrays)
+    ndim = max(depth, _most_axes(arrays))
+    return _block(arrays, depth, ndim)
+
+
+def _depth(arrays: Any) -> int:
+    if not isinstance(arrays, list):
+        return 0
+    depths = {_depth(x) for x in arrays}
+    if len(depths) != 1:
+        raise ArgumentError(
+            "block: lists are empty, or not equally deep",
+            got=f"depths {sorted(depths)}",
+            fix="each array in as many lists",
+        )
+    return depths.pop() + 1
+
+
+def _most_axes(arrays: Any) -> int:
+    if isinstance(arrays, list):
+        return max(map(_most_axes, arrays))
+    return len(np.shape(arrays)) if not isinstance(arrays, Array) else arrays.ndim
+
+
+def _block(arrays: Any, depth: int, ndim: int) -> Value:
+    if not depth:
+        x = to_array("block", arrays)
+        return reshape_to(x, (1,) * (ndim - x.aval.ndim) + x.aval.shape)
+    parts = promote_dtypes("block", *[_block(x, depth - 1, ndim) for x in arrays])
+    return _join("block", parts, ndim - depth)
+
+
+def append(arr: Any, values: Any, axis: int | None = None) -> Value:
+    """``values`` after ``arr``; both in row-major order if ``axis`` is None."""
+    return concatenate([arr, values], axis)
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
+    """``values`` put before the positions ``obj`` of an axis.
+
+    Args:
+      arr: an array.
+      obj: positions known while tracing: an integer, a slice, or integers.
+      values: an array; it broadcasts to the shape that is inserted.
+      axis: None inserts into the elements in row-major order.
+
+    Raises:
+      ConcretizationError: if ``obj`` is traced.
+    """
+    x = to_array("insert", arr)
+    y = convert(to_array("insert", values, 2), x.aval.dtype)
+    if axis is None:
+        x, axis = reshape_to(x, (x.aval.size,)), 0
+    k = one_axis("insert", axis, x.aval.ndim)
+    size = x.aval.shape[k]
+    where = _positions("insert", obj)
+    where = np.arange(size)[where] if isinstance(where, slice) else where
+    y = reshape_to(y, (1,) * (x.aval.ndim - y.aval.ndim) + y.aval.shape)
+    if where.ndim == 0:
+        y = moveaxis(y, 0, k)
+    count = y.aval.shape[k] if where.size == 1 else where.size
+    inserted = broadcast_to(y, (*x.aval.shape[:k], count, *x.aval.shape[k + 1 :]))
+    try:
+        new = np.arange(size, size + count)
+        table = np.insert(np.arange(size), where.item() if where.size == 1 else where, new)
+    except IndexError as error:
+        raise ArgumentError("insert: a position is out of range", got=str(error)) from None
+    return take_table(join([x, inserted], k), k, table)
+
+
+def _positions(name: str, obj: Any) -> Any:
+    """Positions known while tracing, for NumPy to read."""
+    if isinstance(obj, slice):
+        return obj
+    if not is_known(obj):
+        raise ConcretizationError(
+            f"{name}: the shape of the result depends on the positions, which are traced",
+            got=obj.aval.str_short(),
+            fix="positions known while tracing; functrax.numpy.where keeps the shape",
+        )
+    where = np.asarray(obj)
+    return where.astype(int) if where.size == 0 else where
+
+
+def delete(
+    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Value:
+    """Without the elements at the positions ``obj`` of an axis.
+
+    Args:
+      arr: an array.
+      obj: positions known while tracing: an integer, a slice, integers, or a mask.
+      axis: None deletes from the elements in row-major order.
+      assume_unique_indices: accepted; the positions are known.
+
+    Raises:
+      ConcretizationError: if ``obj`` is traced.
+    """
+    x = to_array("delete", arr)
+    if axis is None:
+        x, axis = reshape_to(x, (x.aval.size,)), 0
+    k = one_axis("delete", axis, x.aval.ndim)
+    try:
+        table = np.delete(np.arange(x.aval.shape[k]), _positions("delete", obj))
+    except IndexError as error:
+        raise ArgumentError("delete: a position is out of range", got=str(error)) from None
+    return take_table(x, k, table)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+    """Parts along an axis; a number of sections need not divide the size."""
+    return _split("array_split", ary, indices_or_sections, axis)
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+    """Parts along an axis.
+
+    Args:
+      ary: an array.
+      indices_or_sections: the number of equal parts, or the positions at which parts begin.
+      axis: the axis that is split.
+
+    Raises:
+      ShapeError: if the number of parts does not divide the size.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> [x.shape for x in jnp.split(jnp.zeros(7), [2, 3])]
+      [(2,), (1,), (4,)]
+    """
+    return _split("split", ary, indices_or_sections, axis, even=True)
+
+
+def _split(name: str, ary: Any, where: Any, axis: int, even: bool = False) -> list[Value]:
+    x = to_array(name, ary)
+    k = one_axis(name, axis, x.aval.ndim)
+    size = x.aval.shape[k]
+    if isinstance(where, (tuple, list)) or np.ndim(where):
+        bounds = [0, *(integer(name, "a position", p) for p in where), size]
+        starts = [min(max(p + size if p < 0 else p, 0), size) for p in bounds[:-1]]
+        ends = [*starts[1:], size]
+    else:
+        count = integer(name, "the number of sections", where)
+        if count < 1 or (even and size % count):
+            raise ShapeError(
+                f"{name}: the sections cannot be equal",
+                got=f"{count} sections of {size} elements along axis {k}",
+                fix="a number that divides the size, or array_split",
+            )
+        small, more = divmod(size, count)
+        sizes = [small + 1] * more + [small] * (count - more)
+        ends = list(np.cumsum(sizes).tolist())
+        starts = [0, *ends[:-1]]
+    return [slice_axis(x, k, a, max(a, b)) for a, b in zip(starts, ends, strict=True)]
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
+    """:func:`split` along axis 1, or along the only axis."""
+    x = to_array("hsplit", ary)
+    return _split("hsplit", x, indices_or_sections, min(1, x.aval.ndim - 1), even=True)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
+    """:func:`split` along axis 0."""
+    return _split("vsplit", ary, indices_or_sections, 0, even=True)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
+    """:func:`split` along axis 2."""
+    return _split("dsplit", ary, indices_or_sections, 2, even=True)

@@ -1,0 +1,259 @@
+"""``pad``: values put around an array.
+
+A constant is the ``pad`` primitive.  ``edge``, ``reflect``, ``symmetric`` and ``wrap`` read the
+array by a table of positions known while tracing (NumPy itself makes it, by padding
+``0, 1, 2, ...``).  The others compute a block before and one after, and join them.
+Axes are padded one after the other, as in NumPy, so that corners follow from the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import from_numpy
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.primitive import Value, like, literal
+from functrax.core.prims.arithmetic import add, div, floor, mul, sub
+from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.reduce import reduce_max, reduce_min, reduce_sum
+from functrax.core.prims.reindex import broadcast_in_dim, iota, pad as _pad
+from functrax.numpy.axes import integer, one_axis
+from functrax.numpy.promote import convert, result, to_array
+from functrax.numpy.rearranging import is_known, take_axis, take_table
+from functrax.numpy.shaping import join, reshape_to, slice_axis
+
+__all__ = ["pad"]
+
+Widths = list[tuple[int, int]]
+_OPTIONS: Final = {
+    "constant": "constant_values",
+    "empty": "",
+    "edge": "",
+    "reflect": "reflect_type",
+    "symmetric": "reflect_type",
+    "wrap": "",
+    "linear_ramp": "end_values",
+    "maximum": "stat_length",
+    "minimum": "stat_length",
+    "mean": "stat_length",
+}
+
+
+def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Value:
+    """The array with values put around it.
+
+    Args:
+      array: an array.
+      pad_width: how many before and after: a number, ``(before, after)`` for all axes, one such
+        pair for each axis, or a mapping from axes to pairs.
+      mode: ``"constant"``, ``"edge"``, ``"reflect"``, ``"symmetric"``, ``"wrap"``,
+        ``"linear_ramp"``, ``"maximum"``, ``"minimum"``, ``"mean"`` or ``"empty"`` (zeros).
+      **kwargs: ``constant_values``, ``end_values`` or ``stat_length``, in the forms that
+        ``pad_width`` has; ``reflect_type``, ``"even"`` or ``"odd"``.
+
+    Raises:
+      ArgumentError: for another mode, or a keyword that the mode does not take.
+      ShapeError: for negative widths, and for padding an axis without elements from itself.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.pad(jnp.arange(1, 4), (2, 1), mode="reflect")
+      Array([3, 2, 1, 2, 3, 2], dtype=int32)
+    """
+    x = to_array("pad", array)
+    widths = _widths(pad_width, x.aval.ndim)
+    _check_options(mode, kwargs)
+    if mode == "constant":
+        return result(_pad_constant(x, widths, kwargs.get("constant_values", 0)))
+    if mode == "empty":
+        return result(_pad_constant(x, widths, 0))
+    _refuse_empty(x, widths, mode)
+    if mode in _STATISTICS:
+        return _pad_statistic(x, widths, mode, kwargs.get("stat_length"))
+    if mode == "linear_ramp":
+        return _pad_ramp(x, widths, kwargs.get("end_values", 0))
+    odd = kwargs.get("reflect_type", "even") == "odd"
+    for axis, width in enumerate(widths):
+        if width != (0, 0):
+            table = np.pad(np.arange(x.aval.shape[axis]), width, mode=mode)  # type: ignore[call-overload]
+            x = _pad_odd(x, axis, width, table) if odd else take_table(x, axis, table)
+    return x
+
+
+def _check_options(mode: Any, options: Mapping[str, Any]) -> None:
+    if mode not in _OPTIONS:
+        raise ArgumentError(
+            "pad: unknown mode", got=repr(mode), fix="one of " + ", ".join(map(repr, _OPTIONS))
+        )
+    for name in options:
+        if name != _OPTIONS[mode]:
+            takes = _OPTIONS[mode] or "no keyword"
+            raise ArgumentError(f"pad: mode {mode!r} does not take {name}", fix=f"it takes {takes}")
+
+
+def _refuse_empty(x: Value, widths: Widths, mode: str) -> None:
+    for axis, width in enumerate(widths):
+        if width != (0, 0) and not x.aval.shape[axis]:
+            raise ShapeError(
+                f"pad: mode {mode!r} takes values from axis {axis}, which has no elements",
+                got=x.aval.str_short(),
+                fix="mode='constant'",
+            )
+
+
+def _widths(pad_width: Any, ndim: int) -> Widths:
+    if isinstance(pad_width, Mapping):
+        given = dict.fromkeys(range(ndim), (0, 0))
+        for axis, width in pad_width.items():
+            pair = (width, width) if np.ndim(width) == 0 else tuple(width)
+            given[one_axis("pad", axis, ndim)] = pair
+        pad_width = [given[k] for k in range(ndim)]
+    widths = [
+        (integer("pad", "a width", a), integer("pad", "a width", b))
+        for a, b in _pairs("pad_width", pad_width, ndim)
+    ]
+    if min((w for pair in widths for w in pair), default=0) < 0:
+        raise ShapeError(
+            "pad: a width is negative", got=f"pad_width {pad_width}", fix="slice instead"
+        )
+    return widths
+
+
+def _pairs(what: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
+    """One pair for each axis, from a number, a pair, or a pair for each axis."""
+    if not isinstance(given, (list, tuple, np.ndarray)) or np.ndim(given) == 0:
+        return [(given, given)] * ndim
+    items = [list(x) if isinstance(x, (list, tuple, np.ndarray)) else x for x in given]
+    nested = any(isinstance(x, list) for x in items)
+    if not nested and len(items) in (1, 2):
+        return [(items[0], items[-1])] * ndim
+    if nested and len(items) in (1, ndim) and all(isinstance(x, list) for x in items):
+        pairs = [(x[0], x[-1]) for x in items if len(x) in (1, 2)]
+        if len(pairs) == len(items):
+            return pairs * ndim if len(pairs) == 1 else pairs
+    raise ArgumentError(
+        f"pad: {what} is a number, a pair, or one pair for each axis",
+        got=f"{given!r} for an array of rank {ndim}",
+        fix=f"{ndim} pairs (before, after)",
+    )
+
+
+def _pad_constant(x: Value, widths: Widths, values: Any) -> Value:
+    pairs = _pairs("constant_values", values, x.aval.ndim)
+    if all(is_known(v) for pair in pairs for v in pair):
+        fills = {np.asarray(v).astype(x.aval.dtype).tobytes() for pair in pairs for v in pair}
+        if len(fills) <= 1:
+            value = np.asarray(pairs[0][0]).astype(x.aval.dtype) if pairs else 0
+            low, high = tuple(w[0] for w in widths), tuple(w[1] for w in widths)
+            fill = literal(value, x.aval.dtype)
+            return _pad.bind(x, low=low, high=high, interior=(0,) * len(low), fill=fill)
+
+    def blocks(x: Value, axis: int) -> tuple[Value, Value]:
+        first, last = (convert(to_array("pad", v), x.aval.dtype) for v in pairs[axis])
+        return first, last
+
+    return _pad_blocks(x, widths, blocks)
+
+
+def _pad_blocks(
+    x: Value, widths: Widths, blocks: Callable[[Value, int], tuple[Value, Value]]
+) -> Value:
+    """Join what ``blocks`` gives, repeated, before and after each axis."""
+    for axis, (before, after) in enumerate(widths):
+        if not before and not after:
+            continue
+        first, last = blocks(x, axis)
+        parts = [_repeated(first, x, axis, before), x, _repeated(last, x, axis, after)]
+        x = join([part for part in parts if part.aval.shape[axis]], axis)
+    return x
+
+
+def _repeated(block: Value, x: Value, axis: int, count: int) -> Value:
+    shape = tuple(count if k == axis else size for k, size in enumerate(x.aval.shape))
+    dims = tuple(range(len(shape))) if block.aval.ndim else ()
+    return broadcast_in_dim.bind(block, shape=shape, dims=dims)
+
+
+def _pad_odd(x: Value, axis: int, width: tuple[int, int], table: np.ndarray[Any, Any]) -> Value:
+    """Reflected in the point of the edge: ``2 edge - reflected``."""
+    size = x.aval.shape[axis]
+    if max(width) > size - 1:
+        raise ArgumentError(
+            "pad: reflect_type 'odd' pads by less than the size of the axis",
+            got=f"widths {width} for axis {axis} of {x.aval.str_short()}",
+            fix="pad twice",
+        )
+    before, after = width
+    first = _mirrored(x, axis, 0, table[:before])
+    last = _mirrored(x, axis, size - 1, table[len(table) - after :])
+    return join([part for part in (first, x, last) if part.aval.shape[axis]], axis)
+
+
+def _mirrored(x: Value, axis: int, edge: int, positions: np.ndarray[Any, Any]) -> Value:
+    border = slice_axis(x, axis, edge, edge + 1)
+    twice = _repeated(mul.bind(border, like(x, 2)), x, axis, len(positions))
+    return sub.bind(twice, take_axis(x, axis, from_numpy(positions.astype(np.int32))))
+
+
+_STATISTICS: Final = frozenset({"maximum", "minimum", "mean"})
+
+
+def _pad_statistic(x: Value, widths: Widths, mode: str, stat_length: Any) -> Value:
+    lengths = _pairs("stat_length", stat_length, x.aval.ndim)
+
+    def blocks(x: Value, axis: int) -> tuple[Value, Value]:
+        size = x.aval.shape[axis]
+        first, last = (size if n is None else min(int(n), size) for n in lengths[axis])
+        if min(first, last) < 1:
+            raise ArgumentError("pad: stat_length is at least 1", got=repr(stat_length))
+        before = _statistic(slice_axis(x, axis, 0, first), axis, mode)
+        return before, _statistic(slice_axis(x, axis, size - last, size), axis, mode)
+
+    return _pad_blocks(x, widths, blocks)
+
+
+def _statistic(x: Value, axis: int, mode: str) -> Value:
+    kept = tuple(1 if k == axis else size for k, size in enumerate(x.aval.shape))
+    if mode != "mean":
+        reduce = reduce_max if mode == "maximum" else reduce_min
+        return reshape_to(reduce.bind(x, axes=(axis,)), kept)
+    y = x if dtypes.is_inexact(x.aval.dtype) else convert(x, dtypes.float32)
+    count = like(y, x.aval.shape[axis])
+    mean = div.bind(reduce_sum.bind(y, axes=(axis,)), count)
+    return reshape_to(_back(mean, x, add.bind(mean, like(mean, 0.5))), kept)
+
+
+def _back(y: Value, x: Value, rounded: Value) -> Value:
+    """A value computed in floats in the dtype of ``x``; integers are rounded."""
+    if y.aval.dtype == x.aval.dtype:
+        return y
+    return convert_element_type.bind(floor.bind(rounded), dtype=x.aval.dtype)
+
+
+def _pad_ramp(x: Value, widths: Widths, end_values: Any) -> Value:
+    """Linear from the end value, outside, to the edge."""
+    ends = _pairs("end_values", end_values, x.aval.ndim)
+    for axis, (before, after) in enumerate(widths):
+        size = x.aval.shape[axis]
+        first = _ramp(x, axis, 0, before, ends[axis][0])
+        last = _ramp(x, axis, size - 1, after, ends[axis][1])
+        x = join([part for part in (first, x, last) if part.aval.shape[axis]], axis)
+    return x
+
+
+def _ramp(x: Value, axis: int, edge: int, count: int, end: Any) -> Value:
+    kind = x.aval.dtype if dtypes.is_inexact(x.aval.dtype) else dtypes.float32
+    border = _repeated(convert(slice_axis(x, axis, edge, edge + 1), kind), x, axis, count)
+    target = broadcast_in_dim.bind(
+        convert(to_array("pad", end), kind), shape=border.aval.shape, dims=()
+    )
+    steps = iota.bind(shape=border.aval.shape, dtype=kind, axis=axis)
+    if edge:
+        steps = sub.bind(like(border, count - 1), steps)
+    share = div.bind(steps, like(border, max(count, 1)))
+    ramp = add.bind(target, mul.bind(sub.bind(border, target), share))
+    return _back(ramp, x, ramp)

@@ -1,0 +1,250 @@
+"""Quantiles, percentiles and medians: sort along the axes, then read between two neighbours.
+
+The reduced axes become one last axis, along which the array is sorted; NaN comes last there, and
+makes the result NaN, or is left out by the ``nan`` functions.  Reading is a ``reindex`` with
+computed positions, so derivatives go to the elements that are read.
+
+Start at :func:`quantile`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.index_expr import Dim, Load
+from functrax.core.index_map import IndexMap
+from functrax.core.primitive import Value, like, literal
+from functrax.core.prims import arithmetic as prims
+from functrax.core.prims.mapped import reindex
+from functrax.core.prims.ordering import sort
+from functrax.core.prims.reduce import reduce_or, reduce_sum
+from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose
+from functrax.core.prims.rounding import ceil
+from functrax.numpy.logic import choose, no_out
+from functrax.numpy.promote import (
+    broadcast_value,
+    convert,
+    inexact,
+    promote_dtypes,
+    result,
+    to_array,
+)
+from functrax.numpy.reductions import Axis, checked_axes
+from functrax.numpy.ufuncs import refuse_complex
+
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Value:
+    """The value below which a fraction ``q`` of the elements along axes lies.
+
+    Args:
+      a: a real array or a scalar; NaN among the elements gives NaN.
+      q: a fraction from 0 to 1, or several in an array of one axis.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      overwrite_input: accepted for NumPy's sake.
+      method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+      keepdims: leave the reduced axes with size 1.
+
+    Returns:
+      An array of the shape of ``q`` followed by that of the axes that are left.
+
+    Raises:
+      ShapeError: for an axis without elements.
+      ArgumentError: for another method.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.quantile(jnp.array([1.0, 2.0, 4.0]), 0.75)
+    Array(3., dtype=float32)
+    """
+    no_out("quantile", out)
+    return _quantile("quantile", a, q, 1, axis, method, keepdims, False)
+
+
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Value:
+    """:func:`quantile` of the elements that are not NaN; NaN where all are."""
+    no_out("nanquantile", out)
+    return _quantile("nanquantile", a, q, 1, axis, method, keepdims, True)
+
+
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Value:
+    """:func:`quantile` with ``q`` from 0 to 100."""
+    no_out("percentile", out)
+    return _quantile("percentile", a, q, 100, axis, method, keepdims, False)
+
+
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Value:
+    """:func:`nanquantile` with ``q`` from 0 to 100."""
+    no_out("nanpercentile", out)
+    return _quantile("nanpercentile", a, q, 100, axis, method, keepdims, True)
+
+
+def median(
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Value:
+    """The middle element along axes, or the mean of the two in the middle.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.median(jnp.array([5, 1, 2, 9]))
+    Array(3.5, dtype=float32)
+    """
+    no_out("median", out)
+    return _quantile("median", a, 0.5, 1, axis, "midpoint", keepdims, False)
+
+
+def nanmedian(
+    a: Any,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    keepdims: bool = False,
+) -> Value:
+    """:func:`median` of the elements that are not NaN; NaN where all are."""
+    no_out("nanmedian", out)
+    return _quantile("nanmedian", a, 0.5, 1, axis, "midpoint", keepdims, True)
+
+
+def _quantile(
+    name: str, a: Any, q: Any, whole: int, axis: Axis, method: str, keepdims: bool, skip_nan: bool
+) -> Value:
+    if method not in METHODS:
+        raise ArgumentError(
+            f"{name}: no such method", got=repr(method), fix="one of " + ", ".join(METHODS)
+        )
+    (x,) = promote_dtypes(name, to_array(name, a), kind=inexact)
+    refuse_complex(name, x)
+    shape, dtype = x.aval.shape, x.aval.dtype
+    work = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+    fraction = to_array(name, q, 1)
+    if fraction.aval.ndim > 1:
+        raise ShapeError(
+            f"{name}: q has more than one axis", got=fraction.aval.str_short(), fix="q.ravel()"
+        )
+    fraction = prims.div.bind(convert(fraction, work), literal(whole, work))
+    axes = checked_axes(name, axis, len(shape))
+    rows = _rows(name, convert(x, work), axes)
+    found = _read(_sorted(rows, skip_nan), fraction, method)
+    if keepdims:
+        kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
+        found = reshape.bind(found, shape=fraction.aval.shape + kept)
+    return result(convert(found, dtype))
+
+
+def _rows(name: str, x: Value, axes: tuple[int, ...]) -> Value:
+    """The array with the axes joined into one last axis."""
+    shape = x.aval.shape
+    left = tuple(i for i in range(len(shape)) if i not in axes)
+    size = math.prod(shape[i] for i in axes)
+    if size == 0:
+        raise ShapeError(
+            f"{name}: there are no elements along the axes",
+            got=f"{x.aval.str_short()} along {axes}",
+            fix="axes of at least one element",
+        )
+    x = transpose.bind(x, perm=left + axes)
+    return reshape.bind(x, shape=(*(shape[i] for i in left), size))
+
+
+def _sorted(rows: Value, skip_nan: bool) -> tuple[Value, Value]:
+    """The rows in order, and the position of the last element of each that counts.
+
+    Where that is not known beforehand it is an array; all NaN is as if one NaN counted.
+    """
+    last = rows.aval.ndim - 1
+    size = rows.aval.shape[last]
+    missing = prims.ne.bind(rows, rows)
+    nan = like(rows, np.nan)
+    if skip_nan:
+        rows = prims.select_n.bind(missing, rows, nan)  # of either sign
+        present = convert(prims.not_.bind(missing), rows.aval.dtype)
+        counts = reduce_sum.bind(present, axes=(last,))
+        end = prims.max_.bind(prims.sub.bind(counts, like(counts, 1)), like(counts, 0))
+    else:
+        spoilt = reduce_or.bind(missing, axes=(last,))
+        dims = tuple(range(last))
+        spoilt = broadcast_in_dim.bind(spoilt, shape=rows.aval.shape, dims=dims)
+        rows = prims.select_n.bind(spoilt, rows, nan)
+        end = like(rows, size - 1)
+    (ordered,) = sort.bind(rows, dimension=last, is_stable=True, num_keys=1)
+    return ordered, end
+
+
+def _read(ordered_and_end: tuple[Value, Value], fraction: Value, method: str) -> Value:
+    ordered, end = ordered_and_end
+    rest = ordered.aval.shape[:-1]
+    shape = fraction.aval.shape + rest
+    own = fraction.aval.ndim
+    fractions = broadcast_in_dim.bind(fraction, shape=shape, dims=tuple(range(own)))
+    if end.aval.shape == rest and rest:
+        end = broadcast_in_dim.bind(end, shape=shape, dims=tuple(range(own, len(shape))))
+    elif end.aval.shape != shape:
+        end = broadcast_value(to_array("quantile", result(end)), shape)
+    place = prims.mul.bind(fractions, end)
+    low, high = prims.floor.bind(place), ceil.bind(place)
+    weight = prims.sub.bind(place, low)
+    below = _element(ordered, low, end)
+    above = _element(ordered, high, end)
+    if method == "lower":
+        return below
+    if method == "higher":
+        return above
+    half = like(weight, 0.5)
+    if method == "midpoint":
+        return prims.mul.bind(prims.add.bind(below, above), half)
+    if method == "nearest":
+        return choose(prims.gt.bind(weight, half), above, below)
+    kept = prims.sub.bind(like(weight, 1), weight)
+    return prims.add.bind(prims.mul.bind(below, kept), prims.mul.bind(above, weight))
+
+
+def _element(ordered: Value, position: Value, end: Value) -> Value:
+    """The element of each row at a whole position, limited to the row."""
+    limited = prims.max_.bind(like(position, 0), prims.min_.bind(position, end))
+    index = convert(limited, dtypes.int32)
+    shape = index.aval.shape
+    dims = [Dim(i) for i in range(len(shape))]
+    rest = dims[len(shape) - (ordered.aval.ndim - 1) :]
+    index_map = IndexMap(shape, ordered.aval.shape, (*rest, Load(0, dims)))
+    return reindex.bind(ordered, index, map=index_map, fill=like(ordered, 0))

@@ -1,0 +1,279 @@
+"""Evenly spaced numbers.
+
+Start at :func:`arange` and :func:`linspace`.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import from_numpy
+from functrax.core.dtypes import DType
+from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
+from functrax.core.primitive import Value, like
+from functrax.core.prims import arithmetic as prims
+from functrax.core.prims.powers import pow_
+from functrax.core.prims.reindex import broadcast_in_dim, iota, transpose
+from functrax.core.promotion import lattice_result_type, typed_of
+from functrax.core.trace import Tracer
+from functrax.numpy.analytic import log10
+from functrax.numpy.creation import checked_dtype
+from functrax.numpy.promote import (
+    SCALARS,
+    broadcast_shape,
+    broadcast_value,
+    convert,
+    inexact,
+    promote_args,
+    result,
+    to_array,
+)
+from functrax.numpy.reductions import checked_axis
+
+
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+) -> Value:
+    """Numbers from ``start`` up to, not including, ``stop``, in steps.
+
+    Args:
+      start: the first number; the end, if ``stop`` is left out.
+      stop: the end.
+      step: the distance, 1 by default.
+      dtype: that in which the arguments meet by default.
+      device: None; there is one device.
+
+    Raises:
+      ConcretizationError: if an argument is traced: it decides the shape.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.arange(2, 8, 2)
+    Array([2, 4, 6], dtype=int32)
+    """
+    given = [x for x in (start, stop, step) if x is not None]
+    known = [_known_scalar("arange", x) for x in given]
+    if stop is None and step is None:
+        start, stop, step = 0, known[0], 1
+    else:
+        values = iter(known)
+        start = next(values) if start is not None else 0
+        stop = next(values) if stop is not None else None
+        step = next(values) if step is not None else 1
+        if stop is None:
+            start, stop = 0, start
+    if dtype is None:
+        found, weak = lattice_result_type(*[typed_of(x) for x in given])
+        exact = dtypes.as_dtype(dtypes.scalar_type_of(found)) if weak else found
+    else:
+        exact = checked_dtype(dtype)
+    if step == 0:
+        raise ArgumentError("arange: step is zero", got=f"step={step}", fix="a step that is not 0")
+    if exact in dtypes.COMPLEX or exact == dtypes.bool_:
+        raise DTypeError(f"arange: cannot count in {exact}", got=f"dtype={exact}", fix="dtype=int")
+    return _counted(start, stop, step, exact)
+
+
+def _counted(start: Any, stop: Any, step: Any, dtype: DType) -> Value:
+    if start == 0 and step == 1:
+        size = max(int(np.ceil(stop)), 0)
+        return iota.bind(shape=(size,), dtype=dtype, axis=0)
+    # NumPy counts in the dtype of its own; the steps are then as in float64 or int64.
+    wide = dtype if dtype not in (dtypes.bfloat16, dtypes.float16) else dtypes.float32
+    return from_numpy(np.arange(start, stop, step, dtype=wide).astype(dtype))
+
+
+def _known_scalar(name: str, x: Any) -> Any:
+    if isinstance(x, Tracer):
+        raise ConcretizationError(
+            f"{name}: a traced value would decide the shape of the result",
+            got=repr(x),
+            fix="mark the argument with static_argnums, or take x.shape[i], which is known",
+        )
+    if type(x) in SCALARS:
+        return x
+    value = np.asarray(x)
+    if value.ndim or value.dtype.kind in "OSU":
+        raise ShapeError(f"{name}: takes scalars", got=repr(x), fix="numbers")
+    return value[()]
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """``num`` evenly spaced numbers from ``start`` to ``stop``.
+
+    Args:
+      start: the first number, a scalar or an array.
+      stop: the last number; the two broadcast.
+      num: how many.
+      endpoint: whether ``stop`` is the last one; otherwise it is left out.
+      retstep: also give the distance.
+      dtype: that of the result, float by default; integers are rounded down.
+      axis: the axis of the result along which the numbers are spaced.
+      device: None; there is one device.
+
+    Returns:
+      The array, or ``(array, distance)``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    count = checked_number("linspace", num)
+    first, last = _ends("linspace", start, stop, dtype)
+    line, step = _spaced(first, last, count, endpoint)
+    wanted = first.aval.dtype if dtype is None else checked_dtype(dtype)
+    if wanted in dtypes.INTEGER:
+        line = prims.floor.bind(line)
+    line = convert(_move_first(line, "linspace", axis), wanted)
+    return (result(line), result(step)) if retstep else result(line)
+
+
+def checked_number(name: str, num: Any) -> int:
+    """How many numbers are wanted.
+
+    Raises:
+      ArgumentError: if it is negative or not an integer.
+    """
+    try:
+        count = operator.index(num)
+    except ConcretizationError:
+        raise
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise ArgumentError(f"{name}: num is a number of elements", got=repr(num), fix="num=50")
+    return count
+
+
+def _ends(name: str, start: Any, stop: Any, dtype: Any) -> tuple[Value, Value]:
+    """Both ends as arrays of one shape, of the floating point dtype to compute in."""
+    wanted = None if dtype is None else inexact(checked_dtype(dtype))
+
+    def kind(own: DType) -> DType:
+        given = inexact(own)
+        return given if wanted is None else lattice_result_type((given, False), (wanted, False))[0]
+
+    x, y = promote_args(name, start, stop, kind=kind)
+    x, y = (to_array(name, result(convert(v, v.aval.dtype))) for v in (x, y))
+    shape = broadcast_shape(name, [x.aval.shape, y.aval.shape])
+    return broadcast_value(x, shape), broadcast_value(y, shape)
+
+
+def _spaced(first: Value, last: Value, count: int, endpoint: bool) -> tuple[Value, Value]:
+    """The numbers along a new first axis, and the distance."""
+    dtype = first.aval.dtype
+    shape = (count, *first.aval.shape)
+    gaps = count - 1 if endpoint else count
+    if gaps <= 0:
+        step = prims.mul.bind(first, like(first, np.nan if endpoint else 1))
+        return _along(first, shape), step
+    position = iota.bind(shape=shape, dtype=dtypes.real_dtype(dtype), axis=0)
+    t = convert(prims.div.bind(position, like(position, gaps)), dtype)
+    rest = prims.sub.bind(like(t, 1), t)
+    a, b = _along(first, shape), _along(last, shape)
+    line = prims.add.bind(prims.mul.bind(a, rest), prims.mul.bind(b, t))
+    if endpoint:
+        line = prims.select_n.bind(prims.eq.bind(position, like(position, gaps)), line, b)
+    return line, prims.div.bind(prims.sub.bind(last, first), like(first, gaps))
+
+
+def _along(x: Value, shape: tuple[int, ...]) -> Value:
+    return broadcast_in_dim.bind(x, shape=shape, dims=tuple(range(1, len(shape))))
+
+
+def _move_first(x: Value, name: str, axis: int) -> Value:
+    to = checked_axis(name, axis, x.aval.ndim)
+    if to == 0:
+        return x
+    perm = list(range(1, x.aval.ndim))
+    perm.insert(to, 0)
+    return transpose.bind(x, perm=tuple(perm))
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Value:
+    """``base ** linspace(start, stop)``.
+
+    Args:
+      start: the first exponent.
+      stop: the last exponent.
+      num: how many numbers.
+      endpoint: whether ``stop`` is the last exponent.
+      base: what is raised.
+      dtype: that of the result.
+      axis: the axis along which the numbers are spaced.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.logspace(0, 2, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
+    count = checked_number("logspace", num)
+    first, last = _ends("logspace", start, stop, None)
+    line, _ = _spaced(first, last, count, endpoint)
+    raised, line = promote_args("logspace", base, _move_first(line, "logspace", axis))
+    found = pow_.bind(raised, line)
+    return result(convert(found, found.aval.dtype if dtype is None else checked_dtype(dtype)))
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Value:
+    """``num`` numbers from ``start`` to ``stop``, each the same multiple of the one before.
+
+    Args:
+      start: the first number, not 0.
+      stop: the last number, of the same sign.
+      num: how many numbers.
+      endpoint: whether ``stop`` is the last one.
+      dtype: that of the result.
+      axis: the axis along which the numbers are spaced.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.geomspace(1, 100, 3)
+    Array([  1.,  10., 100.], dtype=float32)
+    """
+    count = checked_number("geomspace", num)
+    first, last = _ends("geomspace", start, stop, dtype)
+    sign_ = prims.sign.bind(first)
+    a, b = (log10(prims.div.bind(x, sign_)) for x in (first, last))
+    line, _ = _spaced(a, b, count, endpoint)
+    powers = prims.mul.bind(pow_.bind(like(line, 10), line), _along(sign_, line.aval.shape))
+    position = iota.bind(shape=line.aval.shape, dtype=dtypes.int32, axis=0)
+    exact = prims.select_n.bind(
+        prims.eq.bind(position, like(position, 0)), powers, _along(first, line.aval.shape)
+    )
+    if endpoint and count > 1:
+        at_end = prims.eq.bind(position, like(position, count - 1))
+        exact = prims.select_n.bind(at_end, exact, _along(last, line.aval.shape))
+    wanted = first.aval.dtype if dtype is None else checked_dtype(dtype)
+    return result(convert(_move_first(exact, "geomspace", axis), wanted))

@@ -1,0 +1,332 @@
+"""Elements chosen by index arrays and by conditions: take, take_along_axis, choose, select.
+
+Reading by positions is one ``reindex``, writing one ``scatter``.  Out of range, ``take`` gives NaN
+(for integers the lowest value) unless a mode says otherwise, as in JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import from_numpy
+from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
+from functrax.core.index_expr import Dim, Load, as_expr
+from functrax.core.index_map import IndexMap
+from functrax.core.primitive import Value, like
+from functrax.core.prims.arithmetic import ne, select_n
+from functrax.core.prims.mapped import reindex, scatter
+from functrax.numpy.at import At, cast_update
+from functrax.numpy.axes import Shape, one_axis
+from functrax.numpy.index_plan import Bounds, operand_in_range, read_index
+from functrax.numpy.indexing import fill_literal, gather, mode_name
+from functrax.numpy.promote import (
+    broadcast_shape,
+    broadcast_value,
+    promote_dtypes,
+    result,
+    to_array,
+)
+from functrax.numpy.rearranging import is_known, modulo, resize
+from functrax.numpy.searching import nonzero
+from functrax.numpy.shaping import broadcast_arrays, broadcast_to, join, reshape_to
+from functrax.numpy.triangles import refuse_inplace
+
+__all__ = [
+    "choose", "compress", "extract", "place", "put", "put_along_axis", "select", "take",
+    "take_along_axis",
+]  # fmt: skip
+
+
+def take(
+    a: Any,
+    indices: Any,
+    axis: int | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Any = None,
+) -> Value:
+    """The elements, or slices along an axis, at positions.
+
+    Args:
+      a: an array.
+      indices: an integer array of any shape.
+      axis: None takes from the elements in row-major order.
+      out: must be None.
+      mode: out of range, ``"fill"`` (the default) gives ``fill_value``, ``"clip"`` the nearest
+        element, and ``"wrap"`` counts around.
+      unique_indices: accepted, and not needed.
+      indices_are_sorted: accepted, and not needed.
+      fill_value: NaN if None, and for integers the lowest (unsigned: the highest).
+
+    Returns:
+      An array of shape ``(*a.shape[:axis], *indices.shape, *a.shape[axis + 1:])``.
+
+    Raises:
+      DTypeError: if the indices are no integers.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.take(jnp.array([5.0, 6.0]), jnp.array([1, -1, 7]))
+      Array([ 6.,  6., nan], dtype=float32)
+    """
+    x, index = to_array("take", a), integers("take", indices)
+    if axis is None:
+        x, axis = reshape_to(x, (x.aval.size,)), 0
+    k = one_axis("take", axis, x.aval.ndim)
+    if mode == "wrap":
+        index, mode = _around(index, x.aval.shape[k]), "clip"
+        bounds = Bounds(clip=True)
+    else:
+        fills = mode_name("take", mode, "fill") == "fill"
+        bounds = Bounds(clip=not fills, wrap=mode != "clip")
+    entries, operands = read_index(x.aval, (*[slice(None)] * k, index), bounds)
+    fill = None if bounds.clip else fill_literal("take", x.aval.dtype, fill_value)
+    return gather(x, entries, operands, fill)
+
+
+def integers(name: str, indices: Any) -> Value:
+    """An integer array.
+
+    Raises:
+      DTypeError: for another dtype.
+    """
+    index = to_array(name, indices, 1)
+    if dtypes.is_integer(index.aval.dtype):
+        return index
+    raise DTypeError(
+        f"{name}: indices are integers",
+        got=index.aval.str_short(),
+        fix="indices.astype('int32')",
+    )
+
+
+def _around(index: Value, size: int) -> Value:
+    if not is_known(index):
+        return modulo(index, size)
+    return from_numpy(np.mod(np.asarray(index), max(size, 1)).astype(np.int32))
+
+
+def take_along_axis(
+    arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None
+) -> Value:
+    """``result[i, j] = arr[i, indices[i, j]]``, for the axis named.
+
+    Args:
+      arr: an array.
+      indices: integers, of the rank of ``arr``; other axes broadcast against those of ``arr``.
+      axis: None takes from the elements in row-major order, by a vector.
+      mode: as for :func:`take`.
+      fill_value: as for :func:`take`.
+
+    Raises:
+      ShapeError: if ranks differ or other axes do not broadcast.
+    """
+    x, index = to_array("take_along_axis", arr), integers("take_along_axis", indices)
+    if axis is None:
+        x, axis = reshape_to(x, (x.aval.size,)), 0
+    fills = mode_name("take_along_axis", mode, "fill") == "fill"
+    k = one_axis("take_along_axis", axis, x.aval.ndim)
+    index = operand_in_range(index, x.aval.shape[k], Bounds(clip=not fills))
+    index_map = _along_axis("take_along_axis", x.aval.shape, index.aval.shape, k)
+    fill = fill_literal("take_along_axis", x.aval.dtype, fill_value) if fills else like(x, 0)
+    return result(reindex.bind(x, index, map=index_map, fill=fill))
+
+
+def _along_axis(name: str, shape: Shape, index: Shape, axis: int) -> IndexMap:
+    if len(shape) != len(index):
+        raise ShapeError(
+            f"{name}: the array and the indices have different ranks",
+            got=f"shapes {shape} and {index}",
+            fix="indices[None] adds an axis",
+        )
+    others = [(*s[:axis], 1, *s[axis + 1 :]) for s in (shape, index)]
+    whole = list(broadcast_shape(name, others))
+    whole[axis] = index[axis]
+    dims = [Dim(k) for k in range(len(whole))]
+    load = Load(0, [as_expr(0) if n == 1 else d for n, d in zip(index, dims, strict=True)])
+    exprs = [as_expr(0) if n == 1 else d for n, d in zip(shape, dims, strict=True)]
+    exprs[axis] = load
+    return IndexMap(tuple(whole), shape, tuple(exprs))
+
+
+def put_along_axis(
+    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: Any = None
+) -> Value:
+    """A copy in which the elements that :func:`take_along_axis` would take have other values.
+
+    Raises:
+      ArgumentError: if ``inplace`` is not False, for arrays are immutable.
+    """
+    refuse_inplace("put_along_axis", inplace)
+    x, index = to_array("put_along_axis", arr), integers("put_along_axis", indices)
+    shape = x.aval.shape
+    if axis is None:
+        x, axis = reshape_to(x, (x.aval.size,)), 0
+    k = one_axis("put_along_axis", axis, x.aval.ndim)
+    clip = mode_name("put_along_axis", mode, "fill") == "clip"
+    index = operand_in_range(index, x.aval.shape[k], Bounds(clip))
+    index_map = _along_axis("put_along_axis", x.aval.shape, index.aval.shape, k)
+    updates = broadcast_to(result(cast_update("put_along_axis", values, x.aval)), index_map.domain)
+    return reshape_to(scatter.bind(x, updates, index, map=index_map, op="set", unique=False), shape)
+
+
+def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Value:
+    """A copy with values ``v``, repeated if too few, at row-major positions ``ind``.
+
+    Raises:
+      ArgumentError: if ``inplace`` is not False, for arrays are immutable.
+    """
+    refuse_inplace("put", inplace)
+    x, index, values = to_array("put", a), integers("put", ind), to_array("put", v, 2)
+    flat = reshape_to(x, (x.aval.size,))
+    if not index.aval.size or not values.aval.size:
+        return x
+    index = reshape_to(index, (index.aval.size,))
+    if mode == "wrap":
+        index, mode = _around(index, x.aval.size), None
+    updates = resize(values, (index.aval.size,))
+    return reshape_to(At(flat)[index].set(updates, mode=mode), x.aval.shape)
+
+
+def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
+    """A copy with values ``vals``, repeated if too few, where the mask holds.
+
+    Raises:
+      ArgumentError: if ``inplace`` is not False, or there is no value.
+    """
+    refuse_inplace("place", inplace)
+    x, chosen, values = to_array("place", arr), to_array("place", mask, 1), to_array("place", vals)
+    if chosen.aval.size != x.aval.size:
+        raise ShapeError(
+            "place: the mask has another size than the array",
+            got=f"{x.aval.str_short()}, {chosen.aval.str_short()}",
+            fix="a mask of the array's shape",
+        )
+    if not values.aval.size:
+        raise ArgumentError("place: there is no value to place", got=values.aval.str_short())
+    flat = reshape_to(x, (x.aval.size,))
+    (where,) = nonzero(reshape_to(chosen, (chosen.aval.size,)), size=x.aval.size,
+                       fill_value=x.aval.size)  # fmt: skip
+    updates = resize(values, (x.aval.size,))
+    return reshape_to(At(flat)[where].set(updates), x.aval.shape)
+
+
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Value:
+    """``result[i] = choices[a[i]][i]``, of arrays that broadcast.
+
+    Args:
+      a: which choice, an integer array.
+      choices: a sequence of arrays, or an array whose rows are the choices.
+      out: must be None.
+      mode: out of range, ``"raise"`` an error (``a`` must be known), ``"clip"``, ``"wrap"``.
+
+    Raises:
+      ArgumentError: for a choice that does not exist.
+    """
+    which = integers("choose", a)
+    listed = list(choices) if isinstance(choices, (list, tuple)) else _rows(choices)
+    values = [result(x) for x in promote_dtypes("choose", *listed)]
+    count = len(values)
+    if mode == "raise":
+        _check_choices(which, count)
+    elif mode == "wrap":
+        which = _around(which, count)
+    elif mode != "clip":
+        raise ArgumentError("choose: unknown mode", got=repr(mode), fix="'clip', 'wrap', 'raise'")
+    which = operand_in_range(which, count, Bounds(clip=True, wrap=False))
+    which, *values = broadcast_arrays(which, *values)
+    shape = which.aval.shape
+    table = join([reshape_to(x, (1, *shape)) for x in values], 0)
+    dims = tuple(Dim(k) for k in range(len(shape)))
+    index_map = IndexMap(shape, (count, *shape), (Load(0, dims), *dims))
+    return result(reindex.bind(table, which, map=index_map, fill=like(table, 0)))
+
+
+def _rows(choices: Any) -> list[Value]:
+    x = to_array("choose", choices, 1)
+    return [At(x)[k].get() for k in range(x.aval.shape[0])]
+
+
+def _check_choices(which: Value, count: int) -> None:
+    if not is_known(which):
+        raise ConcretizationError(
+            "choose: mode 'raise' needs to know the values of a, which is traced",
+            got=which.aval.str_short(),
+            fix="mode='clip' or mode='wrap'",
+        )
+    values = np.asarray(which)
+    if values.size and not 0 <= values.min() <= values.max() < count:
+        raise ArgumentError(
+            "choose: a choice does not exist",
+            got=f"values from {values.min()} to {values.max()}, for {count} choices",
+            fix="mode='clip' or mode='wrap'",
+        )
+
+
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Value:
+    """The element of the first choice whose condition holds, else the default.
+
+    Raises:
+      ArgumentError: if there are no conditions, or not one for each choice.
+    """
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ArgumentError(
+            "select: needs one condition for each choice, and at least one",
+            got=f"{len(condlist)} conditions, {len(choicelist)} choices",
+            fix="two lists of one length",
+        )
+    values = [result(x) for x in promote_dtypes("select", default, *choicelist)]
+    conditions = [_truth(to_array("select", c, k)) for k, c in enumerate(condlist)]
+    shape = broadcast_shape("select", [x.aval.shape for x in (*values, *conditions)])
+    out, *choices = (broadcast_value(x, shape) for x in values)
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        out = select_n.bind(broadcast_value(condition, shape), out, choice)
+    return result(out)
+
+
+def _truth(x: Value) -> Value:
+    return x if x.aval.dtype == dtypes.bool_ else ne.bind(x, like(x, 0))
+
+
+def compress(
+    condition: Any,
+    a: Any,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: Any = 0,
+    out: None = None,
+) -> Value:
+    """The slices along an axis for which the condition holds.
+
+    Args:
+      condition: a vector; elements of the axis past its end are left out.
+      a: an array.
+      axis: None takes from the elements in row-major order.
+      size: the number of slices in the result, needed if the condition is traced.
+      fill_value: what the result is filled up with.
+      out: must be None.
+
+    Raises:
+      ConcretizationError: if the condition is traced and there is no size.
+    """
+    mask, x = to_array("compress", condition), to_array("compress", a, 1)
+    if mask.aval.ndim != 1:
+        raise ShapeError("compress: the condition is a vector", got=mask.aval.str_short())
+    if axis is None:
+        x, axis = reshape_to(x, (x.aval.size,)), 0
+    k = one_axis("compress", axis, x.aval.ndim)
+    (where,) = nonzero(mask, size=size, fill_value=x.aval.shape[k])
+    return take(x, where, k, fill_value=fill_value)
+
+
+def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Value:
+    """The elements for which the condition holds, in row-major order; as :func:`compress`."""
+    mask, x = to_array("extract", condition), to_array("extract", arr, 1)
+    return compress(reshape_to(mask, (mask.aval.size,)), x, size=size, fill_value=fill_value)

@@ -1,0 +1,178 @@
+"""Diagonals and triangles of matrices: tril, triu, diag, diagonal, trace, fill_diagonal.
+
+Each is one ``reindex``: a triangle keeps the points where a condition on row and column holds,
+and fills the others with zeros; a diagonal reads ``x[i, i + k]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.index_expr import Dim, IndexExpr, as_expr
+from functrax.core.index_map import IndexMap
+from functrax.core.primitive import Value, like
+from functrax.core.prims.mapped import reindex, scatter
+from functrax.core.prims.reduce import reduce_sum
+from functrax.numpy.at import cast_update
+from functrax.numpy.axes import integer, many_axes
+from functrax.numpy.promote import broadcast_value, convert, result, to_array
+from functrax.numpy.rearranging import resize
+from functrax.numpy.shaping import reshape_to
+
+__all__ = ["diag", "diagflat", "diagonal", "fill_diagonal", "trace", "tril", "triu"]
+
+
+def tril(m: Any, k: int = 0) -> Value:
+    """Zeros above the ``k``-th diagonal of the last two axes.
+
+    Raises:
+      ShapeError: if ``m`` has no axis.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.tril(jnp.ones((2, 3)))
+      Array([[1., 0., 0.],
+             [1., 1., 0.]], dtype=float32)
+    """
+    return _triangle("tril", m, k, lower=True)
+
+
+def triu(m: Any, k: int = 0) -> Value:
+    """Zeros below the ``k``-th diagonal of the last two axes."""
+    return _triangle("triu", m, k, lower=False)
+
+
+def _triangle(name: str, m: Any, k: int, lower: bool) -> Value:
+    x = to_array(name, m)
+    shift = integer(name, "k", k)
+    if x.aval.ndim < 2:
+        raise ShapeError(f"{name}: takes matrices", got=x.aval.str_short(), fix="two axes or more")
+    shape = x.aval.shape
+    row, column = Dim(len(shape) - 2), Dim(len(shape) - 1)
+    kept = row + shift >= column if lower else row + shift <= column
+    dims = tuple(Dim(n) for n in range(len(shape)))
+    index_map = IndexMap(shape, shape, dims, (kept,))
+    return reindex.bind(x, map=index_map, fill=like(x, 0))
+
+
+def diag(v: Any, k: int = 0) -> Value:
+    """The ``k``-th diagonal of a matrix, or the matrix whose ``k``-th diagonal a vector is.
+
+    Raises:
+      ShapeError: if ``v`` is neither a vector nor a matrix.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.diag(jnp.array([1, 2]))
+      Array([[1, 0],
+             [0, 2]], dtype=int32)
+    """
+    x = to_array("diag", v)
+    shift = integer("diag", "k", k)
+    if x.aval.ndim == 2:
+        return diagonal(x, shift)
+    if x.aval.ndim != 1:
+        raise ShapeError("diag: takes a vector or a matrix", got=x.aval.str_short(), fix="ravel it")
+    size = x.aval.size + abs(shift)
+    row, column = Dim(0), Dim(1)
+    on_diagonal = (column - row - shift).eq(0)
+    index_map = IndexMap((size, size), x.aval.shape, (row + min(shift, 0),), (on_diagonal,))
+    return reindex.bind(x, map=index_map, fill=like(x, 0))
+
+
+def diagflat(v: Any, k: int = 0) -> Value:
+    """The matrix whose ``k``-th diagonal the elements are, in row-major order."""
+    x = to_array("diagflat", v)
+    return diag(reshape_to(x, (x.aval.size,)), k)
+
+
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
+    """The elements ``[i, i + offset]`` of two axes, as a new last axis.
+
+    Raises:
+      ShapeError: if ``a`` has fewer than two axes.
+      AxisError: if the two axes are one.
+    """
+    x = to_array("diagonal", a)
+    shape = x.aval.shape
+    if len(shape) < 2:
+        raise ShapeError("diagonal: takes matrices", got=x.aval.str_short(), fix="two axes or more")
+    first, second = many_axes("diagonal", (axis1, axis2), len(shape))
+    shift = integer("diagonal", "offset", offset)
+    rest = [n for n in range(len(shape)) if n not in (first, second)]
+    top, left = max(-shift, 0), max(shift, 0)
+    size = max(min(shape[first] - top, shape[second] - left), 0)
+    along = Dim(len(rest))
+    exprs: list[IndexExpr] = [as_expr(0)] * len(shape)
+    exprs[first], exprs[second] = along + top, along + left
+    for n, axis in enumerate(rest):
+        exprs[axis] = Dim(n)
+    domain = (*(shape[n] for n in rest), size)
+    return reindex.bind(x, map=IndexMap(domain, shape, tuple(exprs)), fill=like(x, 0))
+
+
+def trace(
+    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+) -> Value:
+    """The sum of a diagonal of two axes; narrow integers are added up in 32 bits."""
+    x = diagonal(a, offset, axis1, axis2)
+    if dtype is not None:
+        x = convert(x, dtypes.canonicalize_dtype(dtypes.as_dtype(dtype)))
+    elif x.aval.dtype == dtypes.bool_ or x.aval.dtype in dtypes.INTEGER:
+        unsigned = x.aval.dtype in dtypes.UNSIGNED
+        if x.aval.dtype.itemsize < 4:
+            x = convert(x, dtypes.uint32 if unsigned else dtypes.int32)
+    return result(reduce_sum.bind(x, axes=(x.aval.ndim - 1,)))
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Value:
+    """A copy with other values on the main diagonal.
+
+    Args:
+      a: an array of at least two axes; of equal sizes, if more than two.
+      val: a scalar, or an array, whose elements are repeated along the diagonal.
+      wrap: whether the diagonal of a tall matrix begins again after the last column.
+      inplace: must be False, for arrays are immutable.
+
+    Raises:
+      ArgumentError: if ``inplace`` is not False.
+      ShapeError: if ``a`` has no diagonal.
+    """
+    refuse_inplace("fill_diagonal", inplace)
+    x = to_array("fill_diagonal", a)
+    shape = x.aval.shape
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise ShapeError(
+            "fill_diagonal: takes a matrix, or an array of equal sizes",
+            got=x.aval.str_short(),
+            fix="two axes, or more of one size",
+        )
+    along = Dim(0)
+    size = min(shape)
+    exprs: tuple[IndexExpr, ...] = (along,) * len(shape)
+    if wrap and len(shape) == 2 and shape[0] > shape[1]:
+        step = shape[1] + 1
+        size = -(-shape[0] * shape[1] // step)
+        exprs = (along * step // shape[1], along * step % shape[1])
+    values = cast_update("fill_diagonal", val, x.aval)
+    if values.aval.ndim:
+        values = resize(result(values), (size,))
+    updates = broadcast_value(values, (size,))
+    index_map = IndexMap((size,), shape, exprs)
+    return result(scatter.bind(x, updates, map=index_map, op="set", unique=True))
+
+
+def refuse_inplace(name: str, inplace: bool) -> None:
+    """Refuse to change an array.
+
+    Raises:
+      ArgumentError: if ``inplace`` is not False.
+    """
+    if inplace:
+        raise ArgumentError(
+            f"{name}: arrays are immutable, so it cannot work in place",
+            got=f"inplace={inplace}",
+            fix=f"x = jnp.{name}(x, ..., inplace=False), or x.at[...]",
+        )

@@ -1,0 +1,56 @@
+"""Random numbers: keys that are values, and functions from keys to samples.
+
+The names, signatures and numbers are those of ``jax.random``: a function of the same key, shape and
+dtype gives the same result on every machine, under every transformation.
+
+``keys`` makes keys, ``bits`` makes random bits from a key, and the other modules make samples from
+the bits: ``continuous`` and ``parametric``, ``discrete``, ``shuffles``.
+
+>>> from functrax import random
+>>> key, subkey = random.split(random.key(42))
+>>> random.normal(subkey, (2,)).shape
+(2,)
+"""
+
+from __future__ import annotations
+
+from functrax.random.continuous import (
+    bits as bits,
+    cauchy as cauchy,
+    exponential as exponential,
+    gumbel as gumbel,
+    laplace as laplace,
+    logistic as logistic,
+    normal as normal,
+    truncated_normal as truncated_normal,
+    uniform as uniform,
+)
+from functrax.random.discrete import (
+    bernoulli as bernoulli,
+    categorical as categorical,
+    geometric as geometric,
+    rademacher as rademacher,
+    randint as randint,
+)
+from functrax.random.keys import (
+    KeyArray as KeyArray,
+    PRNGKey as PRNGKey,
+    clone as clone,
+    fold_in as fold_in,
+    key as key,
+    key_data as key_data,
+    key_dtype as key_dtype,
+    key_impl as key_impl,
+    split as split,
+    wrap_key_data as wrap_key_data,
+)
+from functrax.random.parametric import (
+    double_sided_maxwell as double_sided_maxwell,
+    lognormal as lognormal,
+    maxwell as maxwell,
+    pareto as pareto,
+    rayleigh as rayleigh,
+    triangular as triangular,
+    weibull_min as weibull_min,
+)
+from functrax.random.shuffles import choice as choice, permutation as permutation

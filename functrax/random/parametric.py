@@ -1,0 +1,147 @@
+"""Samples of continuous distributions with parameters, from simpler samples of the same key.
+
+Parameters are numbers or arrays that broadcast to the shape; without a shape, the result has
+theirs.  The formulas are those of ``jax.random``.
+
+Start at :func:`lognormal`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax import lax, numpy as jnp
+from functrax.core.operators import Array
+from functrax.core.primitive import Value
+from functrax.random.continuous import checked, normal_sample, uniform_sample
+from functrax.random.discrete import rademacher
+from functrax.random.keys import key_words, split_pair
+from functrax.random.shapes import (
+    DType,
+    Shape,
+    broadcast_shape,
+    float_dtype,
+    parameter,
+)
+
+
+def _prepared(
+    name: str, key: Any, shape: Any, dtype: Any, *parameters: Any
+) -> tuple[Value, Shape, DType, list[Any]]:
+    of_type = float_dtype(name, dtype)
+    sizes = broadcast_shape(name, shape, *map(np.shape, parameters))
+    values = [parameter(name, x, of_type) for x in parameters]
+    return key_words(name, key), sizes, of_type, values
+
+
+def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Array:
+    """Floats whose logarithm has mean 0 and standard deviation ``sigma``, normally distributed.
+
+    Args:
+      key: a key.
+      sigma: the standard deviation of the logarithm.
+      shape: the shape of the result; that of ``sigma`` if omitted.
+      dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.lognormal(random.key(0), 0.5, (2,)).shape
+    (2,)
+    """
+    words, sizes, of_type, (scale,) = _prepared("lognormal", key, shape, dtype, sigma)
+    return jnp.exp(normal_sample(words, sizes, of_type) * scale)  # type: ignore[no-any-return]
+
+
+def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
+    """Floats from 1 on with the density ``b / x**(b + 1)``.
+
+    Args:
+      key: a key.
+      b: the parameter.
+      shape: the shape of the result; that of ``b`` if omitted.
+      dtype: a floating point dtype; the default float if omitted.
+    """
+    words, sizes, of_type, (power,) = _prepared("pareto", key, shape, dtype, b)
+    u = uniform_sample(words, sizes, of_type)
+    return jnp.exp(-lax.log1p(-u) / power)  # type: ignore[no-any-return]
+
+
+def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Array:
+    """Floats from 0 on with a density in proportion to ``x exp(-x**2 / (2 scale**2))``.
+
+    Args:
+      key: a key.
+      scale: the parameter.
+      shape: the shape of the result; that of ``scale`` if omitted.
+      dtype: a floating point dtype; the default float if omitted.
+    """
+    words, sizes, of_type, (sigma,) = _prepared("rayleigh", key, shape, dtype, scale)
+    u = uniform_sample(words, sizes, of_type)
+    return sigma * lax.sqrt(lax.log(u) * -2.0)  # type: ignore[no-any-return]
+
+
+def weibull_min(
+    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+) -> Array:
+    """Floats from 0 on with the distribution function ``1 - exp(-(x / scale)**concentration)``.
+
+    Args:
+      key: a key.
+      scale, concentration: the parameters.
+      shape: the shape of the uniform numbers; the result broadcasts with the parameters.
+      dtype: a floating point dtype; the default float if omitted.
+    """
+    words, sizes, of_type = checked("weibull_min", key, shape, dtype)
+    u = uniform_sample(words, sizes, of_type)
+    return jnp.power(-lax.log1p(-u), 1.0 / concentration) * scale  # type: ignore[no-any-return]
+
+
+def triangular(
+    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
+) -> Array:
+    """Floats between ``left`` and ``right`` whose density rises to ``mode`` and falls again.
+
+    Args:
+      key: a key.
+      left, mode, right: the parameters, in this order of size.
+      shape: the shape of the result; that of the parameters if omitted.
+      dtype: a floating point dtype; the default float if omitted.
+    """
+    words, sizes, of_type, (a, c, b) = _prepared("triangular", key, shape, dtype, left, mode, right)
+    u = uniform_sample(words, sizes, of_type)
+    rising = a + jnp.sqrt(u * (b - a) * (c - a))
+    falling = b - jnp.sqrt((1 - u) * (b - a) * (b - c))
+    return jnp.where(u < (c - a) / (b - a), rising, falling)  # type: ignore[no-any-return]
+
+
+def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+    """The length of vectors of three normally distributed floats.
+
+    Args:
+      key: a key.
+      shape: the shape of the result.
+      dtype: a floating point dtype; the default float if omitted.
+    """
+    words, sizes, of_type = checked("maxwell", key, shape, dtype)
+    parts = normal_sample(words, (*sizes, 3), of_type)
+    return jnp.sqrt(jnp.sum(parts * parts, axis=-1))  # type: ignore[no-any-return]
+
+
+def double_sided_maxwell(
+    key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
+) -> Array:
+    """``loc`` plus or minus ``scale`` times samples of :func:`maxwell`.
+
+    Args:
+      key: a key.
+      loc, scale: the parameters.
+      shape: what stands before the parameters' shape in that of the result.
+      dtype: a floating point dtype; the default float if omitted.
+    """
+    words, sizes, of_type = checked("double_sided_maxwell", key, shape, dtype)
+    inner = lax.broadcast_shapes(np.shape(loc), np.shape(scale))
+    whole = (*(sizes or inner), *inner)
+    first, second = split_pair(words)
+    signs = rademacher(second, whole, of_type)
+    return signs * maxwell(first, whole, of_type) * scale + loc  # type: ignore[no-any-return,operator]

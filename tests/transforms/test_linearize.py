@@ -108,7 +108,9 @@ def test_transpose_is_the_adjoint(name: str) -> None:
 
 def test_linear_transpose_takes_types_and_pytrees() -> None:
     struct = functrax.ShapeDtypeStruct((2,), "float32")
-    back = functrax.linear_transpose(lambda d: {"s": d["a"] + 2 * d["b"]}, {"a": struct, "b": struct})
+    back = functrax.linear_transpose(
+        lambda d: {"s": d["a"] + 2 * d["b"]}, {"a": struct, "b": struct}
+    )
     (d,) = back({"s": jnp.array([1.0, 10.0])})
     np.testing.assert_array_equal(np.asarray(d["a"]), [1.0, 10.0])
     np.testing.assert_array_equal(np.asarray(d["b"]), [2.0, 20.0])

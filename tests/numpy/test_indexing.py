@@ -10,7 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors
-from tests.numpy.index_cases import SHAPES, clamped, draw
+from tests.numpy.index_cases import SHAPES, clamped, draw, is_integer
 from tests.numpy.index_checks import assert_gradient
 
 X = np.arange(12, dtype="f4").reshape(3, 4)
@@ -43,8 +43,7 @@ def test_reads_what_numpy_reads(seed: int) -> None:
 
 def test_traced_indices_read_the_same() -> None:
     for x, index in cases(40, 60):
-        places = [k for k, i in enumerate(index)
-                  if isinstance(i, int) or (isinstance(i, np.ndarray) and i.dtype.kind == "i")]  # fmt: skip
+        places = [k for k, item in enumerate(index) if is_integer(item)]
 
         def read(x: Any, *values: Any, index: Any = index, places: Any = places) -> Any:
             items = list(index)

@@ -67,6 +67,11 @@ def result(x: Value) -> Value:
     return x if type(x) is not Literal else ConcreteArray(np.asarray(x.val), x.aval)
 
 
+def as_weak_as(x: Value, out: Value) -> Value:
+    """``out`` with the weak type of ``x``, where an operation that changes the dtype lost it."""
+    return convert(out, out.aval.dtype, True) if x.aval.weak_type else out
+
+
 def scalar_literal(value: complex, aval: ShapedArray) -> Literal:
     """A Python scalar as a constant of a type; integers wrap, if the default integer holds them.
 

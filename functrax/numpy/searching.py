@@ -218,7 +218,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
         return full(values.aval.shape, literal(0, dtypes.int32))
     up = searchsorted(edges, values, "left" if right else "right", method=how)
     turned = reverse(edges, (0,))
-    down = searchsorted(turned, values, "right" if right else "left", method=how)
+    down = searchsorted(turned, values, "left" if right else "right", method=how)
     down = sub.bind(full(down.aval.shape, literal(size, dtypes.int32)), down)
     first, last = slice_axis(edges, 0, 0, 1), slice_axis(edges, 0, size - 1, size)
     rises = reshape_to(ge.bind(last, first), ())

@@ -3,8 +3,8 @@
 The names, signatures and numbers are those of ``jax.random``: a function of the same key, shape and
 dtype gives the same result on every machine, under every transformation.
 
-``keys`` makes keys, ``bits`` makes random bits from a key, and the other modules make samples from
-the bits: ``continuous`` and ``parametric``, ``discrete``, ``shuffles``.
+``keys`` makes keys, ``cipher`` makes random bits from a key, and the other modules make samples
+from the bits: ``continuous`` and ``parametric``, ``discrete``, ``shuffles``.
 
 >>> from functrax import random
 >>> key, subkey = random.split(random.key(42))
@@ -32,8 +32,8 @@ from functrax.random.discrete import (
     rademacher as rademacher,
     randint as randint,
 )
+from functrax.random.key_array import KeyArray as KeyArray
 from functrax.random.keys import (
-    KeyArray as KeyArray,
     PRNGKey as PRNGKey,
     clone as clone,
     fold_in as fold_in,

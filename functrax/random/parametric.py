@@ -15,6 +15,7 @@ import numpy as np
 from functrax import lax, numpy as jnp
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
+from functrax.lax.operands import as_array
 from functrax.random.continuous import checked, normal_sample, uniform_sample
 from functrax.random.discrete import rademacher
 from functrax.random.keys import key_words, split_pair
@@ -50,7 +51,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     (2,)
     """
     words, sizes, of_type, (scale,) = _prepared("lognormal", key, shape, dtype, sigma)
-    return jnp.exp(normal_sample(words, sizes, of_type) * scale)  # type: ignore[no-any-return]
+    return as_array(jnp.exp(normal_sample(words, sizes, of_type) * scale))
 
 
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -64,7 +65,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     """
     words, sizes, of_type, (power,) = _prepared("pareto", key, shape, dtype, b)
     u = uniform_sample(words, sizes, of_type)
-    return jnp.exp(-lax.log1p(-u) / power)  # type: ignore[no-any-return]
+    return as_array(jnp.exp(-jnp.log1p(-u) / power))
 
 
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Array:
@@ -78,7 +79,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Arra
     """
     words, sizes, of_type, (sigma,) = _prepared("rayleigh", key, shape, dtype, scale)
     u = uniform_sample(words, sizes, of_type)
-    return sigma * lax.sqrt(lax.log(u) * -2.0)  # type: ignore[no-any-return]
+    return as_array(jnp.sqrt(jnp.log(u) * -2.0) * sigma)
 
 
 def weibull_min(
@@ -94,7 +95,7 @@ def weibull_min(
     """
     words, sizes, of_type = checked("weibull_min", key, shape, dtype)
     u = uniform_sample(words, sizes, of_type)
-    return jnp.power(-lax.log1p(-u), 1.0 / concentration) * scale  # type: ignore[no-any-return]
+    return as_array(jnp.power(-jnp.log1p(-u), 1.0 / concentration) * scale)
 
 
 def triangular(
@@ -112,7 +113,7 @@ def triangular(
     u = uniform_sample(words, sizes, of_type)
     rising = a + jnp.sqrt(u * (b - a) * (c - a))
     falling = b - jnp.sqrt((1 - u) * (b - a) * (b - c))
-    return jnp.where(u < (c - a) / (b - a), rising, falling)  # type: ignore[no-any-return]
+    return as_array(jnp.where(u < (c - a) / (b - a), rising, falling))
 
 
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
@@ -125,7 +126,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """
     words, sizes, of_type = checked("maxwell", key, shape, dtype)
     parts = normal_sample(words, (*sizes, 3), of_type)
-    return jnp.sqrt(jnp.sum(parts * parts, axis=-1))  # type: ignore[no-any-return]
+    return as_array(jnp.sqrt(jnp.sum(parts * parts, axis=-1)))
 
 
 def double_sided_maxwell(
@@ -143,5 +144,5 @@ def double_sided_maxwell(
     inner = lax.broadcast_shapes(np.shape(loc), np.shape(scale))
     whole = (*(sizes or inner), *inner)
     first, second = split_pair(words)
-    signs = rademacher(second, whole, of_type)
-    return signs * maxwell(first, whole, of_type) * scale + loc  # type: ignore[no-any-return,operator]
+    signs: Any = rademacher(second, whole, of_type)
+    return as_array(signs * maxwell(first, whole, of_type) * scale + loc)

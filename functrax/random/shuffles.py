@@ -22,7 +22,7 @@ from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.core.prims.ordering import sort, top_k
 from functrax.lax.operands import as_array
-from functrax.random.bits import random_bits
+from functrax.random.cipher import random_bits
 from functrax.random.continuous import gumbel_sample, uniform_sample
 from functrax.random.discrete import randint
 from functrax.random.keys import key_words, split_pair
@@ -54,7 +54,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     if independent or values.ndim == 1:
         return as_array(_shuffled(words, values, place))
     order = _shuffled(words, jnp.arange(values.shape[place]), 0)
-    return _taken(values, order, place)
+    return as_array(_taken(values, order, place))
 
 
 def _population(name: str, x: Any) -> Any:
@@ -121,7 +121,7 @@ def choice(
 
     >>> from functrax import random
     >>> random.choice(random.key(0), 10, (3,), replace=False)
-    Array([6, 2, 4], dtype=int32)
+    Array([0, 1, 8], dtype=int32)
     """
     words = key_words("choice", key)
     if not isinstance(shape, (tuple, list)):
@@ -132,17 +132,18 @@ def choice(
     count, size = math.prod(sizes), values.shape[place]
     whole = (*values.shape[:place], *sizes, *values.shape[place + 1 :])
     if count == 0:
-        return jnp.zeros(sizes if single else whole, values.dtype)
+        return as_array(jnp.zeros(sizes if single else whole, values.dtype))
     _check_sizes(count, size, replace)
+    chosen: Any
     if p is not None:
         chosen = _places_by_weight(words, _weights(p, size), sizes, replace, mode)
     elif replace:
         chosen = randint(words, sizes, 0, size)
     else:
         order = permutation(words, a, place)
-        return _taken(order, slice(count), place).reshape(whole)  # type: ignore[no-any-return]
+        return as_array(_taken(order, slice(count), place).reshape(whole))
     picked = chosen if single else _taken(values, chosen, place)
-    return picked.reshape(whole)  # type: ignore[attr-defined,no-any-return]
+    return as_array(picked.reshape(whole))
 
 
 def _check_sizes(count: int, size: int, replace: bool) -> None:

@@ -1,0 +1,196 @@
+"""``KeyArray``: an array of typed keys around the array of their words.
+
+It is a pytree with the array of words as its leaf, so it goes through ``jit``, ``vmap`` and the
+rest as any container of arrays does.  Keys are made in ``functrax.random.keys``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.core.array import ConcreteArray
+from functrax.core.errors import DTypeError, IndexingError
+from functrax.core.operators import Array
+from functrax.core.prims.reindex import reshape
+from functrax.core.pytree import GetAttrKey, register_pytree_node
+
+
+class KeyDType:
+    """The dtype of typed keys; it prints as ``key<fry>`` and equals only itself."""
+
+    name = "key<fry>"
+    itemsize = 8
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is KeyDType
+
+    def __hash__(self) -> int:
+        return hash(KeyDType)
+
+
+class KeyArray:
+    """An array of typed keys, as made by :func:`key` and :func:`split`.
+
+    It has a shape, can be indexed, iterated over and reshaped, and compared elementwise; it has no
+    arithmetic.  :func:`key_data` gives its words.
+
+    Args:
+      words: the words of the keys, ``uint32[..., 2]``; nothing is checked here.
+
+    >>> from functrax import random
+    >>> keys = random.split(random.key(0), 3)
+    >>> keys.shape, keys.dtype
+    ((3,), key<fry>)
+    >>> keys[1]
+    Array((), dtype=key<fry>) overlaying:
+    [ 928981903 3453687069]
+    """
+
+    __slots__ = ("words",)
+    __array_priority__ = 100
+    words: Any
+
+    def __init__(self, words: Any) -> None:
+        self.words = words
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return tuple(self.words.shape[:-1])
+
+    @property
+    def dtype(self) -> KeyDType:
+        """The type of keys."""
+        return KeyDType()
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.words.shape) - 1
+
+    @property
+    def size(self) -> int:
+        """The number of keys."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one key."""
+        return KeyDType.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all keys."""
+        return self.size * KeyDType.itemsize
+
+    @property
+    def T(self) -> KeyArray:
+        """The keys with the axes in reverse order."""
+        return self.transpose()
+
+    def transpose(self, *axes: Any) -> KeyArray:
+        """The keys with the axes in another order; reversed if none is given."""
+        given = axes[0] if len(axes) == 1 and isinstance(axes[0], Sequence) else axes
+        order = [operator.index(a) for a in given] or list(reversed(range(self.ndim)))
+        from_front = [a + self.ndim if a < 0 else a for a in order]
+        return KeyArray(self.words.transpose(*from_front, self.ndim))
+
+    def reshape(self, *shape: Any) -> KeyArray:
+        """The same keys in another shape; one size may be -1."""
+        given = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+        sizes = [operator.index(n) for n in given]
+        known = int(np.prod([n for n in sizes if n != -1], dtype=np.int64))
+        whole = [self.size // max(known, 1) if n == -1 else n for n in sizes]
+        return KeyArray(reshape.bind(self.words, shape=(*whole, 2)))
+
+    def ravel(self) -> KeyArray:
+        """All keys along one axis."""
+        return self.reshape(-1)
+
+    flatten = ravel
+
+    def squeeze(self, axis: Any = None) -> KeyArray:
+        """Without axes of size 1; all of them, or those given."""
+        ones = [i for i, n in enumerate(self.shape) if n == 1] if axis is None else axis
+        dropped = [ones] if isinstance(ones, int) else list(ones)
+        return KeyArray(self.words.squeeze(tuple(a + self.ndim if a < 0 else a for a in dropped)))
+
+    def copy(self) -> KeyArray:
+        """The same keys: they are immutable."""
+        return self
+
+    def block_until_ready(self) -> KeyArray:
+        """Wait until the words are computed; returns the keys themselves."""
+        self.words.block_until_ready()
+        return self
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a single key")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[KeyArray]:
+        if not self.shape:
+            raise TypeError("iteration over a single key; random.split(key) makes several")
+        return (KeyArray(self.words[i]) for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> KeyArray:
+        entries = index if isinstance(index, tuple) else (index,)
+        if sum(_axes_taken(entry) for entry in entries) > self.ndim:
+            raise IndexingError(
+                "keys: too many indices",
+                got=f"{len(entries)} for keys of shape {self.shape}",
+                fix=f"at most {self.ndim}; random.key_data(keys) gives the words of the keys",
+            )
+        if any(entry is Ellipsis for entry in entries):
+            entries = (*entries, slice(None))
+        return KeyArray(self.words[entries])
+
+    def __eq__(self, other: object) -> Any:
+        return (self.words == other.words).all(-1) if isinstance(other, KeyArray) else False
+
+    def __ne__(self, other: object) -> Any:
+        return (self.words != other.words).any(-1) if isinstance(other, KeyArray) else True
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: KeyArray; keys are compared elementwise")
+
+    def __bool__(self) -> bool:
+        raise TypeError("a key has no truth value")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        raise DTypeError(
+            "numpy: keys cannot become a NumPy array",
+            got=f"keys of shape {self.shape}",
+            fix="numpy.asarray(random.key_data(keys))",
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (KeyArray, (self.words,))
+
+    def __repr__(self) -> str:
+        if not isinstance(self.words, Array):
+            return f"KeyArray({self.words!r})"
+        shown = str(self.words) if isinstance(self.words, ConcreteArray) else repr(self.words)
+        return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{shown}"
+
+
+def _axes_taken(entry: Any) -> int:
+    if entry is None or entry is Ellipsis:
+        return 0
+    return int(entry.ndim) if getattr(entry, "dtype", None) == np.bool_ else 1
+
+
+register_pytree_node(
+    KeyArray,
+    lambda keys: ((keys.words,), None),
+    lambda _, children: KeyArray(*children),
+    lambda keys: (((GetAttrKey("words"), keys.words),), None),
+)

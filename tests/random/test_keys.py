@@ -1,0 +1,217 @@
+"""Keys: their words, their behaviour as arrays and as pytrees, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import functrax
+from functrax import random, tree_util
+from functrax.core.errors import ArgumentError, DTypeError, FunctraxError, ShapeError
+
+KEY = random.key(0)
+
+
+def words(key):
+    return np.asarray(random.key_data(key)).tolist()
+
+
+def test_typed_and_raw_keys_have_the_same_words():
+    raw = random.PRNGKey(12)
+    assert raw.dtype == np.uint32 and raw.shape == (2,)
+    assert words(random.key(12)) == words(raw) == [0, 12]
+    assert words(random.split(random.key(12), 3)) == np.asarray(random.split(raw, 3)).tolist()
+    assert words(random.fold_in(random.key(12), 3)) == words(random.fold_in(raw, 3))
+    assert isinstance(random.split(random.key(0)), random.KeyArray)
+    assert not isinstance(random.split(raw), random.KeyArray)
+
+
+def test_wrapping_words_is_the_inverse_of_taking_them():
+    keys = random.split(KEY, (2, 3))
+    again = random.wrap_key_data(random.key_data(keys))
+    assert again.shape == (2, 3) and bool((keys == again).all())
+    assert random.key_impl(keys) == random.key_impl(random.key_data(keys)) == "threefry2x32"
+    assert random.clone(keys) is keys
+
+
+def test_keys_from_numpy_words():
+    assert words(random.split(np.zeros(2, np.uint32))) == words(random.split(KEY))
+
+
+@pytest.mark.parametrize(
+    ("seed", "expected"),
+    [
+        (np.int8(-3), [0, 2**32 - 3]),
+        (np.uint32(2**32 - 1), [0, 2**32 - 1]),
+        (np.array(5, np.uint8), [0, 5]),
+        (True, [0, 1]),
+    ],
+)
+def test_seeds_of_other_types(seed, expected):
+    assert words(random.key(seed)) == expected
+
+
+def test_traced_seeds():
+    seeds = np.arange(3, dtype=np.int32)
+    assert words(functrax.vmap(random.key)(seeds)) == [[0, 0], [0, 1], [0, 2]]
+    assert words(functrax.jit(random.key)(np.int32(-1))) == [0, 2**32 - 1]
+    with functrax.enable_x64(True):
+        assert words(functrax.jit(random.key)(np.int64(-(2**33)))) == words(random.key(-(2**33)))
+
+
+def test_splitting_is_folding_in():
+    keys = random.split(KEY, 5)
+    assert words(keys[3]) == words(random.fold_in(KEY, 3))
+    assert words(random.split(KEY, 9)[:5]) == words(keys)
+    assert words(random.split(KEY, (2, 3)).ravel()) == words(random.split(KEY, 6))
+
+
+def test_key_arrays_are_indexed_by_key():
+    keys = random.split(KEY, (2, 3))
+    data = np.asarray(random.key_data(keys))
+    for index in [
+        0,
+        (1, 2),
+        slice(1, None),
+        (..., 1),
+        (slice(None), 0),
+        None,
+        (0, np.array([2, 0])),
+    ]:
+        full = index if isinstance(index, tuple) else (index,)
+        full = (*full, slice(None)) if Ellipsis in [e for e in full if e is ...] else full
+        assert words(keys[index]) == data[full].tolist()
+    assert [words(k) for k in keys[0]] == data[0].tolist()
+    first, second = keys
+    assert first.shape == second.shape == (3,)
+    assert len(keys) == 2 and keys.size == 6 and keys.ndim == 2 and keys.nbytes == 48
+
+
+def test_key_arrays_change_shape():
+    keys = random.split(KEY, (2, 3))
+    data = np.asarray(random.key_data(keys))
+    assert words(keys.T) == data.transpose(1, 0, 2).tolist()
+    assert words(keys.transpose(1, 0)) == words(keys.T)
+    assert words(keys.reshape(3, -1)) == data.reshape(3, 2, 2).tolist()
+    assert words(keys.reshape((6,))) == data.reshape(6, 2).tolist()
+    assert keys.reshape(1, 6).squeeze().shape == keys.reshape(6, 1).squeeze(-1).shape == (6,)
+
+
+def test_keys_compare_by_element():
+    a, b = random.split(KEY, 3), random.split(KEY, 3)
+    assert np.asarray(a == b).tolist() == [True, True, True]
+    assert np.asarray(a != a[::-1]).tolist() == [True, False, True]
+    assert (a == 3) is False
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(a)
+    with pytest.raises(TypeError, match="truth value"):
+        bool(KEY)
+
+
+def test_keys_print_as_overlays():
+    assert repr(KEY) == "Array((), dtype=key<fry>) overlaying:\n[0 0]"
+    assert repr(KEY.dtype) == "key<fry>" and KEY.dtype == random.key_dtype()
+    traced = []
+    functrax.jit(lambda k: traced.append(repr(k)) or k)(KEY)
+    assert "Traced<u32[2]>" in traced[0]
+
+
+def test_keys_are_copied_and_pickled():
+    assert words(pickle.loads(pickle.dumps(random.key(9)))) == [0, 9]
+    assert words(copy.deepcopy(random.key(9))) == [0, 9]
+
+
+def test_keys_are_pytrees():
+    leaves, tree = tree_util.tree_flatten({"key": KEY})
+    assert [leaf.shape for leaf in leaves] == [(2,)]
+    assert isinstance(tree_util.tree_unflatten(tree, leaves)["key"], random.KeyArray)
+    paths = tree_util.tree_leaves_with_path({"key": KEY})
+    assert tree_util.keystr(paths[0][0]) == "['key'].words"
+
+
+def test_keys_go_through_transformations():
+    keys = random.split(KEY, 4)
+    together = functrax.jit(functrax.vmap(lambda k: random.split(k, 2)))(keys)
+    assert together.shape == (4, 2)
+    assert words(together) == [words(random.split(k, 2)) for k in keys]
+
+    def loss(x, key):
+        key, once = random.split(key)
+        return x * random.normal(once), key
+
+    slope, after = functrax.grad(loss, has_aux=True)(2.0, KEY)
+    assert float(slope) == float(random.normal(random.split(KEY)[1]))
+    assert words(after) == words(random.split(KEY)[0])
+
+
+def test_more_than_32_bits_of_places():
+    avals = functrax.eval_shape(lambda: random.bits(KEY, (3, 2**31), "uint8"))
+    assert avals.shape == (3, 2**31)
+    text = str(functrax.make_jaxpr(lambda: random.bits(KEY, (3, 2**31), "uint8"))())
+    assert "u64[6442450944]" in text
+
+
+BAD_KEYS = [
+    (0, DTypeError, "not a key"),
+    ("key", DTypeError, "not a key"),
+    (None, DTypeError, "not a key"),
+    ([0, 1], DTypeError, "not a key"),
+    (np.zeros(2, np.float32), DTypeError, "uint32"),
+    (np.zeros(2, np.uint64), DTypeError, "uint32"),
+    (np.zeros(3, np.uint32), ShapeError, "two words"),
+    (np.zeros((), np.uint32), ShapeError, "two words"),
+    (np.zeros((3, 2), np.uint32), ShapeError, "single key"),
+    (random.split(KEY, 3), ShapeError, "single key"),
+]
+SAMPLERS = [
+    lambda k: random.split(k),
+    lambda k: random.fold_in(k, 1),
+    lambda k: random.bits(k),
+    lambda k: random.normal(k),
+    lambda k: random.randint(k, (), 0, 2),
+    lambda k: random.permutation(k, 3),
+    lambda k: random.categorical(k, np.zeros(3, np.float32)),
+]
+
+
+@pytest.mark.parametrize(("key", "error", "match"), BAD_KEYS)
+def test_bad_keys_are_refused_everywhere(key, error, match):
+    for sampler in SAMPLERS:
+        with pytest.raises(error, match=match) as caught:
+            sampler(key)
+        assert caught.value.got and caught.value.fix and caught.value.where
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: random.key(1.5), DTypeError, "not an integer"),
+        (lambda: random.key(np.arange(2)), ShapeError, "single seed"),
+        (lambda: random.key(KEY), DTypeError, "key already"),
+        (lambda: random.key("a"), DTypeError, "seed"),
+        (lambda: random.key(2**63), OverflowError, "64 bits"),
+        (lambda: random.key(0, impl="rbg"), ArgumentError, "rbg"),
+        (lambda: random.key(0, impl="x", dtype="x"), ArgumentError, "same thing"),
+        (lambda: random.fold_in(KEY, -1), OverflowError, "32 bits"),
+        (lambda: random.fold_in(KEY, np.arange(2)), ShapeError, "single number"),
+        (lambda: random.split(KEY, -1), ShapeError, "negative"),
+        (lambda: random.split(KEY, 2.5), ShapeError, "known integers"),
+        (lambda: random.wrap_key_data(KEY), DTypeError, "already"),
+        (lambda: KEY[0], IndexError, "too many"),
+        (lambda: np.asarray(KEY), TypeError, "NumPy"),
+        (lambda: len(KEY), TypeError, "single key"),
+        (lambda: list(KEY), TypeError, "single key"),
+    ],
+)
+def test_misuse_of_keys(call, error, match):
+    with pytest.raises(error, match=match) as caught:
+        call()
+    if isinstance(caught.value, FunctraxError):
+        assert caught.value.got and caught.value.where
+
+
+def test_the_implementation_can_be_named():
+    assert words(random.key(3, impl="threefry2x32")) == words(random.key(3, dtype=KEY.dtype))

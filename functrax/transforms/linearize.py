@@ -76,7 +76,7 @@ class PartialTrace(Trace):
         else:
             state.trace = self.parent
             try:
-                return self.parent.process(primitive, args, params)
+                return self.parent.process_once(primitive, args, params)
             finally:
                 state.trace = self
         split = getattr(primitive, "partial_eval", None)
@@ -181,6 +181,7 @@ def linearize_flat(
     name = getattr(function, "__name__", "")
     partial = PartialTrace(state.trace, name)
     trace = JVPTrace(partial, name)
+    partial.share_below()
     inputs = [
         partial.new_input(x.aval) if nz else None for x, nz in zip(primals, nonzero, strict=True)
     ]

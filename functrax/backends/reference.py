@@ -144,7 +144,7 @@ def _reindex_reduce(primitive: Primitive, values: Sequence[Any], params: dict[st
         part = np.sum(x, axis=unused, dtype=wider(x.dtype)) if unused else np.asarray(x)
         part = part.astype(accumulator({x.dtype}), copy=False)
     indices = [v.materialize() if type(v) is Deferred else np.asarray(v) for v in values[1:]]
-    return strided.scatter_add(part, indices, smaller).astype(x.dtype, copy=False)
+    return np.asarray(strided.scatter_add(part, indices, smaller)).astype(x.dtype, copy=False)
 
 
 @functools.lru_cache(maxsize=4096)

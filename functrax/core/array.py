@@ -13,12 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core import native
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DonatedBufferError, DTypeError
 from functrax.core.operators import Array
 
 
-class ConcreteArray(Array):
+#: The base that gives arrays the buffer protocol before Python 3.12; an empty one without it.
+BufferExporter: type = getattr(native.extension, "BufferExporter", object)
+
+
+class ConcreteArray(Array, BufferExporter):
     """An array whose elements are known.
 
     Args:
@@ -27,11 +32,10 @@ class ConcreteArray(Array):
       aval: its type.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_looked_at", "aval")
+    __slots__ = ("__weakref__", "_buffer", "aval")
 
     def __init__(self, buffer: Any, aval: ShapedArray) -> None:
         self._buffer = buffer
-        self._looked_at: np.ndarray[Any, Any] | None = None
         self.aval = aval
 
     @property
@@ -46,10 +50,9 @@ class ConcreteArray(Array):
                 got=self.aval.str_short(),
                 fix="use the result of the call that it was donated to, or do not donate it",
             )
-        # The deferred form stays too: what is computed from it must not depend on looking at it.
-        if self._looked_at is None:
-            self._looked_at = buffer.materialize()
-        return self._looked_at
+        # The deferred form stays: what is computed from it must not depend on looking at it.
+        value: np.ndarray[Any, Any] = buffer.materialize()  # which remembers its result
+        return value
 
     @property
     def buffer(self) -> Any:
@@ -58,7 +61,7 @@ class ConcreteArray(Array):
 
     def delete(self) -> None:
         """Free the memory now; using the array afterwards is an error."""
-        self._buffer = self._looked_at = None
+        self._buffer = None
 
     def is_deleted(self) -> bool:
         """Whether the memory was freed by :meth:`delete` or by donation."""

@@ -54,6 +54,21 @@ class Linear:
     def __init__(self, aval: ShapedArray) -> None:
         self.aval = aval
 
+    @property
+    def val(self) -> Any:
+        """There is none; that it is asked for shows that the operation is not linear."""
+        raise self.not_linear()
+
+    def not_linear(self) -> DifferentiationError:
+        """The error for a transpose that needs the value of this operand."""
+        return DifferentiationError(
+            "linear_transpose: the function is not linear",
+            got=f"an operation whose transpose needs the value of an operand "
+            f"{self.aval.str_short()} that it should be linear in",
+            fix="functrax.vjp, which linearizes first",
+            where=state.source,
+        )
+
 
 @dataclass(frozen=True)
 class Sample:

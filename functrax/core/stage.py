@@ -21,7 +21,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.config import config
 from functrax.core.errors import LeakedTracerError
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.primitive import Primitive, Value
+from functrax.core.primitive import Linear, Primitive, Value
 from functrax.core.source import SourceLine, user_line
 from functrax.core.trace import CustomCall, Trace, Tracer, current, leaked, state
 
@@ -69,6 +69,8 @@ class StagingTrace(Trace):
             raise leaked(x)
         if type(x) is ConcreteArray and not x.aval.shape and x.aval.dtype.names is None:
             return Literal(x.value, x.aval)
+        if type(x) is Linear:
+            raise x.not_linear()
         found = self.constants.get(id(x))
         if found is None:
             found = self.constants[id(x)] = (x, StagedTracer(self, x.aval))

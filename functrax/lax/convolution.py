@@ -14,11 +14,12 @@ Start at :func:`conv_general_dilated`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.index_expr import Condition, Dim, Index
+from functrax.core.index_expr import Condition, Dim, IndexExpr
 from functrax.core.index_map import IndexMap
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, like
@@ -96,7 +97,9 @@ def conv_general_dilated(
     axes = window_axes(name, shape, window, window_strides, padding, lhs_dilation, rhs_dilation)
     _check_groups(name, x, w, numbers, feature_group_count, batch_group_count)
     x, w, narrow = in_sum_dtype(name, x, w, preferred_element_type)
-    space = _space(x, w, numbers, axes, feature_group_count, batch_group_count)
+    layout = ConvDimensionNumbers(*map(tuple, numbers))
+    groups = (feature_group_count, batch_group_count)
+    space = _space(x.aval.shape, w.aval.shape, layout, tuple(axes), *groups)
     out = sum_product(mul.bind(space.spread_array(x), space.spread_kernel(w)), space.summed, narrow)
     return reshape.bind(out, shape=space.out_shape())  # type: ignore[no-any-return]
 
@@ -131,7 +134,7 @@ class _Space:
     """
 
     numbers: ConvDimensionNumbers
-    axes: Sequence[WindowAxis]
+    axes: tuple[WindowAxis, ...]
     shape: Shape
     batch: int
     features: tuple[int, ...]
@@ -156,21 +159,7 @@ class _Space:
 
     def spread_array(self, x: Value) -> Value:
         """The array's element at each point, and 0 in the padding."""
-        batch: Index = Dim(self.batch)
-        taken: Index = Dim(self.taken)
-        if self.batch_groups > 1:
-            batch = Dim(self.features[0]) * self.shape[self.batch] + batch
-        if self.feature_groups > 1:
-            taken = Dim(self.features[0]) * self.shape[self.taken] + taken
-        exprs: dict[int, Index] = dict(zip(self.numbers.lhs_spec, (batch, taken)))
-        conditions: list[Condition] = []
-        spatial = zip(self.axes, self.places, self.taps, self.numbers.lhs_spec[2:], strict=True)
-        for axis, place, tap, where in spatial:
-            exprs[where], holding = axis.index(Dim(place), Dim(tap))
-            conditions.extend(holding)
-        ordered = tuple(exprs[k] for k in range(len(exprs)))
-        index_map = IndexMap(self.shape, x.aval.shape, ordered, tuple(conditions))  # type: ignore[arg-type]
-        return mapped.reindex.bind(x, map=index_map, fill=like(x, 0))
+        return mapped.reindex.bind(x, map=_array_map(self, x.aval.shape), fill=like(x, 0))
 
     def spread_kernel(self, w: Value) -> Value:
         """The kernel's element at each point."""
@@ -187,21 +176,41 @@ class _Space:
         return broadcast_in_dim.bind(w, shape=self.shape, dims=tuple(order))
 
 
+@functools.lru_cache(maxsize=1024)
+def _array_map(space: _Space, shape: Shape) -> IndexMap:
+    """The map from points of the space to elements of the array."""
+    batch: IndexExpr = Dim(space.batch)
+    taken: IndexExpr = Dim(space.taken)
+    if space.batch_groups > 1:
+        batch = Dim(space.features[0]) * space.shape[space.batch] + batch
+    if space.feature_groups > 1:
+        taken = Dim(space.features[0]) * space.shape[space.taken] + taken
+    exprs = dict(zip(space.numbers.lhs_spec, (batch, taken)))
+    conditions: list[Condition] = []
+    spatial = zip(space.axes, space.places, space.taps, space.numbers.lhs_spec[2:], strict=True)
+    for axis, place, tap, where in spatial:
+        exprs[where], holding = axis.index(Dim(place), Dim(tap))
+        conditions.extend(holding)
+    ordered = tuple(exprs[k] for k in range(len(exprs)))
+    return IndexMap(space.shape, shape, ordered, tuple(conditions))
+
+
+@functools.lru_cache(maxsize=1024)
 def _space(
-    x: Value,
-    w: Value,
+    lhs_shape: Shape,
+    rhs_shape: Shape,
     numbers: ConvDimensionNumbers,
-    axes: Sequence[WindowAxis],
+    axes: tuple[WindowAxis, ...],
     feature_groups: int,
     batch_groups: int,
 ) -> _Space:
-    made = w.aval.shape[numbers.rhs_spec[0]]
+    made = rhs_shape[numbers.rhs_spec[0]]
     groups = feature_groups * batch_groups
     parts: list[tuple[str | int, int]] = []  # what each axis is, and its size
-    for where in range(x.aval.ndim):
+    for where in range(len(lhs_shape)):
         role = tuple(numbers.out_spec).index(where)
         if role == 0:
-            parts.append(("batch", x.aval.shape[numbers.lhs_spec[0]] // batch_groups))
+            parts.append(("batch", lhs_shape[numbers.lhs_spec[0]] // batch_groups))
         elif role > 1:
             parts.append((role - 2, axes[role - 2].out))
         else:
@@ -210,7 +219,7 @@ def _space(
             parts.append(("feature", made // groups))
     rank = len(parts)
     where_is = {what: k for k, (what, _) in enumerate(parts)}
-    taken = w.aval.shape[numbers.rhs_spec[1]]
+    taken = rhs_shape[numbers.rhs_spec[1]]
     return _Space(
         numbers=numbers,
         axes=axes,

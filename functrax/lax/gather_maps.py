@@ -11,6 +11,7 @@ Start at :class:`Windows`.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -129,7 +130,7 @@ class Windows:
 
     def check(self, name: str) -> None:
         """Refuse numbers that do not fit the arrays."""
-        kept = [a for a in range(len(self.operand)) if a not in self._absent]
+        kept = [a for a in range(len(self.operand)) if a not in self.absent]
         window_fits = len(self.window) == len(self.operand) and all(
             0 <= w <= n for w, n in zip(self.window, self.operand, strict=True)
         )
@@ -139,9 +140,9 @@ class Windows:
             and self.indices[-1] == len(self.index_dims)
             and len(kept) == len(self.window_dims)
             and len(self.operand_batch) == len(self.indices_batch)
-            and all(0 <= a < len(self.operand) for a in (*self._absent, *self.index_dims))
+            and all(0 <= a < len(self.operand) for a in (*self.absent, *self.index_dims))
             and all(0 <= a < len(self.moved) for a in self.window_dims)
-            and all(self.window[a] <= 1 for a in self._absent)
+            and all(self.window[a] <= 1 for a in self.absent)
             and len(self.moved) == len(self.window_dims) + len(self.indices) - 1
         )
         if not fits:
@@ -163,31 +164,34 @@ class Windows:
             )
 
     @property
-    def _absent(self) -> tuple[int, ...]:
+    def absent(self) -> tuple[int, ...]:
+        """The operand's axes that are not window axes."""
         return (*self.dropped, *self.operand_batch)
 
-    def index_map(self, bounded: bool) -> IndexMap:
-        """The map from the moved array to the operand; it reads the indices as operand 0.
 
-        Args:
-          bounded: whether a window that leaves the array is left out as a whole; else only what
-            is outside of the array is.
-        """
-        counting = [Dim(k) for k in range(len(self.moved)) if k not in self.window_dims]
-        places: dict[int, IndexExpr] = {}
-        conditions: list[Condition] = []
-        for number, (axis, limit) in enumerate(zip(self.index_dims, self.limits, strict=True)):
-            places[axis] = Load(0, (*counting, number))
-            if bounded and self.window[axis] > 1:
-                conditions += [places[axis] >= 0, places[axis] <= limit]
-        for axis, by in zip(self.operand_batch, self.indices_batch, strict=True):
-            places[axis] = places.get(axis, as_expr(0)) + counting[by]
-        through = iter(self.window_dims)
-        exprs = []
-        for axis in range(len(self.operand)):
-            expr = places.get(axis, as_expr(0))
-            exprs.append(expr if axis in self._absent else expr + Dim(next(through)))
-        return IndexMap(self.moved, self.operand, tuple(exprs), tuple(conditions))
+@functools.lru_cache(maxsize=1024)
+def windows_map(windows: Windows, bounded: bool) -> IndexMap:
+    """The map from the moved array to the operand; it reads the indices as operand 0.
+
+    Args:
+      bounded: whether a window that leaves the array is left out as a whole; else only what
+        is outside of the array is.
+    """
+    counting = [Dim(k) for k in range(len(windows.moved)) if k not in windows.window_dims]
+    places: dict[int, IndexExpr] = {}
+    conditions: list[Condition] = []
+    for number, (axis, limit) in enumerate(zip(windows.index_dims, windows.limits, strict=True)):
+        places[axis] = Load(0, (*counting, number))
+        if bounded and windows.window[axis] > 1:
+            conditions += [places[axis] >= 0, places[axis] <= limit]
+    for axis, by in zip(windows.operand_batch, windows.indices_batch, strict=True):
+        places[axis] = places.get(axis, as_expr(0)) + counting[by]
+    through = iter(windows.window_dims)
+    exprs = []
+    for axis in range(len(windows.operand)):
+        expr = places.get(axis, as_expr(0))
+        exprs.append(expr if axis in windows.absent else expr + Dim(next(through)))
+    return IndexMap(windows.moved, windows.operand, tuple(exprs), tuple(conditions))
 
 
 def clipped(windows: Windows, indices: Value) -> Value:

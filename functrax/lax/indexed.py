@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from functrax.core.index_map import IndexMap
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, like
 from functrax.core.prims import mapped
@@ -25,6 +26,7 @@ from functrax.lax.gather_maps import (
     default_fill,
     gather_windows,
     scatter_windows,
+    windows_map,
 )
 from functrax.lax.operands import (
     ArrayLike,
@@ -88,10 +90,10 @@ def gather(
     return as_array(mapped.reindex.bind(x, indices, map=index_map, fill=fill))
 
 
-def _prepared(windows: Windows, indices: Value, how: GatherScatterMode) -> tuple[Value, Any]:
+def _prepared(windows: Windows, indices: Value, how: GatherScatterMode) -> tuple[Value, IndexMap]:
     if how is GatherScatterMode.CLIP:
         indices = clipped(windows, indices)
-    return indices, windows.index_map(bounded=how is GatherScatterMode.FILL_OR_DROP)
+    return indices, windows_map(windows, how is GatherScatterMode.FILL_OR_DROP)
 
 
 def _scatter(

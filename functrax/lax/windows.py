@@ -8,12 +8,13 @@ Start at :func:`reduce_window`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrax.core import dtypes
-from functrax.core.index_expr import Condition, Dim, IndexExpr
+from functrax.core.index_expr import Condition, Dim, IndexExpr, as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
@@ -78,7 +79,7 @@ def reduce_window(
     shape = xs[0].aval.shape
     window = as_ints(name, window_dimensions, "window_dimensions")
     axes = window_axes(name, shape, window, window_strides, padding, base_dilation, window_dilation)
-    index_map = _window_map(shape, axes)
+    index_map = _window_map(shape, tuple(axes))
     reduced = tuple(range(len(shape), len(index_map.domain)))
     op = monoid_of(computation, xs[0].aval.dtype) if len(xs) == 1 else None
     if op is None:
@@ -90,13 +91,14 @@ def reduce_window(
     return tree_unflatten(tree, [as_array(with_init(op, out, inits[0]))])
 
 
-def _window_map(shape: Shape, axes: Sequence[WindowAxis]) -> IndexMap:
+@functools.lru_cache(maxsize=1024)
+def _window_map(shape: Shape, axes: tuple[WindowAxis, ...]) -> IndexMap:
     """From windows and the elements in them to the array; windows of size 1 need no axis."""
     domain = [axis.out for axis in axes]
     exprs: list[IndexExpr] = []
     conditions: list[Condition] = []
     for k, axis in enumerate(axes):
-        tap = Dim(len(domain)) * 1 if axis.window != 1 else 0 * Dim(0)
+        tap: IndexExpr = Dim(len(domain)) if axis.window != 1 else as_expr(0)
         if axis.window != 1:
             domain.append(axis.window)
         expr, holding = axis.index(Dim(k), tap)

@@ -22,6 +22,7 @@ from __future__ import annotations
 from functrax.core.dtypes import finfo as finfo, iinfo as iinfo
 from functrax.core.operators import Array as Array
 from functrax.core.promotion import promote_types as promote_types, result_type as result_type
+from functrax.numpy import linalg as linalg
 from functrax.numpy.analytic import (
     acos as acos,
     acosh as acosh,
@@ -119,6 +120,22 @@ from functrax.numpy.filling import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
+from functrax.numpy.grids import (
+    diag_indices as diag_indices,
+    diag_indices_from as diag_indices_from,
+    indices as indices,
+    ix_ as ix_,
+    mask_indices as mask_indices,
+    meshgrid as meshgrid,
+    mgrid as mgrid,
+    ogrid as ogrid,
+    ravel_multi_index as ravel_multi_index,
+    tril_indices as tril_indices,
+    tril_indices_from as tril_indices_from,
+    triu_indices as triu_indices,
+    triu_indices_from as triu_indices_from,
+    unravel_index as unravel_index,
+)
 from functrax.numpy.indexing import getitem as _getitem
 from functrax.numpy.inquiry import (
     can_cast as can_cast,
@@ -130,6 +147,29 @@ from functrax.numpy.inquiry import (
     ndim as ndim,
     shape as shape,
     size as size,
+)
+from functrax.numpy.joining import (
+    append as append,
+    array_split as array_split,
+    block as block,
+    column_stack as column_stack,
+    concat as concat,
+    concatenate as concatenate,
+    delete as delete,
+    dsplit as dsplit,
+    dstack as dstack,
+    hsplit as hsplit,
+    hstack as hstack,
+    insert as insert,
+    split as split,
+    stack as stack,
+    unstack as unstack,
+    vsplit as vsplit,
+    vstack as vstack,
+)
+from functrax.numpy.linear import (
+    cross as cross,
+    kron as kron,
 )
 from functrax.numpy.logic import (
     bitwise_and as bitwise_and,
@@ -180,6 +220,9 @@ from functrax.numpy.nan_reductions import (
     nansum as nansum,
     nanvar as nanvar,
 )
+from functrax.numpy.padding import (
+    pad as pad,
+)
 from functrax.numpy.quantiles import (
     median as median,
     nanmedian as nanmedian,
@@ -193,6 +236,12 @@ from functrax.numpy.ranges import (
     geomspace as geomspace,
     linspace as linspace,
     logspace as logspace,
+)
+from functrax.numpy.rearranging import (
+    repeat as repeat,
+    resize as resize,
+    roll as roll,
+    tile as tile,
 )
 from functrax.numpy.reductions import (
     all as all,
@@ -265,6 +314,24 @@ from functrax.numpy.scalar_types import (
     uint64 as uint64,
     unsignedinteger as unsignedinteger,
 )
+from functrax.numpy.searching import (
+    argwhere as argwhere,
+    digitize as digitize,
+    flatnonzero as flatnonzero,
+    nonzero as nonzero,
+    searchsorted as searchsorted,
+)
+from functrax.numpy.selecting import (
+    choose as choose,
+    compress as compress,
+    extract as extract,
+    place as place,
+    put as put,
+    put_along_axis as put_along_axis,
+    select as select,
+    take as take,
+    take_along_axis as take_along_axis,
+)
 from functrax.numpy.shaping import (
     atleast_1d as atleast_1d,
     atleast_2d as atleast_2d,
@@ -292,6 +359,15 @@ from functrax.numpy.statistics import (
     mean as mean,
     std as std,
     var as var,
+)
+from functrax.numpy.triangles import (
+    diag as diag,
+    diagflat as diagflat,
+    diagonal as diagonal,
+    fill_diagonal as fill_diagonal,
+    trace as trace,
+    tril as tril,
+    triu as triu,
 )
 from functrax.numpy.ufuncs import (
     abs as abs,

@@ -177,5 +177,5 @@ def angle(z: Any, deg: bool = False) -> Value:
     if v.aval.dtype in dtypes.COMPLEX:
         turned = arctan2(imag.bind(v), real.bind(v))
     else:
-        turned = arctan2(prims.mul.bind(v, like_weak(v, 0)), v)
+        turned = result(waves.atan2.bind(like_weak(v, 0), v))
     return rad2deg(turned) if deg else turned

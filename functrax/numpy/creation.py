@@ -119,8 +119,8 @@ def _array(x: Any, dtype: DType | None) -> Value:
         return _from_list(x, dtype)
     if hasattr(x, "__jax_array__"):
         return _array(x.__jax_array__(), dtype)
-    if isinstance(x, (np.ndarray, np.generic)) and dtype is not None:
-        return _from_numpy(np.asarray(x), dtype)
+    if isinstance(x, (np.ndarray, np.generic)):
+        return as_value(x, "array: the argument") if dtype is None else _from_numpy(x, dtype)
     if x is None:
         raise DTypeError("array: None is not an array", got="None", fix="give numbers")
     if hasattr(x, "__array__") or hasattr(x, "__buffer__") or _is_buffer(x):

@@ -402,7 +402,7 @@ def hypot(x1: Any, x2: Any, /) -> Value:
     safe = prims.select_n.bind(at_zero, large, one)
     ratio = prims.div.bind(small, safe)
     root = sqrt.bind(prims.add.bind(one, prims.mul.bind(ratio, ratio)))
-    length = prims.select_n.bind(at_zero, prims.mul.bind(large, root), large)
+    length = prims.select_n.bind(at_zero, prims.mul.bind(large, root), zero)
     return result(prims.select_n.bind(infinite, length, infinity))
 
 

@@ -273,7 +273,7 @@ def value_and_grad(
         partial_fun.__name__ = name_of(fun)
         primals = tuple(args[i] for i in chosen)
         flat, in_tree = flatten_args(fun, primals, {})
-        _check_inputs(fun, primals, holomorphic, allow_int)
+        _check_inputs(fun, chosen, primals, holomorphic, allow_int)
         aux = _Aux(partial_fun, has_aux)
         linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
         _check_scalar(fun, linear, holomorphic)
@@ -289,19 +289,24 @@ def value_and_grad(
 def _gradient(tape: Tape, aval: ShapedArray) -> list[Value | None]:
     """The gradient of a scalar of type ``aval``: the transpose applied to 1."""
     variables = [v for v in tape.inputs if v is not None]
-    if len(variables) == 1 and variables[0].aval.shape == () and _runs_forwards(tape):
+    if len(variables) == 1 and _runs_forwards(tape, variables[0].aval, aval):
         seed = Literal(1, variables[0].aval)
         (out,) = tape.apply([None if v is None else seed for v in tape.inputs])
         return [None if v is None else out for v in tape.inputs]
     return backward(tape, [Literal(1, aval)])
 
 
-def _runs_forwards(tape: Tape) -> bool:
+def _runs_forwards(tape: Tape, argument: ShapedArray, result: ShapedArray) -> bool:
+    # Of another dtype than the argument's, the result would be rounded to that dtype.
+    if argument.shape != () or argument.dtype != result.dtype:
+        return False
     return not any(TRANSPOSE_ONLY in e.primitive.effects(e.params) for e in tape.entries)
 
 
-def _check_inputs(fun: Any, primals: Any, holomorphic: bool, allow_int: bool) -> None:
-    for path, leaf in tree_flatten_with_path(primals)[0]:
+def _check_inputs(
+    fun: Any, positions: Sequence[int], primals: Any, holomorphic: bool, allow_int: bool
+) -> None:
+    for path, leaf in tree_flatten_with_path(dict(zip(positions, primals, strict=True)))[0]:
         aval = as_value(leaf).aval
         where = f"argument {keystr(path)} of {name_of(fun)} is {aval.str_short()}"
         if holomorphic and not dtypes.is_complex(aval.dtype):

@@ -2,6 +2,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include "buffer_exporter.h"
 #include "pytree.h"
 
 namespace {
@@ -28,4 +29,7 @@ PYBIND11_MODULE(_native, module) {
   };
   module.doc() = "C++ halves of functrax's hot loops; each has a Python twin.";
   if (PyModule_AddFunctions(module.ptr(), methods) != 0) throw pybind11::error_already_set();
+  PyObject* exporter = functrax::buffer_exporter::make_type();
+  if (exporter == nullptr) throw pybind11::error_already_set();
+  module.add_object("BufferExporter", pybind11::reinterpret_steal<pybind11::object>(exporter));
 }

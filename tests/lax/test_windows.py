@@ -1,0 +1,156 @@
+"""Windowed reductions and windows against loops."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from functrax import lax
+from functrax.core.config import enable_x64
+from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
+from functrax.transforms.derivatives import grad
+from functrax.transforms.jit import jit
+from functrax.transforms.vmap import vmap
+from tests.lax.oracles import check_derivatives, window_oracle
+
+RNG = np.random.default_rng(0)
+OPS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any], Any], int]] = {
+    "add": (lax.add, operator.add, 0),
+    "mul": (lax.mul, operator.mul, 1),
+    "max": (lax.max, max, -128),
+    "min": (lax.min, min, 127),
+    "or": (lax.bitwise_or, operator.or_, 0),
+    "and": (lax.bitwise_and, operator.and_, -1),
+    "xor": (lax.bitwise_xor, operator.xor, 0),
+}
+SETTINGS = [
+    ((1, 1), "VALID", (1, 1), (1, 1)),
+    ((2, 3), "SAME", (1, 1), (1, 1)),
+    ((3, 2), "SAME_LOWER", (1, 1), (1, 1)),
+    ((2, 1), [(1, 2), (0, 3)], (2, 1), (1, 2)),
+    ((1, 2), [(-1, 1), (2, -1)], (1, 3), (3, 1)),
+]
+
+
+@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_named_reductions(name: str, setting: tuple[Any, ...]) -> None:
+    function, op, init = OPS[name]
+    strides, padding, base, dilation = setting
+    x = RNG.integers(-2, 3, size=(6, 7)).astype(np.int8)
+    pads = padding
+    if isinstance(padding, str):
+        pads = lax.padtype_to_pads(x.shape, (2, 3), strides, padding)
+    expected = window_oracle(x, op, init, (2, 3), strides, pads, base, dilation)
+    y = lax.reduce_window(x, np.int8(init), function, (2, 3), strides, padding, base, dilation)
+    assert y.dtype == np.int8
+    np.testing.assert_array_equal(y, expected)
+    shape = lax.reduce_window_shape_tuple(x.shape, (2, 3), strides, padding, base, dilation)
+    assert shape == expected.shape
+
+    def unrecognised(a: Any, b: Any) -> Any:
+        return lax.bitwise_not(lax.bitwise_not(function(a, b)))
+
+    general = lax.reduce_window(
+        x, np.int8(init), unrecognised, (2, 3), strides, padding, base, dilation
+    )
+    np.testing.assert_array_equal(general, expected)
+
+
+def test_initial_value_counts_once() -> None:
+    # jax.lax 0.10.2 gives the same: the padding is left out
+    x = np.arange(4, dtype=np.int32)
+    y = lax.reduce_window(x, 10, lax.add, (3,), (1,), "SAME")
+    np.testing.assert_array_equal(y, [11, 13, 16, 15])
+    traced = jit(lambda x, i: lax.reduce_window(x, i, lax.add, (3,), (1,), "SAME"))
+    np.testing.assert_array_equal(traced(x, np.int32(10)), y)
+
+
+def test_several_operands() -> None:
+    """The largest element of each window and its index."""
+    x = RNG.permutation(8).astype(np.float32)
+    index = np.arange(8, dtype=np.int32)
+
+    def larger(a: Any, b: Any) -> Any:
+        first = lax.ge(a[0], b[0])
+        return lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])
+
+    inits = (np.float32(-np.inf), np.int32(-1))
+    values, places = lax.reduce_window((x, index), inits, larger, (3,), (2,), [(1, 1)])
+    padded = np.concatenate([[-np.inf], x, [-np.inf]])
+    windows = np.stack([padded[i : i + 3] for i in range(0, 8, 2)])
+    np.testing.assert_array_equal(values, windows.max(1))
+    np.testing.assert_array_equal(places, windows.argmax(1) + np.arange(0, 8, 2) - 1)
+
+
+@pytest.mark.parametrize("function", [lax.add, lax.max, lax.min, lax.mul])
+def test_derivatives(function: Any) -> None:
+    init = {"add": 0.0, "max": -np.inf, "min": np.inf, "mul": 1.0}[function.__name__]
+    x = RNG.permutation(20).reshape(4, 5) / 7.0
+    with enable_x64():
+        check_derivatives(
+            lambda x: lax.reduce_window(x, init, function, (2, 3), (1, 2), [(1, 0), (1, 1)]), x
+        )
+
+
+def test_derivative_of_a_general_function() -> None:
+    def log_add(a: Any, b: Any) -> Any:
+        return lax.log(lax.add(lax.exp(a), lax.exp(b)))
+
+    with enable_x64():
+        x = RNG.normal(size=(7,))
+        check_derivatives(lambda x: lax.reduce_window(x, -np.inf, log_add, (3,), (2,)), x)
+
+
+def test_ties_share_the_cotangent() -> None:
+    x = np.float32([1.0, 1.0, 0.0])
+    gradient = grad(lambda x: lax.reduce_sum(lax.reduce_window(x, -np.inf, lax.max, (2,)), (0,)))
+    np.testing.assert_array_equal(gradient(x), [0.5, 1.5, 0.0])
+
+
+def test_vmap() -> None:
+    x = RNG.normal(size=(3, 6)).astype(np.float32)
+
+    def pool(x: Any) -> Any:
+        return lax.reduce_window(x, -np.inf, lax.max, (2,), (2,))
+
+    np.testing.assert_array_equal(vmap(pool)(x), x.reshape(3, 3, 2).max(2))
+
+
+def test_patches() -> None:
+    x = RNG.normal(size=(2, 3, 5, 4)).astype(np.float32)
+    w = RNG.normal(size=(6, 3, 2, 3)).astype(np.float32)
+    settings: dict[str, Any] = {
+        "window_strides": (2, 1),
+        "padding": [(1, 0), (1, 2)],
+        "rhs_dilation": (1, 2),
+    }
+    patches = lax.conv_general_dilated_patches(x, (2, 3), **settings)
+    assert patches.shape[1] == 3 * 2 * 3
+    product = np.einsum("nkab,ok->noab", patches, w.reshape(6, -1))
+    expected = lax.conv_general_dilated(x, w, **settings)
+    np.testing.assert_allclose(product, expected, rtol=1e-5, atol=1e-5)
+    last = lax.conv_general_dilated_patches(
+        x.transpose(0, 2, 3, 1), (2, 3), dimension_numbers=("NHWC", "HWIO", "NHWC"), **settings
+    )
+    np.testing.assert_array_equal(last, np.transpose(patches, (0, 2, 3, 1)))
+
+
+def test_errors() -> None:
+    x = np.ones((3, 4), np.float32)
+    with pytest.raises(ShapeError, match="window needs a size"):
+        lax.reduce_window(x, 0.0, lax.add, (2,))
+    with pytest.raises(ArgumentError, match="strides"):
+        lax.reduce_window(x, 0.0, lax.add, (2, 2), (1,))
+    with pytest.raises(ArgumentError, match="dilation"):
+        lax.reduce_window(x, 0.0, lax.add, (2, 2), base_dilation=(0, 1))
+    with pytest.raises(DTypeError, match="initial value"):
+        lax.reduce_window(x, lax.full((), 0, "int32"), lax.add, (2, 2))
+    with pytest.raises(PyTreeError, match="initial values"):
+        lax.reduce_window((x, x), 0.0, lax.add, (2, 2))
+    with pytest.raises(ArgumentError, match="computation"):
+        lax.reduce_window(x, 0.0, lambda a, b: lax.gt(a, b), (2, 2))

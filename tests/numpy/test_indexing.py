@@ -1,0 +1,209 @@
+"""``x[index]`` means what it means in NumPy, with JAX's rules for indices out of range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrax
+import functrax.numpy as jnp
+from functrax import errors
+from tests.numpy.index_cases import SHAPES, clamped, draw, is_integer
+from tests.numpy.index_checks import assert_gradient
+
+X = np.arange(12, dtype="f4").reshape(3, 4)
+
+
+def cases(seed: int, count: int) -> list[tuple[np.ndarray[Any, Any], tuple[Any, ...]]]:
+    """Arrays with indices that NumPy takes once they are clamped."""
+    rng = np.random.default_rng(seed)
+    found: list[tuple[np.ndarray[Any, Any], tuple[Any, ...]]] = []
+    while len(found) < count:
+        shape = SHAPES[rng.integers(len(SHAPES))]
+        index = draw(rng, shape)
+        x = rng.normal(size=shape).astype("f4")
+        try:
+            _ = x[clamped(shape, index)]
+        except IndexError:
+            continue
+        found.append((x, index))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_reads_what_numpy_reads(seed: int) -> None:
+    for x, index in cases(seed, 100):
+        got = np.asarray(jnp.asarray(x)[index])
+        want = x[clamped(x.shape, index)]
+        assert got.shape == want.shape, (x.shape, index)
+        assert np.array_equal(got, want), (x.shape, index)
+
+
+def test_traced_indices_read_the_same() -> None:
+    for x, index in cases(40, 60):
+        places = [k for k, item in enumerate(index) if is_integer(item)]
+
+        def read(x: Any, *values: Any, index: Any = index, places: Any = places) -> Any:
+            items = list(index)
+            for place, value in zip(places, values, strict=True):
+                items[place] = value
+            return x[tuple(items)]
+
+        got = np.asarray(functrax.jit(read)(x, *[index[k] for k in places]))
+        want = x[clamped(x.shape, index)]
+        assert got.shape == want.shape, (x.shape, index)
+        assert np.array_equal(got, want), (x.shape, index)
+
+
+def test_batched_reads() -> None:
+    rng = np.random.default_rng(3)
+    xs = rng.normal(size=(5, 3, 4)).astype("f4")
+    rows = rng.integers(-4, 5, (5, 2))
+    inside = np.clip(np.where(rows < 0, rows + 3, rows), 0, 2)
+    want = np.stack([x[i] for x, i in zip(xs, inside, strict=True)])
+    got = functrax.vmap(lambda x, i: x[i])(xs, rows)
+    np.testing.assert_array_equal(np.asarray(got), want)
+    one = functrax.vmap(lambda i: jnp.asarray(xs[0])[i, 1:])(inside[:, 0])
+    np.testing.assert_array_equal(np.asarray(one), xs[0][inside[:, 0], 1:])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        True, False, (None, True, 0), (np.True_, slice(None, None, -1)), (0, [1, 2]), (), ...,
+        np.int8(-1), np.uint8(2), (np.array(1), ...), np.zeros(0, int), np.zeros((0, 2), int),
+        (np.zeros((3, 4), bool),), (slice(None), np.array([[0, 1]]), None),
+        ([0, 2], None, slice(1, None)), (slice(np.int64(0), jnp.asarray(2)),),
+    ],
+)  # fmt: skip
+def test_unusual_indices(index: Any) -> None:
+    plain = tuple(
+        slice(i.start, int(i.stop)) if isinstance(i, slice) and i.stop is not None else i
+        for i in index
+    ) if isinstance(index, tuple) else index  # fmt: skip
+    want = X[plain]
+    got = jnp.asarray(X)[index]
+    assert got.shape == want.shape
+    np.testing.assert_array_equal(np.asarray(got), want)
+
+
+@pytest.mark.parametrize(("index", "row"), [(3, 2), (5, 2), (-3, 0), (-4, 0), (-1, 2)])
+def test_out_of_range_reads_the_nearest(index: int, row: int) -> None:
+    x = jnp.asarray(X)
+    np.testing.assert_array_equal(np.asarray(x[index]), X[row])
+    np.testing.assert_array_equal(np.asarray(x[jnp.array([index])])[0], X[row])
+    np.testing.assert_array_equal(np.asarray(functrax.jit(lambda i: x[i])(index)), X[row])
+
+
+def test_narrow_and_unsigned_traced_indices() -> None:
+    x = np.arange(300, dtype="f4")
+    read = functrax.jit(lambda x, i: x[i])
+    for dtype, index in (("u1", 255), ("i1", -1), ("u4", 299), ("i2", -300), ("u4", 2**32 - 1)):
+        want = x[min(index if index >= 0 else index + 300, 299)]
+        assert np.asarray(read(x, np.array(index, dtype))) == want
+
+
+def test_get_modes() -> None:
+    x = jnp.asarray(X)
+    far = np.array([1, 7, -1, -9])
+    assert np.isnan(np.asarray(x.at[far].get(mode="fill"))[[1, 3]]).all()
+    np.testing.assert_array_equal(np.asarray(x.at[far].get(mode="fill"))[[0, 2]], X[[1, 2]])
+    filled = np.asarray(x.at[far].get(mode="drop", fill_value=3))
+    np.testing.assert_array_equal(filled[[1, 3]], np.full((2, 4), 3))
+    np.testing.assert_array_equal(np.asarray(x.at[far].get(mode="clip")), X[[1, 2, 2, 0]])
+    np.testing.assert_array_equal(np.asarray(x.at[far].get()), X[[1, 2, 2, 0]])
+    unwrapped = x.at[far].get(mode="clip", wrap_negative_indices=False)
+    np.testing.assert_array_equal(np.asarray(unwrapped), X[[1, 2, 0, 0]])
+    assert np.asarray(jnp.arange(4).at[7].get(mode="fill")) == np.iinfo("i4").min
+    assert np.asarray(jnp.arange(4, dtype="uint8").at[7].get(mode="fill")) == 255
+    assert np.asarray(jnp.array([False]).at[7].get(mode="fill"))
+    assert np.isnan(np.asarray(x.at[5].get(mode="fill"))).all()
+
+
+def test_basic_indexing_stays_basic() -> None:
+    def names(f: Any) -> list[str]:
+        return [e.primitive.name for e in functrax.make_jaxpr(f)(X).jaxpr.eqns]
+
+    assert names(lambda x: x[1]) == ["slice", "reshape"]
+    assert names(lambda x: x[1:, ::2]) == ["slice"]
+    assert names(lambda x: x[::-1]) == ["rev"]
+    assert names(lambda x: x[:, None]) == ["reshape"]
+    assert names(lambda x: x[...]) == []
+    assert names(lambda x: x[:1, ::-1]) == ["slice", "rev"]
+    assert names(lambda x: x[np.array([0, 2])]) == ["reindex"]
+
+
+def test_iteration_and_scalars() -> None:
+    rows = [np.asarray(row) for row in jnp.asarray(X)]
+    np.testing.assert_array_equal(np.stack(rows), X)
+    assert jnp.asarray(X)[0, 0].shape == ()
+    assert functrax.jit(lambda x: x[0] + 1)(np.float32([3])) == 4
+    assert functrax.jit(lambda: jnp.asarray(np.float32(3))[...])() == 3
+
+
+def test_gradients() -> None:
+    for x, index in cases(50, 25):
+        if x[clamped(x.shape, index)].size:
+            assert_gradient(lambda x, index=index: jnp.sin(jnp.asarray(x))[index], x)
+
+
+def test_gradients_by_traced_indices() -> None:
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=(4, 3)).astype("f4")
+    rows = np.array([[0, 3, 3], [1, -1, 9]])
+
+    def read(x: Any, i: Any) -> Any:
+        return functrax.jit(lambda x, i: jnp.square(x)[i, 1:])(x, i)
+
+    assert_gradient(lambda x: read(x, rows), x)
+    assert_gradient(lambda x: jnp.asarray(x).at[rows].get(mode="fill", fill_value=0) ** 2, x)
+
+
+@pytest.mark.parametrize(
+    ("index", "text"),
+    [
+        ([0, 1], "list is not an index"),
+        ("a", "takes integers"),
+        (1.0, "takes integers"),
+        (np.array([1.0]), "takes integers"),
+        ({}, "takes integers"),
+        ((0, 0, 0), "too many indices"),
+        ((..., 0, ...), "more than one ellipsis"),
+        (slice(0, 2.0), "not a slice"),
+        (slice(None, None, 0), "not a slice"),
+        (np.array([True, False]), "another shape"),
+        ((np.array([0, 1]), np.array([0, 1, 2])), "do not broadcast"),
+        ((0, [True]), "another shape"),
+    ],
+)
+def test_refused(index: Any, text: str) -> None:
+    with pytest.raises(errors.IndexingError, match=text) as caught:
+        _ = jnp.asarray(X)[index]
+    message = str(caught.value)
+    assert message.startswith("indexing: ")
+    assert "test_indexing.py" in message
+    for part in ("  got ", "  at ", "  try "):
+        assert part in message
+
+
+def test_refused_in_empty_arrays() -> None:
+    empty = jnp.zeros((0, 3))
+    for index in (0, (0, 1), np.array([0])):
+        with pytest.raises(errors.IndexingError, match="no elements"):
+            _ = empty[index]
+    assert empty[:, 0].shape == (0,)
+    assert empty[np.zeros(0, int)].shape == (0, 3)
+
+
+def test_traced_masks_and_slices_are_refused() -> None:
+    with pytest.raises(errors.NonConcreteBooleanIndexError, match=r"jnp\.where"):
+        functrax.jit(lambda x, m: x[m])(X, X > 3)
+    with pytest.raises(errors.IndexingError, match="dynamic_slice"):
+        functrax.jit(lambda x, i: x[i : i + 2])(X, 1)
+
+
+def test_arrays_cannot_be_assigned_to() -> None:
+    with pytest.raises(errors.ImmutableError, match=r"\.at\["):
+        jnp.asarray(X)[0] = 1.0

@@ -22,7 +22,7 @@ from functrax.core.config import config
 from functrax.core.errors import LeakedTracerError
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Linear, Primitive, Value
-from functrax.core.source import SourceLine, user_line
+from functrax.core.source import user_line
 from functrax.core.trace import CustomCall, Trace, Tracer, current, leaked, state
 
 #: Called with each program that :func:`stage` has finished (the checker, under test).
@@ -39,10 +39,10 @@ class StagedTracer(Tracer):
         self.aval = aval
         self.var = Var(aval)
 
-    def made_at(self) -> SourceLine | None:
+    def origin(self) -> str:
         assert isinstance(self._trace, StagingTrace)
-        lines = (e.source for e in self._trace.eqns if self.var in e.outvars)
-        return next(lines, None)
+        lines = (f", at {e.source}" for e in self._trace.eqns if self.var in e.outvars)
+        return next(lines, ", as one of its arguments")
 
 
 class StagingTrace(Trace):

@@ -32,6 +32,10 @@ class JVPTracer(Tracer):
     def __repr__(self) -> str:
         return f"Traced<{self.aval.str_short()}>with<jvp> of {self.primal!r}"
 
+    def origin(self) -> str:
+        known = (x.origin() for x in (self.primal, self.tangent) if isinstance(x, Tracer))
+        return next(filter(None, known), "")
+
     def __bool__(self) -> bool:
         return bool(self.primal)
 

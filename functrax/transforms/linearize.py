@@ -30,6 +30,12 @@ class UnknownTracer(Tracer):
 
     __slots__ = ()
 
+    def origin(self) -> str:
+        assert isinstance(self._trace, PartialTrace)
+        entries = self._trace.entries
+        lines = (f", at {e.source}" for e in entries if any(x is self for x in e.outputs))
+        return next(lines, ", as one of its arguments")
+
 
 class Entry:
     """One recorded operation; operands are unknown tracers of the tape or known values."""

@@ -87,6 +87,10 @@ def operands_of(name: str, preferred: Any, *args: Any) -> tuple[list[Value], Any
     Products are computed in the dtype in which the operands meet, or in ``preferred`` where
     that is wider; the result has the preferred dtype.
     """
+    if preferred is None and all(isinstance(x, Array) for x in args):
+        dtype = args[0].aval.dtype
+        if all(x.aval.dtype is dtype for x in args):
+            return list(args), dtype
     values = promote_dtypes(name, *args)
     dtype = values[0].aval.dtype
     if preferred is None:

@@ -34,6 +34,7 @@ from functrax.core.prims.reindex import broadcast_in_dim, full, iota
 from functrax.numpy.at import At
 from functrax.numpy.axes import integer
 from functrax.numpy.cumulative import cumsum
+from functrax.numpy.joining import stack
 from functrax.numpy.promote import promote_dtypes, result, to_array
 from functrax.numpy.rearranging import is_known, take_axis
 from functrax.numpy.shaping import reshape_to, reverse, slice_axis
@@ -123,8 +124,6 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Valu
         (found,) = nonzero(reshape_to(x, (1,)), size=size, fill_value=fill_value)
         return reshape_to(slice_axis(reshape_to(found, (found.aval.size, 1)), 1, 0, 0),
                           (found.aval.size, 0))  # fmt: skip
-    from functrax.numpy.joining import stack
-
     return stack(nonzero(x, size=size, fill_value=fill_value), axis=1)
 
 

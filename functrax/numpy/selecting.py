@@ -179,6 +179,9 @@ def put_along_axis(
 def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Value:
     """A copy with values ``v``, repeated if too few, at row-major positions ``ind``.
 
+    Out of range, ``mode`` None or ``"clip"`` means the nearest position, ``"wrap"`` counts around,
+    and ``"drop"`` leaves the value out.
+
     Raises:
       ArgumentError: if ``inplace`` is not False, for arrays are immutable.
     """
@@ -189,9 +192,9 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         return x
     index = reshape_to(index, (index.aval.size,))
     if mode == "wrap":
-        index, mode = _around(index, x.aval.size), None
+        index, mode = _around(index, x.aval.size), "clip"
     updates = resize(values, (index.aval.size,))
-    return reshape_to(At(flat)[index].set(updates, mode=mode), x.aval.shape)
+    return reshape_to(At(flat)[index].set(updates, mode=mode or "clip"), x.aval.shape)
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:

@@ -119,3 +119,8 @@ def positions(shape: tuple[int, ...], index: tuple[Any, ...]) -> np.ndarray[Any,
 def is_mask(item: Any) -> bool:
     """Whether an item of an index is a boolean array."""
     return isinstance(item, np.ndarray) and item.dtype.kind == "b"
+
+
+def is_integer(item: Any) -> bool:
+    """Whether an item of an index is an integer or an array of them."""
+    return isinstance(item, int) or (isinstance(item, np.ndarray) and item.dtype.kind == "i")

@@ -269,6 +269,13 @@ def test_take_fills_what_is_out_of_range() -> None:
     assert np.isnan(np.asarray(jnp.take_along_axis(M, np.array([[4], [-5], [9]]), 1))).all()
 
 
+def test_put_out_of_range() -> None:
+    far = np.array([0, 9])
+    assert jnp.put(np.arange(3), far, np.array([5]), inplace=False).tolist() == [5, 1, 5]
+    assert jnp.put(np.arange(3), far, 5, mode="drop", inplace=False).tolist() == [5, 1, 2]
+    assert jnp.put(np.arange(3), far + 1, 5, mode="wrap", inplace=False).tolist() == [0, 5, 2]
+
+
 def test_constants_of_grids() -> None:
     assert_same(jnp.mgrid[0:3, 0:2], np.mgrid[0:3, 0:2])
     assert_same(jnp.mgrid[0:1:5j], np.mgrid[0:1:5j])

@@ -14,7 +14,9 @@ from functrax import (
     debug as debug,
     errors as errors,
     lax as lax,
+    nn as nn,
     numpy as numpy,
+    random as random,
     tree as tree,
     tree_util as tree_util,
 )

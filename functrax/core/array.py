@@ -18,7 +18,6 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import DonatedBufferError, DTypeError
 from functrax.core.operators import Array
 
-
 #: The base that gives arrays the buffer protocol before Python 3.12; an empty one without it.
 BufferExporter: type = getattr(native.extension, "BufferExporter", object)
 

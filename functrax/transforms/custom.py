@@ -48,7 +48,8 @@ class _Custom(ABC):
     ) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
-        names = list(inspect.signature(fun).parameters) if nondiff_argnames else []
+        self.signature = _signature(fun)
+        names = list(self.signature.parameters) if nondiff_argnames and self.signature else []
         by_name = tuple(names.index(n) for n in nondiff_argnames)
         self.nondiff_argnums = (*argnums_tuple(nondiff_argnums), *by_name)
         self.symbolic = False
@@ -58,9 +59,11 @@ class _Custom(ABC):
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments by position, defaults filled in."""
-        if not kwargs:
+        if self.signature is None:
             return args
-        bound = inspect.signature(self.fun).bind(*args, **kwargs)
+        if not kwargs and len(args) == len(self.signature.parameters):
+            return args
+        bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
             raise ArgumentError(
@@ -89,6 +92,14 @@ class _Custom(ABC):
             got=f"{name} was decorated, but {name}.{method} was not called",
             fix=f"{name}.{method}(...) with the rule",
         )
+
+
+def _signature(fun: Callable[..., Any]) -> inspect.Signature | None:
+    """A function's parameters, if it tells them."""
+    try:
+        return inspect.signature(fun)
+    except (TypeError, ValueError):
+        return None
 
 
 class custom_jvp(_Custom):  # noqa: N801 - a decorator
@@ -364,21 +375,28 @@ class _FlatVJPRules:
     def _fill(self, flat: list[Value | None], entry: Any, numbers: Any) -> None:
         is_none = lambda x: x is None  # noqa: E731
         given, given_tree = tree_flatten_with_path(entry, is_leaf=is_none)
-        places, tree = tree_flatten(numbers)
-        if given_tree != tree:
-            raise PyTreeError(
-                f"the bwd rule of {self.name} returns a cotangent of another structure",
-                got=f"{given_tree}, where {tree} is needed",
-                fix="cotangents of the structure of the arguments, or None for zero",
-            )
+        try:
+            places = given_tree.flatten_up_to(numbers)
+        except PyTreeError:
+            raise self._other_structure(given_tree, numbers) from None
         for (path, leaf), i in zip(given, places, strict=True):
+            if leaf is None or isinstance(leaf, SymbolicZero):
+                continue
+            if not isinstance(i, int):
+                raise self._other_structure(given_tree, numbers)
             aval = self.in_avals[i]
-            zero = leaf is None or isinstance(leaf, SymbolicZero)
-            if zero or not dtypes.is_inexact(aval.dtype):
+            if not dtypes.is_inexact(aval.dtype):
                 continue
             what = f"cotangent{keystr(path)}"
             value = as_value(leaf, f"a {what} of the bwd rule of {self.name}")
             flat[i] = fitted(f"the bwd rule of {self.name}", what, value, aval)
+
+    def _other_structure(self, given: PyTreeDef, numbers: Any) -> PyTreeError:
+        return PyTreeError(
+            f"the bwd rule of {self.name} returns a cotangent of another structure",
+            got=f"{given}, where {tree_flatten(numbers)[1]} is needed",
+            fix="cotangents of the structure of the arguments; None stands for zeros",
+        )
 
 
 @register_static

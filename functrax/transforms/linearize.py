@@ -30,6 +30,12 @@ class UnknownTracer(Tracer):
 
     __slots__ = ()
 
+    def origin(self) -> str:
+        assert isinstance(self._trace, PartialTrace)
+        entries = self._trace.entries
+        lines = (f", at {e.source}" for e in entries if any(x is self for x in e.outputs))
+        return next(lines, ", as one of its arguments")
+
 
 class Entry:
     """One recorded operation; operands are unknown tracers of the tape or known values."""
@@ -76,7 +82,7 @@ class PartialTrace(Trace):
         else:
             state.trace = self.parent
             try:
-                return self.parent.process(primitive, args, params)
+                return self.parent.process_once(primitive, args, params)
             finally:
                 state.trace = self
         split = getattr(primitive, "partial_eval", None)
@@ -181,6 +187,7 @@ def linearize_flat(
     name = getattr(function, "__name__", "")
     partial = PartialTrace(state.trace, name)
     trace = JVPTrace(partial, name)
+    partial.share_below()
     inputs = [
         partial.new_input(x.aval) if nz else None for x, nz in zip(primals, nonzero, strict=True)
     ]

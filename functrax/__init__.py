@@ -13,6 +13,7 @@ from __future__ import annotations
 from functrax import (
     debug as debug,
     errors as errors,
+    extend as extend,
     lax as lax,
     nn as nn,
     numpy as numpy,

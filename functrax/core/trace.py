@@ -226,6 +226,11 @@ EVAL = EvalTrace(None)
 state = _State()
 
 
+def current_trace() -> Trace:
+    """The current interpreter."""
+    return state.trace
+
+
 @contextmanager
 def current(trace: Trace) -> Iterator[None]:
     """Make ``trace`` the current interpreter."""

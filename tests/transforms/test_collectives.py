@@ -196,9 +196,7 @@ def test_normalisation_layer_with_gradients_inside_checkpoint() -> None:
 
     x = X.astype(np.float64)
     step = 1e-6
-    wanted = [
-        (reference(x + step * e) - reference(x - step * e)) / (2 * step) for e in np.eye(3)
-    ]
+    wanted = [(reference(x + step * e) - reference(x - step * e)) / (2 * step) for e in np.eye(3)]
     with functrax.enable_x64():
         check_gradient(loss, x, np.array(wanted))
 

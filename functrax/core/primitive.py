@@ -26,6 +26,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from functrax.core import dtypes
+from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
 from functrax.core.jaxpr import Literal
@@ -117,7 +118,10 @@ class Primitive(ABC):
 
     def bind(self, *args: Value, **params: Any) -> Any:
         """Apply the primitive under the current interpreter."""
-        return state.trace.process(self, args, params)
+        trace = state.trace
+        if trace.seen is None:
+            return trace.process(self, args, params)
+        return trace.process_once(self, args, params)
 
     __call__ = bind
 
@@ -294,17 +298,23 @@ def elementwise_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...
     return shape
 
 
+def is_scalar_constant(x: Value) -> bool:
+    """Whether a value is a literal, or an array of rank 0 with a value, which becomes one."""
+    return type(x) is Literal or (type(x) is ConcreteArray and not x.aval.shape)
+
+
 def spread(
     size: int, args: Sequence[Value], batched: Sequence[bool], literals: bool = False
 ) -> list[Value]:
     """Give the unbatched arrays among ``args`` the batch axis 0.
 
-    Literals stay as they are, as elementwise primitives want them, unless ``literals`` is set.
+    Scalar constants stay as they are, as elementwise operations want them, unless ``literals``
+    is set.
     """
     broadcast = registry["broadcast_in_dim"].bind
     return [
         x
-        if b or (type(x) is Literal and not literals)
+        if b or (not literals and is_scalar_constant(x))
         else broadcast(x, shape=(size, *x.aval.shape), dims=tuple(range(1, x.aval.ndim + 1)))
         for x, b in zip(args, batched, strict=True)
     ]

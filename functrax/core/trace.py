@@ -55,12 +55,39 @@ class CustomCall(Protocol):
 class Trace:
     """An interpreter: says what an operation means for the values that belong to it."""
 
-    __slots__ = ("alive", "name", "parent")
+    __slots__ = ("alive", "name", "parent", "seen")
 
     def __init__(self, parent: Trace | None, name: str = "") -> None:
         self.parent = parent
         self.alive = True
         self.name = name
+        #: Results of operations already processed, where they are shared: see `process_once`.
+        self.seen: dict[Any, tuple[Sequence[Any], Any]] | None = None
+
+    def share_below(self) -> None:
+        """Have the interpreters below, but not the bottom one, process equal operations once.
+
+        Nested derivatives repeat operations, three or four times with each level; sharing makes
+        the work polynomial in the order.
+        """
+        below = self.parent
+        while below is not None and below.parent is not None:
+            if below.seen is None:
+                below.seen = {}
+            below = below.parent
+
+    def process_once(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        """As :meth:`process`, but an operation that was seen before gives its result again."""
+        if self.seen is None or not primitive.pure:
+            return self.process(primitive, args, params)
+        key = (primitive, *map(id, args), *params.items())
+        found = self.seen.get(key)
+        if found is None:
+            # Keeping the arguments alive keeps their ids their own.
+            found = self.seen[key] = (args, self.process(primitive, args, params))
+        return found[1]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply ``primitive``; the result is one value, or a list when it has several."""
@@ -197,6 +224,11 @@ class EvalTrace(Trace):
 
 EVAL = EvalTrace(None)
 state = _State()
+
+
+def current_trace() -> Trace:
+    """The current interpreter."""
+    return state.trace
 
 
 @contextmanager

@@ -64,7 +64,7 @@ class JVPTrace(Trace):
         state.trace = self.parent
         try:
             if tangents is None:
-                return self.parent.process(primitive, primals, params)
+                return self.parent.process_once(primitive, primals, params)
             if line is None:
                 state.source = user_line()
             out, tangent = primitive.jvp(primals, tangents, **params)
@@ -111,6 +111,7 @@ def jvp_flat(
 ) -> tuple[list[Value], list[Value | None]]:
     """Results and tangents of a function of flat values."""
     trace = JVPTrace(parent or state.trace, getattr(function, "__name__", ""))
+    trace.share_below()
     try:
         with current(trace):
             outs = function(*trace.join(primals, tangents))

@@ -7,7 +7,6 @@ last place.
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 
 import numpy as np
@@ -17,12 +16,9 @@ import functrax
 import functrax.numpy as jnp
 from functrax import random
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, FunctraxError, ShapeError
+from tests.random import recorded
 
 HERE = pathlib.Path(__file__).parent
-spec = importlib.util.spec_from_file_location("recorded_samples", HERE / "recorded.py")
-recorded = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(recorded)
-
 TABLE = recorded.load(HERE / "data" / "samples.json")
 KEY = random.key(0)
 

@@ -1,0 +1,222 @@
+"""Activation functions: elementwise functions of a float array, and a few of integers as well.
+
+Where a function has a corner, its derivative there is the one that ``jax.nn`` takes; the functions
+with a ``custom_jvp`` say which.  Numbers count as arrays of rank 0.
+
+Start at :func:`relu`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax import lax, numpy as jnp
+from functrax.core.errors import ShapeError
+from functrax.core.operators import Array
+from functrax.core.primitive import Value
+from functrax.lax.operands import as_array
+from functrax.numpy.promote import inexact, promote_dtypes, to_array
+from functrax.numpy.reductions import checked_axis
+from functrax.transforms.custom import custom_jvp
+
+#: Chosen so that the activation keeps mean 0 and variance 1 (Klambauer et al., NIPS 2017).
+_SELU_ALPHA = 1.6732632423543772848170429916717
+_SELU_SCALE = 1.0507009873554804934193352946
+
+
+def floating(name: str, x: Any) -> Any:
+    """An array of a floating point or complex dtype; integers become floats."""
+    (value,) = promote_dtypes(name, x, kind=inexact)
+    return as_array(value)
+
+
+def identity(x: Any) -> Array:
+    """``x`` itself, as an array."""
+    return as_array(to_array("identity", x))
+
+
+@custom_jvp
+def relu(x: Any) -> Value:
+    """``max(x, 0)``; the derivative at 0 is 0.
+
+    Args:
+      x: an array.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.nn.relu(jnp.array([-1.0, 0.0, 2.0]))
+    Array([0., 0., 2.], dtype=float32)
+    >>> functrax.grad(functrax.nn.relu)(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return jnp.maximum(x, 0)
+
+
+@relu.defjvp
+def _relu_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return relu(x), jnp.where(x > 0, t, 0)
+
+
+@custom_jvp
+def relu6(x: Any) -> Value:
+    """``min(max(x, 0), 6)``; the derivative at 0 and at 6 is 0."""
+    return jnp.minimum(jnp.maximum(x, 0), 6.0)
+
+
+@relu6.defjvp
+def _relu6_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return relu6(x), jnp.where((x > 0) & (x < 6), t, 0)
+
+
+def sigmoid(x: Any) -> Array:
+    """``1 / (1 + exp(-x))``."""
+    return lax.logistic(floating("sigmoid", x))
+
+
+def log_sigmoid(x: Any) -> Value:
+    """``log(sigmoid(x)) = -softplus(-x)``, exact for large ``-x``."""
+    return -softplus(-floating("log_sigmoid", x))
+
+
+def softplus(x: Any) -> Value:
+    """``log(1 + exp(x))``, which does not overflow."""
+    return jnp.logaddexp(x, 0)
+
+
+def squareplus(x: Any, b: Any = 4) -> Value:
+    """``(x + sqrt(x**2 + b)) / 2`` (Barron, arXiv:2112.11687)."""
+    value = to_array("squareplus", x)
+    return (value + jnp.sqrt(jnp.square(value) + b)) / 2
+
+
+def sparse_plus(x: Any) -> Value:
+    """0 up to -1, ``(x + 1)**2 / 4`` up to 1, and ``x`` from there on."""
+    value = to_array("sparse_plus", x)
+    return jnp.where(value <= -1.0, 0.0, jnp.where(value >= 1.0, value, (value + 1.0) ** 2 / 4))
+
+
+def sparse_sigmoid(x: Any) -> Value:
+    """0 up to -1, ``(x + 1) / 2`` up to 1, and 1 from there on: the slope of ``sparse_plus``."""
+    return 0.5 * jnp.clip(to_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
+
+
+def soft_sign(x: Any) -> Value:
+    """``x / (|x| + 1)``."""
+    value = to_array("soft_sign", x)
+    return value / (jnp.abs(value) + 1)
+
+
+def silu(x: Any) -> Value:
+    """``x sigmoid(x)``, also called swish."""
+    value = floating("silu", x)
+    return value * lax.logistic(value)
+
+
+def mish(x: Any) -> Value:
+    """``x tanh(softplus(x))`` (Misra, arXiv:1908.08681)."""
+    value = floating("mish", x)
+    return value * jnp.tanh(softplus(value))
+
+
+def elu(x: Any, alpha: Any = 1.0) -> Value:
+    """``x`` above 0, ``alpha (exp(x) - 1)`` below."""
+    value = to_array("elu", x)
+    above = value > 0
+    # The inner choice keeps exp from overflowing where its value is not taken.
+    return jnp.where(above, value, alpha * jnp.expm1(jnp.where(above, 0.0, value)))
+
+
+def celu(x: Any, alpha: Any = 1.0) -> Value:
+    """``x`` above 0, ``alpha (exp(x / alpha) - 1)`` below (Barron, arXiv:1704.07483)."""
+    return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
+
+
+def selu(x: Any) -> Value:
+    """``scale * elu(x, alpha)`` with constants that keep mean 0 and variance 1."""
+    return _SELU_SCALE * elu(x, _SELU_ALPHA)
+
+
+def gelu(x: Any, approximate: bool = True) -> Value:
+    """``x`` times the normal distribution function of ``x`` (Hendrycks, Gimpel, arXiv:1606.08415).
+
+    Args:
+      x: an array.
+      approximate: whether to use ``x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2``.
+
+    >>> import functrax
+    >>> functrax.nn.gelu(1.0)
+    Array(0.841192, dtype=float32, weak_type=True)
+    """
+    value = floating("gelu", x)
+    if approximate:
+        slope = float(np.sqrt(2 / np.pi))
+        return value * (0.5 * (1.0 + jnp.tanh(slope * (value + 0.044715 * (value**3)))))
+    return 0.5 * value * lax.erfc(-value * float(np.sqrt(0.5)))
+
+
+def glu(x: Any, axis: int = -1) -> Value:
+    """The first half of ``x`` along an axis, times the sigmoid of the second half.
+
+    Raises:
+      ShapeError: if the size of the axis is odd.
+      AxisError: if there is no such axis.
+    """
+    value = floating("glu", x)
+    place = checked_axis("glu", axis, value.ndim)
+    half = value.shape[place] // 2
+    if value.shape[place] % 2:
+        raise ShapeError(
+            "glu: the axis has no two halves",
+            got=f"axis {axis} of {value.aval.str_short()}",
+            fix="an axis of even size",
+        )
+    first, second = lax.split(value, (half, half), place)
+    return lax.mul(first, lax.logistic(second))
+
+
+def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Value:
+    """``x`` from 0 on, ``negative_slope * x`` below."""
+    value = to_array("leaky_relu", x)
+    return jnp.where(value >= 0, value, negative_slope * value)
+
+
+def hard_tanh(x: Any) -> Value:
+    """``x`` between -1 and 1, which are its bounds."""
+    value = to_array("hard_tanh", x)
+    return jnp.where(value > 1, 1, jnp.where(value < -1, -1, value))
+
+
+def hard_sigmoid(x: Any) -> Value:
+    """``relu6(x + 3) / 6``."""
+    return relu6(to_array("hard_sigmoid", x) + 3.0) / 6.0
+
+
+def hard_silu(x: Any) -> Value:
+    """``x hard_sigmoid(x)``, also called hard_swish."""
+    value = to_array("hard_silu", x)
+    return value * hard_sigmoid(value)
+
+
+@custom_jvp
+def log1mexp(x: Any) -> Value:
+    """``log(1 - exp(-x))`` of ``x >= 0``, exact for small and for large ``x``.
+
+    Source: Mächler, "Accurately computing log(1 - exp(-|a|))".
+    """
+    value = floating("log1mexp", x)
+    return jnp.where(
+        value < float(np.log(2)), jnp.log(-jnp.expm1(-value)), jnp.log1p(-jnp.exp(-value))
+    )
+
+
+@log1mexp.defjvp
+def _log1mexp_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return log1mexp(x), t / jnp.expm1(x)
+
+
+swish = silu
+hard_swish = hard_silu

@@ -1,0 +1,275 @@
+"""First values of weights: functions from a key, a shape and a dtype to an array.
+
+An initializer is made by one of the functions here and called as ``init(key, shape, dtype)``.  Most
+are :func:`variance_scaling` with other arguments: their variance falls with the number of inputs or
+outputs of a layer, so that activations or gradients keep theirs.  The numbers for a key are those
+of ``jax.nn.initializers``.
+
+Start at :func:`variance_scaling`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from functrax import numpy as jnp, random
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.operators import Array
+from functrax.lax.operands import as_array
+from functrax.random.shapes import DType, Shape, checked_shape
+
+Axes: TypeAlias = "int | Sequence[int]"
+
+#: Standard deviations of the standard normal distribution cut at 2: real, and complex.
+_CUT_REAL = 0.87962566103423978
+_CUT_COMPLEX = 0.95311164380491208
+
+
+@runtime_checkable
+class Initializer(Protocol):
+    """What the functions of this module return."""
+
+    def __call__(self, key: Any, shape: Any, dtype: Any = None) -> Array:
+        """An array of the shape and dtype, made from the key."""
+        ...
+
+
+def _dtype_of(given: Any) -> DType:
+    asked = dtypes.default_float() if given is None else dtypes.as_dtype(given)
+    return dtypes.canonicalize_dtype(asked)
+
+
+def zeros(key: Any, shape: Any, dtype: Any = None) -> Array:
+    """Zeros, whatever the key."""
+    return as_array(jnp.zeros(checked_shape("zeros", shape), _dtype_of(dtype)))
+
+
+def ones(key: Any, shape: Any, dtype: Any = None) -> Array:
+    """Ones, whatever the key."""
+    return as_array(jnp.ones(checked_shape("ones", shape), _dtype_of(dtype)))
+
+
+def constant(value: Any, dtype: Any = None) -> Initializer:
+    """An initializer that fills arrays with a value.
+
+    Args:
+      value: a number, or an array that broadcasts to the shapes asked for.
+      dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    >>> import functrax
+    >>> functrax.nn.initializers.constant(7.0)(functrax.random.key(0), (2,))
+    Array([7., 7.], dtype=float32)
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
+        return as_array(jnp.full(checked_shape("constant", shape), value, _dtype_of(dtype)))
+
+    return init
+
+
+def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
+    """An initializer with floats from 0 to ``scale``, all as likely.
+
+    Args:
+      scale: the upper bound.
+      dtype: the dtype of arrays for which none is asked; the default float if omitted.
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
+        asked = _dtype_of(dtype)
+        return _product(random.uniform(key, shape, asked), jnp.asarray(scale, asked))
+
+    return init
+
+
+def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
+    """An initializer with normally distributed numbers of mean 0.
+
+    Args:
+      stddev: the standard deviation.
+      dtype: the dtype of arrays for which none is asked; the default float if omitted.
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
+        asked = _dtype_of(dtype)
+        return _product(random.normal(key, shape, asked), jnp.asarray(stddev, asked))
+
+    return init
+
+
+def truncated_normal(
+    stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
+) -> Initializer:
+    """An initializer with normally distributed floats of mean 0, of which the middle is kept.
+
+    Args:
+      stddev: the standard deviation before cutting; it is not corrected for what is cut.
+      dtype: the dtype of arrays for which none is asked; the default float if omitted.
+      lower, upper: the bounds, in units of ``stddev``.
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
+        asked = _dtype_of(dtype)
+        drawn = random.truncated_normal(key, lower, upper, shape, asked)
+        return _product(drawn, jnp.asarray(stddev, asked))
+
+    return init
+
+
+def _product(drawn: Any, factor: Any) -> Array:
+    return as_array(drawn * factor)
+
+
+def _sizes(shape: Shape, in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
+    """Numbers of inputs and outputs, each times the size of the axes not named."""
+    if in_axis == -2 and len(shape) < 2:
+        raise ShapeError(
+            "variance_scaling: the weights have no axis of inputs",
+            got=f"shape {shape} with in_axis -2",
+            fix="a shape of two axes or more, or another in_axis",
+        )
+    inputs, outputs, batch = (
+        math.prod(shape[i] for i in ((axes,) if isinstance(axes, int) else axes))
+        for axes in (in_axis, out_axis, batch_axis)
+    )
+    if not math.prod(shape):
+        raise ShapeError(
+            "variance_scaling: weights without elements have no variance",
+            got=f"shape {shape}",
+            fix="sizes of 1 or more",
+        )
+    field = math.prod(shape) / inputs / outputs / batch
+    return inputs * field, outputs * field
+
+
+_MEANS: dict[str, Callable[[float, float], float]] = {
+    "fan_in": lambda inputs, outputs: inputs,
+    "fan_out": lambda inputs, outputs: outputs,
+    "fan_avg": lambda inputs, outputs: (inputs + outputs) / 2,
+    "fan_geo_avg": lambda inputs, outputs: math.sqrt(inputs * outputs),
+}
+_DISTRIBUTIONS = ("truncated_normal", "normal", "uniform")
+
+
+def variance_scaling(
+    scale: Any,
+    mode: str,
+    distribution: str,
+    in_axis: Axes = -2,
+    out_axis: Axes = -1,
+    batch_axis: Axes = (),
+    dtype: Any = None,
+) -> Initializer:
+    """An initializer with numbers of mean 0 and variance ``scale / n``.
+
+    Args:
+      scale: a positive number.
+      mode: what ``n`` is: ``"fan_in"``, the number of inputs, ``"fan_out"``, that of outputs, or
+        their arithmetic or geometric mean, ``"fan_avg"`` and ``"fan_geo_avg"``.
+      distribution: ``"uniform"``, ``"normal"``, or ``"truncated_normal"``, which is cut at twice
+        the standard deviation that it has before.  Complex numbers fill a disk.
+      in_axis, out_axis: the axes of inputs and of outputs.
+      batch_axis: axes that do not count.  All other axes count among inputs and outputs both.
+      dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Raises:
+      ArgumentError: for another mode or distribution.
+
+    >>> import functrax
+    >>> init = functrax.nn.initializers.variance_scaling(2.0, "fan_in", "normal")
+    >>> init(functrax.random.key(0), (3, 4)).shape
+    (3, 4)
+    """
+    if mode not in _MEANS:
+        raise ArgumentError("variance_scaling: unknown mode", got=repr(mode), fix=str([*_MEANS]))
+    if distribution not in _DISTRIBUTIONS:
+        raise ArgumentError(
+            "variance_scaling: unknown distribution",
+            got=repr(distribution),
+            fix=str(_DISTRIBUTIONS),
+        )
+
+    def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
+        sizes, asked = checked_shape("variance_scaling", shape), _dtype_of(dtype)
+        count = _MEANS[mode](*_sizes(sizes, in_axis, out_axis, batch_axis))
+        variance = jnp.asarray(scale / count, asked)
+        if distribution == "normal":
+            return _product(random.normal(key, sizes, asked), jnp.sqrt(variance))
+        if distribution == "uniform":
+            return _uniform(key, sizes, asked, variance)
+        return _truncated(key, sizes, asked, variance)
+
+    return init
+
+
+def _uniform(key: Any, shape: Shape, dtype: DType, variance: Any) -> Array:
+    if dtypes.is_complex(dtype):
+        return _product(_uniform_disk(key, shape, dtype), jnp.sqrt(variance))
+    return _product(random.uniform(key, shape, dtype, -1), jnp.sqrt(3 * variance))
+
+
+def _truncated(key: Any, shape: Shape, dtype: DType, variance: Any) -> Array:
+    if dtypes.is_complex(dtype):
+        deviation = jnp.sqrt(variance) / jnp.asarray(_CUT_COMPLEX, dtype)
+        return _product(_truncated_disk(key, shape, dtype), deviation)
+    deviation = jnp.sqrt(variance) / jnp.asarray(_CUT_REAL, dtype)
+    return _product(random.truncated_normal(key, -2, 2, shape, dtype), deviation)
+
+
+def _uniform_disk(key: Any, shape: Shape, dtype: DType) -> Any:
+    """Complex numbers of variance 1, all as likely in a disk."""
+    by_radius, by_angle = random.split(key)
+    radius: Any = random.uniform(by_radius, shape, dtypes.real_dtype(dtype))
+    return jnp.sqrt(2 * radius).astype(dtype) * _directions(by_angle, shape, dtype)
+
+
+def _truncated_disk(key: Any, shape: Shape, dtype: DType) -> Any:
+    """Normally distributed complex numbers, of which those with a modulus below 2 are kept."""
+    by_radius, by_angle = random.split(key)
+    u: Any = random.uniform(by_radius, shape, dtypes.real_dtype(dtype))
+    inside = (1 - jnp.exp(jnp.asarray(-4, dtype))) * u.astype(dtype)
+    return jnp.sqrt(-jnp.log(1 - inside)) * _directions(by_angle, shape, dtype)
+
+
+def _directions(key: Any, shape: Shape, dtype: DType) -> Any:
+    turns: Any = random.uniform(key, shape, dtypes.real_dtype(dtype))
+    return jnp.exp(1j * (2 * np.pi * turns.astype(dtype)))
+
+
+def _scaled(name: str, scale: float, mode: str, distribution: str, title: str) -> Any:
+    """A function that makes :func:`variance_scaling` initializers of one kind."""
+
+    def make(
+        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
+    ) -> Initializer:
+        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"""{title}
+
+    ``variance_scaling({scale}, {mode!r}, {distribution!r})``.
+
+    Args:
+      in_axis, out_axis: the axes of inputs and of outputs.
+      batch_axis: axes that do not count.
+      dtype: the dtype of arrays for which none is asked; the default float if omitted.
+    """
+    return make
+
+
+_GLOROT = "Glorot, Bengio, AISTATS 2010; also called Xavier."
+_LECUN = "LeCun et al., Efficient BackProp, 1998."
+_HE = "He et al., arXiv:1502.01852; also called Kaiming."
+glorot_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", _GLOROT)
+glorot_normal = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT)
+lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", _LECUN)
+lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", _LECUN)
+he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", _HE)
+he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
+xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
+kaiming_uniform, kaiming_normal = he_uniform, he_normal

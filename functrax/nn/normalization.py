@@ -1,0 +1,231 @@
+"""Functions that look at a whole axis: softmax and its relatives, standardization, one-hot codes.
+
+Exponentials are taken of differences from the largest element, so that none overflows.  A mask,
+``where``, leaves elements out.
+
+Start at :func:`softmax`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from functrax import lax, numpy as jnp
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.operators import Array
+from functrax.core.primitive import Value
+from functrax.lax.operands import as_array
+from functrax.nn.activations import floating
+from functrax.numpy.promote import inexact, promote_args
+from functrax.numpy.reductions import checked_axis
+from functrax.transforms.custom import custom_jvp
+
+Axis: TypeAlias = "int | tuple[int, ...] | None"
+
+
+def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
+    """``exp(x) / sum(exp(x))`` along axes.
+
+    Args:
+      x: a real array.
+      axis: an axis, a tuple of axes, or None for all.
+      where: a mask that broadcasts to ``x``; the result is 0 elsewhere.
+
+    Returns:
+      An array of the shape of ``x``; all NaN where the largest element is infinite.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.nn.softmax(jnp.array([0.0, 1.0, 1.0]))
+    Array([0.1553624 , 0.42231882, 0.42231882], dtype=float32)
+    """
+    return _softmax(floating("softmax", x), axis, where)
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _softmax(x: Any, axis: Axis, where: Any) -> Value:
+    largest = jnp.max(x, axis, where=where, initial=-np.inf, keepdims=True)
+    kept = x if where is None else jnp.where(where, x, -np.inf)
+    unscaled = jnp.exp(kept - largest)
+    out = unscaled / jnp.sum(unscaled, axis, where=where, keepdims=True)
+    return out if where is None else jnp.where(where, out, 0)
+
+
+@_softmax.defjvp
+def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> Any:
+    (x, where), (t, _) = primals, tangents
+    out = _softmax(x, axis, where)
+    return out, out * (t - jnp.sum(out * t, axis, where=where, keepdims=True))
+
+
+def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
+    """``x - log(sum(exp(x)))`` along axes.
+
+    Args:
+      x: a real array.
+      axis: an axis, a tuple of axes, or None for all.
+      where: a mask that broadcasts to ``x``; the result is minus infinity elsewhere.
+
+    Returns:
+      An array of the shape of ``x``; all NaN where the largest element is infinite.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.nn.log_softmax(jnp.array([0.0, 0.0]))
+    Array([-0.6931472, -0.6931472], dtype=float32)
+    """
+    value = floating("log_softmax", x)
+    largest = jnp.max(value, axis, where=where, initial=-np.inf, keepdims=True)
+    kept = value if where is None else jnp.where(where, value, -np.inf)
+    shifted = kept - lax.stop_gradient(largest)
+    total = jnp.sum(jnp.exp(shifted), axis, where=where, keepdims=True)
+    out = shifted - jnp.log(total)
+    return out if where is None else jnp.where(where, out, -np.inf)
+
+
+def logsumexp(
+    a: Any,
+    axis: Axis = None,
+    b: Any = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Any = None,
+) -> Any:
+    """``log(sum(b exp(a)))`` along axes.
+
+    Args:
+      a: an array.
+      axis: an axis, a tuple of axes, or None for all.
+      b: factors that broadcast with ``a``; 1 if omitted.
+      keepdims: whether the axes stay, with size 1.
+      return_sign: whether to return the sign of the sum beside the logarithm of its size.
+      where: a mask that broadcasts to ``a``; elements elsewhere are left out.
+
+    Returns:
+      The logarithms: minus infinity for sums of nothing, NaN for negative sums.  With
+      ``return_sign`` a pair.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.nn.logsumexp(jnp.array([1000.0, 1000.0]))
+    Array(1000.6932, dtype=float32)
+    """
+    if where is not None:
+        a = jnp.where(where, a, 0)
+    values: Any = floating("logsumexp", a)
+    factors: Any = None
+    if b is not None:
+        values, factors = map(as_array, promote_args("logsumexp", a, b, kind=inexact))
+        values = jnp.where(factors != 0, values, -np.inf)
+    largest = jnp.max(values.real, axis, keepdims=True, where=where, initial=-np.inf)
+    # Where all is infinite, the difference would be NaN; 0 is as good a shift as any.
+    shift = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))
+    powers = jnp.exp(values - shift)
+    if factors is not None:
+        powers = powers * factors
+    total = jnp.sum(powers, axis, keepdims=True, where=where)
+    sign = jnp.sign(total)
+    is_complex = dtypes.is_complex(total.dtype)
+    size = jnp.abs(total) if return_sign or not is_complex else total
+    out = jnp.log(size) + shift
+    if factors is not None and not return_sign and not is_complex:
+        out = jnp.where(sign < 0, np.nan, out)
+    out, sign = (x if keepdims else jnp.squeeze(x, _axes(axis, x.ndim)) for x in (out, sign))
+    return (out, sign) if return_sign else out
+
+
+def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(ndim))
+    return (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+def logmeanexp(a: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Value:
+    """``log(mean(exp(a)))`` along axes; see :func:`logsumexp`."""
+    total = logsumexp(a, axis=axis, where=where, keepdims=keepdims)
+    mask = True if where is None else where
+    counted = jnp.broadcast_to(mask, jnp.shape(a))
+    return total - jnp.log(jnp.sum(counted, axis, keepdims=keepdims).astype(total.dtype))
+
+
+def standardize(
+    x: Any,
+    axis: Axis = -1,
+    mean: Any = None,
+    variance: Any = None,
+    epsilon: Any = 1e-5,
+    where: Any = None,
+    *,
+    algorithm: str = "fast",
+) -> Value:
+    """``(x - mean) / sqrt(variance + epsilon)``.
+
+    Args:
+      x: an array.
+      axis: the axes of which mean and variance are taken: one, a tuple, or None for all.
+      mean: the mean; that of ``x`` if omitted.
+      variance: the variance; that of ``x`` if omitted.
+      epsilon: what keeps the root from 0.
+      where: a mask; elements elsewhere are left out of mean and variance.
+      algorithm: ``"fast"``, the mean of squares less the square of the mean, or ``"stable"``.
+
+    Raises:
+      ArgumentError: for another algorithm.
+    """
+    if algorithm not in ("fast", "stable"):
+        raise ArgumentError(
+            "standardize: unknown algorithm", got=repr(algorithm), fix="'fast' or 'stable'"
+        )
+    value = floating("standardize", x)
+    if mean is None:
+        mean = jnp.mean(value, axis, keepdims=True, where=where)
+    if variance is None and algorithm == "stable":
+        variance = jnp.mean(jnp.square(value - mean), axis, keepdims=True, where=where)
+    elif variance is None:
+        squares = jnp.mean(jnp.square(value), axis, keepdims=True, where=where)
+        variance = jnp.clip(squares - jnp.square(mean), 0)
+    return (value - mean) * lax.rsqrt(jnp.asarray(variance + epsilon))
+
+
+def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
+    """1 at each index along a new axis, 0 elsewhere.
+
+    Args:
+      x: an integer array, or a list of integers; all 0 for those that are no class.
+      num_classes: the size of the new axis.
+      dtype: the dtype of the result; the default float if omitted.
+      axis: where the new axis stands in the result.
+
+    Raises:
+      ShapeError: if ``num_classes`` is not a known integer of 0 or more.
+      AxisError: if there is no such place.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.nn.one_hot(jnp.array([0, 2]), 3)
+    Array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+    """
+    count = _known_size(num_classes)
+    value = jnp.asarray(x)
+    place = checked_axis("one_hot", axis, value.ndim + 1)
+    asked = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype)
+    shape = [1] * (value.ndim + 1)
+    shape[place] = count
+    classes: Any = lax.broadcasted_iota(value.dtype, shape, place)
+    return as_array((jnp.expand_dims(value, place) == classes).astype(asked))
+
+
+def _known_size(given: Any) -> int:
+    try:
+        count = operator.index(given)
+    except TypeError as error:
+        raise ShapeError(
+            "one_hot: the number of classes is not a known integer",
+            got=repr(given),
+            fix="a Python integer",
+        ) from error
+    if count < 0:
+        raise ShapeError("one_hot: the number of classes is negative", got=repr(count))
+    return count

@@ -64,6 +64,11 @@ class Trace:
         #: Results of operations already processed, where they are shared: see `process_once`.
         self.seen: dict[Any, tuple[Sequence[Any], Any]] | None = None
 
+    def end(self) -> None:
+        """Mark the end of the transformation: its values are dead, and nothing is remembered."""
+        self.alive = False
+        self.seen = None
+
     def share_below(self) -> None:
         """Have the interpreters below, but not the bottom one, process equal operations once.
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.source import user_line
-from functrax.core.stage import Derived, derive, eval_jaxpr
+from functrax.core.stage import Derived, check_leaks, derive, eval_jaxpr
 from functrax.core.trace import CustomCall, Trace, Tracer, current, named_axis, state
 
 
@@ -130,9 +131,13 @@ def batch_flat(
     try:
         with current(trace), named_axis(axis_name, size):
             outs = function(*trace.join(args, batched))
-        return trace.split(outs)
+        results = trace.split(outs)
     finally:
-        trace.alive = False
+        trace.end()
+    if options.check_tracer_leaks:
+        del outs
+        check_leaks(trace)
+    return results
 
 
 def add_batch_axis(x: Value, size: int) -> Value:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive, Value
 from functrax.core.source import user_line
-from functrax.core.stage import Derived, derive, eval_jaxpr
+from functrax.core.stage import Derived, check_leaks, derive, eval_jaxpr
 from functrax.core.trace import CustomCall, Trace, Tracer, current, state
 
 
@@ -117,7 +118,10 @@ def jvp_flat(
             outs = function(*trace.join(primals, tangents))
         out_primals, out_tangents = trace.split(outs)
     finally:
-        trace.alive = False
+        trace.end()
+    if options.check_tracer_leaks:
+        del outs
+        check_leaks(trace)
     return out_primals, out_tangents or [None] * len(out_primals)
 
 

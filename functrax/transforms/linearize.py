@@ -16,11 +16,19 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import zeros
 from functrax.core.source import SourceLine, user_line
-from functrax.core.stage import Derived, StagedTracer, StagingTrace, close, eval_jaxpr
+from functrax.core.stage import (
+    Derived,
+    StagedTracer,
+    StagingTrace,
+    check_leaks,
+    close,
+    eval_jaxpr,
+)
 from functrax.core.trace import CustomCall, Trace, Tracer, current, state
 from functrax.transforms.forward import JVPTrace
 
@@ -197,7 +205,11 @@ def linearize_flat(
         results, tangents = trace.split(outs)
         tape = Tape(partial, inputs, tangents or [None] * len(results))
     finally:
-        trace.alive = partial.alive = False
+        trace.end()
+        partial.end()
+    if options.check_tracer_leaks:
+        del outs
+        check_leaks(trace)
     return results, tape
 
 
@@ -277,7 +289,7 @@ class _Splitter:
         given.update({x.var: ~i for i, x in enumerate(saved)})
         residuals = tuple(given[x.var] for x in self.sources)
         for trace in (self.known, self.unknown, partial):
-            trace.alive = False
+            trace.end()
         return SplitJaxpr(
             Derived(close(known_jaxpr), tuple(known_consts), ()),
             Derived(close(unknown_jaxpr), tuple(unknown_consts), ()),

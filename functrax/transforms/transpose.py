@@ -72,7 +72,7 @@ def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool,
             outs = eval_jaxpr(jaxpr, (), *inputs)
         tape = Tape(partial, [x for x, lin in zip(inputs, linear, strict=True) if lin], outs)
         cts = backward(tape, [next(given) if nz else None for nz in nonzero])
-        partial.alive = False
+        partial.end()
         return [ct for ct in cts if ct is not None], tuple(ct is not None for ct in cts)
 
     key = ("transpose", linear, nonzero)

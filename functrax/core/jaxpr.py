@@ -42,8 +42,9 @@ class Literal:
     """
 
     __slots__ = ("__weakref__", "aval", "val")
-    _interned: ClassVar[WeakValueDictionary[tuple[ShapedArray, bytes], Literal]]
-    _interned = WeakValueDictionary()
+    _interned: ClassVar[WeakValueDictionary[tuple[ShapedArray, bytes], Literal]] = (
+        WeakValueDictionary()
+    )
 
     aval: ShapedArray
     val: Any

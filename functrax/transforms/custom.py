@@ -6,7 +6,6 @@ Both decorators work on pytrees here and hand flat functions to ``transforms/cus
 from __future__ import annotations
 
 import functools
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,7 +29,13 @@ from functrax.core.pytree import (
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import Tracer, state
 from functrax.transforms.custom_call import CustomJVP, CustomVJP, SymbolicZero
-from functrax.transforms.flat import FlatFunction, argnums_tuple, flatten_args, name_of
+from functrax.transforms.flat import (
+    FlatFunction,
+    argnums_tuple,
+    flatten_args,
+    name_of,
+    signature_of,
+)
 
 
 class _Custom(ABC):
@@ -48,7 +53,7 @@ class _Custom(ABC):
     ) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self.signature = _signature(fun)
+        self.signature = signature_of(fun)
         names = list(self.signature.parameters) if nondiff_argnames and self.signature else []
         by_name = tuple(names.index(n) for n in nondiff_argnames)
         self.nondiff_argnums = (*argnums_tuple(nondiff_argnums), *by_name)
@@ -92,14 +97,6 @@ class _Custom(ABC):
             got=f"{name} was decorated, but {name}.{method} was not called",
             fix=f"{name}.{method}(...) with the rule",
         )
-
-
-def _signature(fun: Callable[..., Any]) -> inspect.Signature | None:
-    """A function's parameters, if it tells them."""
-    try:
-        return inspect.signature(fun)
-    except (TypeError, ValueError):
-        return None
 
 
 class custom_jvp(_Custom):  # noqa: N801 - a decorator

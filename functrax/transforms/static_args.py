@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -146,6 +147,20 @@ def _resolve(
                 got=f"{name} has the positional parameters {parameters}",
                 fix=f"a position from 0 to {len(parameters) - 1}",
             )
+    _check_names(kind, names, fun)
     implied = {parameters[i] for i in nums if -len(parameters) <= i < len(parameters)}
     positions = {parameters.index(n) for n in names if n in parameters}
     return frozenset(nums | positions), frozenset(names | implied)
+
+
+def _check_names(kind: str, names: set[Any], fun: Any) -> None:
+    signature = inspect.signature(fun)
+    parameters = signature.parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    for unknown in sorted(names - parameters.keys()):
+        raise StaticArgumentError(
+            f"jit: {kind}_argnames names an argument that {name_of(fun)} does not have",
+            got=f"{unknown!r} for {name_of(fun)}{signature}",
+            fix="a name of its signature",
+        )

@@ -15,7 +15,9 @@ from functrax import (
     errors as errors,
     extend as extend,
     lax as lax,
+    nn as nn,
     numpy as numpy,
+    random as random,
     tree as tree,
     tree_util as tree_util,
 )

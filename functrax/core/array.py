@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,13 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError
 from functrax.core.operators import Array
 
-#: The base that gives arrays the buffer protocol before Python 3.12; an empty one without it.
-BufferExporter: type = getattr(native.extension, "BufferExporter", object)
+if TYPE_CHECKING:
+
+    class BufferExporter:
+        """The base that gives arrays the buffer protocol before Python 3.12."""
+
+else:
+    BufferExporter = getattr(native.extension, "BufferExporter", object)
 
 
 class ConcreteArray(Array, BufferExporter):

@@ -232,7 +232,7 @@ def split_jaxpr(
     key = ("split", unknown, saveable)
     found = jaxpr.memo.get(key)
     if found is None:
-        found = _Splitter(saveable).split(jaxpr, unknown)
+        found = _Splitter(saveable, jaxpr.name).split(jaxpr, unknown)
         if not any(isinstance(c, Tracer) for c in found.known.consts + found.unknown.consts):
             jaxpr.memo[key] = found
     return found
@@ -241,10 +241,10 @@ def split_jaxpr(
 class _Splitter:
     """Writes the known and the unknown program, and decides what passes between them."""
 
-    def __init__(self, saveable: Saveable) -> None:
+    def __init__(self, saveable: Saveable, name: str) -> None:
         self.saveable = saveable
-        self.known = StagingTrace("known")
-        self.unknown = StagingTrace("unknown")
+        self.known = StagingTrace(f"known({name})")
+        self.unknown = StagingTrace(f"unknown({name})")
         self.partial = PartialTrace(self.known)
         self.definitions: dict[Var, Eqn] = {}
         self.env: dict[Any, Value] = {}  # a value on the known side -> its twin on the unknown

@@ -250,7 +250,12 @@ class Elementwise(Primitive):
 
     def partial(self, *args: Any, **params: Any) -> Value | None:
         """``(i, operands, out, **params)`` -> the derivative by operand ``i``, or None for zero."""
-        raise DifferentiationError(f"{self.name} is not differentiable")
+        i, operands = args[0], args[1]
+        raise DifferentiationError(
+            f"{self.name} is not differentiable",
+            got=f"a tangent of operand {i}, {operands[i].aval.str_short()}",
+            fix="functrax.lax.stop_gradient(x) for a derivative of 0; or functrax.custom_jvp",
+        )
 
     def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
         primals, tangents = args

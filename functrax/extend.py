@@ -2,8 +2,8 @@
 
 A primitive is a subclass of :class:`Elementwise` or :class:`Opaque` (or, rarely, of
 :class:`Primitive`) with one instance, which registers itself.  A transformation is a subclass of
-:class:`Trace`, and one of :class:`Tracer` where its values carry something.  ``docs/architecture.md``
-makes one of each.
+:class:`Trace`, and one of :class:`Tracer` where its values carry something.  There is one of each
+in ``docs/architecture.md``.
 
 >>> import functrax
 >>> class Cube(Elementwise):

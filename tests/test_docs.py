@@ -80,7 +80,8 @@ def run_examples(block: Block, name: str, namespace: dict[str, Any]) -> None:
     test = doctest.DocTestParser().get_doctest(block.code, {}, name, name, block.line)
     test.globs = namespace
     report = io.StringIO()
-    results = doctest.DocTestRunner(verbose=False).run(test, out=report.write, clear_globs=False)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    results = runner.run(test, out=report.write, clear_globs=False)
     assert results.failed == 0, report.getvalue()
 
 

@@ -40,6 +40,8 @@ NO_EFFECTS: frozenset[Hashable] = frozenset()
 #: The note that a program can be transposed, but not run forwards.
 TRANSPOSE_ONLY = "transpose only"
 registry: dict[str, Primitive] = {}
+#: How many types of results a primitive remembers.
+MAX_REMEMBERED = 1 << 16
 
 
 def has_side_effects(effects: frozenset[Hashable]) -> bool:
@@ -130,6 +132,8 @@ class Primitive(ABC):
         key = (avals, *params.items()) if params else avals
         found = self._inferred.get(key)
         if found is None:
+            if len(self._inferred) >= MAX_REMEMBERED:
+                self._inferred.clear()
             found = self._inferred[key] = self.shape_rule(*avals, **params)
         return found
 
@@ -246,7 +250,12 @@ class Elementwise(Primitive):
 
     def partial(self, *args: Any, **params: Any) -> Value | None:
         """``(i, operands, out, **params)`` -> the derivative by operand ``i``, or None for zero."""
-        raise DifferentiationError(f"{self.name} is not differentiable")
+        i, operands = args[0], args[1]
+        raise DifferentiationError(
+            f"{self.name} is not differentiable",
+            got=f"a tangent of operand {i}, {operands[i].aval.str_short()}",
+            fix="functrax.lax.stop_gradient(x) for a derivative of 0; or functrax.custom_jvp",
+        )
 
     def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
         primals, tangents = args

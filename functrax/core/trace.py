@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
     AxisNameError,
+    ConcretizationError,
     LeakedTracerError,
     TracerArrayConversionError,
     TracerBoolConversionError,
@@ -139,8 +140,10 @@ class Tracer(Array):
             "with static_argnums",
         )
 
-    def _no_scalar(self, kind: str) -> TracerIntegerConversionError:
-        return TracerIntegerConversionError(
+    def _no_scalar(
+        self, kind: str, error: type[ConcretizationError] = ConcretizationError
+    ) -> ConcretizationError:
+        return error(
             f"{kind}: a traced value has no known value that could become a Python {kind}",
             got=_describe(self),
             fix="keep it an array (functrax.numpy functions take arrays), use "
@@ -148,10 +151,10 @@ class Tracer(Array):
         )
 
     def __int__(self) -> int:
-        raise self._no_scalar("int")
+        raise self._no_scalar("int", TracerIntegerConversionError)
 
     def __index__(self) -> int:
-        raise self._no_scalar("int")
+        raise self._no_scalar("int", TracerIntegerConversionError)
 
     def __float__(self) -> float:
         raise self._no_scalar("float")

@@ -88,6 +88,14 @@ def normalize_argnums(
     return tuple(i % num_args for i in argnums)
 
 
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def positional_names(signature: inspect.Signature) -> list[str]:
+    """Names of the parameters that can be given by position."""
+    return [p.name for p in signature.parameters.values() if p.kind in _POSITIONAL]
+
+
 def signature_of(function: Any) -> inspect.Signature | None:
     """A function's parameters, if it tells them."""
     try:

@@ -13,7 +13,7 @@ from typing import Any
 from functrax.core.array import ConcreteArray
 from functrax.core.errors import ArgumentError, StaticArgumentError
 from functrax.core.pytree import tree_leaves
-from functrax.transforms.flat import argnums_tuple, name_of, signature_of
+from functrax.transforms.flat import argnums_tuple, name_of, positional_names, signature_of
 
 
 class Static:
@@ -139,7 +139,7 @@ def _resolve(
     if signature is None:
         return frozenset(nums), frozenset(names)
     parameters = signature.parameters.values()
-    positional = [p.name for p in parameters if p.kind in _POSITIONAL]
+    positional = positional_names(signature)
     kinds = {p.kind for p in parameters}
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
         nums = {_position(name, kind, i, positional) for i in nums}
@@ -148,9 +148,6 @@ def _resolve(
     implied = {positional[i] for i in nums if 0 <= i < len(positional)}
     positions = {positional.index(n) for n in names if n in positional}
     return frozenset(nums | positions), frozenset(names | implied)
-
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _position(name: str, kind: str, i: int, positional: list[str]) -> int:

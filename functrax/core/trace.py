@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
+    ArgumentError,
     AxisNameError,
     ConcretizationError,
     LeakedTracerError,
@@ -179,7 +180,11 @@ class Tracer(Array):
         )
 
     def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {type(self).__name__}; traced values have no value yet")
+        raise ArgumentError(
+            "hash: arrays are unhashable, and a traced one has no value yet",
+            got=_describe(self),
+            fix="mark the argument with static_argnums where a key is needed",
+        )
 
     def block_until_ready(self) -> Tracer:
         """Nothing to wait for; returns itself."""

@@ -58,6 +58,12 @@ class StagingTrace(Trace):
         #: id of a constant -> (the constant, its tracer); holding the constant keeps the id valid.
         self.constants: dict[int, tuple[Any, StagedTracer]] = {}
 
+    def end(self) -> None:
+        # Both hold tracers, which hold the trace: a cycle that would keep the constants alive.
+        super().end()
+        self.shared = {}
+        self.constants = {}
+
     def new_input(self, aval: ShapedArray) -> StagedTracer:
         """A tracer for an input of the program."""
         return StagedTracer(self, aval)
@@ -193,9 +199,6 @@ def stage(
 def check_leaks(trace: Trace) -> None:
     """Raise if a tracer of a finished trace is still reachable."""
     name = trace.name
-    if isinstance(trace, StagingTrace):
-        trace.shared.clear()
-        trace.constants.clear()
     held = _tracers_of(trace)
     if held:
         del held

@@ -32,7 +32,7 @@ from functrax.core.pytree import (
     tree_unflatten,
 )
 from functrax.core.stage import stage
-from functrax.core.trace import state
+from functrax.core.trace import current, state
 from functrax.transforms.flat import (
     FlatFunction,
     argnums_tuple,
@@ -408,14 +408,12 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
         given = _check_tangents("linear_transpose", "cotangent", ct, out_tree, out_avals)
         partial = PartialTrace(state.trace, name_of(fun))
         inputs = [partial.new_input(a) for a in avals]
-        state.trace = partial
         try:
-            outs = flat_fun(*inputs)
+            with current(partial):
+                tape = Tape(partial, inputs, flat_fun(*inputs))
         finally:
-            assert partial.parent is not None
-            state.trace = partial.parent
             partial.end()
-        cts = backward(Tape(partial, inputs, outs), given)
+        cts = backward(tape, given)
         return tree_unflatten(tree_flatten(primals)[1], _with_zeros(cts, avals))
 
     return transposed

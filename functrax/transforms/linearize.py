@@ -36,13 +36,14 @@ from functrax.transforms.forward import JVPTrace
 class UnknownTracer(Tracer):
     """A value that depends on a tangent: an entry of the tape makes it, or it is an input."""
 
-    __slots__ = ()
+    __slots__ = ("source",)
+
+    def __init__(self, trace: Trace, aval: ShapedArray, source: SourceLine | None = None) -> None:
+        super().__init__(trace, aval)
+        self.source = source
 
     def origin(self) -> str:
-        assert isinstance(self._trace, PartialTrace)
-        entries = self._trace.entries
-        lines = (f", at {e.source}" for e in entries if any(x is self for x in e.outputs))
-        return next(lines, ", as one of its arguments")
+        return f", at {self.source}" if self.source else ", as one of its arguments"
 
 
 class Entry:
@@ -74,6 +75,12 @@ class PartialTrace(Trace):
     def __init__(self, parent: Trace, name: str = "") -> None:
         super().__init__(parent, name)
         self.entries: list[Entry] = []
+
+    def end(self) -> None:
+        # The tape has the entries that matter; here they would make a cycle with their tracers,
+        # and keep the residuals alive until the garbage collector comes by.
+        super().end()
+        self.entries = []
 
     def new_input(self, aval: ShapedArray) -> UnknownTracer:
         """An unknown input."""
@@ -110,10 +117,10 @@ class PartialTrace(Trace):
         avals = primitive.infer(tuple([x.aval for x in args]), params)
         line = state.source or user_line()
         if type(avals) is ShapedArray:
-            out = UnknownTracer(self, avals)
+            out = UnknownTracer(self, avals, line)
             self.entries.append(Entry(primitive, args, (out,), params, line))
             return out
-        outs = [UnknownTracer(self, a) for a in avals]
+        outs = [UnknownTracer(self, a, line) for a in avals]
         self.entries.append(Entry(primitive, args, outs, params, line))
         return outs
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import pytest
 
 import functrax
 import functrax.numpy as jnp
+from functrax.core.array import ConcreteArray
+from functrax.core.trace import Tracer
 from functrax.errors import LeakedTracerError
 
 
@@ -179,3 +183,33 @@ def test_option_of_the_process() -> None:
             functrax.jit(lambda x: kept.append(x))(1.0)
     finally:
         functrax.config.update("check_tracer_leaks", False)
+
+
+@pytest.mark.parametrize("transform", [t for t in TRANSFORMS if t not in ("vmap", "jvp")])
+def test_nothing_waits_for_the_garbage_collector(transform: str) -> None:
+    """Residuals and captured arrays are freed as soon as the last reference is gone."""
+    alive: list[Any] = []
+
+    def f(x: Any) -> Any:
+        captured = jnp.ones(()) * 3.0
+        y = jnp.exp(jnp.sin(x) * captured)
+        value = getattr(y, "primal", y)
+        alive.extend(weakref.ref(a) for a in (captured, value) if type(a) is ConcreteArray)
+        inner = functrax.jit(lambda z: z * captured * y)
+        return inner(x) * y
+
+    def tracers() -> set[int]:
+        return {id(t) for t in gc.get_objects() if isinstance(t, Tracer)}
+
+    functrax.clear_caches()
+    gc.collect()
+    before = tracers()
+    gc.disable()
+    try:
+        x = jnp.array(2.0)
+        TRANSFORMS[transform](f)(x)
+        functrax.clear_caches()
+        assert [r() for r in alive if r() is not None] == []
+        assert tracers() <= before
+    finally:
+        gc.enable()

@@ -13,8 +13,11 @@ from __future__ import annotations
 from functrax import (
     debug as debug,
     errors as errors,
+    extend as extend,
     lax as lax,
+    nn as nn,
     numpy as numpy,
+    random as random,
     tree as tree,
     tree_util as tree_util,
 )

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
+from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
 from functrax.core.trace import EVAL
@@ -68,6 +69,9 @@ def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
 
 def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive to concrete arrays and literals."""
+    simpler = primitive.simplify(*args, **params)
+    if simpler is not None:
+        return concrete(simpler)
     avals = primitive.infer(tuple([x.aval for x in args]), params)
     values = [x.buffer if type(x) is ConcreteArray else x.val for x in args]
     out = _current[0].apply(primitive, values, params)

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrax.core import native
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import DonatedBufferError, DTypeError
+from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError
 from functrax.core.operators import Array
 
+if TYPE_CHECKING:
 
-#: The base that gives arrays the buffer protocol before Python 3.12; an empty one without it.
-BufferExporter: type = getattr(native.extension, "BufferExporter", object)
+    class BufferExporter:
+        """The base that gives arrays the buffer protocol before Python 3.12."""
+
+else:
+    BufferExporter = getattr(native.extension, "BufferExporter", object)
 
 
 class ConcreteArray(Array, BufferExporter):
@@ -101,6 +105,12 @@ class ConcreteArray(Array, BufferExporter):
         return self.value.tolist()
 
     def __bool__(self) -> bool:
+        if self.aval.size != 1:
+            raise ArgumentError(
+                "bool: only an array of one element is true or false",
+                got=self.aval.str_short(),
+                fix="x.any() or x.all(); x.size == 0 for whether it is empty",
+            )
         return bool(self.value)
 
     def __int__(self) -> int:
@@ -108,7 +118,11 @@ class ConcreteArray(Array, BufferExporter):
 
     def __index__(self) -> int:
         if self.aval.dtype.kind not in "iu":
-            raise TypeError(f"only integer arrays can be an index, got {self.aval.str_short()}")
+            raise DTypeError(
+                "index: only an integer array of rank 0 can be a Python index",
+                got=self.aval.str_short(),
+                fix="x.astype(int)",
+            )
         return int(self._scalar("index"))
 
     def __float__(self) -> float:
@@ -119,13 +133,19 @@ class ConcreteArray(Array, BufferExporter):
 
     def _scalar(self, kind: str) -> Any:
         if self.aval.shape:
-            raise TypeError(
-                f"only arrays of rank 0 can become a Python {kind}, got {self.aval.str_short()}"
+            raise ArgumentError(
+                f"{kind}: only an array of rank 0 can become a Python {kind}",
+                got=self.aval.str_short(),
+                fix="x[i] for one element, x.tolist() for all",
             )
         return self.value[()]
 
     def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {type(self).__name__}; arrays are compared elementwise")
+        raise ArgumentError(
+            "hash: arrays are unhashable, for == compares elements",
+            got=self.aval.str_short(),
+            fix="a tuple of numbers, from x.tolist(), where a key is needed",
+        )
 
     def __format__(self, spec: str) -> str:
         return format(self.value[()] if not self.aval.shape else self.value, spec)

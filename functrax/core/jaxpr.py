@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -41,7 +42,9 @@ class Literal:
     """
 
     __slots__ = ("__weakref__", "aval", "val")
-    _interned: ClassVar[dict[tuple[ShapedArray, bytes], Literal]] = {}
+    _interned: ClassVar[WeakValueDictionary[tuple[ShapedArray, bytes], Literal]] = (
+        WeakValueDictionary()
+    )
 
     aval: ShapedArray
     val: Any

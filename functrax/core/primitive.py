@@ -26,6 +26,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from functrax.core import dtypes
+from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
 from functrax.core.jaxpr import Literal
@@ -39,6 +40,8 @@ NO_EFFECTS: frozenset[Hashable] = frozenset()
 #: The note that a program can be transposed, but not run forwards.
 TRANSPOSE_ONLY = "transpose only"
 registry: dict[str, Primitive] = {}
+#: How many types of results a primitive remembers.
+MAX_REMEMBERED = 1 << 16
 
 
 def has_side_effects(effects: frozenset[Hashable]) -> bool:
@@ -117,7 +120,10 @@ class Primitive(ABC):
 
     def bind(self, *args: Value, **params: Any) -> Any:
         """Apply the primitive under the current interpreter."""
-        return state.trace.process(self, args, params)
+        trace = state.trace
+        if trace.seen is None:
+            return trace.process(self, args, params)
+        return trace.process_once(self, args, params)
 
     __call__ = bind
 
@@ -126,6 +132,8 @@ class Primitive(ABC):
         key = (avals, *params.items()) if params else avals
         found = self._inferred.get(key)
         if found is None:
+            if len(self._inferred) >= MAX_REMEMBERED:
+                self._inferred.clear()
             found = self._inferred[key] = self.shape_rule(*avals, **params)
         return found
 
@@ -242,7 +250,12 @@ class Elementwise(Primitive):
 
     def partial(self, *args: Any, **params: Any) -> Value | None:
         """``(i, operands, out, **params)`` -> the derivative by operand ``i``, or None for zero."""
-        raise DifferentiationError(f"{self.name} is not differentiable")
+        i, operands = args[0], args[1]
+        raise DifferentiationError(
+            f"{self.name} is not differentiable",
+            got=f"a tangent of operand {i}, {operands[i].aval.str_short()}",
+            fix="functrax.lax.stop_gradient(x) for a derivative of 0; or functrax.custom_jvp",
+        )
 
     def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
         primals, tangents = args
@@ -294,12 +307,23 @@ def elementwise_shape(name: str, avals: Sequence[ShapedArray]) -> tuple[int, ...
     return shape
 
 
-def spread(size: int, args: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
-    """Give the unbatched arrays among ``args`` the batch axis 0; literals stay as they are."""
+def is_scalar_constant(x: Value) -> bool:
+    """Whether a value is a literal, or an array of rank 0 with a value, which becomes one."""
+    return type(x) is Literal or (type(x) is ConcreteArray and not x.aval.shape)
+
+
+def spread(
+    size: int, args: Sequence[Value], batched: Sequence[bool], literals: bool = False
+) -> list[Value]:
+    """Give the unbatched arrays among ``args`` the batch axis 0.
+
+    Scalar constants stay as they are, as elementwise operations want them, unless ``literals``
+    is set.
+    """
     broadcast = registry["broadcast_in_dim"].bind
     return [
         x
-        if b or type(x) is Literal
+        if b or (not literals and is_scalar_constant(x))
         else broadcast(x, shape=(size, *x.aval.shape), dims=tuple(range(1, x.aval.ndim + 1)))
         for x, b in zip(args, batched, strict=True)
     ]

@@ -20,9 +20,10 @@ from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.config import config
 from functrax.core.errors import LeakedTracerError
+from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Linear, Primitive, Value
-from functrax.core.source import SourceLine, user_line
+from functrax.core.source import user_line
 from functrax.core.trace import CustomCall, Trace, Tracer, current, leaked, state
 
 #: Called with each program that :func:`stage` has finished (the checker, under test).
@@ -39,10 +40,10 @@ class StagedTracer(Tracer):
         self.aval = aval
         self.var = Var(aval)
 
-    def made_at(self) -> SourceLine | None:
+    def origin(self) -> str:
         assert isinstance(self._trace, StagingTrace)
-        lines = (e.source for e in self._trace.eqns if self.var in e.outvars)
-        return next(lines, None)
+        lines = (f", at {e.source}" for e in self._trace.eqns if self.var in e.outvars)
+        return next(lines, ", as one of its arguments")
 
 
 class StagingTrace(Trace):
@@ -85,7 +86,7 @@ class StagingTrace(Trace):
         ]
         simpler = primitive.simplify(*operands, **params)
         if simpler is not None:
-            return simpler
+            return concrete(simpler)
         if primitive.family == "elementwise" and all(type(x) is Literal for x in operands):
             folded = fold(primitive, operands, params)
             if folded is not None:
@@ -132,13 +133,16 @@ class StagingTrace(Trace):
         return jaxpr, [c for c, _ in constants]
 
 
-def fold(primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]) -> Literal | None:
-    """The literal that an elementwise operation on literals gives."""
+def fold(
+    primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]
+) -> ConcreteArray | None:
+    """The scalar that an elementwise operation on literals gives."""
     aval = primitive.infer(tuple([x.aval for x in operands]), params)
     if type(aval) is not ShapedArray:
         return None
     with np.errstate(all="ignore"):
-        return Literal(primitive.reference(*(x.val for x in operands), **params), aval)
+        value = primitive.reference(*(x.val for x in operands), **params)
+    return ConcreteArray(np.asarray(value, aval.dtype), aval)
 
 
 def live_eqns(eqns: Sequence[Eqn], outputs: Sequence[Atom]) -> list[Eqn]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
     AxisNameError,
+    ConcretizationError,
     LeakedTracerError,
     TracerArrayConversionError,
     TracerBoolConversionError,
@@ -45,8 +46,8 @@ class CustomCall(Protocol):
     ) -> tuple[Sequence[Any], Sequence[Any]]:
         """Results and tangents, by the user's rule."""
 
-    def batched(self, size: int, batched: Sequence[bool], axis_name: Any) -> CustomCall:
-        """The call on batched arguments; all of its results are batched."""
+    def batched(self, trace: Any, batched: Sequence[bool]) -> CustomCall:
+        """The call on arguments batched by ``trace``; all of its results are batched."""
 
     def stage(self, trace: Trace, args: Sequence[Any]) -> Sequence[Any]:
         """Write the call into the program of a staging trace."""
@@ -55,12 +56,39 @@ class CustomCall(Protocol):
 class Trace:
     """An interpreter: says what an operation means for the values that belong to it."""
 
-    __slots__ = ("alive", "name", "parent")
+    __slots__ = ("alive", "name", "parent", "seen")
 
     def __init__(self, parent: Trace | None, name: str = "") -> None:
         self.parent = parent
         self.alive = True
         self.name = name
+        #: Results of operations already processed, where they are shared: see `process_once`.
+        self.seen: dict[Any, tuple[Sequence[Any], Any]] | None = None
+
+    def share_below(self) -> None:
+        """Have the interpreters below, but not the bottom one, process equal operations once.
+
+        Nested derivatives repeat operations, three or four times with each level; sharing makes
+        the work polynomial in the order.
+        """
+        below = self.parent
+        while below is not None and below.parent is not None:
+            if below.seen is None:
+                below.seen = {}
+            below = below.parent
+
+    def process_once(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        """As :meth:`process`, but an operation that was seen before gives its result again."""
+        if self.seen is None or not primitive.pure:
+            return self.process(primitive, args, params)
+        key = (primitive, *map(id, args), *params.items())
+        found = self.seen.get(key)
+        if found is None:
+            # Keeping the arguments alive keeps their ids their own.
+            found = self.seen[key] = (args, self.process(primitive, args, params))
+        return found[1]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply ``primitive``; the result is one value, or a list when it has several."""
@@ -93,9 +121,9 @@ class Tracer(Array):
         kind = type(self._trace).__name__.removesuffix("Trace").lower()
         return f"Traced<{self.aval.str_short()}>with<{kind}>"
 
-    def made_at(self) -> SourceLine | None:
-        """The user's line that made the value, if its trace knows it."""
-        return None
+    def origin(self) -> str:
+        """Where the value was made, for errors; nothing if its trace does not know."""
+        return ""
 
     def __bool__(self) -> bool:
         raise TracerBoolConversionError(
@@ -107,8 +135,10 @@ class Tracer(Array):
             "with static_argnums",
         )
 
-    def _no_scalar(self, kind: str) -> TracerIntegerConversionError:
-        return TracerIntegerConversionError(
+    def _no_scalar(
+        self, kind: str, error: type[ConcretizationError] = ConcretizationError
+    ) -> ConcretizationError:
+        return error(
             f"{kind}: a traced value has no known value that could become a Python {kind}",
             got=_describe(self),
             fix="keep it an array (functrax.numpy functions take arrays), use "
@@ -116,10 +146,10 @@ class Tracer(Array):
         )
 
     def __int__(self) -> int:
-        raise self._no_scalar("int")
+        raise self._no_scalar("int", TracerIntegerConversionError)
 
     def __index__(self) -> int:
-        raise self._no_scalar("int")
+        raise self._no_scalar("int", TracerIntegerConversionError)
 
     def __float__(self) -> float:
         raise self._no_scalar("float")
@@ -157,13 +187,19 @@ def _describe(tracer: Tracer) -> str:
 
 
 def leaked(tracer: Tracer) -> LeakedTracerError:
-    """The error for a tracer that is used after its transformation has ended."""
+    """The error for a tracer that is used where its transformation does not reach."""
     name = tracer._trace.name or "a transformed function"
-    made = tracer.made_at()
+    got = f"{tracer!r}, made while {name} was being traced{tracer.origin()}"
+    if tracer._trace.alive:
+        return LeakedTracerError(
+            f"a function closes over a traced value of {name} that means nothing to it: the "
+            "function has a derivative rule of its own, or is a callback",
+            got=got,
+            fix="pass the value as an argument; see functrax.closure_convert",
+        )
     return LeakedTracerError(
         f"a traced value leaked out of {name}: it is used after that function was traced",
-        got=f"{tracer!r}, made while {name} was being traced"
-        + (f", at {made}" if made else ", as one of its arguments"),
+        got=got,
         fix="return the value from the function instead of storing it in a global, a list or "
         "an attribute; functrax.checking_leaks() finds where it is kept",
     )
@@ -191,6 +227,11 @@ class EvalTrace(Trace):
 
 EVAL = EvalTrace(None)
 state = _State()
+
+
+def current_trace() -> Trace:
+    """The current interpreter."""
+    return state.trace
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from functrax.core.prims import analytic as waves, arithmetic as prims, powers a
 from functrax.core.prims.convert import complex_, imag, real
 from functrax.core.prims.special import bessel_i0e
 from functrax.numpy.elementwise import binary, unary
-from functrax.numpy.promote import inexact, promote_args, promote_dtypes, result
+from functrax.numpy.promote import as_weak_as, inexact, promote_args, promote_dtypes, result
 from functrax.numpy.ufuncs import like_weak, refuse_complex
 
 exp = unary("exp", waves.exp, "``e**x``.")
@@ -83,7 +83,7 @@ def logaddexp(x1: Any, x2: Any, /) -> Value:
 
     >>> import functrax.numpy as jnp
     >>> jnp.logaddexp(jnp.array([0.0, 1000.0]), jnp.array([0.0, 1000.0]))
-    Array([6.931472e-01, 1.000693e+03], dtype=float32)
+    Array([6.9314718e-01, 1.0006932e+03], dtype=float32)
     """
     x, y = promote_args("logaddexp", x1, x2, kind=inexact)
     larger, exponent = _larger_and_distance(x, y)
@@ -122,7 +122,7 @@ def _wrapped(x: Value, half_turn: float) -> Value:
         prims.div.bind(angle_, like_weak(angle_, 2 * half_turn)), like_weak(angle_, 0.5)
     )
     whole = prims.mul.bind(prims.floor.bind(turns), like_weak(angle_, 2 * half_turn))
-    return complex_.bind(real.bind(x), prims.sub.bind(angle_, whole))
+    return as_weak_as(x, complex_.bind(real.bind(x), prims.sub.bind(angle_, whole)))
 
 
 def sinc(x: Any, /) -> Value:
@@ -132,7 +132,7 @@ def sinc(x: Any, /) -> Value:
 
     >>> import functrax.numpy as jnp
     >>> jnp.sinc(jnp.array([0.0, 0.5]))
-    Array([1.       , 0.6366198], dtype=float32)
+    Array([1.        , 0.63661975], dtype=float32)
     """
     (v,) = promote_dtypes("sinc", x, kind=inexact)
     angle_ = prims.mul.bind(v, like_weak(v, math.pi))
@@ -175,7 +175,7 @@ def angle(z: Any, deg: bool = False) -> Value:
     """
     (v,) = promote_dtypes("angle", z, kind=inexact)
     if v.aval.dtype in dtypes.COMPLEX:
-        turned = arctan2(imag.bind(v), real.bind(v))
+        turned = as_weak_as(v, arctan2(imag.bind(v), real.bind(v)))
     else:
         turned = result(waves.atan2.bind(like_weak(v, 0), v))
     return rad2deg(turned) if deg else turned

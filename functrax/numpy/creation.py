@@ -30,9 +30,9 @@ from functrax.core.inputs import as_value
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import concatenate, reshape
-from functrax.core.promotion import lattice_result_type, typed_of
+from functrax.core.promotion import lattice_result_type, python_scalar_dtype, typed_of
 from functrax.core.trace import Tracer
-from functrax.numpy.promote import SCALARS, convert, result, to_array
+from functrax.numpy.promote import SCALARS, convert, result, scalar_literal, to_array
 
 Shape = Any
 
@@ -113,37 +113,29 @@ def checked_dtype(spec: Any) -> DType:
 def _array(x: Any, dtype: DType | None) -> Value:
     if isinstance(x, Array):
         return x if dtype is None else convert(x, dtype)
-    if type(x) in SCALARS:
-        return as_value(x) if dtype is None else _scalar(x, dtype)
     if isinstance(x, (list, tuple)):
         return _from_list(x, dtype)
-    if hasattr(x, "__jax_array__"):
-        return _array(x.__jax_array__(), dtype)
     if isinstance(x, (np.ndarray, np.generic)):
         return as_value(x, "array: the argument") if dtype is None else _from_numpy(x, dtype)
+    if isinstance(x, (bool, int, float, complex)):
+        return as_value(x) if dtype is None else _scalar(x, dtype)
+    if hasattr(x, "__jax_array__"):
+        return _array(x.__jax_array__(), dtype)
     if x is None:
         raise DTypeError("array: None is not an array", got="None", fix="give numbers")
-    if hasattr(x, "__array__") or hasattr(x, "__buffer__") or _is_buffer(x):
+    if hasattr(x, "__array__") or isinstance(x, (bytearray, memoryview)):
         return _array(np.asarray(x), dtype)
-    if isinstance(x, (int, float, complex)):
-        return as_value(x) if dtype is None else _scalar(x, dtype)
     if hasattr(x, "__len__") and hasattr(x, "__getitem__") and not isinstance(x, (str, bytes)):
         return _from_list([x[i] for i in range(len(x))], dtype)
     return as_value(x, "array: the argument")
 
 
-def _is_buffer(x: Any) -> bool:
-    return isinstance(x, (bytearray, memoryview))
-
-
 def _scalar(x: complex, dtype: DType) -> ConcreteArray:
-    from functrax.numpy.promote import scalar_literal
-
     made = scalar_literal(x, ShapedArray((), dtype))
     return ConcreteArray(np.asarray(made.val), made.aval)
 
 
-def _from_numpy(x: np.ndarray[Any, Any], dtype: DType) -> ConcreteArray:
+def _from_numpy(x: Any, dtype: DType) -> ConcreteArray:
     if x.dtype.kind in "OSUmM":
         as_value(x, "array: the argument")
     if dtypes.is_complex(x.dtype) and not dtypes.is_complex(dtype):
@@ -157,13 +149,18 @@ def _from_list(items: Sequence[Any], dtype: DType | None) -> Value:
     plain = _collect(items, leaves)
     if not leaves:
         return from_numpy(np.zeros(_empty_shape(items), dtype or dtypes.default_float()))
-    wanted = dtype
-    if wanted is None:
-        found, weak = lattice_result_type(*{typed_of(x) for x in leaves})
-        wanted = dtypes.as_dtype(dtypes.scalar_type_of(found)) if weak else found
+    wanted = _meeting(leaves) if dtype is None else dtype
     if plain:
         return _nested_numpy(items, wanted)
     return _stack(items, wanted)
+
+
+def _meeting(leaves: Sequence[Any]) -> DType:
+    """The dtype in which the elements of a list meet; it is not weak."""
+    scalars = {type(x) for x in leaves if type(x) in SCALARS}
+    others = {typed_of(x) for x in leaves if type(x) not in SCALARS}
+    found, weak = lattice_result_type(*others, *map(typed_of, scalars))
+    return dtypes.as_dtype(dtypes.scalar_type_of(found)) if weak else found
 
 
 def _collect(items: Sequence[Any], leaves: list[Any]) -> bool:
@@ -217,7 +214,18 @@ def _nested_numpy(items: Sequence[Any], dtype: DType) -> Value:
         raise _ragged(items) from None
     if made.dtype == object:
         return _stack(items, dtype)
+    if made.dtype.itemsize > dtype.itemsize and made.size and made.dtype.kind in "iu":
+        _check_python_integers(items)
     return _from_numpy(made, dtype)
+
+
+def _check_python_integers(items: Sequence[Any]) -> None:
+    """Refuse a Python integer that the default integer cannot hold."""
+    for x in items:
+        if isinstance(x, (list, tuple)):
+            _check_python_integers(x)
+        elif type(x) is int:
+            python_scalar_dtype(x)
 
 
 def _known(x: Any) -> Any:

@@ -99,7 +99,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:
       ArgumentError: for a kind that does not exist.
       DTypeError: if ``dtype`` is not one.
 
-    >>> isdtype("float32", "real floating")
+    >>> import functrax.numpy as jnp
+    >>> jnp.isdtype("float32", "real floating")
     True
     """
     exact = dtypes.as_dtype(dtype)
@@ -121,7 +122,8 @@ def _is_of_kind(dtype: DType, kind: Any) -> bool:
 def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether a dtype is of a type, or of an abstract type such as ``floating``.
 
-    >>> issubdtype("bfloat16", np.floating)
+    >>> import functrax.numpy as jnp
+    >>> jnp.issubdtype("bfloat16", jnp.floating)
     True
     """
     return dtypes.issubdtype(_plain(arg1), _plain(arg2))

@@ -31,6 +31,7 @@ from functrax.core.prims.reindex import full, zeros
 from functrax.core.prims.rounding import is_finite
 from functrax.numpy.elementwise import Binary, binary, document, named, unary
 from functrax.numpy.promote import (
+    as_weak_as,
     broadcast_values,
     convert,
     inexact,
@@ -212,13 +213,15 @@ def sign_bit(x: Value) -> Value:
 def real(x: Any, /) -> Value:
     """The real part; a real array itself."""
     (v,) = promote_dtypes("real", x)
-    return result(real_p.bind(v) if v.aval.dtype in dtypes.COMPLEX else v)
+    return result(as_weak_as(v, real_p.bind(v)) if v.aval.dtype in dtypes.COMPLEX else v)
 
 
 def imag(x: Any, /) -> Value:
     """The imaginary part; zeros for a real array."""
     (v,) = promote_dtypes("imag", x)
-    return result(imag_p.bind(v) if v.aval.dtype in dtypes.COMPLEX else zeros(v.aval))
+    if v.aval.dtype not in dtypes.COMPLEX:
+        return result(zeros(v.aval))
+    return result(as_weak_as(v, imag_p.bind(v)))
 
 
 def conjugate(x: Any, /) -> Value:
@@ -265,7 +268,7 @@ def where(
     if x is None and y is None:
         from functrax import numpy as functions
 
-        return vars(functions)["nonzero"](condition, size=size, fill_value=fill_value)
+        return functions.nonzero(condition, size=size, fill_value=fill_value)
     if size is not None or fill_value is not None:
         raise ArgumentError(
             "where: size and fill_value belong to where(condition)",

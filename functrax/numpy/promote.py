@@ -67,6 +67,11 @@ def result(x: Value) -> Value:
     return x if type(x) is not Literal else ConcreteArray(np.asarray(x.val), x.aval)
 
 
+def as_weak_as(x: Value, out: Value) -> Value:
+    """``out`` with the weak type of ``x``, where an operation that changes the dtype lost it."""
+    return convert(out, out.aval.dtype, True) if x.aval.weak_type else out
+
+
 def scalar_literal(value: complex, aval: ShapedArray) -> Literal:
     """A Python scalar as a constant of a type; integers wrap, if the default integer holds them.
 
@@ -97,8 +102,11 @@ def promote_pair(name: str, x: Any, y: Any, kind: Kind = same) -> Sequence[Value
         if kind is not same and kind(a.dtype) is not a.dtype:
             return promote_args(name, x, y, kind=kind)
         if isinstance(y, Array):
-            if a is y.aval:
+            b = y.aval
+            if a is b:
                 return x, y
+            if a.dtype is b.dtype and a.weak_type is b.weak_type:
+                return broadcast_values(name, x, y)
         elif type(y) in SCALARS:
             found = literal_type(a, type(y))
             if found is not None:
@@ -150,6 +158,10 @@ def promote_args(name: str, *args: Any, kind: Kind = same) -> list[Value]:
 
 def promote_dtypes(name: str, *args: Any, kind: Kind = same) -> list[Value]:
     """Bring operands to one dtype; Python scalars become literals."""
+    if len(args) == 1 and isinstance(args[0], Array):
+        own = args[0].aval.dtype
+        if kind(own) is own:
+            return [args[0]]
     operands = [operand(name, i, x) for i, x in enumerate(args)]
     typed = [
         (x.aval.dtype, x.aval.weak_type) if isinstance(x, (Array, Literal)) else typed_of(x)

@@ -26,6 +26,7 @@ from functrax.core.prims.rounding import (
 from functrax.numpy.elementwise import Unary, binary, document, named
 from functrax.numpy.logic import choose, isinf, no_out, sign_bit
 from functrax.numpy.promote import (
+    as_weak_as,
     broadcast_values,
     convert,
     inexact,
@@ -75,7 +76,8 @@ def rint(x: Any, /) -> Value:
 
 def _by_parts(x: Value, function: Any) -> Value:
     if x.aval.dtype in dtypes.COMPLEX:
-        return complex_.bind(function(real.bind(x)), function(imag.bind(x)))
+        made = complex_.bind(function(real.bind(x)), function(imag.bind(x)))
+        return as_weak_as(x, made)
     return function(x)
 
 

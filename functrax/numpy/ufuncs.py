@@ -19,10 +19,11 @@ from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value, like
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.bitwise import shift_right_logical
-from functrax.core.prims.convert import convert_element_type, imag, real
+from functrax.core.prims.convert import imag, real
 from functrax.core.prims.powers import integer_pow, pow_, sqrt, square as square_p
 from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import (
+    as_weak_as,
     broadcast_values,
     inexact,
     numeric,
@@ -50,7 +51,7 @@ def add(x1: Any, x2: Any, /) -> Value:
       ShapeError: for shapes that do not broadcast.
 
     >>> import functrax.numpy as jnp
-    >>> jnp.add(jnp.arange(3), 1.5)
+    >>> jnp.add(jnp.arange(3.0), 1.5)
     Array([1.5, 2.5, 3.5], dtype=float32)
     """
     x, y = promote_pair("add", x1, x2)
@@ -84,10 +85,7 @@ def absolute(x: Any, /) -> Value:
     (v,) = promote_dtypes("abs", x)
     if v.aval.dtype in _NEVER_NEGATIVE:
         return result(v)
-    out = prims.abs_.bind(v)
-    if v.aval.weak_type and not out.aval.weak_type:
-        out = convert_element_type.bind(out, dtype=out.aval.dtype, weak_type=False)
-    return result(out)
+    return result(as_weak_as(v, prims.abs_.bind(v)))
 
 
 _NEVER_NEGATIVE = dtypes.BOOL | dtypes.UNSIGNED

@@ -21,28 +21,43 @@ from functrax.core.stage import Derived, derive, eval_jaxpr
 from functrax.core.trace import CustomCall, Trace, Tracer, current, named_axis, state
 
 
+def element_type(aval: ShapedArray) -> ShapedArray:
+    """The type of one element of a batch."""
+    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+
+
 class BatchTracer(Tracer):
     """A value with a hidden leading axis."""
 
     __slots__ = ("value",)
+    _trace: BatchTrace
 
-    def __init__(self, trace: Trace, value: Value) -> None:
-        aval = value.aval
+    def __init__(self, trace: BatchTrace, value: Value) -> None:
         self._trace = trace
-        self.aval = ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+        self.aval = element_type(value.aval)
         self.value = value
+
+    def origin(self) -> str:
+        return self.value.origin() if isinstance(self.value, Tracer) else ""
 
 
 class BatchTrace(Trace):
-    """Applies each primitive's batching rule, under the parent."""
+    """Applies each primitive's batching rule, under the parent.
 
-    __slots__ = ("axis_name", "size")
+    Traces with one ``tag`` are of one batch: the rules of a custom derivative run under a trace of
+    their own, and may close over values of the trace that the function was called under.
+    """
+
+    __slots__ = ("axis_name", "size", "tag")
     parent: Trace
 
-    def __init__(self, parent: Trace, size: int, axis_name: Hashable, name: str = "") -> None:
+    def __init__(
+        self, parent: Trace, size: int, axis_name: Hashable, name: str = "", tag: Any = None
+    ) -> None:
         super().__init__(parent, name)
         self.size = size
         self.axis_name = axis_name
+        self.tag = object() if tag is None else tag
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         values, batched = self.split(args)
@@ -66,7 +81,7 @@ class BatchTrace(Trace):
         with current(self.parent):
             if not any(batched):
                 return self.parent.process_custom(call, values)
-            inner = call.batched(self.size, batched, self.axis_name)
+            inner = call.batched(self, batched)
             outs = self.parent.process_custom(inner, values)
         return self.join(outs, [True] * len(outs))
 
@@ -92,7 +107,7 @@ class BatchTrace(Trace):
         """The values of arguments, and which of them have the batch axis."""
         values, batched = [], []
         for x in args:
-            own = type(x) is BatchTracer and x._trace is self
+            own = type(x) is BatchTracer and x._trace.tag is self.tag
             values.append(x.value if own else x)
             batched.append(own)
         return values, batched
@@ -108,9 +123,10 @@ def batch_flat(
     args: Sequence[Value],
     batched: Sequence[bool],
     axis_name: Hashable = None,
+    tag: Any = None,
 ) -> tuple[list[Value], list[bool]]:
     """Apply a function of flat values to every element along axis 0 of the batched arguments."""
-    trace = BatchTrace(state.trace, size, axis_name, getattr(function, "__name__", ""))
+    trace = BatchTrace(state.trace, size, axis_name, getattr(function, "__name__", ""), tag)
     try:
         with current(trace), named_axis(axis_name, size):
             outs = function(*trace.join(args, batched))

@@ -95,7 +95,7 @@ class PureCallback(Opaque):
         if vmap_method.startswith("sequential"):
             inner = _Sequential(callback, tuple(batched), size, len(out_avals))
         elif vmap_method == "broadcast_all":
-            args = spread(size, args, batched)
+            args = spread(size, args, batched, literals=True)
         else:
             args = [x if b else add_batch_axis(x, 1) for x, b in zip(args, batched, strict=True)]
         wider = tuple(ShapedArray((size, *a.shape), a.dtype) for a in out_avals)

@@ -6,7 +6,6 @@ Both decorators work on pytrees here and hand flat functions to ``transforms/cus
 from __future__ import annotations
 
 import functools
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,7 +29,13 @@ from functrax.core.pytree import (
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import Tracer, state
 from functrax.transforms.custom_call import CustomJVP, CustomVJP, SymbolicZero
-from functrax.transforms.flat import FlatFunction, argnums_tuple, flatten_args, name_of
+from functrax.transforms.flat import (
+    FlatFunction,
+    argnums_tuple,
+    flatten_args,
+    name_of,
+    signature_of,
+)
 
 
 class _Custom(ABC):
@@ -48,7 +53,8 @@ class _Custom(ABC):
     ) -> None:
         functools.update_wrapper(self, fun)
         self.fun = fun
-        names = list(inspect.signature(fun).parameters) if nondiff_argnames else []
+        self.signature = signature_of(fun)
+        names = list(self.signature.parameters) if nondiff_argnames and self.signature else []
         by_name = tuple(names.index(n) for n in nondiff_argnames)
         self.nondiff_argnums = (*argnums_tuple(nondiff_argnums), *by_name)
         self.symbolic = False
@@ -58,9 +64,11 @@ class _Custom(ABC):
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments by position, defaults filled in."""
-        if not kwargs:
+        if self.signature is None:
             return args
-        bound = inspect.signature(self.fun).bind(*args, **kwargs)
+        if not kwargs and len(args) == len(self.signature.parameters):
+            return args
+        bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
             raise ArgumentError(
@@ -364,21 +372,28 @@ class _FlatVJPRules:
     def _fill(self, flat: list[Value | None], entry: Any, numbers: Any) -> None:
         is_none = lambda x: x is None  # noqa: E731
         given, given_tree = tree_flatten_with_path(entry, is_leaf=is_none)
-        places, tree = tree_flatten(numbers)
-        if given_tree != tree:
-            raise PyTreeError(
-                f"the bwd rule of {self.name} returns a cotangent of another structure",
-                got=f"{given_tree}, where {tree} is needed",
-                fix="cotangents of the structure of the arguments, or None for zero",
-            )
+        try:
+            places = given_tree.flatten_up_to(numbers)
+        except PyTreeError:
+            raise self._other_structure(given_tree, numbers) from None
         for (path, leaf), i in zip(given, places, strict=True):
+            if leaf is None or isinstance(leaf, SymbolicZero):
+                continue
+            if not isinstance(i, int):
+                raise self._other_structure(given_tree, numbers)
             aval = self.in_avals[i]
-            zero = leaf is None or isinstance(leaf, SymbolicZero)
-            if zero or not dtypes.is_inexact(aval.dtype):
+            if not dtypes.is_inexact(aval.dtype):
                 continue
             what = f"cotangent{keystr(path)}"
             value = as_value(leaf, f"a {what} of the bwd rule of {self.name}")
             flat[i] = fitted(f"the bwd rule of {self.name}", what, value, aval)
+
+    def _other_structure(self, given: PyTreeDef, numbers: Any) -> PyTreeError:
+        return PyTreeError(
+            f"the bwd rule of {self.name} returns a cotangent of another structure",
+            got=f"{given}, where {tree_flatten(numbers)[1]} is needed",
+            fix="cotangents of the structure of the arguments; None stands for zeros",
+        )
 
 
 @register_static

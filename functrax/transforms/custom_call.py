@@ -27,7 +27,7 @@ from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import zeros
 from functrax.core.stage import close, eval_jaxpr, stage
 from functrax.core.trace import CustomCall, Trace, state
-from functrax.transforms.batching import add_batch_axis, batch_flat
+from functrax.transforms.batching import BatchTrace, add_batch_axis, batch_flat, element_type
 
 Flat: TypeAlias = Callable[..., Sequence[Value]]
 
@@ -64,11 +64,23 @@ def filled(value: Value | None, aval: ShapedArray, symbolic: bool) -> Value:
 
 
 def _batch_all(
-    function: Flat, size: int, args: Sequence[Any], batched: Sequence[bool], axis_name: Hashable
+    function: Flat, trace: BatchTrace, args: Sequence[Any], batched: Sequence[bool]
 ) -> list[Value]:
     """Batched results of a batched call; results that are not batched are repeated."""
-    outs, flags = batch_flat(function, size, args, batched, axis_name)
-    return [x if b else add_batch_axis(x, size) for x, b in zip(outs, flags, strict=True)]
+    size = trace.size
+    flags = [b and not isinstance(x, SymbolicZero) for x, b in zip(args, batched, strict=True)]
+    given = [
+        SymbolicZero(element_type(x.aval)) if b and isinstance(x, SymbolicZero) else x
+        for x, b in zip(args, batched, strict=True)
+    ]
+    outs, flags = batch_flat(function, size, given, flags, trace.axis_name, trace.tag)
+    return [x if b else _repeated(x, size) for x, b in zip(outs, flags, strict=True)]
+
+
+def _repeated(x: Value, size: int) -> Value:
+    if isinstance(x, SymbolicZero):
+        return SymbolicZero(ShapedArray((size, *x.aval.shape), x.aval.dtype))
+    return add_batch_axis(x, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,16 +113,15 @@ class CustomJVP:
         half = len(both) // 2
         return both[:half], [None if isinstance(t, SymbolicZero) else t for t in both[half:]]
 
-    def batched(self, size: int, batched: Sequence[bool], axis_name: Hashable) -> CustomCall:
+    def batched(self, trace: BatchTrace, batched: Sequence[bool]) -> CustomCall:
         """Function and rule on batched arguments."""
         flags = batched[self.num_consts :]
 
         def function(*args: Value) -> list[Value]:
-            return _batch_all(self.function, size, args, batched, axis_name)
+            return _batch_all(self.function, trace, args, batched)
 
         def rule(*args: Value) -> list[Value]:
-            given = [b and not isinstance(x, SymbolicZero) for x, b in zip(args, [*flags, *flags])]
-            return _batch_all(self.rule, size, args, given, axis_name)
+            return _batch_all(self.rule, trace, args, [*flags, *flags])
 
         return replace(self, function=function, rule=rule, jaxpr=None)
 
@@ -162,12 +173,12 @@ class CustomVJP:
         found = zip(linear, out_avals, strict=True)
         return outs, [t if dtypes.is_inexact(a.dtype) else None for t, a in found]
 
-    def batched(self, size: int, batched: Sequence[bool], axis_name: Hashable) -> CustomCall:
+    def batched(self, trace: BatchTrace, batched: Sequence[bool]) -> CustomCall:
         """Function and rules on batched arguments."""
         flags = batched[self.num_consts :]
 
         def function(*args: Value) -> list[Value]:
-            return _batch_all(self.function, size, args, batched, axis_name)
+            return _batch_all(self.function, trace, args, batched)
 
         def forward(
             *args: Value, perturbed: tuple[bool, ...]
@@ -180,7 +191,7 @@ class CustomVJP:
                 num_outs = len(outs)
                 return [*outs, *residuals]
 
-            both = _batch_all(results_and_residuals, size, args, flags, axis_name)
+            both = _batch_all(results_and_residuals, trace, args, flags)
             return both[:num_outs], both[num_outs:]
 
         def backward(*args: Value) -> list[Value | None]:
@@ -192,8 +203,7 @@ class CustomVJP:
                 present = tuple(ct is not None for ct in cts)
                 return [ct for ct in cts if ct is not None]
 
-            given = [not isinstance(x, SymbolicZero) for x in args]
-            cts = iter(_batch_all(found, size, args, given, axis_name))
+            cts = iter(_batch_all(found, trace, args, [True] * len(args)))
             return [
                 None if not p else next(cts) if b else reduce_sum.bind(next(cts), axes=(0,))
                 for p, b in zip(present, flags, strict=True)

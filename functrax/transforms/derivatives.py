@@ -21,7 +21,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DifferentiationError, DTypeError, PyTreeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Literal
-from functrax.core.primitive import TRANSPOSE_ONLY, Value
+from functrax.core.primitive import Value
 from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import (
     PyTreeDef,
@@ -300,7 +300,9 @@ def _runs_forwards(tape: Tape, argument: ShapedArray, result: ShapedArray) -> bo
     # Of another dtype than the argument's, the result would be rounded to that dtype.
     if argument.shape != () or argument.dtype != result.dtype:
         return False
-    return not any(TRANSPOSE_ONLY in e.primitive.effects(e.params) for e in tape.entries)
+    # Neither does it run forwards with a custom_vjp, nor with a collective, whose transpose sums
+    # over the elements of a batch.
+    return not any(e.primitive.effects(e.params) for e in tape.entries)
 
 
 def _check_inputs(

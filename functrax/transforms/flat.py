@@ -88,11 +88,17 @@ def normalize_argnums(
     return tuple(i % num_args for i in argnums)
 
 
-def parameter_names(function: Any) -> list[str] | None:
-    """Names of a function's positional parameters, if it tells them."""
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def positional_names(signature: inspect.Signature) -> list[str]:
+    """Names of the parameters that can be given by position."""
+    return [p.name for p in signature.parameters.values() if p.kind in _POSITIONAL]
+
+
+def signature_of(function: Any) -> inspect.Signature | None:
+    """A function's parameters, if it tells them."""
     try:
-        signature = inspect.signature(function)
+        return inspect.signature(function)
     except (TypeError, ValueError):
         return None
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in signature.parameters.values() if p.kind in kinds]

@@ -32,6 +32,10 @@ class JVPTracer(Tracer):
     def __repr__(self) -> str:
         return f"Traced<{self.aval.str_short()}>with<jvp> of {self.primal!r}"
 
+    def origin(self) -> str:
+        known = (x.origin() for x in (self.primal, self.tangent) if isinstance(x, Tracer))
+        return next(filter(None, known), "")
+
     def __bool__(self) -> bool:
         return bool(self.primal)
 
@@ -60,7 +64,7 @@ class JVPTrace(Trace):
         state.trace = self.parent
         try:
             if tangents is None:
-                return self.parent.process(primitive, primals, params)
+                return self.parent.process_once(primitive, primals, params)
             if line is None:
                 state.source = user_line()
             out, tangent = primitive.jvp(primals, tangents, **params)
@@ -107,6 +111,7 @@ def jvp_flat(
 ) -> tuple[list[Value], list[Value | None]]:
     """Results and tangents of a function of flat values."""
     trace = JVPTrace(parent or state.trace, getattr(function, "__name__", ""))
+    trace.share_below()
     try:
         with current(trace):
             outs = function(*trace.join(primals, tangents))

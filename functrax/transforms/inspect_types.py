@@ -11,10 +11,16 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.inputs import as_value
 from functrax.core.jaxpr import ClosedJaxpr
-from functrax.core.pytree import tree_flatten, tree_unflatten
+from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from functrax.core.stage import stage
 from functrax.core.trace import named_axis
-from functrax.transforms.flat import FlatFunction, check_callable, name_of
+from functrax.transforms.flat import (
+    FlatFunction,
+    check_callable,
+    name_of,
+    positional_names,
+    signature_of,
+)
 from functrax.transforms.static_args import ArgumentRoles
 
 
@@ -108,6 +114,19 @@ def _struct(aval: ShapedArray) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
+def input_names(
+    fun: Any, roles: ArgumentRoles, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[str]:
+    """What the inputs of a function's program are called: ``x``, ``params['w']``, ``args[2]``."""
+    signature = signature_of(fun)
+    named = [] if signature is None else positional_names(signature)
+    static = {i % len(args) for i in roles.static_nums if -len(args) <= i < len(args)}
+    tops = [*named[: len(args)], *(f"args[{i}]" for i in range(len(named), len(args)))]
+    trees = [(top, x) for i, (top, x) in enumerate(zip(tops, args, strict=True)) if i not in static]
+    trees += [(k, kwargs[k]) for k in sorted(kwargs) if k not in roles.static_names]
+    return [top + keystr(path) for top, x in trees for path, _ in tree_flatten_with_path(x)[0]]
+
+
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: int | Sequence[int] = (),
@@ -144,7 +163,9 @@ def make_jaxpr(
         with ExitStack() as axes:
             for name, size in axis_env or ():
                 axes.enter_context(named_axis(name, size))
-            jaxpr, consts = stage(flat_fun, avals, name_of(fun))
+            jaxpr, consts = stage(
+                flat_fun, avals, name_of(fun), input_names(fun, roles, args, kwargs)
+            )
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:
             return closed

@@ -30,6 +30,12 @@ class UnknownTracer(Tracer):
 
     __slots__ = ()
 
+    def origin(self) -> str:
+        assert isinstance(self._trace, PartialTrace)
+        entries = self._trace.entries
+        lines = (f", at {e.source}" for e in entries if any(x is self for x in e.outputs))
+        return next(lines, ", as one of its arguments")
+
 
 class Entry:
     """One recorded operation; operands are unknown tracers of the tape or known values."""
@@ -76,7 +82,7 @@ class PartialTrace(Trace):
         else:
             state.trace = self.parent
             try:
-                return self.parent.process(primitive, args, params)
+                return self.parent.process_once(primitive, args, params)
             finally:
                 state.trace = self
         split = getattr(primitive, "partial_eval", None)
@@ -181,6 +187,7 @@ def linearize_flat(
     name = getattr(function, "__name__", "")
     partial = PartialTrace(state.trace, name)
     trace = JVPTrace(partial, name)
+    partial.share_below()
     inputs = [
         partial.new_input(x.aval) if nz else None for x, nz in zip(primals, nonzero, strict=True)
     ]
@@ -225,7 +232,7 @@ def split_jaxpr(
     key = ("split", unknown, saveable)
     found = jaxpr.memo.get(key)
     if found is None:
-        found = _Splitter(saveable).split(jaxpr, unknown)
+        found = _Splitter(saveable, jaxpr.name).split(jaxpr, unknown)
         if not any(isinstance(c, Tracer) for c in found.known.consts + found.unknown.consts):
             jaxpr.memo[key] = found
     return found
@@ -234,10 +241,10 @@ def split_jaxpr(
 class _Splitter:
     """Writes the known and the unknown program, and decides what passes between them."""
 
-    def __init__(self, saveable: Saveable) -> None:
+    def __init__(self, saveable: Saveable, name: str) -> None:
         self.saveable = saveable
-        self.known = StagingTrace("known")
-        self.unknown = StagingTrace("unknown")
+        self.known = StagingTrace(f"known({name})")
+        self.unknown = StagingTrace(f"unknown({name})")
         self.partial = PartialTrace(self.known)
         self.definitions: dict[Var, Eqn] = {}
         self.env: dict[Any, Value] = {}  # a value on the known side -> its twin on the unknown

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from functrax.core.array import ConcreteArray
 from functrax.core.errors import ArgumentError, StaticArgumentError
 from functrax.core.pytree import tree_leaves
-from functrax.transforms.flat import argnums_tuple, name_of, parameter_names
+from functrax.transforms.flat import argnums_tuple, name_of, positional_names, signature_of
 
 
 class Static:
@@ -47,12 +48,12 @@ class ArgumentRoles:
         donate_argnames: str | Iterable[str] | None,
     ) -> None:
         self.name = name_of(fun)
-        parameters = parameter_names(fun)
+        signature = signature_of(fun)
         self.static_nums, self.static_names = _resolve(
-            self.name, "static", parameters, static_argnums, static_argnames, fun
+            self.name, "static", signature, static_argnums, static_argnames
         )
         self.donate_nums, self.donate_names = _resolve(
-            self.name, "donate", parameters, donate_argnums, donate_argnames, fun
+            self.name, "donate", signature, donate_argnums, donate_argnames
         )
         both = sorted(self.static_nums & self.donate_nums)
         if both:
@@ -120,10 +121,9 @@ class ArgumentRoles:
 def _resolve(
     name: str,
     kind: str,
-    parameters: list[str] | None,
+    signature: inspect.Signature | None,
     argnums: int | Sequence[int] | None,
     argnames: str | Iterable[str] | None,
-    fun: Any,
 ) -> tuple[frozenset[int], frozenset[str]]:
     """Positions and names of the same arguments: either one implies the other."""
     nums = set(argnums_tuple(() if argnums is None else argnums))
@@ -136,16 +136,36 @@ def _resolve(
                     got=f"{type(x).__name__}",
                     fix="ints in argnums, strings in argnames",
                 )
-    if parameters is None:
+    if signature is None:
         return frozenset(nums), frozenset(names)
-    variadic = bool(fun.__code__.co_flags & 0x04) if hasattr(fun, "__code__") else True
-    for i in nums:
-        if not variadic and not -len(parameters) <= i < len(parameters):
-            raise StaticArgumentError(
-                f"jit: {kind}_argnums {i} is out of range",
-                got=f"{name} has the positional parameters {parameters}",
-                fix=f"a position from 0 to {len(parameters) - 1}",
-            )
-    implied = {parameters[i] for i in nums if -len(parameters) <= i < len(parameters)}
-    positions = {parameters.index(n) for n in names if n in parameters}
+    parameters = signature.parameters.values()
+    positional = positional_names(signature)
+    kinds = {p.kind for p in parameters}
+    if inspect.Parameter.VAR_POSITIONAL not in kinds:
+        nums = {_position(name, kind, i, positional) for i in nums}
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        _check_names(name, kind, names, list(signature.parameters))
+    implied = {positional[i] for i in nums if 0 <= i < len(positional)}
+    positions = {positional.index(n) for n in names if n in positional}
     return frozenset(nums | positions), frozenset(names | implied)
+
+
+def _position(name: str, kind: str, i: int, positional: list[str]) -> int:
+    """A position counted from 0: a negative one counts from the last parameter."""
+    if not -len(positional) <= i < len(positional):
+        raise StaticArgumentError(
+            f"jit: {kind}_argnums {i} is out of range",
+            got=f"{name} has the positional parameters {positional}",
+            fix=f"a position from 0 to {len(positional) - 1}",
+        )
+    return i % len(positional)
+
+
+def _check_names(name: str, kind: str, names: set[str], parameters: list[str]) -> None:
+    unknown = sorted(names - set(parameters))
+    if unknown:
+        raise StaticArgumentError(
+            f"jit: {kind}_argnames names no parameter of {name}: {', '.join(map(repr, unknown))}",
+            got=f"{name} has the parameters {parameters}",
+            fix="one of these names",
+        )

@@ -8,8 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray, dtype_from_short_name, short_dtype_name

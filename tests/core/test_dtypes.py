@@ -52,8 +52,11 @@ def test_python_types_follow_the_switch():
 
 @pytest.mark.parametrize(
     "bad",
-    [None, "bf16", "O", "S3", "M8[s]", "f4,f4", object, str, dict, np.longdouble, np.void, 3, 2.5]
-    + [[("a", int)], {}, np.zeros(3), np.float32(1), ml_dtypes.float8_e4m3fn, np.floating],
+    [
+        *(None, "bf16", "O", "S3", "M8[s]", "f4,f4", object, str, dict, np.longdouble, np.void),
+        *(3, 2.5, [("a", int)], {}, np.zeros(3), np.float32(1), ml_dtypes.float8_e4m3fn),
+        np.floating,
+    ],
     ids=repr,
 )
 def test_what_is_no_dtype_is_refused(bad):

@@ -103,7 +103,6 @@ def test_batched_updates() -> None:
     np.testing.assert_array_equal(np.asarray(got)[:, 1:3], np.full((3, 2), 7))
 
 
-@pytest.mark.xfail(strict=True, reason="scatter does not batch an update that is a literal")
 def test_batched_update_of_one_element_by_a_number() -> None:
     got = functrax.vmap(lambda x: x.at[1].set(7.0))(X)
     np.testing.assert_array_equal(np.asarray(got)[:, 1], [7, 7, 7])

@@ -175,7 +175,7 @@ def test_half_precision_is_close():
             ours = getattr(jnp, name)(jnp.array(x, dtype))
             assert ours.dtype == dtype
             exact = UNARY[name][0](np.asarray(jnp.array(x, dtype), np.float64))
-            np.testing.assert_allclose(np.asarray(ours, np.float64), exact, rtol=0.02)
+            np.testing.assert_allclose(np.asarray(ours, np.float64), exact, rtol=0.02, atol=0.002)
 
 
 def test_complex_operands():
@@ -220,7 +220,9 @@ def test_powers():
 
 def test_floats_come_apart_and_together():
     with np.errstate(all="ignore"):
-        x = np.array([3.0, -5.0, 0.0, -0.0, 1e-40, -3e-45, 3e38, np.inf, -np.inf, np.nan], np.float32)
+        x = np.array(
+            [3.0, -5.0, 0.0, -0.0, 1e-40, -3e-45, 3e38, np.inf, -np.inf, np.nan], np.float32
+        )
     mantissa, exponent = jnp.frexp(x)
     want_mantissa, want_exponent = np.frexp(x)
     np.testing.assert_array_equal(np.asarray(mantissa), want_mantissa)
@@ -305,6 +307,7 @@ def test_derivatives_of_sinc_at_zero():
 
 def test_derivatives_of_logaddexp():
     with enable_x64():
+
         def f(x):
             return jnp.logaddexp(x, 1.0)
 
@@ -379,7 +382,9 @@ def test_errors_have_four_parts():
     assert "got   [1, 2] of type list at position 0" in text
     assert "test_ufuncs.py" in text
     assert "functrax.numpy.array" in text
-    with pytest.raises(ShapeError, match=r"multiply: shapes do not broadcast\n  got   \(3,\), \(4,\)"):
+    with pytest.raises(
+        ShapeError, match=r"multiply: shapes do not broadcast\n  got   \(3,\), \(4,\)"
+    ):
         jnp.multiply(jnp.ones(3), jnp.ones(4))
     with pytest.raises(TypeError):
         jnp.add(None, 1)
@@ -392,7 +397,7 @@ def test_wrong_arguments_are_explained():
         jnp.exp(jnp.ones(2), outt=3)
     assert "exp: unknown keyword 'outt'" in str(unknown.value)
     assert "test_ufuncs.py" in str(unknown.value)
-    with pytest.raises(ArgumentError, match="near|keepdims="):
+    with pytest.raises(ArgumentError, match=r"keepdims="):
         jnp.sum(jnp.ones(2), keepdim=True)
     with pytest.raises(ArgumentError, match="add: takes 2 positional arguments but 3"):
         jnp.add(1, 2, 3)

@@ -177,14 +177,15 @@ class Div(Elementwise):
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         x, y = primals
         out = div(x, y)
-        if not dtypes.is_inexact(out.aval.dtype):
-            return out, None
         dx, dy = tangents
-        left = None if dx is None else div(dx, y)
-        right = None if dy is None else mul(dy, neg(div(out, y)))
-        if left is None or right is None:
-            return out, right if left is None else left
-        return out, add(left, right)
+        if (dx is None and dy is None) or not dtypes.is_inexact(out.aval.dtype):
+            return out, None
+        if dy is None:
+            return out, div(dx, y)
+        # (dx - out dy) / y: one quotient, whose own derivative is again of this form, so that
+        # nested derivatives stay small.
+        change = mul(out, dy)
+        return out, div(neg(change) if dx is None else sub(dx, change), y)
 
     def transpose(self, ct: Value, x: Any, y: Any) -> list[Value | None]:
         return [div(ct, y), None]

@@ -215,7 +215,7 @@ class ReindexReduceMap(ReindexReduce):
     def batch(
         self, size: int, args: Ops, batched: Sequence[bool], *, map: IndexMap, op: str
     ) -> tuple[Any, Any]:
-        (x,) = spread(size, args[:1], batched[:1])
+        (x,) = spread(size, args[:1], batched[:1], literals=True)
         wider = map.batched(size, tuple(batched[1:]))
         return self.bind(x, *args[1:], map=wider, op=op), True
 
@@ -414,7 +414,7 @@ class Scatter(ReindexReduce):
         op: str,
         unique: bool = False,
     ) -> tuple[Any, Any]:
-        x, updates = spread(size, args[:2], batched[:2])
+        x, updates = spread(size, args[:2], batched[:2], literals=True)
         wider = map.batched(size, tuple(batched[2:]))
         return self.bind(x, updates, *args[2:], map=wider, op=op, unique=unique), True
 

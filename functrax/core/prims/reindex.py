@@ -393,8 +393,9 @@ class Pad(Reindex):
         return IndexMap.pad(x.shape, low, high, interior)
 
     def simplify(self, x: Value, **params: Any) -> Value | None:
-        unpadded = not any(map(any, (params["low"], params["high"], params["interior"])))
-        return x if unpadded else None
+        nothing = (0,) * x.aval.ndim
+        amounts = (params["low"], params["high"], params["interior"])
+        return x if all(given == nothing for given in amounts) else None
 
     def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
         out = self.bind(*primals, **params)
@@ -522,7 +523,7 @@ class Concatenate(Primitive):
         return np.concatenate(operands, axis)
 
     def simplify(self, *operands: Value, axis: int) -> Value | None:
-        return operands[0] if len(operands) == 1 else None
+        return operands[0] if len(operands) == 1 and axis < operands[0].aval.ndim else None
 
     def jvp(self, primals: Ops, tangents: Tangents, *, axis: int) -> tuple[Any, Any]:
         out = self.bind(*primals, axis=axis)

@@ -15,22 +15,111 @@ import warnings
 import jax
 import jax.numpy as jnp
 
-UNARY = (
-    "abs fabs sin exp exp2 cbrt log10 floor ceil trunc rint sign square reciprocal deg2rad real "
-    "imag conj isnan isinf isfinite signbit sinc i0 spacing positive bitwise_count invert "
-    "logical_not angle nan_to_num negative round sqrt log1p tanh arcsinh"
-).split()
-BINARY = (
-    "add subtract multiply divide floor_divide mod fmod power float_power hypot logaddexp "
-    "logaddexp2 arctan2 copysign nextafter gcd lcm heaviside maximum minimum fmax left_shift "
-    "right_shift bitwise_and logical_and ldexp equal less where isclose"
-).split()
-REDUCTIONS = (
-    "sum prod mean var std max any argmax cumsum cumprod nansum nanmean median ptp "
-    "count_nonzero average nanmax argmin"
-).split()
+UNARY = [
+    "abs",
+    "fabs",
+    "sin",
+    "exp",
+    "exp2",
+    "cbrt",
+    "log10",
+    "floor",
+    "ceil",
+    "trunc",
+    "rint",
+    "sign",
+    "square",
+    "reciprocal",
+    "deg2rad",
+    "real",
+    "imag",
+    "conj",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "signbit",
+    "sinc",
+    "i0",
+    "spacing",
+    "positive",
+    "bitwise_count",
+    "invert",
+    "logical_not",
+    "angle",
+    "nan_to_num",
+    "negative",
+    "round",
+    "sqrt",
+    "log1p",
+    "tanh",
+    "arcsinh",
+]
+BINARY = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "floor_divide",
+    "mod",
+    "fmod",
+    "power",
+    "float_power",
+    "hypot",
+    "logaddexp",
+    "logaddexp2",
+    "arctan2",
+    "copysign",
+    "nextafter",
+    "gcd",
+    "lcm",
+    "heaviside",
+    "maximum",
+    "minimum",
+    "fmax",
+    "left_shift",
+    "right_shift",
+    "bitwise_and",
+    "logical_and",
+    "ldexp",
+    "equal",
+    "less",
+    "where",
+    "isclose",
+]
+REDUCTIONS = [
+    "sum",
+    "prod",
+    "mean",
+    "var",
+    "std",
+    "max",
+    "any",
+    "argmax",
+    "cumsum",
+    "cumprod",
+    "nansum",
+    "nanmean",
+    "median",
+    "ptp",
+    "count_nonzero",
+    "average",
+    "nanmax",
+    "argmin",
+]
 PYTHON = {"int": 3, "float": 2.5, "complex": 2j}
-OPERANDS = "bool int8 uint8 int32 int float bfloat16 float16 float32 complex64 complex".split()
+OPERANDS = [
+    "bool",
+    "int8",
+    "uint8",
+    "int32",
+    "int",
+    "float",
+    "bfloat16",
+    "float16",
+    "float32",
+    "complex64",
+    "complex",
+]
 
 
 def operand(name: str) -> object:

@@ -1,0 +1,116 @@
+"""Every Python block of README.md and docs/ runs, and says what the page says.
+
+The ``python`` blocks of one page share a namespace.  A block of ``>>>`` examples is a doctest.  A
+``text`` block behind a ``python`` block is what that block prints, and then the error that it
+raises, if it raises one; ``...`` in it stands for anything.  A block with ``<!-- not run -->``
+on the line before it is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from functrax.errors import FunctraxError
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_FENCE = re.compile(
+    r"^(?P<not_run><!-- not run -->\n+)?```(?P<kind>\w+)\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Block(NamedTuple):
+    """A fenced block of a page, and the line before its first."""
+
+    kind: str
+    code: str
+    line: int
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The blocks to run, and the texts that they have to give."""
+    for found in _FENCE.finditer(page):
+        if found["not_run"] is None:
+            yield Block(found["kind"], found["code"], page.count("\n", 0, found.start("code")))
+
+
+def run_page(page: str, name: str) -> None:
+    """Run the Python blocks of a page, and compare with the texts behind them."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    end = Block("", "", 0)
+    for block, following in itertools.pairwise([*blocks(page), end]):
+        if block.kind != "python":
+            continue
+        if ">>>" in block.code:
+            run_examples(block, name, namespace)
+            continue
+        printed, error = run_block(block, name, namespace)
+        if following.kind == "text":
+            said = printed if error is None else f"{printed}{type(error).__name__}: {error}\n"
+            assert_says(following.code, said, f"{name}:{following.line}")
+        elif error is not None:
+            raise error
+
+
+def run_block(
+    block: Block, name: str, namespace: dict[str, Any]
+) -> tuple[str, FunctraxError | None]:
+    """What a block prints, and the error of functrax's that it raises."""
+    code = compile("\n" * block.line + block.code, name, "exec", dont_inherit=True)
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(code, namespace)
+    except FunctraxError as error:
+        return printed.getvalue(), error
+    return printed.getvalue(), None
+
+
+def run_examples(block: Block, name: str, namespace: dict[str, Any]) -> None:
+    test = doctest.DocTestParser().get_doctest(block.code, {}, name, name, block.line)
+    test.globs = namespace
+    report = io.StringIO()
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    results = runner.run(test, out=report.write, clear_globs=False)
+    assert results.failed == 0, report.getvalue()
+
+
+def assert_says(wanted: str, said: str, place: str) -> None:
+    checker = doctest.OutputChecker()
+    assert checker.check_output(wanted, said, doctest.ELLIPSIS), (
+        f"{place} says\n{wanted}\nbut the block before it gives\n{said}"
+    )
+
+
+@pytest.mark.parametrize("path", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
+def test_page(path: Path) -> None:
+    run_page(path.read_text(encoding="utf-8"), path.name)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "```python\nx\n```\n",
+        "```python\n>>> 1 + 1\n3\n\n```\n",
+        "```python\nprint(1)\n```\n\n```text\n2\n```\n",
+        "```python\nimport functrax\nfunctrax.parse('')\n```\n",
+        "```python\nimport functrax\nfunctrax.parse('')\n```\n```text\nDTypeError: ...\n```\n",
+    ],
+)
+def test_wrong_page_fails(page: str) -> None:
+    with pytest.raises((NameError, AssertionError, FunctraxError)):
+        run_page(page, "wrong.md")
+
+
+def test_marked_block_is_left_out() -> None:
+    run_page("<!-- not run -->\n```python\nx\n```\n", "marked.md")

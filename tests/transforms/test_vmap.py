@@ -1,0 +1,184 @@
+"""``vmap``: against loops of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrax
+import functrax.numpy as jnp
+from functrax.errors import ArgumentError, AxisError, DTypeError, PyTreeError, ShapeError
+from tests.transforms.numeric import FUNCTIONS, POINT
+
+X = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+Y = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4) / 7
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+def test_agrees_with_a_loop(function: Any) -> None:
+    rows = np.stack([POINT, POINT[::-1], 0.5 * POINT + 0.1])
+    with functrax.enable_x64():
+        found = functrax.vmap(lambda x: function(jnp, x))(rows)
+    wanted = np.stack([function(np, row) for row in rows])
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("in_axis", [0, 1, 2, -1, -2, -3])
+@pytest.mark.parametrize("out_axis", [0, 1, -1, -2])
+def test_axes(in_axis: int, out_axis: int) -> None:
+    found = functrax.vmap(lambda m: jnp.sin(m[0]) * m[-1], in_axis, out_axis)(Y)
+    moved = np.moveaxis(Y, in_axis, 0)
+    wanted = np.stack([np.sin(m[0]) * m[-1] for m in moved], axis=out_axis)
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-6)
+
+
+def test_none_in_axes_gives_every_element_the_same() -> None:
+    found = functrax.vmap(lambda x, y: x * y, in_axes=(None, 0))(X[0], X)
+    np.testing.assert_array_equal(np.asarray(found), X[0] * X)
+    found = functrax.vmap(lambda x, y: x - y, in_axes=[1, None])(X, 2.0)
+    np.testing.assert_array_equal(np.asarray(found), X.T - 2.0)
+
+
+def test_pytree_prefixes() -> None:
+    def f(d: Any, pair: Any) -> Any:
+        return {"s": d["a"] + d["b"][0] * pair[0], "t": pair[1]}
+
+    args = ({"a": X, "b": (X.T, None)}, (3.0, X))
+    axes = ({"a": 0, "b": 1}, (None, 0))
+    found = functrax.vmap(f, in_axes=axes, out_axes={"s": 1, "t": 0})(*args)
+    np.testing.assert_array_equal(np.asarray(found["s"]), (X + X * 3.0).T)
+    np.testing.assert_array_equal(np.asarray(found["t"]), X)
+
+
+def test_keyword_arguments_are_mapped_along_axis_0() -> None:
+    found = functrax.vmap(lambda x, *, y: x + y["k"], in_axes=1)(X.T, y={"k": X})
+    np.testing.assert_array_equal(np.asarray(found), 2 * X)
+
+
+def test_axis_size() -> None:
+    found = functrax.vmap(lambda: jnp.ones(2), axis_size=3)()
+    np.testing.assert_array_equal(np.asarray(found), np.ones((3, 2)))
+    found = functrax.vmap(lambda x: x * 2, in_axes=None, axis_size=3)(1.5)
+    np.testing.assert_array_equal(np.asarray(found), [3.0, 3.0, 3.0])
+    assert functrax.vmap(lambda x: x, axis_size=3)(X).shape == (3, 4)
+
+
+def test_unbatched_results() -> None:
+    a, b, c = functrax.vmap(lambda x: (x, 7, jnp.ones(2)), out_axes=(0, 0, 1))(X)
+    np.testing.assert_array_equal(np.asarray(b), [7, 7, 7])
+    assert c.shape == (2, 3)
+    a, b = functrax.vmap(lambda x: (x, jnp.arange(2)), out_axes=(0, None))(X)
+    assert b.shape == (2,) and a.shape == (3, 4)
+
+
+def test_results_none_empty_and_nested() -> None:
+    out = functrax.vmap(lambda x: {"none": None, "empty": (), "x": [x]})(X)
+    assert out["none"] is None and out["empty"] == ()
+    np.testing.assert_array_equal(np.asarray(out["x"][0]), X)
+    assert functrax.vmap(lambda x: None)(X) is None
+
+
+def test_nested() -> None:
+    outer = functrax.vmap(functrax.vmap(jnp.dot, (None, 0)), (0, None))
+    np.testing.assert_allclose(np.asarray(outer(X, X)), X @ X.T, rtol=1e-6)
+    thrice = functrax.vmap(functrax.vmap(functrax.vmap(lambda x: x * x + 1, -1, -1), 1), -1)
+    wanted = (Y * Y + 1).transpose(2, 1, 0)
+    np.testing.assert_allclose(np.asarray(thrice(Y)), wanted.transpose(0, 1, 2), rtol=1e-6)
+
+
+def test_size_0_and_1() -> None:
+    assert functrax.vmap(lambda x: jnp.sum(jnp.sin(x)))(jnp.ones((0, 3))).shape == (0,)
+    assert functrax.vmap(functrax.grad(lambda x: x * x))(jnp.ones(0)).shape == (0,)
+    assert functrax.vmap(lambda x: x)(jnp.ones((1, 3))).shape == (1, 3)
+
+
+def test_vmap_of_jit_is_traced_once_per_element_type() -> None:
+    traced: list[Any] = []
+
+    @functrax.jit
+    def f(x: Any) -> Any:
+        traced.append(x.shape)
+        return jnp.sin(x)
+
+    found = functrax.vmap(f)(X)
+    np.testing.assert_allclose(np.asarray(found), np.sin(X), rtol=1e-6)
+    functrax.vmap(f)(X[:2])
+    assert traced == [(4,)]
+
+
+def test_vmap_of_grad_and_jacobian() -> None:
+    f = lambda x: jnp.sum(x**3)  # noqa: E731
+    for g in (functrax.vmap(functrax.grad(f)), functrax.jit(functrax.vmap(functrax.grad(f)))):
+        np.testing.assert_allclose(np.asarray(g(X)), 3 * X**2, rtol=1e-6)
+    for jacobian in (functrax.jacfwd, functrax.jacrev):
+        found = functrax.vmap(jacobian(lambda x: x * x))(X)
+        wanted = np.stack([np.diag(2 * row) for row in X])
+        np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+def test_grad_of_vmap_with_unmapped_argument() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        return jnp.sum(functrax.vmap(lambda w, x: w @ x, (None, 0))(w, x) ** 2)
+
+    w = np.array([1.0, -1.0, 0.5, 2.0], np.float32)
+    found = functrax.grad(loss)(w, X)
+    np.testing.assert_allclose(np.asarray(found), 2 * X.T @ (X @ w), rtol=1e-5)
+
+
+def test_closure_over_outer_batch() -> None:
+    f = lambda x: functrax.vmap(lambda y: x * y + jnp.sum(x))(jnp.arange(2.0))  # noqa: E731
+    found = functrax.vmap(f)(jnp.array([1.0, 10.0]))
+    np.testing.assert_array_equal(np.asarray(found), [[1.0, 2.0], [10.0, 20.0]])
+
+
+def test_indexing_by_mapped_integers() -> None:
+    table = np.arange(20.0, dtype=np.float32).reshape(5, 4)
+    index = np.array([4, 0, 2])
+    found = functrax.vmap(lambda i: jnp.asarray(table)[i])(index)
+    np.testing.assert_array_equal(np.asarray(found), table[index])
+    found = functrax.vmap(lambda row, i: row[i], (0, 0))(table[:3], np.array([1, 3, 0]))
+    np.testing.assert_array_equal(np.asarray(found), [1.0, 7.0, 8.0])
+    found = functrax.vmap(lambda row, i: row.at[i].set(-1.0))(table[:2], np.array([1, 3]))
+    wanted = table[:2].copy()
+    wanted[0, 1] = wanted[1, 3] = -1
+    np.testing.assert_array_equal(np.asarray(found), wanted)
+
+
+def test_value_dependent_python_control_flow_is_refused() -> None:
+    with pytest.raises(functrax.errors.TracerBoolConversionError, match="while tracing clip"):
+
+        def clip(x: Any) -> Any:
+            return x if x > 0 else -x
+
+        functrax.vmap(clip)(jnp.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("options", "args", "error", "match"),
+    [
+        ({}, (X, X.T), ShapeError, r"argument \[0\] f32\[3,4\] along axis 0(.|\n)*4 from"),
+        ({"axis_size": 5}, (X,), ShapeError, "5 from axis_size"),
+        ({}, (), ArgumentError, "nothing says how many"),
+        ({"in_axes": (None,)}, (X,), ArgumentError, "in_axes is None for every argument"),
+        ({"in_axes": 2}, (X,), AxisError, "axis 2 is out of range"),
+        ({}, (1.0,), AxisError, "in_axes=None for what is not mapped"),
+        ({"in_axes": (0, 0)}, (X,), ArgumentError, "an entry for each positional argument"),
+        ({"in_axes": ({"a": 0},)}, ({"b": X},), PyTreeError, "in_axes does not fit"),
+        ({"in_axes": (0.5,)}, (X,), ArgumentError, "something else than ints and None"),
+        ({"in_axes": "0"}, (X,), ArgumentError, "neither an int, None, nor a tuple"),
+        ({"out_axes": 3}, (X,), AxisError, "out_axes 3 is out of range"),
+        ({"out_axes": None}, (X,), ArgumentError, "out_axes is None for a result"),
+        ({"out_axes": (0, 0)}, (X,), PyTreeError, "out_axes does not fit"),
+        ({}, ("text",), DTypeError, "not an array"),
+    ],
+)
+def test_refusals(options: Any, args: Any, error: Any, match: str) -> None:
+    with pytest.raises(error, match=match):
+        functrax.vmap(lambda *xs: xs[0], **options)(*args)
+
+
+def test_mismatched_pytree_leaf_is_named() -> None:
+    with pytest.raises(ShapeError, match=r"\['b'\]\[0\]"):
+        functrax.vmap(lambda d: d["a"])({"a": X, "b": [X.T]})

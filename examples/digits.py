@@ -1,10 +1,10 @@
-"""Classify handwritten digits: a network, its gradient, and Adam, on one page.
+"""Classify handwritten digits with a network, its gradient, and Adam.
 
     python examples/digits.py [--epochs 40] [--seed 0] [--out examples/output]
 
 A network with two hidden layers, 64-128-64-10, learns scikit-learn's 1797 digits of 8×8 pixels.
-Parameters are a list of dictionaries; ``value_and_grad`` differentiates through it, ``tree.map``
-updates it, and ``jit`` traces the whole step (noise, loss, gradients and Adam) once per batch size.
+Parameters are a list of dictionaries; ``value_and_grad`` differentiates by them, ``tree.map``
+updates them; ``jit`` traces the whole step (noise, loss, gradients, Adam) once per batch size.
 
 Writes ``digits_loss.png`` and ``digits_predictions.png``.  The exit status is 1 if fewer than 97 %
 of the test digits are recognised.

@@ -148,19 +148,30 @@ def add_batch_axis(x: Value, size: int) -> Value:
 
 
 def batch_jaxpr(
-    jaxpr: Jaxpr, size: int, batched: tuple[bool, ...], axis_name: Hashable = None
+    jaxpr: Jaxpr,
+    size: int,
+    batched: tuple[bool, ...],
+    axis_name: Hashable = None,
+    filled: tuple[bool, ...] | None = None,
 ) -> Derived:
-    """A program without constants, batched; the flags say which of its results are batched."""
+    """A program without constants, batched; the flags say which of its results are batched.
+
+    The results in ``filled`` are batched in any case, repeated if need be.
+    """
 
     def function(*args: Value) -> tuple[list[Value], tuple[bool, ...]]:
         outs, flags = batch_flat(
             lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, batched, axis_name
         )
-        return outs, tuple(flags)
+        if filled is None:
+            return outs, tuple(flags)
+        repeat = [fill and not b for b, fill in zip(flags, filled, strict=True)]
+        outs = [add_batch_axis(x, size) if r else x for x, r in zip(outs, repeat, strict=True)]
+        return outs, tuple(b or r for b, r in zip(flags, repeat, strict=True))
 
     avals = [
         ShapedArray((size, *a.shape), a.dtype, a.weak_type) if b else a
         for a, b in zip(jaxpr.in_avals, batched, strict=True)
     ]
-    key = ("batch", size, batched, axis_name, state.axis_env if jaxpr.effects else ())
+    key = ("batch", size, batched, axis_name, filled, state.axis_env if jaxpr.effects else ())
     return derive(jaxpr, key, function, avals, "vmap")

@@ -245,13 +245,19 @@ def is_not_reindex(eqn: Eqn) -> bool:
 
 
 def split_jaxpr(
-    jaxpr: Jaxpr, unknown: tuple[bool, ...], saveable: Saveable = is_not_reindex
+    jaxpr: Jaxpr,
+    unknown: tuple[bool, ...],
+    saveable: Saveable = is_not_reindex,
+    moved: tuple[bool, ...] | None = None,
 ) -> SplitJaxpr:
-    """Partial evaluation of a program without constants."""
-    key = ("split", unknown, saveable)
+    """Partial evaluation of a program without constants.
+
+    The results in ``moved`` are given by the unknown program, even if they are known.
+    """
+    key = ("split", unknown, saveable, moved)
     found = jaxpr.memo.get(key)
     if found is None:
-        found = _Splitter(saveable, jaxpr.name).split(jaxpr, unknown)
+        found = _Splitter(saveable, jaxpr.name).split(jaxpr, unknown, moved)
         if not any(isinstance(c, Tracer) for c in found.known.consts + found.unknown.consts):
             jaxpr.memo[key] = found
     return found
@@ -270,7 +276,9 @@ class _Splitter:
         self.sources: list[StagedTracer] = []
         self.twins: list[StagedTracer] = []
 
-    def split(self, jaxpr: Jaxpr, unknown: tuple[bool, ...]) -> SplitJaxpr:
+    def split(
+        self, jaxpr: Jaxpr, unknown: tuple[bool, ...], moved: tuple[bool, ...] | None
+    ) -> SplitJaxpr:
         """Evaluate what is known, record the rest, and write both down."""
         partial = self.partial
         args: list[Value] = [
@@ -279,13 +287,20 @@ class _Splitter:
         ]
         with current(partial):
             outs = eval_jaxpr(jaxpr, (), *args)
-        out_unknown = tuple(partial.is_unknown(x) for x in outs)
+        if moved is None:
+            moved = (False,) * len(outs)
+        out_unknown = tuple(partial.is_unknown(x) or m for x, m in zip(outs, moved, strict=True))
         inputs = [x for x, u in zip(args, unknown, strict=True) if u]
         tape = Tape(partial, inputs, [x for x, u in zip(outs, out_unknown, strict=True) if u])
         self.definitions = {v: e for e in self.known.eqns for v in e.outvars}
         unknown_inputs = [self.unknown.new_input(x.aval) for x in inputs]
         with current(self.unknown):
-            unknown_outs = self._replay(tape, unknown_inputs)
+            replayed = iter(self._replay(tape, unknown_inputs))
+            unknown_outs = [
+                next(replayed) if partial.is_unknown(x) else self._twin(x)
+                for x, u in zip(outs, out_unknown, strict=True)
+                if u
+            ]
         inputs_of_unknown = [*self.twins, *unknown_inputs]
         unknown_jaxpr, unknown_consts = self.unknown.finish(inputs_of_unknown, unknown_outs)
         known_inputs = [x for x, u in zip(args, unknown, strict=True) if not u]
@@ -317,7 +332,7 @@ class _Splitter:
             outs = out if entry.primitive.multiple_results else [out]
             env.update(zip(map(id, entry.outputs), outs, strict=True))
         state.source = previous
-        return [env[id(v)] for v in tape.outputs]
+        return [env[id(v)] for v in tape.outputs if v is not None]
 
     def _twin(self, x: Value) -> Value:
         """A known value on the unknown side: computed there again, or passed as a residual."""

@@ -213,12 +213,15 @@ from functrax.transforms.collectives import (
     ppermute as ppermute,
     psum as psum,
 )
+from functrax.transforms.control.associative import associative_scan as associative_scan
 from functrax.transforms.control.choices import cond as cond, switch as switch
+from functrax.transforms.control.linear_solve import custom_linear_solve as custom_linear_solve
 from functrax.transforms.control.loops import (
     fori_loop as fori_loop,
     map_ as _map,
     scan as scan,
     while_loop as while_loop,
 )
+from functrax.transforms.control.root import custom_root as custom_root
 
 map = _map

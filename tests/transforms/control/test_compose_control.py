@@ -260,3 +260,40 @@ def test_two_transformations_over_nested_loops(names: tuple[str, str]) -> None:
 def test_jit_of_everything_is_eager() -> None:
     f = functrax.value_and_grad(unrolled.summed(lambda h: scan_of_cond_of_vmap(h, XS)))
     same(functrax.jit(f)(X), f(X))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_without_jit_loops_are_python_loops(reverse: bool) -> None:
+    seen: list[Any] = []
+
+    def look(c: Any) -> None:
+        if looking:
+            seen.append(float(c))
+
+    def step(c: Any, x: Any) -> Any:
+        look(c)
+        return jnp.sin(c) + x, {"y": c * x}
+
+    def body(c: Any) -> Any:
+        look(c)
+        return c * 1.5
+
+    def f(x: Any) -> Any:
+        c, ys = lax.scan(step, x, XS[:, 0], reverse=reverse)
+        c = lax.fori_loop(0, 2, lambda i, v: v + step(v, 1.0)[0], c)
+        return lax.while_loop(lambda c: c < 5.0, body, c), ys
+
+    looking = True
+    with functrax.disable_jit():
+        got = f(jnp.float32(0.5))
+        assert len(seen) > 6
+        slope = functrax.grad(lambda x: f(x)[0])(jnp.float32(0.5))
+        empty = lax.scan(lambda c, x: (c, x), X, XS[:0])[1]
+        staged = functrax.make_jaxpr(lambda n: lax.while_loop(lambda c: c < n, lambda c: c + 1, 0))(
+            3
+        )
+    looking = False
+    close(got, f(jnp.float32(0.5)))
+    close(slope, functrax.grad(lambda x: f(x)[0])(jnp.float32(0.5)))
+    assert empty.shape == (0, 3)
+    assert [e.primitive.name for e in staged.eqns] == ["while"]

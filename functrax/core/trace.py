@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
+    ArgumentError,
     AxisNameError,
     ConcretizationError,
     LeakedTracerError,
@@ -64,6 +65,11 @@ class Trace:
         self.name = name
         #: Results of operations already processed, where they are shared: see `process_once`.
         self.seen: dict[Any, tuple[Sequence[Any], Any]] | None = None
+
+    def end(self) -> None:
+        """Mark the end of the transformation: its values are dead, and nothing is remembered."""
+        self.alive = False
+        self.seen = None
 
     def share_below(self) -> None:
         """Have the interpreters below, but not the bottom one, process equal operations once.
@@ -174,7 +180,11 @@ class Tracer(Array):
         )
 
     def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {type(self).__name__}; traced values have no value yet")
+        raise ArgumentError(
+            "hash: arrays are unhashable, and a traced one has no value yet",
+            got=_describe(self),
+            fix="mark the argument with static_argnums where a key is needed",
+        )
 
     def block_until_ready(self) -> Tracer:
         """Nothing to wait for; returns itself."""

@@ -17,7 +17,8 @@ from functrax.core.inputs import as_value, concrete
 from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import add, lt
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.prims.reindex import reshape, slice_
+from functrax.core.prims.reindex import reshape
+from functrax.core.prims.slicing import concatenate, slice_
 from functrax.core.pytree import (
     PyTreeDef,
     keystr,
@@ -30,6 +31,7 @@ from functrax.core.trace import Tracer
 from functrax.transforms.control.scan import scan_p
 from functrax.transforms.control.while_loop import run_while
 from functrax.transforms.flat import check_callable, name_of
+from functrax.transforms.vmap import vmap
 
 
 class _Body:
@@ -328,9 +330,6 @@ def map_(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> 
 
 
 def _map_in_batches(f: Callable[[Any], Any], xs: Any, batch_size: int) -> Any:
-    from functrax.core.prims.reindex import concatenate
-    from functrax.transforms.vmap import vmap
-
     leaves, tree = tree_flatten(xs)
     values = [as_value(x, "an input of map") for x in leaves]
     size = _length(values, None)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
+    ArgumentError,
     AxisNameError,
     ConcretizationError,
     LeakedTracerError,
@@ -174,7 +175,11 @@ class Tracer(Array):
         )
 
     def __hash__(self) -> int:
-        raise TypeError(f"unhashable type: {type(self).__name__}; traced values have no value yet")
+        raise ArgumentError(
+            "hash: a traced value has no value yet, so it cannot be hashed",
+            got=_describe(self),
+            fix="its .shape or .dtype as a key; or mark the argument with static_argnums",
+        )
 
     def block_until_ready(self) -> Tracer:
         """Nothing to wait for; returns itself."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive, Value
 from functrax.core.source import user_line
@@ -50,6 +51,10 @@ class JVPTracer(Tracer):
 
     def __complex__(self) -> complex:
         return complex(self.primal)
+
+    def item(self, *args: Any) -> Any:
+        """The known value, as a Python scalar."""
+        return concrete(self.primal).item(*args)
 
 
 class JVPTrace(Trace):

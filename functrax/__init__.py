@@ -81,3 +81,4 @@ from functrax.transforms.jit import (
 from functrax.transforms.vmap import vmap as vmap
 
 remat = checkpoint
+__version__ = "0.1.0"

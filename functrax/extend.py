@@ -39,7 +39,6 @@ from functrax.core.primitive import (
     literal as literal,
     registry as registry,
 )
-from functrax.core.stage import eval_jaxpr as eval_jaxpr
 from functrax.core.trace import (
     Trace as Trace,
     Tracer as Tracer,
@@ -48,3 +47,4 @@ from functrax.core.trace import (
 )
 from functrax.core.verify import meta_only as meta_only, verify as verify
 from functrax.transforms.flat import FlatFunction as FlatFunction, flatten_args as flatten_args
+from functrax.transforms.inspect_types import jaxpr_as_fun as jaxpr_as_fun

@@ -49,11 +49,6 @@ def use(device: Device) -> None:
     _current[:] = [device]
 
 
-def current_device() -> Device:
-    """The device that runs programs."""
-    return _current[0]
-
-
 def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     """Run a program on raw values, compiling it the first time.
 

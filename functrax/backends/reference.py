@@ -27,7 +27,7 @@ from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.primitive import Primitive
 from functrax.core.prims.reduce import wider
-from functrax.core.prims.reindex import pad
+from functrax.core.prims.slicing import pad
 from functrax.core.trace import current_source
 
 #: Takes a primitive, its raw operands and its parameters; returns a raw result, or a list.

@@ -129,6 +129,8 @@ def _work_out(spec: Any) -> DType:
         dtype = spec.dtype
     elif isinstance(spec, str) and spec in _NAMED:
         return _NAMED[spec]
+    elif isinstance(spec, type) and spec in _ABSTRACT:
+        raise _unsupported(spec, repr(spec))  # NumPy 2.2 takes it, with a warning
     else:
         try:
             dtype = np.dtype(spec)

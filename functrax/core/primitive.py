@@ -35,6 +35,9 @@ from functrax.core.trace import state
 #: A value during tracing: a ConcreteArray, a Tracer, or a Literal.  All have an ``aval``.
 Value: TypeAlias = Any
 Avals: TypeAlias = "ShapedArray | tuple[ShapedArray, ...]"
+#: Operands, and their tangents or cotangents, as rules take them.
+Ops: TypeAlias = Sequence[Value]
+Tangents: TypeAlias = "Sequence[Value | None]"
 
 NO_EFFECTS: frozenset[Hashable] = frozenset()
 #: The note that a program can be transposed, but not run forwards.

@@ -238,21 +238,27 @@ def tree_flatten_with_path(
       [((DictKey(key='a'), SequenceKey(idx=0)), 5)]
     """
     found: list[tuple[KeyPath, Any]] = []
+    stops = is_leaf
+    if is_leaf is not None and not is_leaf_takes_path:
+        stops = lambda path, node: is_leaf(node)  # noqa: E731
+    return found, _walk((), tree, stops, found)
 
-    def walk(path: KeyPath, node: Any) -> PyTreeDef:
-        stop = is_leaf is not None and (
-            is_leaf(path, node) if is_leaf_takes_path else is_leaf(node)
-        )
-        kind = pn.LEAF if stop else pn.kind_of(type(node))
-        if kind == pn.LEAF:
-            found.append((path, node))
-            return PyTreeDef(pn.LEAF, None, None, ())
-        pairs, data = pn.one_level_with_keys(kind, node)
-        children = tuple([walk((*path, key), child) for key, child in pairs])
-        return PyTreeDef(kind, type(node), data, children)
 
-    treedef = walk((), tree)
-    return found, treedef
+def _walk(
+    path: KeyPath,
+    node: Any,
+    stops: Callable[..., Any] | None,
+    found: list[tuple[KeyPath, Any]],
+) -> PyTreeDef:
+    # Not a closure: one that calls itself is a cycle, which would keep the leaves alive.
+    stop = stops is not None and stops(path, node)
+    kind = pn.LEAF if stop else pn.kind_of(type(node))
+    if kind == pn.LEAF:
+        found.append((path, node))
+        return PyTreeDef(pn.LEAF, None, None, ())
+    pairs, data = pn.one_level_with_keys(kind, node)
+    children = tuple([_walk((*path, key), child, stops, found) for key, child in pairs])
+    return PyTreeDef(kind, type(node), data, children)
 
 
 def tree_leaves_with_path(

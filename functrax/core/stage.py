@@ -18,7 +18,7 @@ import numpy as np
 
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
-from functrax.core.config import config
+from functrax.core.config import state as options
 from functrax.core.errors import LeakedTracerError
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -57,6 +57,12 @@ class StagingTrace(Trace):
         self.shared: dict[Any, Any] = {}
         #: id of a constant -> (the constant, its tracer); holding the constant keeps the id valid.
         self.constants: dict[int, tuple[Any, StagedTracer]] = {}
+
+    def end(self) -> None:
+        # Both hold tracers, which hold the trace: a cycle that would keep the constants alive.
+        super().end()
+        self.shared = {}
+        self.constants = {}
 
     def new_input(self, aval: ShapedArray) -> StagedTracer:
         """A tracer for an input of the program."""
@@ -181,10 +187,10 @@ def stage(
             outputs = function(*inputs)
             jaxpr, constants = trace.finish(inputs, outputs, arg_names=arg_names)
     finally:
-        trace.alive = False
+        trace.end()
     for observe in program_observers:
         observe(jaxpr)
-    if config.check_tracer_leaks:
+    if options.check_tracer_leaks:
         del inputs, outputs
         check_leaks(trace)
     return jaxpr, constants
@@ -193,18 +199,23 @@ def stage(
 def check_leaks(trace: Trace) -> None:
     """Raise if a tracer of a finished trace is still reachable."""
     name = trace.name
-    if isinstance(trace, StagingTrace):
-        trace.shared.clear()
-        trace.constants.clear()
-    gc.collect()
-    held = [t for t in gc.get_referrers(trace) if isinstance(t, Tracer)]
+    held = _tracers_of(trace)
+    if held:
+        del held
+        gc.collect()  # what is held by garbage alone did not leak
+        held = _tracers_of(trace)
     if held:
         holders = [type(r).__name__ for r in gc.get_referrers(*held) if r is not held]
         raise LeakedTracerError(
             f"a traced value leaked out of {name}",
-            got=f"{held[0]!r}, still held by: {', '.join(sorted(set(holders))) or 'a local'}",
+            got=f"{held[0]!r}, made while {name} was being traced{held[0].origin()}, still held "
+            f"by: {', '.join(sorted(set(holders))) or 'a local'}",
             fix="return the value instead of storing it outside of the function",
         )
+
+
+def _tracers_of(trace: Trace) -> list[Tracer]:
+    return [t for t in gc.get_referrers(trace) if isinstance(t, Tracer)]
 
 
 def close(jaxpr: Jaxpr) -> Jaxpr:

@@ -66,6 +66,11 @@ class Trace:
         #: Results of operations already processed, where they are shared: see `process_once`.
         self.seen: dict[Any, tuple[Sequence[Any], Any]] | None = None
 
+    def end(self) -> None:
+        """Mark the end of the transformation: its values are dead, and nothing is remembered."""
+        self.alive = False
+        self.seen = None
+
     def share_below(self) -> None:
         """Have the interpreters below, but not the bottom one, process equal operations once.
 
@@ -176,9 +181,9 @@ class Tracer(Array):
 
     def __hash__(self) -> int:
         raise ArgumentError(
-            "hash: a traced value has no value yet, so it cannot be hashed",
+            "hash: arrays are unhashable, and a traced one has no value yet",
             got=_describe(self),
-            fix="its .shape or .dtype as a key; or mark the argument with static_argnums",
+            fix="mark the argument with static_argnums where a key is needed",
         )
 
     def block_until_ready(self) -> Tracer:

@@ -213,3 +213,10 @@ from functrax.transforms.collectives import (
     ppermute as ppermute,
     psum as psum,
 )
+from functrax.transforms.control.choices import cond as cond, switch as switch
+from functrax.transforms.control.loops import (
+    fori_loop as fori_loop,
+    map_ as map,
+    scan as scan,
+    while_loop as while_loop,
+)

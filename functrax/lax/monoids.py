@@ -24,13 +24,8 @@ from functrax.core.operators import Array
 from functrax.core.primitive import Primitive, Value, literal, registry
 from functrax.core.prims import reduce as prims
 from functrax.core.prims.mapped import op_identity
-from functrax.core.prims.reindex import (
-    broadcast_in_dim,
-    concatenate,
-    reshape,
-    slice_,
-    transpose_,
-)
+from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose_
+from functrax.core.prims.slicing import concatenate, slice_
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from functrax.core.stage import stage
 from functrax.lax.operands import as_array, axes_of, repeat, value_of

@@ -18,7 +18,7 @@ from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeErro
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, like, literal
-from functrax.core.prims import reindex as prims
+from functrax.core.prims import reindex as prims, slicing
 from functrax.core.prims.arithmetic import select_n
 from functrax.core.trace import Tracer
 from functrax.lax.operands import (
@@ -256,7 +256,7 @@ def pad(
     low, high, interior = (tuple(t[i] for t in config) for i in range(3))
     if type(padding_value) in (bool, int, float, complex) or isinstance(padding_value, np.generic):
         fill = scalar("pad", padding_value, x.aval)
-        return as_array(prims.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
+        return as_array(slicing.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
     value = value_of("pad", padding_value)
     if value.aval.shape != ():
         raise ShapeError("pad: the padding value is not a scalar", got=value.aval.str_short())
@@ -268,16 +268,16 @@ def pad(
         )
     if type(value) is ConcreteArray and not isinstance(value, Tracer):
         fill = literal(value.value, x.aval.dtype)
-        return as_array(prims.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
+        return as_array(slicing.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
     return _pad_traced(x, value, low, high, interior)
 
 
 def _pad_traced(x: Value, value: Value, low: Shape, high: Shape, interior: Shape) -> Array:
     """A padding with a value that is not known: a choice between it and the padded array."""
-    padded = prims.pad.bind(x, low=low, high=high, interior=interior, fill=like(x, 0))
+    padded = slicing.pad.bind(x, low=low, high=high, interior=interior, fill=like(x, 0))
     no = literal(False, dtypes.bool_)
     here = prims.full(x.aval.shape, literal(True, dtypes.bool_))
-    inside = prims.pad.bind(here, low=low, high=high, interior=interior, fill=no)
+    inside = slicing.pad.bind(here, low=low, high=high, interior=interior, fill=no)
     return as_array(select_n.bind(inside, repeat(value, padded.aval.shape), padded))
 
 
@@ -298,7 +298,7 @@ def concatenate(operands: Sequence[ArrayLike] | Array, dimension: int) -> Array:
             "concatenate takes a sequence of arrays", got=type(operands).__name__, fix="[x, y]"
         )
     return as_array(
-        prims.concatenate.bind(*(value_of("concatenate", x) for x in operands), axis=dimension)
+        slicing.concatenate.bind(*(value_of("concatenate", x) for x in operands), axis=dimension)
     )
 
 
@@ -316,7 +316,7 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
     shape = values[0].aval.shape
     slices = (*shape[:place], 1, *shape[place:])
     return as_array(
-        prims.concatenate.bind(*(prims.reshape.bind(x, shape=slices) for x in values), axis=place)
+        slicing.concatenate.bind(*(prims.reshape.bind(x, shape=slices) for x in values), axis=place)
     )
 
 
@@ -359,7 +359,7 @@ def _part(x: Value, axis: int, begin: int, end: int) -> Value:
     shape = x.aval.shape
     start = tuple(begin if i == axis else 0 for i in range(len(shape)))
     limit = tuple(end if i == axis else n for i, n in enumerate(shape))
-    return prims.slice_.bind(x, start=start, limit=limit, strides=(1,) * len(shape))
+    return slicing.slice_.bind(x, start=start, limit=limit, strides=(1,) * len(shape))
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:

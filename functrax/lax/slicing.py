@@ -21,7 +21,7 @@ from functrax.core.index_expr import Dim, Index, Load
 from functrax.core.index_map import IndexMap
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, like
-from functrax.core.prims import mapped, reindex
+from functrax.core.prims import mapped, reindex, slicing
 from functrax.core.prims.arithmetic import add, clamp, lt, select_n
 from functrax.core.prims.convert import convert_element_type
 from functrax.lax.operands import (
@@ -63,7 +63,7 @@ def slice(
     start = as_ints("slice", start_indices, "start_indices")
     limit = as_ints("slice", limit_indices, "limit_indices")
     steps = (1,) * len(start) if strides is None else as_ints("slice", strides, "strides")
-    return as_array(reindex.slice_.bind(x, start=start, limit=limit, strides=steps))
+    return as_array(slicing.slice_.bind(x, start=start, limit=limit, strides=steps))
 
 
 def slice_in_dim(
@@ -83,7 +83,7 @@ def slice_in_dim(
     start = tuple(begin if i == place else 0 for i in range(x.aval.ndim))
     limit = tuple(end if i == place else n for i, n in enumerate(x.aval.shape))
     strides = tuple(stride if i == place else 1 for i in range(x.aval.ndim))
-    return as_array(reindex.slice_.bind(x, start=start, limit=limit, strides=strides))
+    return as_array(slicing.slice_.bind(x, start=start, limit=limit, strides=strides))
 
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
@@ -143,7 +143,7 @@ def dynamic_slice(
     if all(isinstance(s, int) for s in starts):
         limit = tuple(s + n for s, n in zip(starts, window, strict=True))
         ones = (1,) * len(window)
-        return as_array(reindex.slice_.bind(x, start=tuple(starts), limit=limit, strides=ones))
+        return as_array(slicing.slice_.bind(x, start=tuple(starts), limit=limit, strides=ones))
     index_map, reads = _window_map(x.aval.shape, window, starts)
     return as_array(mapped.reindex.bind(x, *reads, map=index_map, fill=like(x, 0)))
 

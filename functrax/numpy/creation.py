@@ -29,7 +29,8 @@ from functrax.core.errors import (
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
-from functrax.core.prims.reindex import concatenate, reshape
+from functrax.core.prims.reindex import reshape
+from functrax.core.prims.slicing import concatenate
 from functrax.core.promotion import IntegerOverflowError, lattice_result_type, typed_of
 from functrax.core.trace import Tracer
 from functrax.numpy.promote import SCALARS, convert, result, scalar_literal, to_array

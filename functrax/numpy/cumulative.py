@@ -11,7 +11,8 @@ from functrax.core import dtypes
 from functrax.core.errors import ArgumentError
 from functrax.core.primitive import Primitive, Value, like
 from functrax.core.prims.cumulative import cumprod as cumprod_p, cumsum as cumsum_p
-from functrax.core.prims.reindex import pad, reshape
+from functrax.core.prims.reindex import reshape
+from functrax.core.prims.slicing import pad
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.logic import choose, isnan, no_out
 from functrax.numpy.promote import convert, result, to_array

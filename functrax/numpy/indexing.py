@@ -19,7 +19,7 @@ from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, IndexingError
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value, literal
-from functrax.core.prims import reindex as prims
+from functrax.core.prims import reindex as prims, slicing
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import highest, lowest
 from functrax.numpy.index_plan import (
@@ -80,7 +80,7 @@ def _row(x: Value, index: int) -> Value:
     zeros = (0,) * len(rest)
     row = x
     if size > 1:
-        row = prims.slice_.bind(
+        row = slicing.slice_.bind(
             x, start=(place, *zeros), limit=(place + 1, *rest), strides=(1,) * len(shape)
         )
     return result(prims.reshape.bind(row, shape=rest))
@@ -109,7 +109,7 @@ def _basic(x: Value, entries: tuple[Entry, ...]) -> Value:
     plan = basic_plan(x.aval.shape, entries)
     if plan.window is not None:
         start, limit, strides = plan.window
-        x = prims.slice_.bind(x, start=start, limit=limit, strides=strides)
+        x = slicing.slice_.bind(x, start=start, limit=limit, strides=strides)
     if plan.turned:
         x = prims.rev.bind(x, axes=plan.turned)
     return x if x.aval.shape == plan.shape else prims.reshape.bind(x, shape=plan.shape)

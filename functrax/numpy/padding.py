@@ -20,7 +20,8 @@ from functrax.core.primitive import Value, like, literal
 from functrax.core.prims.arithmetic import add, div, floor, mul, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_max, reduce_min, reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim, iota, pad as _pad
+from functrax.core.prims.reindex import broadcast_in_dim, iota
+from functrax.core.prims.slicing import pad as _pad
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.promote import convert, result, to_array
 from functrax.numpy.rearranging import is_known, take_axis, take_table

@@ -12,7 +12,7 @@ from typing import Any
 
 from functrax.core.errors import ArgumentError, AxisError, ShapeError
 from functrax.core.primitive import Value
-from functrax.core.prims import reindex as prims
+from functrax.core.prims import reindex as prims, slicing
 from functrax.numpy.axes import Shape, as_shape, complete_shape, integer, many_axes, one_axis
 from functrax.numpy.promote import broadcast_shape, broadcast_value, to_array
 
@@ -42,12 +42,12 @@ def slice_axis(x: Value, axis: int, start: int, limit: int, stride: int = 1) -> 
     before, after = (0,) * axis, (0,) * (len(shape) - axis - 1)
     limits = (*shape[:axis], limit, *shape[axis + 1 :])
     strides = (*(1,) * axis, stride, *(1,) * len(after))
-    return prims.slice_.bind(x, start=(*before, start, *after), limit=limits, strides=strides)
+    return slicing.slice_.bind(x, start=(*before, start, *after), limit=limits, strides=strides)
 
 
 def join(parts: Sequence[Value], axis: int) -> Value:
     """Concatenate values of one dtype."""
-    return parts[0] if len(parts) == 1 else prims.concatenate.bind(*parts, axis=axis)
+    return parts[0] if len(parts) == 1 else slicing.concatenate.bind(*parts, axis=axis)
 
 
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Value:

@@ -20,7 +20,8 @@ from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import and_, or_, xor
 from functrax.core.prims.bitwise import shift_left, shift_right_logical, threefry2x32
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape, slice_
+from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape
+from functrax.core.prims.slicing import slice_
 
 _U32, _U64 = dtypes.uint32, dtypes.uint64
 _UNSIGNED = {8: dtypes.uint8, 16: dtypes.uint16, 32: _U32, 64: _U64}

@@ -25,7 +25,8 @@ from functrax.core.inputs import as_value
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.prims.reindex import concatenate, reshape
+from functrax.core.prims.reindex import reshape
+from functrax.core.prims.slicing import concatenate
 from functrax.core.promotion import IntegerOverflowError
 from functrax.lax import bitwise_and, convert_element_type as as_dtype, shift_right_logical
 from functrax.lax.operands import as_array

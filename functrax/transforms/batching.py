@@ -13,11 +13,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.source import user_line
-from functrax.core.stage import Derived, derive, eval_jaxpr
+from functrax.core.stage import Derived, check_leaks, derive, eval_jaxpr
 from functrax.core.trace import CustomCall, Trace, Tracer, current, named_axis, state
 
 
@@ -130,9 +131,13 @@ def batch_flat(
     try:
         with current(trace), named_axis(axis_name, size):
             outs = function(*trace.join(args, batched))
-        return trace.split(outs)
+        results = trace.split(outs)
     finally:
-        trace.alive = False
+        trace.end()
+    if options.check_tracer_leaks:
+        del outs
+        check_leaks(trace)
+    return results
 
 
 def add_batch_axis(x: Value, size: int) -> Value:
@@ -143,19 +148,30 @@ def add_batch_axis(x: Value, size: int) -> Value:
 
 
 def batch_jaxpr(
-    jaxpr: Jaxpr, size: int, batched: tuple[bool, ...], axis_name: Hashable = None
+    jaxpr: Jaxpr,
+    size: int,
+    batched: tuple[bool, ...],
+    axis_name: Hashable = None,
+    filled: tuple[bool, ...] | None = None,
 ) -> Derived:
-    """A program without constants, batched; the flags say which of its results are batched."""
+    """A program without constants, batched; the flags say which of its results are batched.
+
+    The results in ``filled`` are batched in any case, repeated if need be.
+    """
 
     def function(*args: Value) -> tuple[list[Value], tuple[bool, ...]]:
         outs, flags = batch_flat(
             lambda *xs: eval_jaxpr(jaxpr, (), *xs), size, args, batched, axis_name
         )
-        return outs, tuple(flags)
+        if filled is None:
+            return outs, tuple(flags)
+        repeat = [fill and not b for b, fill in zip(flags, filled, strict=True)]
+        outs = [add_batch_axis(x, size) if r else x for x, r in zip(outs, repeat, strict=True)]
+        return outs, tuple(b or r for b, r in zip(flags, repeat, strict=True))
 
     avals = [
         ShapedArray((size, *a.shape), a.dtype, a.weak_type) if b else a
         for a, b in zip(jaxpr.in_avals, batched, strict=True)
     ]
-    key = ("batch", size, batched, axis_name, state.axis_env if jaxpr.effects else ())
+    key = ("batch", size, batched, axis_name, filled, state.axis_env if jaxpr.effects else ())
     return derive(jaxpr, key, function, avals, "vmap")

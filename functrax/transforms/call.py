@@ -13,16 +13,13 @@ from functrax.backends.device import run_jaxpr
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ShapeError
 from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, Linear, Opaque, Value
+from functrax.core.primitive import Avals, Linear, Opaque, Ops, Tangents, Value
 from functrax.core.stage import Derived
 from functrax.core.trace import current
 from functrax.transforms.batching import batch_jaxpr
 from functrax.transforms.forward import jvp_jaxpr
 from functrax.transforms.linearize import PartialTrace, Saveable, is_not_reindex, split_jaxpr
 from functrax.transforms.transpose import transpose_jaxpr
-
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 
 
 class Call(Opaque):

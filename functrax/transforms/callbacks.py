@@ -14,14 +14,12 @@ import numpy as np
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DifferentiationError, ShapeError
 from functrax.core.inputs import as_value, concrete, is_valid_argument
-from functrax.core.primitive import Avals, Opaque, Value, spread
+from functrax.core.primitive import Avals, Opaque, Ops, Tangents, Value, spread
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from functrax.transforms.batching import add_batch_axis
 from functrax.transforms.flat import check_callable, name_of
 from functrax.transforms.inspect_types import type_of
 
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 FlatCallback = Callable[..., Sequence[Any]]
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")

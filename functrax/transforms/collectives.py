@@ -20,7 +20,7 @@ from functrax.core.errors import ArgumentError, AxisNameError
 from functrax.core.index_expr import Dim, Load
 from functrax.core.index_map import IndexMap
 from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Avals, Opaque, Value, like
+from functrax.core.primitive import Avals, Opaque, Ops, Tangents, Value, like
 from functrax.core.prims.arithmetic import div, eq, mul, select_n
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.mapped import reindex
@@ -30,8 +30,6 @@ from functrax.core.pytree import tree_map
 from functrax.core.trace import axis_size as size_of_axis
 from functrax.transforms.batching import add_batch_axis
 
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 AxisName: TypeAlias = Hashable
 
 

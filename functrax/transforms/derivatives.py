@@ -33,7 +33,7 @@ from functrax.core.pytree import (
     tree_unflatten,
 )
 from functrax.core.stage import stage
-from functrax.core.trace import state
+from functrax.core.trace import current, state
 from functrax.transforms.flat import (
     FlatFunction,
     argnums_tuple,
@@ -42,7 +42,7 @@ from functrax.transforms.flat import (
     name_of,
     normalize_argnums,
 )
-from functrax.transforms.forward import jvp_flat
+from functrax.transforms.forward import JVPTracer, jvp_flat
 from functrax.transforms.linearize import PartialTrace, Tape, linearize_flat
 from functrax.transforms.transpose import backward
 
@@ -136,11 +136,14 @@ def jvp(
     avals = [x.aval for x in outs]
     value = tree_unflatten(flat_fun.out_tree, map(concrete, outs))
     tangent = tree_unflatten(flat_fun.out_tree, _with_zeros(out_tangents, avals))
-    return (value, tangent, aux.lower()) if has_aux else (value, tangent)
+    return (value, tangent, aux.aux) if has_aux else (value, tangent)
 
 
 class _Aux:
-    """Calls a function, and puts the second part of its result aside if it has one."""
+    """Calls a function, and puts the second part of its result aside if it has one.
+
+    After a call ``aux`` is that part, with primal values in place of tracers.
+    """
 
     def __init__(self, function: Callable[..., Any], has_aux: bool) -> None:
         self.function = function
@@ -159,18 +162,14 @@ class _Aux:
                 + (f" of length {len(out)}" if isinstance(out, (tuple, list)) else ""),
                 fix="return value, aux",
             )
-        value, self.aux = out
+        value, aux = out
+        self.aux = tree_map(_primal, aux)
         return value
-
-    def lower(self) -> Any:
-        """The aux with its tracers replaced by their primal values."""
-        return tree_map(_primal, self.aux)
 
 
 def _primal(x: Any) -> Any:
-    while hasattr(x, "primal") and not x._trace.alive:
-        x = x.primal
-    return x
+    """A value without its tangent, where the current trace is the one that gave it one."""
+    return x.primal if isinstance(x, JVPTracer) and x._trace is state.trace else x
 
 
 class Linearized:
@@ -217,7 +216,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     flat, in_tree = flatten_args(fun, primals, {})
     aux = _Aux(fun, has_aux)
     linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
-    return (linear.value(), linear.push, aux.lower()) if has_aux else (linear.value(), linear.push)
+    return (linear.value(), linear.push, aux.aux) if has_aux else (linear.value(), linear.push)
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -241,7 +240,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     flat, in_tree = flatten_args(fun, primals, {})
     aux = _Aux(fun, has_aux)
     linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
-    return (linear.value(), linear.pull, aux.lower()) if has_aux else (linear.value(), linear.pull)
+    return (linear.value(), linear.pull, aux.aux) if has_aux else (linear.value(), linear.pull)
 
 
 def value_and_grad(
@@ -294,7 +293,7 @@ def value_and_grad(
         grads = tree_unflatten(linear.in_tree, _cotangents(cts, linear.in_avals))
         gradient = grads[0] if isinstance(argnums, int) else grads
         value = linear.value()
-        return ((value, aux.lower()) if has_aux else value), gradient
+        return ((value, aux.aux) if has_aux else value), gradient
 
     return value_and_gradient
 
@@ -419,14 +418,12 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
         given = _check_tangents("linear_transpose", "cotangent", ct, out_tree, out_avals)
         partial = PartialTrace(state.trace, name_of(fun))
         inputs = [partial.new_input(a) for a in avals]
-        state.trace = partial
         try:
-            outs = flat_fun(*inputs)
+            with current(partial):
+                tape = Tape(partial, inputs, flat_fun(*inputs))
         finally:
-            assert partial.parent is not None
-            state.trace = partial.parent
-            partial.alive = False
-        cts = backward(Tape(partial, inputs, outs), given)
+            partial.end()
+        cts = backward(tape, given)
         return tree_unflatten(tree_flatten(primals)[1], _with_zeros(cts, avals))
 
     return transposed

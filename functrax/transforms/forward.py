@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functrax.core.config import state as options
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive, Value
+from functrax.core.prims.reindex import zeros
 from functrax.core.source import user_line
-from functrax.core.stage import Derived, derive, eval_jaxpr
+from functrax.core.stage import Derived, check_leaks, derive, eval_jaxpr
 from functrax.core.trace import CustomCall, Trace, Tracer, current, state
 
 
@@ -122,16 +124,22 @@ def jvp_flat(
             outs = function(*trace.join(primals, tangents))
         out_primals, out_tangents = trace.split(outs)
     finally:
-        trace.alive = False
+        trace.end()
+    if options.check_tracer_leaks:
+        del outs
+        check_leaks(trace)
     return out_primals, out_tangents or [None] * len(out_primals)
 
 
-def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Derived:
+def jvp_jaxpr(
+    jaxpr: Jaxpr, nonzero: tuple[bool, ...], filled: tuple[bool, ...] | None = None
+) -> Derived:
     """The program of a program's derivative.
 
     Args:
       jaxpr: without constants.
       nonzero: which inputs have tangents.
+      filled: which results get a tangent in any case, made of zeros if need be; none if None.
 
     Returns:
       A program from all primals and the nonzero tangents to all results and their nonzero
@@ -146,7 +154,12 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Derived:
         outs, out_tangents = jvp_flat(
             lambda *xs: eval_jaxpr(jaxpr, (), *xs), args[: len(avals)], tangents
         )
+        if filled is not None:
+            out_tangents = [
+                zeros(x.aval) if t is None and fill else t
+                for x, t, fill in zip(outs, out_tangents, filled, strict=True)
+            ]
         found = [t for t in out_tangents if t is not None]
         return [*outs, *found], tuple(t is not None for t in out_tangents)
 
-    return derive(jaxpr, ("jvp", nonzero), derivative, avals + tangent_avals, "jvp")
+    return derive(jaxpr, ("jvp", nonzero, filled), derivative, avals + tangent_avals, "jvp")

@@ -9,10 +9,11 @@ from typing import Any
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.inputs import as_value
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import ClosedJaxpr
 from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
-from functrax.core.stage import stage
+from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import named_axis
 from functrax.transforms.flat import (
     FlatFunction,
@@ -172,3 +173,43 @@ def make_jaxpr(
         return closed, tree_unflatten(flat_fun.out_tree, map(_struct, jaxpr.out_avals))
 
     return program
+
+
+def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """The function that a program is, which can be transformed as any other.
+
+    Args:
+      program: what :func:`make_jaxpr` or ``functrax.parse`` returned.
+
+    Returns:
+      A function of one array for each input, which returns the list of the results.
+
+    Raises:
+      ArgumentError: when the function is called with another number of arguments.
+      ShapeError: or with arguments of other types.
+
+    >>> import functrax.numpy as jnp
+    >>> jaxpr_as_fun(make_jaxpr(jnp.sin)(0.0))(0.0)
+    [Array(0., dtype=float32, weak_type=True)]
+    """
+    jaxpr = program.jaxpr
+
+    def function(*args: Any) -> list[Any]:
+        if len(args) != len(jaxpr.invars):
+            raise ArgumentError(
+                f"{jaxpr.name}: the program takes another number of arguments",
+                got=f"{len(args)} arguments for {len(jaxpr.invars)} inputs",
+                fix="one array for each input",
+            )
+        values = [as_value(x, f"argument {i} of {jaxpr.name}") for i, x in enumerate(args)]
+        for i, (x, wanted) in enumerate(zip(values, jaxpr.in_avals, strict=True)):
+            if x.aval.strip_weak_type() is not wanted.strip_weak_type():
+                raise ShapeError(
+                    f"{jaxpr.name}: argument {i} has another type than the input of the program",
+                    got=f"{x.aval.str_short()} for {wanted.str_short()}",
+                    fix="an array of the input's shape and dtype",
+                )
+        return [concrete(x) for x in eval_jaxpr(jaxpr, program.consts, *values)]
+
+    function.__name__ = jaxpr.name
+    return function

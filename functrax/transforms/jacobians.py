@@ -15,7 +15,8 @@ from functrax.core.errors import DifferentiationError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import add, eq, select_n
-from functrax.core.prims.reindex import iota, reshape, slice_
+from functrax.core.prims.reindex import iota, reshape
+from functrax.core.prims.slicing import slice_
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from functrax.transforms.derivatives import jvp, vjp
 from functrax.transforms.flat import argnums_tuple, check_callable, name_of, normalize_argnums

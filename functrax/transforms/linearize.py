@@ -16,11 +16,19 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import zeros
 from functrax.core.source import SourceLine, user_line
-from functrax.core.stage import Derived, StagedTracer, StagingTrace, close, eval_jaxpr
+from functrax.core.stage import (
+    Derived,
+    StagedTracer,
+    StagingTrace,
+    check_leaks,
+    close,
+    eval_jaxpr,
+)
 from functrax.core.trace import CustomCall, Trace, Tracer, current, state
 from functrax.transforms.forward import JVPTrace
 
@@ -28,13 +36,14 @@ from functrax.transforms.forward import JVPTrace
 class UnknownTracer(Tracer):
     """A value that depends on a tangent: an entry of the tape makes it, or it is an input."""
 
-    __slots__ = ()
+    __slots__ = ("source",)
+
+    def __init__(self, trace: Trace, aval: ShapedArray, source: SourceLine | None = None) -> None:
+        super().__init__(trace, aval)
+        self.source = source
 
     def origin(self) -> str:
-        assert isinstance(self._trace, PartialTrace)
-        entries = self._trace.entries
-        lines = (f", at {e.source}" for e in entries if any(x is self for x in e.outputs))
-        return next(lines, ", as one of its arguments")
+        return f", at {self.source}" if self.source else ", as one of its arguments"
 
 
 class Entry:
@@ -66,6 +75,12 @@ class PartialTrace(Trace):
     def __init__(self, parent: Trace, name: str = "") -> None:
         super().__init__(parent, name)
         self.entries: list[Entry] = []
+
+    def end(self) -> None:
+        # The tape has the entries that matter; here they would make a cycle with their tracers,
+        # and keep the residuals alive until the garbage collector comes by.
+        super().end()
+        self.entries = []
 
     def new_input(self, aval: ShapedArray) -> UnknownTracer:
         """An unknown input."""
@@ -102,10 +117,10 @@ class PartialTrace(Trace):
         avals = primitive.infer(tuple([x.aval for x in args]), params)
         line = state.source or user_line()
         if type(avals) is ShapedArray:
-            out = UnknownTracer(self, avals)
+            out = UnknownTracer(self, avals, line)
             self.entries.append(Entry(primitive, args, (out,), params, line))
             return out
-        outs = [UnknownTracer(self, a) for a in avals]
+        outs = [UnknownTracer(self, a, line) for a in avals]
         self.entries.append(Entry(primitive, args, outs, params, line))
         return outs
 
@@ -197,7 +212,11 @@ def linearize_flat(
         results, tangents = trace.split(outs)
         tape = Tape(partial, inputs, tangents or [None] * len(results))
     finally:
-        trace.alive = partial.alive = False
+        trace.end()
+        partial.end()
+    if options.check_tracer_leaks:
+        del outs
+        check_leaks(trace)
     return results, tape
 
 
@@ -226,13 +245,19 @@ def is_not_reindex(eqn: Eqn) -> bool:
 
 
 def split_jaxpr(
-    jaxpr: Jaxpr, unknown: tuple[bool, ...], saveable: Saveable = is_not_reindex
+    jaxpr: Jaxpr,
+    unknown: tuple[bool, ...],
+    saveable: Saveable = is_not_reindex,
+    moved: tuple[bool, ...] | None = None,
 ) -> SplitJaxpr:
-    """Partial evaluation of a program without constants."""
-    key = ("split", unknown, saveable)
+    """Partial evaluation of a program without constants.
+
+    The results in ``moved`` are given by the unknown program, even if they are known.
+    """
+    key = ("split", unknown, saveable, moved)
     found = jaxpr.memo.get(key)
     if found is None:
-        found = _Splitter(saveable, jaxpr.name).split(jaxpr, unknown)
+        found = _Splitter(saveable, jaxpr.name).split(jaxpr, unknown, moved)
         if not any(isinstance(c, Tracer) for c in found.known.consts + found.unknown.consts):
             jaxpr.memo[key] = found
     return found
@@ -251,7 +276,9 @@ class _Splitter:
         self.sources: list[StagedTracer] = []
         self.twins: list[StagedTracer] = []
 
-    def split(self, jaxpr: Jaxpr, unknown: tuple[bool, ...]) -> SplitJaxpr:
+    def split(
+        self, jaxpr: Jaxpr, unknown: tuple[bool, ...], moved: tuple[bool, ...] | None
+    ) -> SplitJaxpr:
         """Evaluate what is known, record the rest, and write both down."""
         partial = self.partial
         args: list[Value] = [
@@ -260,13 +287,20 @@ class _Splitter:
         ]
         with current(partial):
             outs = eval_jaxpr(jaxpr, (), *args)
-        out_unknown = tuple(partial.is_unknown(x) for x in outs)
+        if moved is None:
+            moved = (False,) * len(outs)
+        out_unknown = tuple(partial.is_unknown(x) or m for x, m in zip(outs, moved, strict=True))
         inputs = [x for x, u in zip(args, unknown, strict=True) if u]
         tape = Tape(partial, inputs, [x for x, u in zip(outs, out_unknown, strict=True) if u])
         self.definitions = {v: e for e in self.known.eqns for v in e.outvars}
         unknown_inputs = [self.unknown.new_input(x.aval) for x in inputs]
         with current(self.unknown):
-            unknown_outs = self._replay(tape, unknown_inputs)
+            replayed = iter(self._replay(tape, unknown_inputs))
+            unknown_outs = [
+                next(replayed) if partial.is_unknown(x) else self._twin(x)
+                for x, u in zip(outs, out_unknown, strict=True)
+                if u
+            ]
         inputs_of_unknown = [*self.twins, *unknown_inputs]
         unknown_jaxpr, unknown_consts = self.unknown.finish(inputs_of_unknown, unknown_outs)
         known_inputs = [x for x, u in zip(args, unknown, strict=True) if not u]
@@ -277,7 +311,7 @@ class _Splitter:
         given.update({x.var: ~i for i, x in enumerate(saved)})
         residuals = tuple(given[x.var] for x in self.sources)
         for trace in (self.known, self.unknown, partial):
-            trace.alive = False
+            trace.end()
         return SplitJaxpr(
             Derived(close(known_jaxpr), tuple(known_consts), ()),
             Derived(close(unknown_jaxpr), tuple(unknown_consts), ()),
@@ -298,7 +332,7 @@ class _Splitter:
             outs = out if entry.primitive.multiple_results else [out]
             env.update(zip(map(id, entry.outputs), outs, strict=True))
         state.source = previous
-        return [env[id(v)] for v in tape.outputs]
+        return [env[id(v)] for v in tape.outputs if v is not None]
 
     def _twin(self, x: Value) -> Value:
         """A known value on the unknown side: computed there again, or passed as a residual."""

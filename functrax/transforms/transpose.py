@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Linear, Value
 from functrax.core.prims.arithmetic import add
+from functrax.core.prims.reindex import zeros
 from functrax.core.stage import Derived, derive, eval_jaxpr
 from functrax.core.trace import current, state
 from functrax.transforms.linearize import Entry, PartialTrace, Tape
@@ -46,13 +47,16 @@ def _transpose(tape: Tape, entry: Entry, cts: list[Value | None]) -> Sequence[Va
     return entry.primitive.transpose(ct, *operands, **entry.params)
 
 
-def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Derived:
+def transpose_jaxpr(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...], fill: bool = False
+) -> Derived:
     """The transpose of a program without constants that is linear in some inputs.
 
     Args:
       jaxpr: the program.
       linear: which inputs it is linear in.
       nonzero: which results have cotangents.
+      fill: whether every linear input gets a cotangent, made of zeros if need be.
 
     Returns:
       A program from the other inputs and the given cotangents to the cotangents of the linear
@@ -72,8 +76,11 @@ def transpose_jaxpr(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool,
             outs = eval_jaxpr(jaxpr, (), *inputs)
         tape = Tape(partial, [x for x, lin in zip(inputs, linear, strict=True) if lin], outs)
         cts = backward(tape, [next(given) if nz else None for nz in nonzero])
-        partial.alive = False
+        partial.end()
+        if fill:
+            avals = [a for a, lin in zip(jaxpr.in_avals, linear, strict=True) if lin]
+            cts = [zeros(a) if ct is None else ct for a, ct in zip(avals, cts, strict=True)]
         return [ct for ct in cts if ct is not None], tuple(ct is not None for ct in cts)
 
-    key = ("transpose", linear, nonzero)
+    key = ("transpose", linear, nonzero, fill)
     return derive(jaxpr, key, transposed, known_avals + ct_avals, "transpose")

@@ -20,7 +20,8 @@ from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import add, mul, neg, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, slice_, transpose
+from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, transpose
+from functrax.core.prims.slicing import slice_
 from functrax.transforms.derivatives import grad, jvp
 from functrax.transforms.jit import jit
 from tests.backends.programs import conv, dot, normal, plainly, total, values

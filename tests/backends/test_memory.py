@@ -10,7 +10,8 @@ import pytest
 from functrax.core.primitive import like
 from functrax.core.prims.arithmetic import gt, mul, neg
 from functrax.core.prims.reduce import reduce_or
-from functrax.core.prims.reindex import broadcast_in_dim, pad, reshape, transpose
+from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose
+from functrax.core.prims.slicing import pad
 from functrax.transforms.derivatives import grad, jvp
 from functrax.transforms.jit import jit
 from functrax.transforms.vmap import vmap

@@ -16,7 +16,8 @@ from functrax.core.errors import NonFiniteError
 from functrax.core.inputs import as_value
 from functrax.core.primitive import Elementwise, like, registry
 from functrax.core.prims.arithmetic import add, div, mul, sub
-from functrax.core.prims.reindex import broadcast_in_dim, full, slice_
+from functrax.core.prims.reindex import broadcast_in_dim, full
+from functrax.core.prims.slicing import slice_
 from functrax.core.stage import stage
 from functrax.transforms.derivatives import grad
 from functrax.transforms.jit import jit

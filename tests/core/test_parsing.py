@@ -20,7 +20,8 @@ from functrax.core.parsing import parse, parse_jaxpr
 from functrax.core.primitive import Opaque
 from functrax.core.prims.arithmetic import add, mul
 from functrax.core.prims.reduce import argmax, reduce_sum
-from functrax.core.prims.reindex import concatenate, iota, pad
+from functrax.core.prims.reindex import iota
+from functrax.core.prims.slicing import concatenate, pad
 from functrax.core.source import FixedLine
 from functrax.core.stage import stage
 from functrax.transforms.derivatives import grad

@@ -15,7 +15,8 @@ from functrax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from functrax.core.object_names import named_object, object_name
 from functrax.core.prims.arithmetic import add, mul, select_n
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim, pad
+from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.prims.slicing import pad
 from functrax.core.printing import value_text
 from functrax.core.source import FixedLine
 from functrax.core.stage import stage

@@ -243,7 +243,8 @@ def test_random_gamma_grad_where_the_density_underflows() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "bound"),
     [((-3, 1), (-3, 1), 1e-13), ((1, 3), (1, 3), 3e-13), ((-3, 1), (1, 6), 1e-13),
-     ((3, 5), (3, 5), 6e-13), ((2.9, 3.1), (2.9, 3.2), 5e-13)],
+     ((3, 5), (3, 5), 8e-12),  # SciPy 1.15, the last for Python 3.10, errs by 7e-12
+     ((2.9, 3.1), (2.9, 3.2), 5e-13)],
 )  # fmt: skip
 def test_betainc_agrees_with_scipy(
     low: tuple[float, float], high: tuple[float, float], bound: float

@@ -1,6 +1,6 @@
-// What enters: an object with `__array__`, which returns a read-only NumPy array.  What leaves: that
-// array's buffer, so `memoryview(x)` needs no copy.  Before Python 3.12 only a type made in C can
-// have the buffer protocol; the Python twin is `__buffer__` of the class itself.
+// What enters: an object with `__array__`, which returns a read-only NumPy array.  What leaves:
+// that array's buffer, so `memoryview(x)` needs no copy.  Before Python 3.12 only a type made in C
+// can have the buffer protocol; the Python twin is `__buffer__` of the class itself.
 
 #include "buffer_exporter.h"
 
@@ -30,8 +30,6 @@ PyType_Spec spec = {"functrax._native.BufferExporter", 0, 0,
 
 }  // namespace
 
-PyObject* make_type() {
-  return PyType_FromSpec(&spec);
-}
+PyObject* make_type() { return PyType_FromSpec(&spec); }
 
 }  // namespace functrax::buffer_exporter

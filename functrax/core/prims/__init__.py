@@ -16,6 +16,7 @@ from functrax.core.prims import (
     reduce,
     reindex,
     rounding,
+    slicing,
     special,
 )
 
@@ -32,5 +33,6 @@ __all__ = [
     "reduce",
     "reindex",
     "rounding",
+    "slicing",
     "special",
 ]

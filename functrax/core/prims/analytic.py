@@ -11,20 +11,17 @@ Start at :class:`Unary`.  Powers and roots are in ``powers.py``, erf and the gam
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from functrax.core import dtypes
-from functrax.core.primitive import Elementwise, Sample, Value, like
+from functrax.core.primitive import Elementwise, Ops, Sample, Tangents, Value, like
 from functrax.core.prims import special_values as values
 from functrax.core.prims.arithmetic import add, div, mul, neg, sub
 from functrax.core.prims.powers import rsqrt, square
 from functrax.core.prims.rounded_once import rounded_once
-
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 
 
 class Unary(Elementwise):

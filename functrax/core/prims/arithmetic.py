@@ -7,7 +7,7 @@ are in ``analytic.py``, conversions between dtypes in ``convert.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,9 @@ from functrax.core.primitive import (
     BadSample,
     Elementwise,
     Linear,
+    Ops,
     Sample,
+    Tangents,
     Value,
     check_dtype,
     elementwise_shape,
@@ -29,9 +31,6 @@ from functrax.core.primitive import (
     registry,
 )
 from functrax.core.prims import special_values as values
-
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 
 
 def is_literal(x: Value, value: float) -> bool:

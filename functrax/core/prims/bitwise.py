@@ -18,7 +18,9 @@ from functrax.core.primitive import (
     Avals,
     BadSample,
     Elementwise,
+    Ops,
     Sample,
+    Tangents,
     Value,
     elementwise_shape,
     spread,
@@ -26,9 +28,6 @@ from functrax.core.primitive import (
 from functrax.core.prims import bits
 from functrax.core.prims.arithmetic import is_literal
 from functrax.core.prims.threefry_values import threefry2x32 as threefry_values
-
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 
 
 class Shift(Elementwise):

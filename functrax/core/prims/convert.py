@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,13 @@ from functrax.core.primitive import (
     BadSample,
     Elementwise,
     Linear,
+    Ops,
     Sample,
+    Tangents,
     Value,
     like,
 )
 from functrax.core.prims.arithmetic import neg
-
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 
 
 class ConvertElementType(Elementwise):

@@ -18,7 +18,17 @@ import numpy as np
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import AxisError, DTypeError
-from functrax.core.primitive import Avals, BadSample, Opaque, Sample, Value, check_dtype, like
+from functrax.core.primitive import (
+    Avals,
+    BadSample,
+    Opaque,
+    Ops,
+    Sample,
+    Tangents,
+    Value,
+    check_dtype,
+    like,
+)
 from functrax.core.prims.analytic import exp
 from functrax.core.prims.arithmetic import (
     add,
@@ -33,12 +43,11 @@ from functrax.core.prims.arithmetic import (
     sub,
 )
 from functrax.core.prims.reduce import wider
-from functrax.core.prims.reindex import concatenate, ones, rev, slice_
+from functrax.core.prims.reindex import ones, rev
 from functrax.core.prims.rounding import is_finite
 from functrax.core.prims.shape_checks import check_axes
+from functrax.core.prims.slicing import concatenate, slice_
 
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 #: Joins what two neighbouring stretches say; the first comes earlier.
 Join = Callable[[Ops, Ops], Sequence[Value]]
 

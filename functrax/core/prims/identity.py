@@ -11,10 +11,17 @@ from typing import Any
 import numpy as np
 
 from functrax.core.aval import ShapedArray
-from functrax.core.primitive import Avals, BadSample, Elementwise, Linear, Opaque, Sample, Value
-
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
+from functrax.core.primitive import (
+    Avals,
+    BadSample,
+    Elementwise,
+    Linear,
+    Opaque,
+    Ops,
+    Sample,
+    Tangents,
+    Value,
+)
 
 
 class Copy(Elementwise):

@@ -26,7 +26,9 @@ from functrax.core.primitive import (
     Avals,
     BadSample,
     Linear,
+    Ops,
     Sample,
+    Tangents,
     Value,
     like,
     literal,
@@ -40,9 +42,6 @@ from functrax.core.prims.reduce import (
     product_along,
 )
 from functrax.core.prims.reindex import Reindex, full, iota, reshape, zeros
-
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 
 REDUCE_OPS = ("add", "mul", "max", "min", "and", "or", "xor")
 SCATTER_OPS = ("set", "add", "mul", "max", "min")

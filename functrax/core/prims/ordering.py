@@ -19,13 +19,21 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.core.index_expr import Dim, Load
 from functrax.core.index_map import IndexMap
-from functrax.core.primitive import Avals, BadSample, Opaque, Sample, Value, like, spread
+from functrax.core.primitive import (
+    Avals,
+    BadSample,
+    Opaque,
+    Ops,
+    Sample,
+    Tangents,
+    Value,
+    like,
+    spread,
+)
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reindex import iota
 from functrax.core.prims.shape_checks import check_axes
 
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 _F32 = dtypes.float32
 
 

@@ -9,7 +9,7 @@ Start at :class:`Pow`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from functrax.core.primitive import (
     Avals,
     BadSample,
     Elementwise,
+    Ops,
     Sample,
     Value,
     check_dtype,
@@ -32,7 +33,6 @@ from functrax.core.prims import special_values as values
 from functrax.core.prims.arithmetic import div, eq, is_literal, mul, select_n, sub
 from functrax.core.prims.rounded_once import rounded_once
 
-Ops = Sequence[Value]
 _SHAPES = ((3, 4), (), (0, 2))
 
 

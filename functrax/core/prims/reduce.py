@@ -23,18 +23,18 @@ from functrax.core.primitive import (
     Avals,
     BadSample,
     Linear,
+    Ops,
     Primitive,
     Sample,
+    Tangents,
     Value,
     check_dtype,
     like,
 )
 from functrax.core.prims.arithmetic import add, div, eq, mul, select_n
-from functrax.core.prims.reindex import broadcast_in_dim, ones, pad, slice_
+from functrax.core.prims.reindex import broadcast_in_dim, ones
 from functrax.core.prims.shape_checks import check_axes
-
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
+from functrax.core.prims.slicing import pad, slice_
 
 
 def kept_axes(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ Start at :class:`Round`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,14 @@ from functrax.core.primitive import (
     Avals,
     BadSample,
     Elementwise,
+    Ops,
     Sample,
+    Tangents,
     Value,
     check_dtype,
 )
 from functrax.core.prims import bits, special_values as values
 from functrax.core.prims.rounded_once import rounded_once
-
-Ops = Sequence[Value]
-Tangents = Sequence["Value | None"]
 
 
 class RoundingMethod(enum.IntEnum):

@@ -14,18 +14,16 @@ Start at :class:`Special`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from functrax.core import dtypes
 from functrax.core.errors import DifferentiationError
-from functrax.core.primitive import Elementwise, Sample, Value, like
+from functrax.core.primitive import Elementwise, Ops, Sample, Value, like
 from functrax.core.prims import special_values as values
 from functrax.core.prims.analytic import exp, log, log1p
 from functrax.core.prims.arithmetic import abs_, add, div, gt, mul, neg, select_n, sign, sub
 from functrax.core.prims.powers import square
-
-Ops = Sequence[Value]
 
 
 class Special(Elementwise):

@@ -1,0 +1,258 @@
+"""``cond``: one of several programs, chosen by an index when the program runs.
+
+All branches take the same operands and return the same types.  The rules give every branch the
+same form: which results have tangents (are batched, are unknown) is the union over the branches.
+A batched index cannot choose a branch for all elements, so all branches run, and a select chooses.
+
+Start at :class:`Cond`; the user's functions are in ``transforms/control/choices.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.device import run_jaxpr
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ShapeError
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.primitive import Avals, Linear, Opaque, Value, literal
+from functrax.core.prims.arithmetic import clamp, select_n
+from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.reindex import broadcast_in_dim, zeros
+from functrax.core.stage import Derived, eval_jaxpr, stage
+from functrax.core.trace import current
+from functrax.transforms.batching import batch_jaxpr
+from functrax.transforms.control.scan import chosen, merged, others
+from functrax.transforms.forward import jvp_jaxpr
+from functrax.transforms.linearize import PartialTrace, SplitJaxpr, split_jaxpr
+from functrax.transforms.transpose import transpose_jaxpr
+
+Ops = Sequence[Value]
+Tangents = Sequence["Value | None"]
+Branches = tuple[Jaxpr, ...]
+
+
+def union(masks: Sequence[Sequence[bool]]) -> tuple[bool, ...]:
+    """Where any of the masks is set."""
+    return tuple(any(flags) for flags in zip(*masks, strict=True))
+
+
+def with_all_consts(derived: Sequence[Derived]) -> tuple[Branches, list[Value]]:
+    """Branches that all take the constants of all, in front of their operands."""
+    consts = [c for d in derived for c in d.consts]
+    branches = []
+    start = 0
+    for d in derived:
+        own = len(d.consts)
+        before = [c.aval for c in consts[:start]]
+        after = [c.aval for c in consts[start + own :]]
+        branches.append(_with_unused(d.jaxpr, before, own, after))
+        start += own
+    return tuple(branches), consts
+
+
+def _with_unused(
+    jaxpr: Jaxpr, before: Sequence[ShapedArray], own: int, after: Sequence[ShapedArray]
+) -> Jaxpr:
+    """The same program with inputs that it does not use, around its first ``own`` ones."""
+
+    def program(*args: Value) -> list[Value]:
+        first = args[len(before) : len(before) + own]
+        rest = args[len(before) + own + len(after) :]
+        return eval_jaxpr(jaxpr, (), *first, *rest)
+
+    avals = jaxpr.in_avals
+    staged, consts = stage(program, [*before, *avals[:own], *after, *avals[own:]], jaxpr.name)
+    assert not consts, "a program without constants gains none"
+    return staged
+
+
+class Cond(Opaque):
+    """Runs ``branches[index]``; an index out of range is clamped."""
+
+    name = "cond"
+    multiple_results = True
+    pure = False
+
+    def shape_rule(self, *avals: ShapedArray, branches: Branches) -> Avals:
+        index, *operands = avals
+        if index.shape != () or index.dtype != dtypes.int32:
+            raise ShapeError(
+                "cond: the index is not a scalar of int32",
+                got=index.str_short(),
+                fix="convert the predicate with .astype('int32')",
+            )
+        given = [a.strip_weak_type() for a in operands]
+        for branch in branches:
+            if given != [a.strip_weak_type() for a in branch.in_avals]:
+                raise ShapeError(
+                    "cond: operands do not fit a branch",
+                    got=f"{[a.str_short() for a in given]} for "
+                    f"{[a.str_short() for a in branch.in_avals]}",
+                )
+        return tuple(branches[0].out_avals)
+
+    def reference(self, *values: Any, branches: Branches) -> Any:
+        index = min(max(int(values[0]), 0), len(branches) - 1)
+        return [np.asarray(x) for x in run_jaxpr(branches[index], list(values[1:]))]
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
+        found: frozenset[Hashable] = frozenset()
+        for branch in params["branches"]:
+            found |= branch.effects
+        return found
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, branches: Branches) -> tuple[Any, Any]:
+        index, *operands = primals
+        nonzero = tuple(t is not None for t in tangents[1:])
+        filled = union([jvp_jaxpr(b, nonzero).flags for b in branches])
+        programs, consts = with_all_consts([jvp_jaxpr(b, nonzero, filled) for b in branches])
+        given = [t for t in tangents[1:] if t is not None]
+        outs = self.bind(index, *consts, *operands, *given, branches=programs)
+        found = iter(outs[len(filled) :])
+        return outs[: len(filled)], [next(found) if f else None for f in filled]
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], **params: Any
+    ) -> tuple[Any, Any]:
+        return self.batch_over_axis(None, size, args, batched, **params)
+
+    def batch_over_axis(
+        self,
+        mapped: Hashable,
+        size: int,
+        args: Ops,
+        batched: Sequence[bool],
+        /,
+        *,
+        branches: Branches,
+    ) -> tuple[Any, Any]:
+        """Batch the branches, with their collectives over the axis ``mapped``."""
+        index, *operands = args
+        flags = tuple(batched[1:])
+        if batched[0]:
+            return self._select(mapped, size, index, operands, flags, branches)
+        filled = union([batch_jaxpr(b, size, flags, mapped).flags for b in branches])
+        derived = [batch_jaxpr(b, size, flags, mapped, filled) for b in branches]
+        programs, consts = with_all_consts(derived)
+        return self.bind(index, *consts, *operands, branches=programs), filled
+
+    def _select(
+        self,
+        mapped: Hashable,
+        size: int,
+        index: Value,
+        operands: Ops,
+        flags: tuple[bool, ...],
+        branches: Branches,
+    ) -> tuple[Any, Any]:
+        """Run all branches for all elements, and choose by element."""
+        everything = (True,) * len(branches[0].outvars)
+        derived = [batch_jaxpr(b, size, flags, mapped, everything) for b in branches]
+        results = [eval_jaxpr(d.jaxpr, (), *d.consts, *operands) for d in derived]
+        last = literal(len(branches) - 1, dtypes.int32)
+        which = clamp.bind(literal(0, dtypes.int32), index, last)
+        if len(branches) == 2:
+            which = convert_element_type.bind(which, dtype=dtypes.bool_)
+
+        def choose(*cases: Value) -> Value:
+            shape = cases[0].aval.shape
+            spread_out = broadcast_in_dim.bind(which, shape=shape, dims=(0,))
+            return select_n.bind(spread_out, *cases) if len(cases) > 1 else cases[0]
+
+        return [choose(*cases) for cases in zip(*results, strict=True)], everything
+
+    def partial_eval(self, trace: PartialTrace, args: Ops, params: dict[str, Any]) -> list[Value]:
+        """Run the known part now, keeping what the chosen branch needs; record the rest."""
+        branches: Branches = params["branches"]
+        index, *operands = args
+        unknown = tuple(trace.is_unknown(x) for x in operands)
+        moved = union([split_jaxpr(b, unknown).out_unknown for b in branches])
+        splits = [split_jaxpr(b, unknown, moved=moved) for b in branches]
+        known = others(operands, unknown)
+        known_programs, known_consts = with_all_consts(
+            [_known_program(splits, i) for i in range(len(splits))]
+        )
+        with current(trace.parent):
+            outs = self.bind(index, *known_consts, *known, branches=known_programs)
+        num_known = moved.count(False)
+        saved = outs[num_known:]
+        rest_programs, rest_consts = with_all_consts(
+            [
+                _rest_program(splits, i, [x.aval for x in known], [x.aval for x in saved])
+                for i in range(len(splits))
+            ]
+        )
+        rest: list[Value] = []
+        if any(moved):
+            given = [index, *rest_consts, *known, *saved, *chosen(operands, unknown)]
+            rest = trace.record(self, given, {"branches": rest_programs})
+        return merged(moved, rest, outs[:num_known])
+
+    def transpose(
+        self, cts: Tangents, index: Value, *operands: Any, branches: Branches
+    ) -> list[Value | None]:
+        linear = tuple(isinstance(x, Linear) for x in operands)
+        nonzero = tuple(ct is not None for ct in cts)
+        derived = [transpose_jaxpr(b, linear, nonzero, fill=True) for b in branches]
+        programs, consts = with_all_consts(derived)
+        given = [ct for ct in cts if ct is not None]
+        found = self.bind(index, *consts, *others(operands, linear), *given, branches=programs)
+        nothing: list[None] = [None] * linear.count(False)
+        return [None, *merged(linear, found, nothing)]
+
+
+def _saved_avals(split: SplitJaxpr) -> list[ShapedArray]:
+    return split.known.jaxpr.out_avals[split.out_unknown.count(False) :]
+
+
+def _known_program(splits: Sequence[SplitJaxpr], number: int) -> Derived:
+    """A known branch that also gives zeros in place of the other branches' residuals."""
+    own = splits[number]
+    num_known = own.out_unknown.count(False)
+
+    def program(*args: Value) -> list[Value]:
+        outs = eval_jaxpr(own.known.jaxpr, (), *args)
+        saved: list[Value] = []
+        for i, split in enumerate(splits):
+            mine = i == number
+            saved += outs[num_known:] if mine else [zeros(a) for a in _saved_avals(split)]
+        return [*outs[:num_known], *saved]
+
+    jaxpr, consts = stage(program, own.known.jaxpr.in_avals, own.known.jaxpr.name)
+    assert not consts, "a program without constants gains none"
+    return Derived(jaxpr, own.known.consts, ())
+
+
+def _rest_program(
+    splits: Sequence[SplitJaxpr],
+    number: int,
+    known: Sequence[ShapedArray],
+    saved: Sequence[ShapedArray],
+) -> Derived:
+    """An unknown branch that takes its own residuals from among everybody's."""
+    own = splits[number]
+    new = len(own.unknown.consts)
+    start = sum(len(_saved_avals(s)) for s in splits[:number])
+    avals = own.unknown.jaxpr.in_avals
+    unknown_avals = avals[new + len(own.residuals) :]
+
+    def program(*args: Value) -> list[Value]:
+        consts, rest = args[:new], args[new:]
+        given, kept = rest[: len(known)], rest[len(known) : len(known) + len(saved)]
+        residuals = [given[r] if r >= 0 else kept[start + ~r] for r in own.residuals]
+        unknown = rest[len(known) + len(saved) :]
+        return eval_jaxpr(own.unknown.jaxpr, (), *consts, *residuals, *unknown)
+
+    jaxpr, consts = stage(
+        program, [*avals[:new], *known, *saved, *unknown_avals], own.unknown.jaxpr.name
+    )
+    assert not consts, "a program without constants gains none"
+    return Derived(jaxpr, own.unknown.consts, ())
+
+
+cond_p = Cond()

@@ -216,7 +216,9 @@ from functrax.transforms.collectives import (
 from functrax.transforms.control.choices import cond as cond, switch as switch
 from functrax.transforms.control.loops import (
     fori_loop as fori_loop,
-    map_ as map,
+    map_ as _map,
     scan as scan,
     while_loop as while_loop,
 )
+
+map = _map

@@ -23,6 +23,7 @@ from functrax import (
 )
 from functrax.backends import reference as reference
 from functrax.core import prims as prims
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.array import live_arrays as live_arrays
 from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.config import (
@@ -82,3 +83,5 @@ from functrax.transforms.vmap import vmap as vmap
 
 remat = checkpoint
 __version__ = "0.1.0"
+
+_explain_all(globals())

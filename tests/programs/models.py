@@ -368,7 +368,9 @@ def containers() -> Any:
     state = State(0, {"mean": jnp.zeros(3), "none": None})
     update = jit(lambda s, x: s._replace(count=s.count + 1, mean={"mean": x, "none": None}))
     axes = ({"a": 0, "b": None}, 1)
-    scaled = vmap(lambda d, y: d["a"] + d["b"] * y, axes, 1)({"a": wave(3, 2), "b": 2.0}, wave(2, 3))
+    scaled = vmap(lambda d, y: d["a"] + d["b"] * y, axes, 1)(
+        {"a": wave(3, 2), "b": 2.0}, wave(2, 3)
+    )
     aux = grad(lambda x: (x**2, {"aux": jnp.sin(x)}), has_aux=True)(2.0)
     norm = jnp.sqrt(sum(jnp.vdot(x, x) for x in fx.tree.leaves(slope)))
     return slope, update(state, jnp.arange(3.0)), scaled, aux, norm
@@ -432,7 +434,11 @@ def numbers_that_are_not() -> Any:
     return (
         [x.max(), x.argmax(), x.argmin(), jnp.maximum(x, 0), jnp.fmin(x, 0), jnp.clip(x, -1, 1)],
         [jnp.nanmax(x), jnp.sign(x), x / 0, x // 1, x % 2, x == x, jnp.cumsum(x), x**0],
-        [grad(safe)(jnp.array([0.0, 4.0, -1.0])), grad(jnp.max)(x), grad(lambda x: (x**2).sum())(x)],
+        [
+            grad(safe)(jnp.array([0.0, 4.0, -1.0])),
+            grad(jnp.max)(x),
+            grad(lambda x: (x**2).sum())(x),
+        ],
     )
 
 

@@ -113,6 +113,8 @@ class Primitive(ABC):
     multiple_results: ClassVar[bool] = False
     #: Never has a side effect: equal applications may be shared, unused ones left out.
     pure: ClassVar[bool] = True
+    #: Parameters hold programs or functions, which must not be kept alive by being remembered.
+    holds_programs: ClassVar[bool] = False
     #: dtypes of the (first) operand that it takes.
     accepts: frozenset[np.dtype[Any]] = dtypes.ALL
 
@@ -132,6 +134,8 @@ class Primitive(ABC):
 
     def infer(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Avals:
         """The types of the results, checked and remembered."""
+        if self.holds_programs:
+            return self.shape_rule(*avals, **params)
         key = (avals, *params.items()) if params else avals
         found = self._inferred.get(key)
         if found is None:

@@ -27,6 +27,7 @@ class Call(Opaque):
 
     multiple_results = True
     pure = False
+    holds_programs = True
     takes_deferred = True  # raw values go into the program as they are
 
     def __init__(self, name: str) -> None:

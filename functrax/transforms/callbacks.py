@@ -30,6 +30,7 @@ class PureCallback(Opaque):
 
     name = "pure_callback"
     multiple_results = True
+    holds_programs = True
 
     def shape_rule(
         self,
@@ -128,6 +129,7 @@ class DebugCallback(Opaque):
     name = "debug_callback"
     multiple_results = True
     pure = False
+    holds_programs = True
 
     def shape_rule(self, *avals: ShapedArray, callback: FlatCallback) -> Avals:
         return ()

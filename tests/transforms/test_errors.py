@@ -113,15 +113,13 @@ def test_gradient_by_an_integer() -> None:
     assert "allow_int=True" in parts["try"]
 
 
-def test_gradient_by_a_complex_number() -> None:
+def test_gradient_of_a_complex_number() -> None:
     def f() -> Any:
         return functrax.grad(lambda z: z)(jnp.array(1j))
 
     parts, _ = parts_of(f)
-    assert parts["what"] == (
-        "grad: <lambda> returns a scalar that is not a real floating point number"
-    )
-    assert parts["got"] == "~c64[]"
+    assert parts["what"].endswith("returns a scalar that is not a real floating point number")
+    assert "c64[]" in parts["got"]
     assert "holomorphic=True" in parts["try"]
 
 

@@ -77,6 +77,7 @@ class Cond(Opaque):
     name = "cond"
     multiple_results = True
     pure = False
+    holds_programs = True
 
     def shape_rule(self, *avals: ShapedArray, branches: Branches) -> Avals:
         index, *operands = avals

@@ -75,6 +75,7 @@ class Scan(Opaque):
     name = "scan"
     multiple_results = True
     pure = False
+    holds_programs = True
 
     def shape_rule(
         self,

@@ -42,6 +42,7 @@ class While(Opaque):
     name = "while"
     multiple_results = True
     pure = False
+    holds_programs = True
 
     def shape_rule(
         self, *avals: ShapedArray, cond: Jaxpr, body: Jaxpr, cond_consts: int, body_consts: int

@@ -294,4 +294,8 @@ def scalar_type_of(dtype: DType) -> type[bool | int | float | complex]:
         return complex
     if dtype in BOOL:
         return bool
-    raise DTypeError("scalar_type_of: no Python type has its values", got=str(dtype))
+    raise DTypeError(
+        "scalar_type_of: no Python type has its values",
+        got=str(dtype),
+        fix="a dtype of numbers or truth values",
+    )

@@ -160,6 +160,7 @@ class Primitive(ABC):
         """``(ct, *operands, **params)`` -> a cotangent, or None, for each operand."""
         raise DifferentiationError(
             f"{self.name} has no transpose: it is not linear in the operand",
+            got=f"the transpose of {self.name}",
             fix="differentiate with grad or vjp, which linearize first",
         )
 

@@ -433,7 +433,7 @@ from functrax.numpy.uniqueness import (
 )
 
 bool = bool_
-ndarray = Array
+ndarray = DeviceArray = Array  # the second is what it was called in older programs
 
 _explain_all(globals())
 _install_all(globals(), _getitem, _At)

@@ -243,6 +243,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None
         raise ShapeError(
             "batch_matmul takes arrays of one rank, which is at least 2",
             got=f"{x.aval.str_short()}, {y.aval.str_short()}",
+            fix="arrays of the same rank; x[None] adds a batch axis",
         )
     batch = tuple(range(ndim - 2))
     return dot_general(x, y, (((ndim - 1,), (ndim - 2,)), (batch, batch)), precision)

@@ -40,6 +40,7 @@ class Call(Opaque):
             raise ShapeError(
                 f"{self.name}: operands do not fit the program",
                 got=f"{[a.str_short() for a in avals]} for {[a.str_short() for a in wanted]}",
+                fix="operands of the types that the program was traced for",
             )
         return tuple(jaxpr.out_avals)
 

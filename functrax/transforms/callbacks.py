@@ -53,6 +53,7 @@ class PureCallback(Opaque):
             raise ShapeError(
                 f"pure_callback: {name_of(callback)} returned another number of arrays",
                 got=f"{len(outs)}, where {len(out_avals)} were declared",
+                fix="a declaration with one ShapeDtypeStruct for each array",
             )
         for out, aval in zip(outs, out_avals, strict=True):
             if out.shape != aval.shape:

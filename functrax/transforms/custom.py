@@ -152,7 +152,11 @@ class custom_jvp(_Custom):  # noqa: N801 - a decorator
         None stands for an argument without influence.
         """
         if self.nondiff_argnums:
-            raise ArgumentError("defjvps: not with nondiff_argnums", fix="use defjvp")
+            raise ArgumentError(
+                "defjvps: not with nondiff_argnums",
+                got=f"nondiff_argnums={self.nondiff_argnums}",
+                fix="use defjvp",
+            )
 
         def rule(primals: Any, tangents: Any) -> Any:
             value = self(*primals)
@@ -488,6 +492,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
             raise PyTreeError(
                 f"closure_convert: {name_of(fun)} was converted for other arguments",
                 got=f"{tree}, where {in_tree} is needed",
+                fix="closure_convert again, with examples of these arguments",
             )
         merged = [next(given) if h else c for c, h in zip(consts, hoisted, strict=True)]
         outs = eval_jaxpr(jaxpr, [as_value(c) for c in merged], *leaves)

@@ -359,8 +359,9 @@ def _check_scalar(fun: Any, linear: Linearized, holomorphic: bool) -> None:
         raise DifferentiationError(
             f"grad: {name_of(fun)} returns a scalar that is not a real floating point number",
             got=shown,
-            fix="holomorphic=True for complex functions; functrax.vjp for complex values; "
-            ".astype('float32') for integers",
+            fix="its real part; holomorphic=True if it is complex-differentiable; functrax.vjp"
+            if dtypes.is_complex(dtype)
+            else ".astype('float32'), if it has a derivative",
         )
 
 

@@ -50,7 +50,10 @@ def adam(params: Any, grads: Any, state: Any, rate: float = 1e-2) -> Any:
     t = t + 1
     m = fx.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, grads)
     v = fx.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, v, grads)
-    step = lambda p, m, v: p - rate * m / (1 - 0.9**t) / (jnp.sqrt(v / (1 - 0.999**t)) + 1e-8)
+
+    def step(p: Any, m: Any, v: Any) -> Any:
+        return p - rate * m / (1 - 0.9**t) / (jnp.sqrt(v / (1 - 0.999**t)) + 1e-8)
+
     return fx.tree.map(step, params, m, v), (m, v, t)
 
 
@@ -164,7 +167,9 @@ def recurrent() -> Any:
             hs.append(carry[0])
         return jnp.stack(hs), carry
 
-    loss = lambda params, xs: (run(params, xs)[0] ** 2).mean()
+    def loss(params: Any, xs: Any) -> Any:
+        return (run(params, xs)[0] ** 2).mean()
+
     return run(params, jnp.asarray(xs)), jit(grad(loss, argnums=(0, 1)))(params, xs)
 
 
@@ -237,7 +242,10 @@ def uniformity_and_boxes() -> Any:
         return both / jnp.clip(w1 * h1 + w2 * h2 - both, min=1e-5)
 
     boxes = [np.exp(wave(10, 7, start=float(k))) for k in range(8)]
-    total = lambda *boxes: ratio_iou(*boxes).sum()
+
+    def total(*boxes: Any) -> Any:
+        return ratio_iou(*boxes).sum()
+
     return (
         jit(fx.value_and_grad(uniformity))(wave(16, 8)),
         ratio_iou(*boxes),
@@ -272,7 +280,9 @@ def physics_informed() -> Any:
     def residual(params: Any, x: Any) -> Any:
         return third(params, x) + 6 * u(params, x) * slope(params, x)
 
-    loss = lambda params: jnp.mean(vmap(residual, (None, 0))(params, xs) ** 2)
+    def loss(params: Any) -> Any:
+        return jnp.mean(vmap(residual, (None, 0))(params, xs) ** 2)
+
     return jit(fx.value_and_grad(loss))(params), [third(params, x) for x in (0.0, 0.5)]
 
 
@@ -430,7 +440,10 @@ def weak_types() -> Any:
 @program
 def numbers_that_are_not() -> Any:
     x = jnp.array([1.0, jnp.nan, -3.0, jnp.inf, 0.0])
-    safe = lambda x: jnp.sum(jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0))
+
+    def safe(x: Any) -> Any:
+        return jnp.sum(jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1.0)), 0.0))
+
     return (
         [x.max(), x.argmax(), x.argmin(), jnp.maximum(x, 0), jnp.fmin(x, 0), jnp.clip(x, -1, 1)],
         [jnp.nanmax(x), jnp.sign(x), x / 0, x // 1, x % 2, x == x, jnp.cumsum(x), x**0],

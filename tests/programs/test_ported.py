@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import functrax as fx
+import functrax.numpy as jnp
 from functrax.core import dtypes
+from functrax.core.errors import ConcretizationError
 from tests.programs.models import PROGRAMS
 
 _RECORDED = json.loads((pathlib.Path(__file__).parent / "data" / "models.json").read_text())
@@ -46,3 +48,31 @@ def test_numbers_and_types(name: str) -> None:
 
 def test_every_program_was_recorded() -> None:
     assert set(PROGRAMS) == set(_RECORDED)
+
+
+def test_known_values_can_be_read_inside_a_derivative() -> None:
+    assert fx.grad(lambda x: x.item() * x)(2.0) == 2.0
+    with pytest.raises(ConcretizationError, match="scalar"):
+        fx.jit(fx.grad(lambda x: x.item() * x))(2.0)
+
+
+@pytest.mark.parametrize(
+    "number, dtype", [(300, "uint8"), (-1, "uint32"), ([1, [300]][1], "int8"), (1e10, "int32")]
+)
+def test_numbers_that_a_dtype_cannot_hold(number: Any, dtype: str) -> None:
+    with pytest.raises(OverflowError, match="out of bounds"):
+        jnp.array(number, dtype)
+
+
+def test_not_a_number_is_no_integer() -> None:
+    with pytest.raises(ValueError, match="NaN has no value of int32"):
+        jnp.array([0, float("nan")], jnp.int32)
+
+
+def test_half_precision_products_are_exact_at_any_size() -> None:
+    # (1 + 2**-7)**2 is 1 + 2**-6 when rounded to bfloat16; the rest would be lost.
+    a, b = 1 + 2**-7, 1 + 2**-6
+    x, y = (jnp.array(v, jnp.bfloat16) for v in ([[a, 1.0]], [[a], [-b]]))
+    for product in (x @ y, jnp.einsum("ij,jk->ik", x, y), fx.lax.dot(x, y)):
+        assert product.dtype == jnp.bfloat16
+        assert product[0, 0] == 2.0**-14

@@ -268,7 +268,11 @@ class ArgReduce(ReindexReduce):
                 fix="an axis of at least one element",
             )
         if not dtypes.is_integer(index_dtype):
-            raise DTypeError(f"{self.name}: index_dtype is not an integer", got=str(index_dtype))
+            raise DTypeError(
+                f"{self.name}: index_dtype is not an integer",
+                got=str(index_dtype),
+                fix="index_dtype='int32'",
+            )
         return ShapedArray(x.shape[:axis] + x.shape[axis + 1 :], index_dtype)
 
     def reference(self, x: Any, *, axis: int, index_dtype: Any) -> Any:

@@ -79,7 +79,11 @@ def rem(x: Array, y: Array) -> Array:
     x, y = np.asarray(x), np.asarray(y)
     _same_dtype("rem", x, y)
     if not (_is_integer(x.dtype) or is_float(x.dtype)):
-        raise DTypeError("rem: needs integers or real floats", got=str(x.dtype))
+        raise DTypeError(
+            "rem: needs integers or real floats",
+            got=str(x.dtype),
+            fix="the real part or the absolute value",
+        )
     with np.errstate(all="ignore"):
         if not _is_integer(x.dtype):
             return np.asarray(np.fmod(_widened(x), _widened(y)).astype(x.dtype, copy=False))

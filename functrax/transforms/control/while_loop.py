@@ -61,6 +61,7 @@ class While(Opaque):
                 raise ShapeError(
                     "while: operands do not fit the loop",
                     got=f"{[a.str_short() for a in given]} for {[a.str_short() for a in wanted]}",
+                    fix="operands of the types that the loop was traced for",
                 )
         return tuple(body.out_avals)
 

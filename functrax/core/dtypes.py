@@ -214,12 +214,27 @@ def real_dtype(dtype: DType) -> DType:
     return float32 if dtype == complex64 else float64
 
 
+class extended(np.generic):  # noqa: N801  # an abstract type of elements, as np.number
+    """The kind of dtypes that NumPy does not have; a dtype says by its ``type`` that it is one."""
+
+
+class prng_key(extended):  # noqa: N801
+    """The kind of the dtype of typed random keys."""
+
+
 def issubdtype(dtype: Any, kind: Any) -> bool:
     """``np.issubdtype`` that knows bfloat16 under ``np.floating``, ``np.inexact``, ``np.number``.
+
+    Dtypes of random keys are under ``prng_key`` and ``extended``, and under nothing of NumPy's.
 
     >>> issubdtype(bfloat16, np.floating)
     True
     """
+    element = dtype if isinstance(dtype, type) else getattr(dtype, "type", None)
+    if isinstance(element, type) and issubclass(element, extended):
+        return isinstance(kind, type) and issubclass(element, kind)
+    if isinstance(kind, type) and issubclass(kind, extended):
+        return False
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return kind in _ABSTRACT and issubclass(dtype, kind)
     exact = _numpy_meaning(dtype)

@@ -123,6 +123,11 @@ class Array:
         """Whether the dtype came from a Python scalar and gives way in promotion."""
         return self.aval.weak_type
 
+    @property
+    def is_fully_addressable(self) -> bool:
+        """True: all elements are in this process."""
+        return True
+
     def __len__(self) -> int:
         if not self.aval.shape:
             raise ShapeError(

@@ -86,6 +86,8 @@ class Sample:
       ranges: for each operand the interval that its values are drawn from; one for all if single.
       distinct: draw values that all differ (for max, sort).
       dtypes: for each operand a dtype, or None for the dtype under test; all under test if empty.
+      diagonal: added to the main diagonal of the first operand's matrices, so that they are well
+        conditioned.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -93,6 +95,7 @@ class Sample:
     ranges: tuple[tuple[float, float], ...] = ((-2.0, 2.0),)
     distinct: bool = False
     dtypes: tuple[Any, ...] = ()
+    diagonal: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,11 @@ def test_numbers_that_a_dtype_cannot_hold(number: Any, dtype: str) -> None:
         jnp.array(number, dtype)
 
 
+def test_fill_values_wrap() -> None:
+    assert jnp.full(2, 300, jnp.uint8).tolist() == [44, 44]
+    assert jnp.full_like(jnp.zeros(2, jnp.uint32), 2**32 - 1).tolist() == [2**32 - 1] * 2
+
+
 def test_not_a_number_is_no_integer() -> None:
     with pytest.raises(ValueError, match="NaN has no value of int32"):
         jnp.array([0, float("nan")], jnp.int32)

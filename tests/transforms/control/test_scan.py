@@ -280,6 +280,85 @@ def test_inputs_are_not_stacked_again() -> None:
     assert num_stacked(backward) == 1
 
 
+def test_what_does_not_change_is_not_stacked() -> None:
+    def f(h: Any, w: Any) -> Any:
+        return lax.scan(lambda h, _: (h * jnp.exp(w), None), h, None, length=4)[0]
+
+    forward, _ = backward_scan(f, H, H)
+    assert num_results(forward) == 0
+
+
+def test_what_is_cheap_is_computed_again() -> None:
+    def f(h: Any) -> Any:
+        def step(h: Any, _: Any) -> Any:
+            t = jnp.tanh(h)
+            return t * (1.0 - t) * (2.0 + t), None
+
+        return lax.scan(step, h, None, length=4)[0]
+
+    forward, _ = backward_scan(f, H)
+    assert num_results(forward) == 1  # tanh alone
+
+
+def test_results_are_not_stacked_twice() -> None:
+    def f(h: Any) -> Any:
+        def step(h: Any, _: Any) -> Any:
+            t = jnp.tanh(h)
+            return t, t
+
+        return lax.scan(step, h, None, length=4)
+
+    forward, _ = backward_scan(f, H)
+    assert num_results(forward) == 1
+
+
+def test_a_slice_of_a_carry_is_kept_and_not_the_carry() -> None:
+    def f(h: Any, b: Any) -> Any:
+        return lax.scan(lambda h, _: (h * b + h[0] * h[1], None), h, None, length=4)[0]
+
+    jaxpr = functrax.make_jaxpr(functrax.value_and_grad(unrolled.summed(f)))(jnp.ones(100), H[0])
+    forward = next(e for e in jaxpr.jaxpr.eqns if e.primitive.name == "scan")
+    assert sum(v.aval.size for v in forward.outvars[1:]) == 4 * 2
+
+
+def test_large_invariant_values_stay_in_the_body() -> None:
+    def f(h: Any, w: Any) -> Any:
+        def step(h: Any, _: Any) -> Any:
+            return jnp.sum(w[:, None] * w[None, :] * h[None, :], axis=1) + jnp.sin(w), None
+
+        return lax.scan(step, h, None, length=3)[0]
+
+    args = (H, H + 1.0)
+    jaxpr = functrax.make_jaxpr(functrax.value_and_grad(unrolled.summed(f)))(*args).jaxpr
+    outside = {v.aval.shape for e in jaxpr.eqns for v in e.outvars}
+    assert (3, 3) not in outside
+    assert "sin" in [e.primitive.name for e in jaxpr.eqns]
+    derivatives_agree(f, unrolled_f, args)
+
+
+def unrolled_f(h: Any, w: Any) -> Any:
+    for _ in range(3):
+        h = jnp.sum(w[:, None] * w[None, :] * h[None, :], axis=1) + jnp.sin(w)
+    return h
+
+
+def test_cheap_values_of_two_dear_ones_are_kept_themselves() -> None:
+    def f(h: Any) -> Any:
+        def step(h: Any, _: Any) -> Any:
+            s = jnp.sum(h[None] * W, 1) + jnp.prod(h[None] + W, 1)
+            return s * s, None
+
+        return lax.scan(step, h, None, length=3)[0]
+
+    def g(h: Any) -> Any:
+        for _ in range(3):
+            s = jnp.sum(h[None] * W, 1) + jnp.prod(h[None] + W, 1)
+            h = s * s
+        return h
+
+    derivatives_agree(f, g, (H,), 2e-3)
+
+
 ERRORS: list[tuple[Any, type[FunctraxError], list[str]]] = [
     (
         lambda: lax.scan(lambda c, x: (c[:2], None), H, None, length=2),

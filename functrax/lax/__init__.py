@@ -9,6 +9,7 @@ themselves, for index maps of the user's.
 
 from __future__ import annotations
 
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.prims.rounding import RoundingMethod as RoundingMethod
 from functrax.lax.choice import (
     clamp as clamp,
@@ -225,3 +226,5 @@ from functrax.transforms.control.loops import (
 from functrax.transforms.control.root import custom_root as custom_root
 
 map = _map
+
+_explain_all(globals())

@@ -77,6 +77,7 @@ class Scan(Opaque):
     name = "scan"
     multiple_results = True
     pure = False
+    holds_programs = True
 
     def shape_rule(
         self,
@@ -92,6 +93,7 @@ class Scan(Opaque):
             raise ShapeError(
                 "scan: a stacked input does not have the scan's length",
                 got=f"{[a.str_short() for a in stacked]} for length {length}",
+                fix="leading axes of one size, which is length",
             )
         slices = [ShapedArray(a.shape[1:], a.dtype) for a in stacked]
         given = [a.strip_weak_type() for a in (*consts, *carry, *slices)]
@@ -100,6 +102,7 @@ class Scan(Opaque):
             raise ShapeError(
                 "scan: operands do not fit the body",
                 got=f"{[a.str_short() for a in given]} for {[a.str_short() for a in wanted]}",
+                fix="operands of the types that the body was traced for",
             )
         outs = jaxpr.out_avals
         results = [ShapedArray((length, *a.shape), a.dtype, a.weak_type) for a in outs[num_carry:]]

@@ -21,6 +21,7 @@ Array(14., dtype=float32)
 
 from __future__ import annotations
 
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.dtypes import finfo as finfo, iinfo as iinfo
 from functrax.core.operators import Array as Array
 from functrax.core.promotion import promote_types as promote_types, result_type as result_type
@@ -65,7 +66,6 @@ from functrax.numpy.analytic import (
     tan as tan,
     tanh as tanh,
 )
-from functrax.numpy.arguments import explain_all as _explain_all
 from functrax.numpy.at import At as _At
 from functrax.numpy.constants import (
     e as e,
@@ -485,7 +485,7 @@ from functrax.numpy.windows import (
 )
 
 bool = bool_
-ndarray = Array
+ndarray = DeviceArray = Array  # the second is what it was called in older programs
 
 _explain_all(globals())
 _install_all(globals(), _getitem, _At)

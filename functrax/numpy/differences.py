@@ -52,7 +52,11 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     """
     x, times = to_array("diff", a), integer("diff", "n", n)
     if not x.aval.ndim:
-        raise ShapeError("diff: takes arrays of at least one axis", got=x.aval.str_short())
+        raise ShapeError(
+            "diff: takes arrays of at least one axis",
+            got=x.aval.str_short(),
+            fix="give an array of rank 1 or more",
+        )
     if times < 0:
         raise ArgumentError("diff: n is negative", got=f"n={times}", fix="n=0 or more")
     if not times:
@@ -125,8 +129,11 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     listed = axis if isinstance(axis, (tuple, list)) or axis is None else (axis,)
     axes = many_axes("gradient", listed, x.aval.ndim)
     if len(varargs) not in (0, 1, len(axes)):
-        raise ArgumentError("gradient: needs one distance, or one for each axis",
-                            got=f"{len(varargs)} for {len(axes)} axes")  # fmt: skip
+        raise ArgumentError(
+            "gradient: needs one distance, or one for each axis",
+            got=f"{len(varargs)} for {len(axes)} axes",
+            fix="as many distances as axes",
+        )
     distances = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
     slopes = [_slope(x, k, to_array("gradient", h)) for k, h in zip(axes, distances, strict=True)]
     return slopes[0] if len(slopes) == 1 else slopes
@@ -259,6 +266,7 @@ def interp(
         raise ShapeError(
             "interp: xp and fp are vectors of one size, with at least one point",
             got=f"{places.aval.str_short()} and {values.aval.str_short()}",
+            fix="flatten them, and give as many values as places",
         )
     _check_ends(left, right, period)
     if period is not None:

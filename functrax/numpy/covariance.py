@@ -78,15 +78,13 @@ def cov(
         total = reductions.sum(weights)
         centred = x - average(x, axis=1, weights=weights, keepdims=True)
         other = centred * weights
-        spread = 1.0 if aweights is None else reductions.sum(weights * _one(aweights, x)) / total
+        spread = (
+            1.0 if aweights is None else reductions.sum(weights * to_array("cov", aweights)) / total
+        )
         factor = total - less * spread
     factor = where(factor > 0, factor, 0)
     product = dot(centred, conj(transpose(other)))
     return squeeze(product / factor)
-
-
-def _one(weights: Any, x: Value) -> Value:
-    return convert(to_array("cov", weights), dtypes.real_dtype(x.aval.dtype))
 
 
 def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Value:
@@ -125,7 +123,6 @@ def _weights(fweights: Any, aweights: Any, x: Value) -> Value | None:
             )
         if name == "fweights" and not dtypes.is_integer(w.aval.dtype):
             raise DTypeError("cov: fweights are integers", got=w.aval.str_short(), fix="aweights=")
-        w = _one(w, x)
         total = w if total is None else total * w
     return total
 

@@ -31,6 +31,7 @@ from functrax.numpy.rearranging import is_known
 from functrax.numpy.rounding import clip
 from functrax.numpy.searching import searchsorted
 from functrax.numpy.shaping import ravel, reshape, reshape_to
+from functrax.numpy.ufuncs import refuse_complex
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
@@ -92,7 +93,8 @@ def _length(x: Value, least: int, length: int | None) -> int:
             got=x.aval.str_short(),
             fix="length=..., one more than the largest number",
         )
-    return max(int(np.asarray(x).max(initial=-1)) + 1, least)
+    largest = int(np.asarray(x).max()) if x.aval.size else -1
+    return max(largest + 1, least)
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Value:
@@ -124,6 +126,7 @@ def _edges(name: str, x: Value, bins: Any, limits: Any) -> Value:
             f"{name}: rules for the number of bins are not supported", got=f"bins={bins!r}",
             fix="a number of bins, or edges",
         )  # fmt: skip
+    refuse_complex(name, x)
     dtype = inexact(x.aval.dtype)
     edges = None if isinstance(bins, int) else to_array(name, bins, 1)
     if edges is not None and edges.aval.ndim == 1:

@@ -52,6 +52,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
       Array(11, dtype=int32)
     """
     coefficients, at = promote_dtypes("polyval", to_array("polyval", p), to_array("polyval", x, 1))
+    coefficients, at = (convert(v, v.aval.dtype) for v in (coefficients, at))
     if not coefficients.aval.ndim:
         raise ShapeError("polyval: p is a vector", got=coefficients.aval.str_short())
     count, *rest = coefficients.aval.shape

@@ -62,6 +62,7 @@ def test_bincount(kwargs: dict[str, Any]) -> None:
 def test_bincount_of_odd_numbers() -> None:
     assert jnp.bincount(jnp.array([1, -1, 5])).tolist() == [1, 1, 0, 0, 0, 1]
     assert jnp.bincount(jnp.array([1, 1, 5]), length=3).tolist() == [0, 2, 0]
+    assert jnp.bincount(jnp.array([1, 250], dtype="uint8")).shape == (251,)
     assert jnp.bincount(jnp.zeros(0, "int32")).shape == (0,)
 
 
@@ -89,5 +90,7 @@ def test_errors() -> None:
         jnp.histogram(X, bins="auto")
     with pytest.raises(errors.ShapeError, match="weight"):
         jnp.histogram(X, weights=W[:3])
+    with pytest.raises(errors.DTypeError, match="histogram: complex"):
+        jnp.histogram(X.astype("c8"))
     with pytest.raises(errors.ArgumentError, match="each dimension"):
         jnp.histogramdd(GRID, bins=[2, 2])

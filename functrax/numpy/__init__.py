@@ -9,9 +9,9 @@ of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along ax
 ``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``, ``covariance``, ``histograms``.
 Shapes and elements: ``shaping``, ``indexing``, ``at``, ``index_tricks``, ``packing``.  Order:
 ``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``.  Products: ``contraction``,
-``einsum``, ``convolving``, ``polynomials``.  Functions of functions: ``vectorizing``.  Types:
-``scalar_types``, ``inquiry``.  What arrays can do by themselves (operators, methods) is installed
-by ``methods``.
+``einsum``, ``convolving``, ``polynomials``, ``fitting``.  Functions of functions:
+``vectorizing``.  Types: ``scalar_types``, ``inquiry``.  What arrays can do by themselves
+(operators, methods) is installed by ``methods``.
 
 >>> import functrax.numpy as jnp
 >>> x = jnp.arange(4.0)
@@ -137,6 +137,10 @@ from functrax.numpy.filling import (
     tri as tri,
     zeros as zeros,
     zeros_like as zeros_like,
+)
+from functrax.numpy.fitting import (
+    polyfit as polyfit,
+    roots as roots,
 )
 from functrax.numpy.grids import (
     diag_indices as diag_indices,

@@ -54,7 +54,7 @@ def bincount(
       out_sharding: must be None.
 
     Returns:
-      A vector: int32, or of the dtype of the weights.
+      A vector: of the default integer, or of the dtype of the weights.
 
     Raises:
       DTypeError: if ``x`` holds no integers.
@@ -74,7 +74,7 @@ def bincount(
         raise ShapeError("bincount: x is a vector", got=values.aval.str_short(), fix="ravel it")
     places = clip(convert(values, dtypes.int32), 0)
     count = _length(values, integer("bincount", "minlength", minlength), length)
-    amounts = ones_like(places) if weights is None else to_array("bincount", weights, 1)
+    amounts = _ones(places) if weights is None else to_array("bincount", weights, 1)
     if amounts.aval.shape != values.aval.shape:
         raise ShapeError(
             "bincount: needs one weight for each element",
@@ -82,6 +82,10 @@ def bincount(
             fix=f"{values.aval.size} weights",
         )
     return At(zeros((count,), amounts.aval.dtype))[places].add(amounts)
+
+
+def _ones(x: Value) -> Value:
+    return ones_like(x, dtype=dtypes.default_int())
 
 
 def _length(x: Value, least: int, length: int | None) -> int:
@@ -238,7 +242,7 @@ def histogramdd(
     edges = [_edges("histogramdd", x, b, r) for x, b, r in zip(points, listed, ranges, strict=True)]
     shape = tuple(edge.aval.size - 1 for edge in edges)
     flat, inside = _cell(points, edges, shape)
-    amounts = ones_like(flat) if weights is None else to_array("histogramdd", weights, 3)
+    amounts = _ones(flat) if weights is None else to_array("histogramdd", weights, 3)
     _check_weights("histogramdd", points[0].aval.shape, amounts)
     counts = At(zeros((math.prod(shape),), amounts.aval.dtype))[flat].add(where(inside, amounts, 0))
     counts = reshape_to(counts, shape)

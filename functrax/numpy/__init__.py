@@ -6,11 +6,12 @@ unless ``enable_x64`` is set.
 
 Elementwise functions: ``ufuncs`` (arithmetic), ``analytic``, ``logic``, ``rounding``, all on top
 of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along axes: ``reductions``,
-``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``.  Shapes and elements:
-``shaping``, ``indexing``, ``at``.  Order: ``sorting``, ``searching``, ``uniqueness``, ``sets``,
-``differences``.  Products: ``contraction``, ``einsum``.  Types:
-``scalar_types``, ``inquiry``.  What arrays can do by themselves (operators, methods) is installed
-by ``methods``.
+``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``, ``covariance``, ``histograms``.
+Shapes and elements: ``shaping``, ``indexing``, ``at``, ``index_tricks``, ``packing``.  Order:
+``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``.  Products: ``contraction``,
+``einsum``, ``convolving``, ``polynomials``, ``fitting``.  Functions of functions:
+``vectorizing``.  Types: ``scalar_types``, ``inquiry``.  What arrays can do by themselves
+(operators, methods) is installed by ``methods``.
 
 >>> import functrax.numpy as jnp
 >>> x = jnp.arange(4.0)
@@ -85,6 +86,14 @@ from functrax.numpy.contraction import (
     vecdot as vecdot,
     vecmat as vecmat,
 )
+from functrax.numpy.convolving import (
+    convolve as convolve,
+    correlate as correlate,
+)
+from functrax.numpy.covariance import (
+    corrcoef as corrcoef,
+    cov as cov,
+)
 from functrax.numpy.creation import (
     array as array,
     asarray as asarray,
@@ -129,6 +138,10 @@ from functrax.numpy.filling import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
+from functrax.numpy.fitting import (
+    polyfit as polyfit,
+    roots as roots,
+)
 from functrax.numpy.grids import (
     diag_indices as diag_indices,
     diag_indices_from as diag_indices_from,
@@ -145,6 +158,19 @@ from functrax.numpy.grids import (
     triu_indices_from as triu_indices_from,
     unravel_index as unravel_index,
 )
+from functrax.numpy.histograms import (
+    bincount as bincount,
+    histogram as histogram,
+    histogram2d as histogram2d,
+    histogram_bin_edges as histogram_bin_edges,
+    histogramdd as histogramdd,
+)
+from functrax.numpy.index_tricks import (
+    c_ as c_,
+    index_exp as index_exp,
+    r_ as r_,
+    s_ as s_,
+)
 from functrax.numpy.indexing import getitem as _getitem
 from functrax.numpy.inquiry import (
     can_cast as can_cast,
@@ -153,6 +179,7 @@ from functrax.numpy.inquiry import (
     isrealobj as isrealobj,
     isscalar as isscalar,
     issubdtype as issubdtype,
+    iterable as iterable,
     ndim as ndim,
     shape as shape,
     size as size,
@@ -229,8 +256,23 @@ from functrax.numpy.nan_reductions import (
     nansum as nansum,
     nanvar as nanvar,
 )
+from functrax.numpy.packing import (
+    packbits as packbits,
+    unpackbits as unpackbits,
+)
 from functrax.numpy.padding import (
     pad as pad,
+)
+from functrax.numpy.polynomials import (
+    poly as poly,
+    polyadd as polyadd,
+    polyder as polyder,
+    polydiv as polydiv,
+    polyint as polyint,
+    polymul as polymul,
+    polysub as polysub,
+    polyval as polyval,
+    vander as vander,
 )
 from functrax.numpy.quantiles import (
     median as median,
@@ -340,6 +382,7 @@ from functrax.numpy.selecting import (
     select as select,
     take as take,
     take_along_axis as take_along_axis,
+    trim_zeros as trim_zeros,
 )
 from functrax.numpy.sets import (
     intersect1d as intersect1d,
@@ -430,6 +473,19 @@ from functrax.numpy.uniqueness import (
     unique_counts as unique_counts,
     unique_inverse as unique_inverse,
     unique_values as unique_values,
+)
+from functrax.numpy.vectorizing import (
+    apply_along_axis as apply_along_axis,
+    apply_over_axes as apply_over_axes,
+    piecewise as piecewise,
+    vectorize as vectorize,
+)
+from functrax.numpy.windows import (
+    bartlett as bartlett,
+    blackman as blackman,
+    hamming as hamming,
+    hanning as hanning,
+    kaiser as kaiser,
 )
 
 bool = bool_

@@ -139,3 +139,12 @@ __all__ = [
     "can_cast", "iscomplexobj", "isdtype", "isrealobj", "isscalar", "issubdtype", "ndim",
     "result_type", "shape", "size",
 ]  # fmt: skip
+
+
+def iterable(y: Any) -> bool:
+    """Whether one can iterate over it."""
+    try:
+        iter(y)
+    except TypeError:
+        return False
+    return True

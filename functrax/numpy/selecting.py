@@ -17,10 +17,10 @@ from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError,
 from functrax.core.index_expr import Dim, Load, as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
-from functrax.core.prims.arithmetic import ne, select_n
+from functrax.core.prims.arithmetic import ne, select_n, stop_gradient
 from functrax.core.prims.mapped import reindex, scatter
 from functrax.numpy.at import At, cast_update
-from functrax.numpy.axes import Shape, one_axis
+from functrax.numpy.axes import Shape, many_axes, one_axis
 from functrax.numpy.index_plan import Bounds, operand_in_range, read_index
 from functrax.numpy.indexing import fill_literal, gather, mode_name
 from functrax.numpy.promote import (
@@ -32,12 +32,12 @@ from functrax.numpy.promote import (
 )
 from functrax.numpy.rearranging import is_known, modulo, resize
 from functrax.numpy.searching import nonzero
-from functrax.numpy.shaping import broadcast_arrays, broadcast_to, join, reshape_to
+from functrax.numpy.shaping import broadcast_arrays, broadcast_to, join, reshape_to, slice_axis
 from functrax.numpy.triangles import refuse_inplace
 
 __all__ = [
     "choose", "compress", "extract", "place", "put", "put_along_axis", "select", "take",
-    "take_along_axis",
+    "take_along_axis", "trim_zeros",
 ]  # fmt: skip
 
 
@@ -341,3 +341,41 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     """The elements for which the condition holds, in row-major order; as :func:`compress`."""
     mask, x = to_array("extract", condition), to_array("extract", arr, 1)
     return compress(reshape_to(mask, (mask.aval.size,)), x, size=size, fill_value=fill_value)
+
+
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Value:
+    """Without the zeros at the ends of axes.
+
+    Args:
+      filt: an array whose values are known while tracing.
+      trim: contains ``"f"`` for the front, ``"b"`` for the back.
+      axis: an axis, or several; None means all.
+
+    Raises:
+      ArgumentError: for another ``trim``.
+      ConcretizationError: if the array is traced.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.trim_zeros(jnp.array([0, 3, 0, 4, 0]))
+      Array([3, 0, 4], dtype=int32)
+    """
+    if not trim or set(trim.lower()) - set("fb"):
+        raise ArgumentError("trim_zeros: unknown ends", got=repr(trim), fix="'f', 'b' or 'fb'")
+    x = to_array("trim_zeros", filt)
+    axes = many_axes("trim_zeros", axis if axis is None or isinstance(axis, (tuple, list))
+                     else (axis,), x.aval.ndim)  # fmt: skip
+    known = stop_gradient.bind(x)
+    if not is_known(known):
+        raise ConcretizationError(
+            "trim_zeros: the shape of the result depends on the values of a traced array",
+            got=x.aval.str_short(),
+            fix="a slice of known size",
+        )
+    places = np.argwhere(np.asarray(known) != 0)
+    for k in axes:
+        size = x.aval.shape[k]
+        start = (places[:, k].min() if len(places) else size) if "f" in trim.lower() else 0
+        end = (places[:, k].max() + 1 if len(places) else start) if "b" in trim.lower() else size
+        x = slice_axis(x, k, int(start), int(end))
+    return result(x)

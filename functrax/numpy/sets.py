@@ -188,7 +188,8 @@ def intersect1d(
     theirs, order = sort_p.bind(y, line, dimension=0, is_stable=True, num_keys=1)
     found = searchsorted(stop_gradient.bind(theirs), stop_gradient.bind(values))
     second = where(present, _read(order, where(present, found, 0)), y.aval.size)
-    return values, first, second
+    kind = dtypes.default_int()
+    return values, convert(first, kind), convert(second, kind)
 
 
 def _flat(name: str, ar1: Any, ar2: Any) -> list[Value]:

@@ -73,7 +73,7 @@ def argsort(
     Equal elements come in the order in which they are, descending or not.
 
     Args:
-      dtype: of the positions, int32 by default.
+      dtype: of the positions, the default integer if None.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -81,7 +81,7 @@ def argsort(
       Array([1, 2, 0], dtype=int32)
     """
     x, k = _along("argsort", a, axis, kind, order)
-    wanted = dtypes.int32 if dtype is None else checked_dtype(dtype)
+    wanted = dtypes.default_int() if dtype is None else checked_dtype(dtype)
     line = iota.bind(shape=x.aval.shape, dtype=wanted, axis=k)
     if not descending:
         return result(sort_p.bind(x, line, dimension=k, is_stable=True, num_keys=1)[1])
@@ -113,7 +113,7 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
       axis: along which to sort.
 
     Returns:
-      int32 positions, of the shape of a key.
+      Positions in the default integer, of the shape of a key.
 
     Raises:
       ShapeError: if there are no keys, or of different shapes.
@@ -126,9 +126,9 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
     values = _keys(keys)
     shape = values[0].aval.shape
     if not shape and axis in (0, -1):  # one element is in order
-        return result(iota.bind(shape=(1,), dtype=dtypes.int32, axis=0))[0]
+        return result(iota.bind(shape=(1,), dtype=dtypes.default_int(), axis=0))[0]
     k = one_axis("lexsort", axis, len(shape))
-    line = iota.bind(shape=shape, dtype=dtypes.int32, axis=k)
+    line = iota.bind(shape=shape, dtype=dtypes.default_int(), axis=k)
     *_, positions = sort_p.bind(
         *reversed(values), line, dimension=k, is_stable=True, num_keys=len(values)
     )
@@ -175,7 +175,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Value:
 def argpartition(a: Any, kth: int, axis: int = -1) -> Value:
     """The int32 positions that :func:`partition` reads; arguments as there."""
     x, k = _partitioned("argpartition", a, kth, axis)
-    return argsort(x, k)
+    return argsort(x, k, dtype=dtypes.int32)
 
 
 def _partitioned(name: str, a: Any, kth: int, axis: int) -> tuple[Value, int]:

@@ -63,7 +63,7 @@ def unique(
       sorted: accepted; the result is always in order.
 
     Returns:
-      The values, or a tuple that begins with them; positions and counts are int32.
+      The values, or a tuple that begins with them; positions and counts are default integers.
 
     Raises:
       ConcretizationError: if ``ar`` is traced and there is no size.
@@ -98,14 +98,17 @@ def _unique(
         )
     (where_starts,) = nonzero(starts, size=count)
     first = take_axis(order, 0, where_starts) if n else where_starts
-    number = result(cumsum(starts, dtype=dtypes.int32) - 1)  # of the group, in order
+    number = result(cumsum(starts, dtype=dtypes.default_int()) - 1)  # of the group, in order
+
+    def index() -> Value:
+        return convert(first, dtypes.default_int())
 
     def inverse() -> Value:
-        positions = At(zeros((n,), dtypes.int32))[order].set(number)
+        positions = At(zeros((n,), dtypes.default_int()))[order].set(number)
         return reshape_to(positions, x.aval.shape) if k is None else positions
 
     def counts() -> Value:
-        return At(zeros((count,), dtypes.int32))[number].add(1)
+        return At(zeros((count,), dtypes.default_int()))[number].add(1)
 
     if not n:
         values = full((count, *rest), 0 if fill_value is None else fill_value, x.aval.dtype)
@@ -116,7 +119,7 @@ def _unique(
             present = present < reductions.sum(starts, dtype=dtypes.int32)
             present = reshape_to(present, (count, *[1] * len(rest)))
             values = where(present, values, convert(array(fill_value), x.aval.dtype))
-    return values if k is None else moveaxis(values, 0, k), first, inverse, counts
+    return values if k is None else moveaxis(values, 0, k), index, inverse, counts
 
 
 def _groups(slices: Value, n: int, width: int, equal_nan: bool) -> tuple[Value, Value]:

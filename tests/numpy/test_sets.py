@@ -100,3 +100,12 @@ def test_nothing_to_fill_up_with() -> None:
     with pytest.raises(errors.ShapeError, match="fill_value"):
         jnp.unique(jnp.zeros(0), size=2)
     assert jnp.unique(jnp.zeros(0), size=2, fill_value=7).tolist() == [7.0, 7.0]
+
+
+def test_positions_and_counts_are_default_integers() -> None:
+    with functrax.enable_x64(True):
+        found = [*jnp.unique(A, **ALL)[1:], *jnp.intersect1d(A, B, return_indices=True)[1:]]
+        found += [jnp.argsort(A), jnp.lexsort((A, A)), jnp.bincount(A)]
+        found.append(jnp.histogramdd(A[:, None])[0])
+        assert {str(x.dtype) for x in found} == {"int64"}
+        assert str(jnp.argpartition(A, 1).dtype) == "int32"

@@ -1,0 +1,291 @@
+"""Polynomials as vectors of coefficients, that of the highest power first.
+
+Sums align the last coefficients, products are convolutions, and evaluation is Horner's scheme.
+
+Start at :func:`polyval`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.core.array import from_numpy
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.primitive import Value, like
+from functrax.core.prims.slicing import pad
+from functrax.numpy.axes import integer
+from functrax.numpy.convolving import convolve
+from functrax.numpy.filling import ones_like, zeros
+from functrax.numpy.joining import concatenate, stack
+from functrax.numpy.promote import (
+    broadcast_shape,
+    convert,
+    inexact,
+    promote_dtypes,
+    result,
+    to_array,
+)
+from functrax.numpy.selecting import trim_zeros
+from functrax.numpy.shaping import atleast_1d, broadcast_to, reshape_to, reverse, slice_axis
+
+__all__ = [
+    "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval", "vander",
+]  # fmt: skip
+
+
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
+    """The value of a polynomial: ``p[0] * x**(N-1) + ... + p[N-2] * x + p[N-1]``.
+
+    Args:
+      p: the coefficients, along the first axis.
+      x: where to evaluate, an array of any shape.
+      unroll: accepted; all steps are written out.
+
+    Returns:
+      An array of the shape of ``x``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.polyval(jnp.array([1, 0, 2]), 3)
+      Array(11, dtype=int32)
+    """
+    coefficients, at = promote_dtypes("polyval", to_array("polyval", p), to_array("polyval", x, 1))
+    coefficients, at = (convert(v, v.aval.dtype) for v in (coefficients, at))
+    if not coefficients.aval.ndim:
+        raise ShapeError("polyval: p is a vector", got=coefficients.aval.str_short())
+    count, *rest = coefficients.aval.shape
+    shape = broadcast_shape("polyval", [at.aval.shape, tuple(rest)])
+    out = zeros(shape, at.aval.dtype)
+    for i in range(count):
+        one = reshape_to(slice_axis(coefficients, 0, i, i + 1), tuple(rest))
+        out = out * at + one if i else broadcast_to(one, shape)
+    return result(out)
+
+
+def _vectors(name: str, a1: Any, a2: Any, exact: bool) -> list[Value]:
+    given = to_array(name, a1), to_array(name, a2, 1)
+    values = promote_dtypes(name, *given) if exact else promote_dtypes(name, *given, kind=inexact)
+    for x in values:
+        if x.aval.ndim > 1:
+            raise ShapeError(f"{name}: takes vectors", got=x.aval.str_short(), fix="ravel it")
+    return [atleast_1d(result(x)) for x in values]
+
+
+def _aligned(name: str, a1: Any, a2: Any) -> list[Value]:
+    """Two vectors of one size, with zeros in front of the shorter one."""
+    values = _vectors(name, a1, a2, True)
+    size = max(x.aval.size for x in values)
+    return [
+        result(pad.bind(x, low=(size - x.aval.size,), high=(0,), interior=(0,), fill=like(x, 0)))
+        for x in values
+    ]
+
+
+def polyadd(a1: Any, a2: Any) -> Value:
+    """The sum of two polynomials.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.polyadd(jnp.array([1, 2, 3]), jnp.array([1, 1]))
+    Array([1, 3, 4], dtype=int32)
+    """
+    x, y = _aligned("polyadd", a1, a2)
+    return x + y
+
+
+def polysub(a1: Any, a2: Any) -> Value:
+    """The difference of two polynomials."""
+    x, y = _aligned("polysub", a1, a2)
+    return x - y
+
+
+def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Value:
+    """The product of two polynomials.
+
+    Args:
+      a1: coefficients.
+      a2: others.
+      trim_leading_zeros: leave zeros in front of the operands out, as NumPy does; their values
+        must be known.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.polymul(jnp.array([1.0, 2.0]), jnp.array([1.0, -2.0]))
+      Array([ 1.,  0., -4.], dtype=float32)
+    """
+    x, y = _vectors("polymul", a1, a2, False)
+    if trim_leading_zeros:
+        x, y = trim_zeros(x, "f"), trim_zeros(y, "f")
+    x, y = (v if v.aval.size else zeros(1, v.aval.dtype) for v in (x, y))
+    return convolve(x, y)
+
+
+def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Value, Value]:
+    """The quotient and the rest of a division of polynomials.
+
+    Args:
+      u: the coefficients of the dividend.
+      v: those of the divisor; the first one is not zero.
+      trim_leading_zeros: leave zeros in front of the rest out, as NumPy does; its values must be
+        known.
+
+    Returns:
+      The quotient, and the rest, of the size of ``u``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.polydiv(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))[0]
+      Array([1., 1.], dtype=float32)
+    """
+    rest, divisor = _vectors("polydiv", u, v, False)
+    size, width = rest.aval.size, divisor.aval.size
+    if size < width:
+        return zeros(1, rest.aval.dtype), rest
+    found = []
+    for k in range(size - width + 1):
+        factor = slice_axis(rest, 0, k, k + 1) / slice_axis(divisor, 0, 0, 1)
+        found.append(factor)
+        changed = slice_axis(rest, 0, k, k + width) - factor * divisor
+        rest = concatenate(
+            [slice_axis(rest, 0, 0, k), changed, slice_axis(rest, 0, k + width, size)]
+        )
+    return concatenate(found), trim_zeros(rest, "f") if trim_leading_zeros else rest
+
+
+def polyder(p: Any, m: int = 1) -> Value:
+    """The derivative of a polynomial.
+
+    Args:
+      p: coefficients.
+      m: how often to differentiate.
+
+    Raises:
+      ArgumentError: for a negative ``m``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.polyder(jnp.array([1.0, 2.0, 3.0]))
+      Array([2., 2.], dtype=float32)
+    """
+    x, times = _coefficients("polyder", p, m)
+    size = x.aval.size
+    if times >= size > 0:
+        return slice_axis(x, 0, 0, 0)
+    powers = np.arange(size)[::-1].astype(float)
+    factors = np.prod([powers - i for i in range(times)], axis=0) if times else np.ones(size)
+    kept = _like(factors[: size - times], x)
+    return result(slice_axis(x, 0, 0, size - times)) * kept
+
+
+def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
+    """The integral of a polynomial.
+
+    Args:
+      p: coefficients.
+      m: how often to integrate.
+      k: the constants, that of the first integration first: ``m`` numbers, or one for all; 0 if
+        None.
+
+    Raises:
+      ArgumentError: for a negative ``m``.
+      ShapeError: for another number of constants.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.polyint(jnp.array([2.0, 2.0]), k=7)
+      Array([1., 2., 7.], dtype=float32)
+    """
+    x, times = _coefficients("polyint", p, m)
+    constants = convert(to_array("polyint", 0 if k is None else k, 2), x.aval.dtype)
+    if constants.aval.ndim > 1 or (constants.aval.size not in (1, times)):
+        raise ShapeError(
+            "polyint: needs one constant for each integration",
+            got=f"{constants.aval.str_short()} for m={times}",
+            fix=f"{times} of them, or one",
+        )
+    if not times:
+        return x
+    constants = broadcast_to(constants, (times,))
+    whole = concatenate([x, constants])
+    powers = np.arange(whole.aval.size)[::-1].astype(float)
+    # The coefficient of power n was integrated until there, or since its constant came in.
+    rounds = np.minimum(times, powers)
+    factors = [np.prod([n - i for i in range(int(r))]) for n, r in zip(powers, rounds, strict=True)]
+    return whole / _like(np.array(factors), x)
+
+
+def _coefficients(name: str, p: Any, m: int) -> tuple[Value, int]:
+    (x,) = promote_dtypes(name, to_array(name, p), kind=inexact)
+    times = integer(name, "m", m)
+    if x.aval.ndim > 1:
+        raise ShapeError(f"{name}: takes a vector", got=x.aval.str_short(), fix="ravel it")
+    if times < 0:
+        raise ArgumentError(f"{name}: m is negative", got=f"m={m}", fix="m=0 or more")
+    return reshape_to(x, (x.aval.size,)), times
+
+
+def _like(factors: np.ndarray[Any, Any], x: Value) -> Value:
+    return from_numpy(factors.astype(x.aval.dtype))
+
+
+def poly(seq_of_zeros: Any) -> Value:
+    """The polynomial with given zeros, whose first coefficient is 1.
+
+    Args:
+      seq_of_zeros: a vector of zeros, or one.
+
+    Raises:
+      ShapeError: for matrices, whose eigenvalues would be the zeros.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.poly(jnp.array([1.0, 2.0]))
+      Array([ 1., -3.,  2.], dtype=float32)
+    """
+    (x,) = promote_dtypes("poly", to_array("poly", seq_of_zeros), kind=inexact)
+    if x.aval.ndim > 1:
+        raise ShapeError(
+            "poly: takes a vector of zeros", got=x.aval.str_short(),
+            fix="the eigenvalues of the matrix",
+        )  # fmt: skip
+    places = reshape_to(x, (x.aval.size,))
+    one = ones_like(places, shape=(1,))
+    if not places.aval.size:
+        return reshape_to(one, ())
+    out = one
+    for i in range(places.aval.size):
+        out = convolve(out, concatenate([one, -slice_axis(places, 0, i, i + 1)]))
+    return out
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
+    """The powers of the elements of a vector, one row for each.
+
+    Args:
+      x: a vector.
+      N: the number of powers; the size of ``x`` if None.
+      increasing: whether the powers rise from 0, and do not fall to it.
+
+    Returns:
+      A matrix of shape ``(x.size, N)``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.vander(jnp.array([2, 3]), 3)
+      Array([[4, 2, 1],
+             [9, 3, 1]], dtype=int32)
+    """
+    value = to_array("vander", x)
+    if value.aval.ndim != 1:
+        raise ShapeError("vander: takes a vector", got=value.aval.str_short(), fix="ravel it")
+    count = value.aval.size if N is None else integer("vander", "N", N)
+    if count < 0:
+        raise ArgumentError("vander: N is negative", got=f"N={count}", fix="N=0 or more")
+    if not count:
+        return zeros((value.aval.size, 0), value.aval.dtype)
+    powers = [ones_like(value)]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * value)
+    found = stack(powers, axis=1)
+    return found if increasing else reverse(found, (1,))

@@ -10,6 +10,7 @@ themselves, for index maps of the user's.
 from __future__ import annotations
 
 from functrax.core.prims.rounding import RoundingMethod as RoundingMethod
+from functrax.lax import linalg as linalg
 from functrax.lax.choice import (
     clamp as clamp,
     integer_pow as integer_pow,
@@ -125,6 +126,7 @@ from functrax.lax.elementwise import (
     tanh as tanh,
     zeta as zeta,
 )
+from functrax.lax.fourier import FftType as FftType, fft as fft
 from functrax.lax.gather_maps import (
     GatherDimensionNumbers as GatherDimensionNumbers,
     GatherScatterMode as GatherScatterMode,

@@ -18,6 +18,7 @@ from functrax import (
     nn as nn,
     numpy as numpy,
     random as random,
+    scipy as scipy,
     tree as tree,
     tree_util as tree_util,
 )

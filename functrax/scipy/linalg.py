@@ -103,8 +103,11 @@ def solve_triangular(
 def cholesky(
     a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Value:
-    """The upper triangle ``U`` with ``U^H U = a``, or with ``lower`` ``L`` with ``L L^H = a``."""
-    return la.cholesky(a, upper=not lower)
+    """The upper triangle ``U`` with ``U^H U = a``, or with ``lower`` ``L`` with ``L L^H = a``.
+
+    Only that triangle of ``a`` is read.
+    """
+    return la.cholesky(a, upper=not lower, symmetrize_input=False)
 
 
 def cho_factor(
@@ -168,10 +171,9 @@ def solve(
         raise ArgumentError(
             "solve: unknown assume_a", got=repr(assume_a), fix="'gen', 'sym', 'her' or 'pos'"
         )
-    x, y, is_vector = _system("solve", a, b)
     if assume_a != "pos":
-        out = la.solve(x, y)
-        return out[..., 0] if is_vector else out
+        return la.solve(a, b)
+    x, y, is_vector = _system("solve", a, b)
     half = la.cholesky(x if lower else adjoint(x), symmetrize_input=False)
     out = cho_solve((half, True), y)
     return out[..., 0] if is_vector else out
@@ -299,9 +301,9 @@ def eigh(
     """Eigenvalues, upwards, and eigenvectors of Hermitian matrices: ``(w, v)``, or ``w``.
 
     Args:
-      a: the matrices, of which one triangle is read.
+      a: the matrices; ``(a + a^H) / 2`` is taken.
       b: must be None: there is no generalised problem here.
-      lower: which triangle.
+      lower: accepted.
       eigvals_only: whether to return the values alone.
       eigvals: must be None.
       type: must be 1.
@@ -313,7 +315,7 @@ def eigh(
             got="b, eigvals or type",
             fix="b=None, eigvals=None, type=1; lax.linalg.eigh(..., subset_by_index=) for some",
         )
-    w, v = la.eigh(a, "L" if lower else "U", symmetrize_input=False)
+    w, v = la.eigh(a, "L" if lower else "U")
     return w if eigvals_only else (w, v)
 
 

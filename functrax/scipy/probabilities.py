@@ -53,7 +53,7 @@ def logit(x: Any) -> Value:
 
 @custom_jvp
 def _xlogy(x: Value, y: Value) -> Value:
-    some = x != 0
+    some = (x != 0) | jnp.isnan(y)
     return jnp.where(some, x * jnp.log(jnp.where(some, y, 1)), 0).astype(x.dtype)
 
 
@@ -65,7 +65,7 @@ def _xlogy_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 
 @custom_jvp
 def _xlog1py(x: Value, y: Value) -> Value:
-    some = x != 0
+    some = (x != 0) | jnp.isnan(y)
     return jnp.where(some, x * jnp.log1p(jnp.where(some, y, 0)), 0).astype(x.dtype)
 
 

@@ -10,20 +10,36 @@ Array([0., 2., 4.], dtype=float32)
 
 from __future__ import annotations
 
+import sys
+
 from functrax import (
     debug as debug,
+    dtypes as dtypes,
     errors as errors,
     extend as extend,
+    flatten_util as flatten_util,
     lax as lax,
     nn as nn,
     numpy as numpy,
+    ops as ops,
     random as random,
     scipy as scipy,
     tree as tree,
     tree_util as tree_util,
+    typing as typing,
 )
 from functrax.backends import reference as reference
+from functrax.backends.device import Device as Device
+from functrax.backends.placement import (
+    block_until_ready as block_until_ready,
+    default_backend as default_backend,
+    device_get as device_get,
+    device_put as device_put,
+    devices as devices,
+    effects_barrier as effects_barrier,
+)
 from functrax.core import prims as prims
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.array import live_arrays as live_arrays
 from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.config import (
@@ -34,6 +50,7 @@ from functrax.core.config import (
     debug_nans as debug_nans,
     default_device as default_device,
     default_matmul_precision as default_matmul_precision,
+    default_prng_impl as default_prng_impl,
     disable_jit as disable_jit,
     enable_x64 as enable_x64,
     log_compiles as log_compiles,
@@ -79,7 +96,23 @@ from functrax.transforms.jit import (
     jit as jit,
     named_call as named_call,
 )
+from functrax.transforms.scopes import (
+    ensure_compile_time_eval as ensure_compile_time_eval,
+    named_scope as named_scope,
+)
 from functrax.transforms.vmap import vmap as vmap
+from functrax.tree_util import (  # names that JAX has moved, for older programs
+    tree_flatten as tree_flatten,
+    tree_leaves as tree_leaves,
+    tree_map as tree_map,
+    tree_structure as tree_structure,
+    tree_transpose as tree_transpose,
+    tree_unflatten as tree_unflatten,
+)
 
 remat = checkpoint
+tree_multimap = tree_map
+sys.modules["functrax.config"] = config  # type: ignore[assignment]  # an import path in old programs
 __version__ = "0.1.0"
+
+_explain_all(globals())

@@ -1,15 +1,17 @@
-"""Looking into programs while they run: :func:`print` and :func:`callback`."""
+"""Looking into programs while they run: :func:`print`, :func:`callback`, :func:`breakpoint`."""
 
 from __future__ import annotations
 
 import builtins
+import cmd
 import string
-from typing import Any
+import sys
+from typing import IO, Any
 
 from functrax.core.errors import ArgumentError
 from functrax.transforms.callbacks import debug_callback as callback
 
-__all__ = ["callback", "print"]
+__all__ = ["breakpoint", "callback", "print"]
 
 
 def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
@@ -48,3 +50,83 @@ def _check_format(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
             got=f"{fmt!r} with {len(args)} positional values and {sorted(kwargs)}",
             fix='a field for each value: debug.print("x = {x}", x=x)',
         )
+
+
+def breakpoint(
+    *,
+    backend: str | None = None,
+    filter_frames: bool = True,
+    num_frames: int | None = None,
+    ordered: bool = False,
+    token: Any = None,
+    stdin: IO[str] | None = None,
+    stdout: IO[str] | None = None,
+) -> None:
+    """Stop when the program runs, also inside ``jit``, to look at the variables of the caller.
+
+    Expressions are evaluated with the caller's variables, arrays as NumPy arrays; ``help`` lists
+    the commands.
+
+    Args:
+      backend: accepted for compatibility.
+      filter_frames: accepted for compatibility.
+      num_frames: accepted for compatibility.
+      ordered: accepted for compatibility.
+      token: accepted for compatibility.
+      stdin: where commands are read from; the terminal if None.
+      stdout: where answers are written; the terminal if None.
+    """
+    frame = sys._getframe(1)
+    place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+    def stop(variables: dict[str, Any]) -> None:
+        _Prompt(place, variables, stdin, stdout).cmdloop()
+
+    callback(stop, dict(frame.f_locals))
+
+
+class _Prompt(cmd.Cmd):
+    """Answers questions about the variables at a place until it is told to go on."""
+
+    prompt = "(functrax) "
+
+    def __init__(
+        self,
+        place: str,
+        variables: dict[str, Any],
+        stdin: IO[str] | None,
+        stdout: IO[str] | None,
+    ) -> None:
+        super().__init__(stdin=stdin, stdout=stdout)
+        self.use_rawinput = stdin is None
+        self.intro = f"Stopped at {place}"
+        self.variables = variables
+
+    def default(self, line: str) -> None:
+        """Evaluate an expression."""
+        try:
+            answer = repr(eval(line, dict(self.variables)))
+        except Exception as error:
+            answer = f"{type(error).__name__}: {error}"
+        self.stdout.write(answer + "\n")
+
+    def emptyline(self) -> bool:
+        return False
+
+    def do_p(self, line: str) -> None:
+        """Print the value of an expression."""
+        self.default(line)
+
+    def do_locals(self, line: str) -> None:
+        """List the variables."""
+        self.stdout.write(" ".join(sorted(self.variables)) + "\n")
+
+    def do_c(self, line: str) -> bool:
+        """Go on."""
+        return True
+
+    do_continue = do_EOF = do_c
+
+    def do_q(self, line: str) -> None:
+        """End the program."""
+        raise SystemExit("the program was ended at functrax.debug.breakpoint")

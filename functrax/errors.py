@@ -1,4 +1,9 @@
-"""The errors that functrax raises; each says what, got, where, and what to try."""
+"""The errors that functrax raises; each says what, got, where, and what to try.
+
+JAX's names for them are below, so that an ``except`` clause written for JAX catches the same.
+"""
+
+from __future__ import annotations
 
 from functrax.core.errors import (
     ArgumentError as ArgumentError,
@@ -24,3 +29,18 @@ from functrax.core.errors import (
     UnknownNameError as UnknownNameError,
     VerificationError as VerificationError,
 )
+
+JAXTypeError = FunctraxError
+JAXIndexError = IndexingError
+ConcretizationTypeError = ConcretizationError
+UnexpectedTracerError = LeakedTracerError
+JaxprTypeError = VerificationError
+JaxRuntimeError = RuntimeError  # what goes wrong while a program runs is one
+
+
+class KeyReuseError(FunctraxError, TypeError):
+    """A random key was used twice; functrax does not look for that, and never raises this."""
+
+
+class InconclusiveDimensionOperation(FunctraxError):  # noqa: N818  # JAX's name
+    """A size that is not known; sizes are always known here, and this is never raised."""

@@ -7,6 +7,7 @@ Example:
 """
 
 from functrax.core.pytree import (
+    static,
     tree_all as all,
     tree_broadcast as broadcast,
     tree_flatten as flatten,
@@ -33,6 +34,7 @@ __all__ = [
     "map_with_path",
     "reduce",
     "reduce_associative",
+    "static",
     "structure",
     "transpose",
     "unflatten",

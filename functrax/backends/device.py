@@ -25,9 +25,17 @@ Executable: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 
 
 class Device(ABC):
-    """Something that runs programs."""
+    """Something that runs programs, and keeps arrays."""
 
     name: str
+    platform = "cpu"
+    id = 0
+    process_index = 0
+
+    @property
+    def device_kind(self) -> str:
+        """What kind of device it is, in a word."""
+        return self.platform
 
     @abstractmethod
     def compile(self, jaxpr: Jaxpr) -> Executable:
@@ -47,6 +55,11 @@ _current: list[Device] = []
 def use(device: Device) -> None:
     """Make ``device`` the one that runs everything from now on."""
     _current[:] = [device]
+
+
+def current_device() -> Device:
+    """The device that runs everything now."""
+    return _current[0]
 
 
 def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:

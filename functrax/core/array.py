@@ -8,14 +8,13 @@ wants the data asks :attr:`ConcreteArray.value`.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrax.core import native
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError
+from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError, IndexingError
 from functrax.core.operators import Array
 
 if TYPE_CHECKING:
@@ -176,9 +175,21 @@ class ConcreteArray(Array, BufferExporter):
     def copy_to_host_async(self) -> None:
         """Nothing to do: the elements are in the host's memory."""
 
-    def is_fully_addressable(self) -> bool:
-        """True: all elements are in this process."""
-        return True
+    def on_device_size_in_bytes(self) -> int:
+        """Bytes that the elements take where they are kept."""
+        return self.nbytes
+
+    def addressable_data(self, index: int) -> ConcreteArray:
+        """The part of the array on device ``index``: all of it, on the only one.
+
+        Raises:
+          IndexingError: if there is no such part.
+        """
+        if index not in (0, -1):
+            raise IndexingError(
+                "addressable_data: the array is on one device", got=f"index {index}", fix="index 0"
+            )
+        return self
 
 
 def _unpickle(value: np.ndarray[Any, Any], aval: ShapedArray) -> ConcreteArray:
@@ -192,6 +203,6 @@ def from_numpy(value: Any, *, weak_type: bool = False) -> ConcreteArray:
     return ConcreteArray(array, ShapedArray(array.shape, array.dtype, weak_type))
 
 
-def live_arrays() -> Iterator[ConcreteArray]:
-    """The arrays that are alive and not deleted."""
-    return (a for a in gc.get_objects() if type(a) is ConcreteArray and not a.is_deleted())
+def live_arrays(platform: str | None = None) -> list[ConcreteArray]:
+    """The arrays that are alive and not deleted; ``platform`` is accepted for compatibility."""
+    return [a for a in gc.get_objects() if type(a) is ConcreteArray and not a.is_deleted()]

@@ -270,6 +270,11 @@ class Config:
         """All options and their values in this thread."""
         return {name: getattr(state, name) for name in OPTIONS}
 
+    @property
+    def config(self) -> Config:
+        """Itself, for ``from functrax.config import config``."""
+        return self
+
     def trace_context(self) -> tuple[Hashable, ...]:
         """See :func:`trace_context`."""
         return trace_context()

@@ -43,6 +43,7 @@ SIGNED: Final[frozenset[DType]] = frozenset({int8, int16, int32, int64})
 UNSIGNED: Final[frozenset[DType]] = frozenset({uint8, uint16, uint32, uint64})
 INTEGER: Final[frozenset[DType]] = SIGNED | UNSIGNED
 FLOATING: Final[frozenset[DType]] = frozenset({float16, bfloat16, float32, float64})
+HALF: Final[frozenset[DType]] = frozenset({float16, bfloat16})  # added up in float32
 COMPLEX: Final[frozenset[DType]] = frozenset({complex64, complex128})
 INEXACT: Final[frozenset[DType]] = FLOATING | COMPLEX
 NUMERIC: Final[frozenset[DType]] = INTEGER | INEXACT
@@ -213,12 +214,27 @@ def real_dtype(dtype: DType) -> DType:
     return float32 if dtype == complex64 else float64
 
 
+class extended(np.generic):  # noqa: N801  # an abstract type of elements, as np.number
+    """The kind of dtypes that NumPy does not have; a dtype says by its ``type`` that it is one."""
+
+
+class prng_key(extended):  # noqa: N801
+    """The kind of the dtype of typed random keys."""
+
+
 def issubdtype(dtype: Any, kind: Any) -> bool:
     """``np.issubdtype`` that knows bfloat16 under ``np.floating``, ``np.inexact``, ``np.number``.
+
+    Dtypes of random keys are under ``prng_key`` and ``extended``, and under nothing of NumPy's.
 
     >>> issubdtype(bfloat16, np.floating)
     True
     """
+    element = dtype if isinstance(dtype, type) else getattr(dtype, "type", None)
+    if isinstance(element, type) and issubclass(element, extended):
+        return isinstance(kind, type) and issubclass(element, kind)
+    if isinstance(kind, type) and issubclass(kind, extended):
+        return False
     if isinstance(dtype, type) and dtype in _ABSTRACT:
         return kind in _ABSTRACT and issubclass(dtype, kind)
     exact = _numpy_meaning(dtype)
@@ -293,4 +309,8 @@ def scalar_type_of(dtype: DType) -> type[bool | int | float | complex]:
         return complex
     if dtype in BOOL:
         return bool
-    raise DTypeError("scalar_type_of: no Python type has its values", got=str(dtype))
+    raise DTypeError(
+        "scalar_type_of: no Python type has its values",
+        got=str(dtype),
+        fix="a dtype of numbers or truth values",
+    )

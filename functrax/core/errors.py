@@ -95,7 +95,7 @@ class TracerArrayConversionError(ConcretizationError):
     """A traced value was given to NumPy."""
 
 
-class NonConcreteBooleanIndexError(ConcretizationError, IndexError):
+class NonConcreteBooleanIndexError(ConcretizationError, IndexingError):
     """A traced boolean mask was used as an index, which makes a shape that depends on values."""
 
 

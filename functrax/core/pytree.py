@@ -44,6 +44,7 @@ from functrax.core.pytree_registry import (
     register_pytree_with_keys,
     register_pytree_with_keys_class,
     register_static,
+    static,
 )
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "register_pytree_with_keys",
     "register_pytree_with_keys_class",
     "register_static",
+    "static",
     "tree_all",
     "tree_broadcast",
     "tree_flatten",

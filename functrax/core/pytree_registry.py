@@ -122,6 +122,26 @@ def register_static(cls: Typ) -> Typ:
     return cls
 
 
+def static(**options: Any) -> Any:
+    """A field of a dataclass that is part of the structure, not of the leaves.
+
+    Args:
+      options: those of ``dataclasses.field``.
+
+    Example:
+      >>> from functrax.core.pytree import tree_leaves
+      >>> @register_dataclass
+      ... @dataclasses.dataclass
+      ... class Length:
+      ...     value: float
+      ...     unit: str = static(default="m")
+      >>> tree_leaves(Length(2.0))
+      [2.0]
+    """
+    metadata = {**options.pop("metadata", {}), "static": True}
+    return dataclasses.field(metadata=metadata, **options)
+
+
 @overload
 def register_dataclass(
     nodetype: Typ,

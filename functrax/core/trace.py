@@ -190,6 +190,32 @@ class Tracer(Array):
         """Nothing to wait for; returns itself."""
         return self
 
+    def copy_to_host_async(self) -> None:
+        """Nothing to copy."""
+
+    def is_deleted(self) -> bool:
+        """False: there is no memory yet that could be freed."""
+        return False
+
+    def _no_memory(self, what: str) -> ConcretizationError:
+        return ConcretizationError(
+            f"{what}: a traced value has no memory of its own",
+            got=_describe(self),
+            fix="ask the result of the transformed function",
+        )
+
+    def delete(self) -> None:
+        """Not possible on a traced value; raises."""
+        raise self._no_memory("delete")
+
+    def on_device_size_in_bytes(self) -> int:
+        """Not possible on a traced value; raises."""
+        raise self._no_memory("on_device_size_in_bytes")
+
+    def addressable_data(self, index: int) -> Any:
+        """Not possible on a traced value; raises."""
+        raise self._no_memory("addressable_data")
+
 
 def _describe(tracer: Tracer) -> str:
     made = tracer._trace.name

@@ -9,6 +9,7 @@ themselves, for index maps of the user's.
 
 from __future__ import annotations
 
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.prims.rounding import RoundingMethod as RoundingMethod
 from functrax.lax import linalg as linalg
 from functrax.lax.choice import (
@@ -224,3 +225,5 @@ from functrax.transforms.control.loops import (
 )
 
 map = _map
+
+_explain_all(globals())

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.array import ConcreteArray
+from functrax.core.dtypes import prng_key
 from functrax.core.errors import DTypeError, IndexingError
 from functrax.core.operators import Array
 from functrax.core.prims.reindex import reshape
@@ -24,6 +25,7 @@ class KeyDType:
 
     name = "key<fry>"
     itemsize = 8
+    type = prng_key
 
     def __repr__(self) -> str:
         return self.name

@@ -193,7 +193,9 @@ class LUPivotsToPermutation(Opaque):
     def shape_rule(self, pivots: ShapedArray, *, permutation_size: int) -> Avals:
         if pivots.ndim < 1 or not dtypes.is_integer(pivots.dtype):
             raise ArgumentError(
-                "lu_pivots_to_permutation: takes arrays of integers", got=pivots.str_short()
+                "lu_pivots_to_permutation: takes arrays of integers",
+                got=pivots.str_short(),
+                fix="the pivots that lu returns",
             )
         if permutation_size < pivots.shape[-1]:
             raise ArgumentError(

@@ -64,6 +64,7 @@ class Fft(Opaque):
             raise ShapeError(
                 "fft: needs from one length to one for each axis",
                 got=f"fft_lengths {lengths} for {x.str_short()}",
+                fix="a length for each of the last axes that are transformed",
             )
         wanted = (*lengths[:-1], lengths[-1] // 2 + 1) if kind == "IRFFT" else lengths
         if x.shape[x.ndim - len(lengths) :] != wanted or min(lengths) < 1:

@@ -1,0 +1,113 @@
+"""Where arrays are, and moving them: ``devices``, ``device_put``, ``device_get``, ``x.sharding``.
+
+There is one device, the one that runs everything; what JAX's programs ask about places has an
+answer here all the same.  The questions that arrays answer (``x.device``, ``x.devices()``,
+``x.sharding``) are handed to ``functrax.core.operators`` when this module is imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.device import Device, current_device
+from functrax.core.errors import ArgumentError
+from functrax.core.inputs import as_value
+from functrax.core.operators import Array, install
+from functrax.core.pytree import tree_leaves, tree_map
+
+
+@dataclass(frozen=True)
+class SingleDeviceSharding:
+    """All of an array is on one device."""
+
+    device: Device
+    memory_kind: str = "device"
+    is_fully_addressable = True
+    is_fully_replicated = True
+
+    @property
+    def device_set(self) -> set[Device]:
+        """The devices that hold a part of the array."""
+        return {self.device}
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """The devices there are: one.
+
+    Args:
+      backend: its platform, ``"cpu"``, or its name; None for all.
+
+    Raises:
+      ArgumentError: if there is no such device; it is a ValueError.
+    """
+    device = current_device()
+    if backend is not None and backend not in (device.platform, device.name):
+        raise ArgumentError(
+            "devices: there is no such backend", got=repr(backend), fix=repr(device.platform)
+        )
+    return [device]
+
+
+def default_backend() -> str:
+    """The platform of the device that runs everything, ``"cpu"``."""
+    return current_device().platform
+
+
+def device_put(
+    x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+) -> Any:
+    """The arrays of a pytree, on a device; under transformations it is the identity.
+
+    Args:
+      x: a pytree of arrays, NumPy arrays and numbers.
+      device: a device, a sharding, or None; there is only one place.
+      src: accepted for compatibility.
+      donate: accepted for compatibility.
+      may_alias: accepted for compatibility.
+
+    Raises:
+      DTypeError: for a leaf that is no array.
+
+    >>> device_put({"a": 1.0})
+    {'a': Array(1., dtype=float32, weak_type=True)}
+    """
+    return tree_map(lambda leaf: as_value(leaf, "a leaf given to device_put"), x)
+
+
+def device_get(x: Any) -> Any:
+    """The arrays of a pytree as NumPy arrays; other leaves as they are.
+
+    >>> device_get([device_put(1.5), "name"])
+    [array(1.5, dtype=float32), 'name']
+    """
+    return tree_map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "__array__") else leaf, x)
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until every array of a pytree is computed; returns the pytree."""
+    for leaf in tree_leaves(x):
+        wait = getattr(leaf, "block_until_ready", None)
+        if wait is not None:
+            wait()
+    return x
+
+
+def effects_barrier() -> None:
+    """Wait for the effects of the programs that were started: nothing is left to wait for."""
+
+
+def _devices_of(self: Array) -> set[Device]:
+    """The devices that hold the array."""
+    return {current_device()}
+
+
+install(
+    {"devices": _devices_of},
+    {
+        "device": lambda self: current_device(),
+        "sharding": lambda self: SingleDeviceSharding(current_device()),
+    },
+)

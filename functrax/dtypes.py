@@ -1,0 +1,56 @@
+"""Element types under JAX's names: what they are in relation to others, and their limits.
+
+>>> import functrax
+>>> canonicalize_dtype("float64"), itemsize_bits("bfloat16"), scalar_type_of("int8")
+(dtype('float32'), 16, <class 'int'>)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+
+from functrax.core import dtypes
+from functrax.core.dtypes import (
+    DType,
+    extended as extended,
+    finfo as finfo,
+    float0 as float0,
+    iinfo as iinfo,
+    issubdtype as issubdtype,
+    prng_key as prng_key,
+)
+from functrax.core.promotion import (
+    TypePromotionError as TypePromotionError,
+    result_type as result_type,
+    typed_of,
+)
+
+bfloat16 = ml_dtypes.bfloat16
+
+
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
+    """The dtype that arrays asked to be of ``dtype`` have: narrowed, unless x64 is on.
+
+    Args:
+      dtype: a dtype, its name, or a scalar type.
+      allow_extended_dtype: whether the dtype of random keys may be given; it is its own.
+
+    Raises:
+      DTypeError: if no array has it.
+    """
+    if allow_extended_dtype and issubdtype(dtype, extended):
+        extended_dtype: DType = dtype
+        return extended_dtype
+    return dtypes.canonicalize_dtype(dtypes.as_dtype(dtype))
+
+
+def itemsize_bits(dtype: Any) -> int:
+    """Bits that one element takes in memory: 8 for booleans, 0 for float0."""
+    return dtypes.itemsize_bits(dtypes.as_dtype(dtype))
+
+
+def scalar_type_of(x: Any) -> type[bool | int | float | complex]:
+    """The Python type of the elements of an array, a scalar or a dtype."""
+    return dtypes.scalar_type_of(typed_of(x)[0])

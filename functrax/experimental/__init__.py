@@ -1,0 +1,17 @@
+"""Names that older programs look for here; they stand elsewhere now.
+
+>>> from functrax.experimental import enable_x64
+>>> import functrax.numpy as jnp
+>>> with enable_x64():
+...     jnp.ones(1).dtype
+dtype('float64')
+"""
+
+from __future__ import annotations
+
+from functrax.core.config import Override, enable_x64 as enable_x64
+
+
+def disable_x64() -> Override:
+    """Forbid 64-bit dtypes within a block: ``functrax.enable_x64(False)``."""
+    return enable_x64(False)

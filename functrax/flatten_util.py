@@ -1,0 +1,91 @@
+"""``ravel_pytree``: all the arrays of a pytree as one vector, and the way back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functrax import numpy as jnp
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import DTypeError, ShapeError
+from functrax.core.inputs import as_value
+from functrax.core.promotion import result_type
+from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+
+
+@dataclass(frozen=True)
+class Unravel:
+    """A function from a vector to a pytree; those of pytrees of one type are equal, and hash so.
+
+    Args:
+      treedef: the structure of the pytree.
+      avals: the types of its leaves.
+      dtype: of the vector.
+    """
+
+    treedef: PyTreeDef
+    avals: tuple[ShapedArray, ...]
+    dtype: np.dtype[Any]
+
+    def __call__(self, flat: Any) -> Any:
+        vector = as_value(flat, "the vector given to unravel")
+        size = sum(a.size for a in self.avals)
+        if vector.aval.shape != (size,):
+            raise ShapeError(
+                "unravel: the vector is not of the size of the pytree",
+                got=vector.aval.str_short(),
+                fix=f"a vector of shape ({size},)",
+            )
+        if vector.aval.dtype != self.dtype:
+            raise DTypeError(
+                "unravel: the vector is not of the dtype that ravel_pytree gave",
+                got=vector.aval.str_short(),
+                fix=f"a vector of {self.dtype.name}",
+            )
+        leaves, start = [], 0
+        for aval in self.avals:
+            stop = start + math.prod(aval.shape)
+            part = jnp.reshape(jnp.asarray(vector)[start:stop], aval.shape)
+            leaves.append(_narrowed(part, aval.dtype))
+            start = stop
+        return tree_unflatten(self.treedef, leaves)
+
+
+def _narrowed(x: Any, dtype: np.dtype[Any]) -> Any:
+    """``x`` as it was before promotion; the imaginary part, of a real leaf, is dropped."""
+    if x.dtype == dtype:
+        return x
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = jnp.real(x)
+    return x.astype(dtype)
+
+
+def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
+    """All the arrays of a pytree as one vector, and the function that puts such a vector back.
+
+    Args:
+      pytree: of arrays and numbers; their dtypes are promoted to a common one.
+
+    Returns:
+      The vector, of shape ``[sum of the sizes]``, and a function from vectors of that shape and
+      dtype to pytrees of the same structure, shapes and dtypes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> flat, unravel = ravel_pytree({"b": jnp.zeros(1), "w": jnp.ones((1, 2))})
+      >>> flat
+      Array([0., 1., 1.], dtype=float32)
+      >>> unravel(2 * flat)["w"]
+      Array([[2., 2.]], dtype=float32)
+    """
+    leaves, treedef = tree_flatten(pytree)
+    arrays = [jnp.asarray(leaf) for leaf in leaves]
+    avals = tuple(ShapedArray(x.aval.shape, x.aval.dtype) for x in arrays)
+    if not arrays:
+        return jnp.zeros(0), Unravel(treedef, avals, jnp.zeros(0).dtype)
+    dtype = result_type(*avals)
+    flat = jnp.concatenate([jnp.ravel(x).astype(dtype) for x in arrays])
+    return flat, Unravel(treedef, avals, dtype)

@@ -1,0 +1,1 @@
+"""Names of JAX's interpreters that older programs import."""

@@ -1,0 +1,53 @@
+"""Blocks that change how what is inside them is traced: computed at once, or given a name."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ContextDecorator
+
+from functrax.core.errors import ArgumentError
+from functrax.core.trace import EVAL, current
+
+
+def ensure_compile_time_eval() -> AbstractContextManager[None]:
+    """Within the block known arrays are computed with at once, also while a function is traced.
+
+    Raises:
+      LeakedTracerError: within the block, for an operation on a traced value.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> @functrax.jit
+    ... def f(x):
+    ...     with functrax.ensure_compile_time_eval():
+    ...         size = int(jnp.prod(jnp.array([2, 3])))
+    ...     return jnp.full(size, x)
+    >>> f(1.0).shape
+    (6,)
+    """
+    return current(EVAL)
+
+
+class named_scope(ContextDecorator):  # noqa: N801  # a function to its users, as JAX's
+    """Name a part of a program, as a block or as a decorator; it computes nothing else.
+
+    The lines of a printed program say where each operation comes from, so the name is checked and
+    not kept.
+
+    Args:
+      name: a string.
+
+    Raises:
+      ArgumentError: if the name is no string; it is a TypeError in kind.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                "named_scope: the name is a string", got=repr(name), fix="named_scope('layer')"
+            )
+        self.name = name
+
+    def __enter__(self) -> None:
+        """Nothing to set up."""
+
+    def __exit__(self, *exception: object) -> None:
+        """Nothing to put back."""

@@ -1,0 +1,266 @@
+"""Names of ``functrax`` itself: devices, scopes, what arrays say of their place, old names."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+import functrax
+import functrax.numpy as jnp
+from functrax import errors
+from functrax.core.aval import ShapedArray
+
+
+def test_devices():
+    (device,) = functrax.devices()
+    assert isinstance(device, functrax.Device)
+    assert (device.platform, device.id, device.process_index) == ("cpu", 0, 0)
+    assert device.device_kind == functrax.default_backend() == "cpu"
+    assert functrax.devices("cpu") == [device]
+    with pytest.raises(ValueError, match="no such backend"):
+        functrax.devices("tpu")
+
+
+def test_device_put_and_get():
+    host = {"a": np.arange(3), "b": [1.5, jnp.ones(2)]}
+    there = functrax.device_put(host, functrax.devices()[0])
+    assert all(isinstance(x, functrax.Array) for x in functrax.tree.leaves(there))
+    back = functrax.device_get(there)
+    assert all(type(x) is np.ndarray for x in functrax.tree.leaves(back))
+    assert back["a"].tolist() == [0, 1, 2]
+    assert functrax.device_get("text") == "text"
+    with pytest.raises(errors.DTypeError, match="device_put"):
+        functrax.device_put("text")
+
+
+def test_device_put_is_the_identity_under_transformations():
+    def f(x):
+        return jnp.sum(functrax.device_put({"x": x * x})["x"])
+
+    assert functrax.grad(f)(jnp.array([1.0, 2.0])).tolist() == [2.0, 4.0]
+    assert functrax.jit(functrax.vmap(f))(jnp.ones((2, 3))).tolist() == [3.0, 3.0]
+
+
+def test_block_until_ready_takes_pytrees():
+    tree = {"a": jnp.ones(2), "b": 3, "c": None}
+    assert functrax.block_until_ready(tree) is tree
+    assert functrax.effects_barrier() is None
+
+
+def test_what_an_array_says_of_its_place():
+    x = jnp.arange(3.0)
+    (device,) = functrax.devices()
+    assert x.device is device
+    assert x.devices() == x.sharding.device_set == {device}
+    assert x.sharding == jnp.ones(2).sharding
+    assert x.is_fully_addressable is True
+    assert x.on_device_size_in_bytes() == x.nbytes == 12
+    assert x.addressable_data(0) is x
+    with pytest.raises(IndexError, match="one device"):
+        x.addressable_data(1)
+    assert x.copy_to_host_async() is None
+    assert x.block_until_ready() is x
+
+
+def test_deleted_arrays():
+    x = jnp.arange(3.0)
+    assert any(x is y for y in functrax.live_arrays())
+    x.delete()
+    assert x.is_deleted()
+    assert not any(x is y for y in functrax.live_arrays())
+    with pytest.raises(RuntimeError, match="deleted"):
+        x.tolist()
+
+
+def test_traced_values_have_no_memory():
+    @functrax.jit
+    def f(x):
+        assert x.block_until_ready() is x
+        assert x.copy_to_host_async() is None
+        assert not x.is_deleted()
+        assert x.is_fully_addressable
+        assert x.device in x.devices()
+        for ask in (x.delete, x.on_device_size_in_bytes, lambda: x.addressable_data(0)):
+            with pytest.raises(errors.ConcretizationTypeError, match="memory of its own"):
+                ask()
+        return x
+
+    assert f(2.0) == 2.0
+
+
+def test_arrays_are_protocols_values():
+    x = jnp.arange(3.0)
+    assert x.__array_namespace__() is jnp
+    assert f"{x[1]:.2f} {x}" == "1.00 [0. 1. 2.]"
+    assert np.from_dlpack(x).tolist() == [0.0, 1.0, 2.0]
+    assert pickle.loads(pickle.dumps(x)).tolist() == x.tolist()
+    assert repr(x) == "Array([0., 1., 2.], dtype=float32)"
+
+
+def test_ensure_compile_time_eval():
+    @functrax.jit
+    def f(x):
+        staged = jnp.arange(2) + 1
+        assert not hasattr(staged, "value")
+        with functrax.ensure_compile_time_eval():
+            known = jnp.arange(2) + 1
+            assert bool(known[0] == 1)
+        return x + known
+
+    assert f(1).tolist() == [2, 3]
+
+
+def test_ensure_compile_time_eval_refuses_traced_values():
+    @functrax.jit
+    def f(x):
+        with functrax.ensure_compile_time_eval():
+            return x + 1
+
+    with pytest.raises(errors.UnexpectedTracerError):
+        f(1.0)
+
+
+def test_named_scope():
+    @functrax.named_scope("layer")
+    def layer(x):
+        with functrax.named_scope("inside"):
+            return 2 * x
+
+    assert functrax.grad(functrax.jit(layer))(1.0) == 2.0
+    with pytest.raises(TypeError, match="named_scope"):
+        functrax.named_scope(3)
+
+
+def test_breakpoint_shows_the_variables_of_the_caller():
+    answers = io.StringIO()
+
+    @functrax.jit
+    def f(x):
+        y = 2 * x
+        commands = io.StringIO("p y + 1\nx\n\nnothing\nlocals\nc\n")
+        functrax.debug.breakpoint(stdin=commands, stdout=answers)
+        return y
+
+    assert f(3) == 6
+    said = answers.getvalue()
+    assert "Stopped at" in said and "in f" in said
+    assert "7" in said and "array(3" in said
+    assert "NameError" in said
+    assert "commands x y" in said.replace("answers ", "")
+
+
+def test_breakpoint_can_end_the_program():
+    with pytest.raises(SystemExit):
+        functrax.debug.breakpoint(stdin=io.StringIO("q\n"), stdout=io.StringIO())
+
+
+def test_config_is_an_import_path():
+    import functrax.config
+    from functrax.config import config
+
+    assert config is functrax.config
+    assert config.config is config
+    assert config.jax_enable_x64 is False
+
+
+def test_names_that_moved():
+    tree = {"a": (1, 2)}
+    assert functrax.tree_map(lambda x: x + 1, tree) == {"a": (2, 3)}
+    assert functrax.tree_multimap(lambda x, y: x + y, tree, tree) == {"a": (2, 4)}
+    leaves, treedef = functrax.tree_flatten(tree)
+    assert leaves == functrax.tree_leaves(tree) == [1, 2]
+    assert treedef == functrax.tree_structure(tree)
+    assert functrax.tree_unflatten(treedef, leaves) == tree
+    inner = functrax.tree_structure([0, 0])
+    assert functrax.tree_transpose(treedef, inner, {"a": ([1, 2], [3, 4])}) == [
+        {"a": (1, 3)},
+        {"a": (2, 4)},
+    ]
+    from functrax.interpreters.xla import DeviceArray
+
+    assert isinstance(jnp.ones(1), DeviceArray)
+    assert jnp.DeviceArray is functrax.Array
+
+
+def test_x64_under_its_old_name():
+    from functrax.experimental import disable_x64, enable_x64
+
+    with enable_x64():
+        assert jnp.ones(1).dtype == np.float64
+        with disable_x64():
+            assert jnp.ones(1).dtype == np.float32
+
+
+def test_static_fields():
+    @functrax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Layer:
+        w: functrax.Array
+        kind: str = functrax.tree.static(default="dense", metadata={"note": 1})
+
+    layer = Layer(jnp.ones(2))
+    assert len(functrax.tree.leaves(layer)) == 1
+    assert functrax.jit(lambda layer: layer)(layer).kind == "dense"
+    assert dataclasses.fields(Layer)[1].metadata["note"] == 1
+
+
+def test_dtypes():
+    from functrax import dtypes
+
+    assert dtypes.canonicalize_dtype("float64") == np.float32
+    assert dtypes.itemsize_bits(jnp.bfloat16) == 16
+    assert dtypes.scalar_type_of(jnp.ones(1)) is float
+    assert dtypes.scalar_type_of("int8") is int
+    assert dtypes.bfloat16 == jnp.bfloat16
+    assert dtypes.float0 == functrax.float0
+    assert dtypes.result_type(1, jnp.float16(1)) == np.float16
+    assert int(dtypes.iinfo("int8").max) == 127
+    assert dtypes.finfo("float32").bits == 32
+
+
+def test_the_dtype_of_keys_is_extended():
+    from functrax import dtypes
+
+    dtype = functrax.random.key(0).dtype
+    assert jnp.issubdtype(dtype, dtypes.prng_key)
+    assert jnp.issubdtype(dtype, dtypes.extended)
+    assert not jnp.issubdtype(dtype, np.integer)
+    assert not jnp.issubdtype(dtype, np.dtype("float32"))
+    assert not jnp.issubdtype(np.float32, dtypes.prng_key)
+    assert issubclass(dtypes.prng_key, dtypes.extended)
+    assert dtypes.canonicalize_dtype(dtype, allow_extended_dtype=True) == dtype
+
+
+def test_types_for_annotations():
+    from functrax.typing import ArrayLike, DTypeLike
+
+    for value in (jnp.ones(1), np.ones(1), np.float32(1), np.bool_(True), 1, 1.5, 1j, True):
+        assert isinstance(value, ArrayLike)
+    for value in ([1.0], "text", None, ShapedArray((), np.dtype("float32"))):
+        assert not isinstance(value, ArrayLike)
+
+    def f(x: ArrayLike, dtype: DTypeLike) -> functrax.Array:
+        return jnp.asarray(x, dtype)
+
+    assert f(1, "float32").dtype == np.float32
+
+
+def test_errors_have_jax_names():
+    with pytest.raises(errors.ConcretizationTypeError):
+        functrax.jit(lambda x: 1 if x else 2)(True)
+    with pytest.raises(errors.TracerArrayConversionError):
+        functrax.jit(np.sin)(1.0)
+    kept = []
+    functrax.jit(kept.append)(1.0)
+    with pytest.raises(errors.UnexpectedTracerError):
+        kept[0] + 1
+    with pytest.raises(errors.JAXIndexError):
+        functrax.jit(lambda x, m: x[m])(jnp.ones(2), jnp.array([True, False]))
+    with pytest.raises(errors.NonConcreteBooleanIndexError):
+        functrax.jit(lambda x, m: x[m])(jnp.ones(2), jnp.array([True, False]))
+    assert issubclass(errors.ConcretizationTypeError, errors.JAXTypeError)
+    assert issubclass(errors.KeyReuseError, errors.JAXTypeError)

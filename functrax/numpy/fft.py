@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from functrax.core import dtypes
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.errors import ArgumentError
 from functrax.core.primitive import Value, like
 from functrax.core.prims import fourier
 from functrax.core.prims.slicing import pad
-from functrax.numpy.arguments import explain_all as _explain_all
 from functrax.numpy.axes import integer, many_axes, one_axis
 from functrax.numpy.creation import asarray, float_or
 from functrax.numpy.logic import conj

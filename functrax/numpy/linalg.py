@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value
 from functrax.numpy import contraction, linear, triangles
-from functrax.numpy.arguments import explain_all as _explain_all
 from functrax.numpy.factoring import (
     cholesky as cholesky,
     eig as eig,

@@ -13,12 +13,12 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value
 from functrax.core.prims import factorisations
 from functrax.core.prims.matrices import adjoint, check_matrix, is_complex, rows_taken
 from functrax.numpy import linalg as la
-from functrax.numpy.arguments import explain_all as _explain_all
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import result, to_array
 from functrax.numpy.solving import same_batches

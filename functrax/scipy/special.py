@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from functrax import nn
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.primitive import Value
 from functrax.nn.normalization import logsumexp as logsumexp
-from functrax.numpy.arguments import explain_all as _explain_all
 from functrax.scipy.gammas import (
     bernoulli as bernoulli,
     beta as beta,

@@ -23,6 +23,7 @@ from functrax import (
     numpy as numpy,
     ops as ops,
     random as random,
+    scipy as scipy,
     tree as tree,
     tree_util as tree_util,
     typing as typing,

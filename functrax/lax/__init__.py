@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.prims.rounding import RoundingMethod as RoundingMethod
+from functrax.lax import linalg as linalg
 from functrax.lax.choice import (
     clamp as clamp,
     integer_pow as integer_pow,
@@ -126,6 +127,7 @@ from functrax.lax.elementwise import (
     tanh as tanh,
     zeta as zeta,
 )
+from functrax.lax.fourier import FftType as FftType, fft as fft
 from functrax.lax.gather_maps import (
     GatherDimensionNumbers as GatherDimensionNumbers,
     GatherScatterMode as GatherScatterMode,

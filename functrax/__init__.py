@@ -39,6 +39,7 @@ from functrax.backends.placement import (
     effects_barrier as effects_barrier,
 )
 from functrax.core import prims as prims
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.array import live_arrays as live_arrays
 from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.config import (
@@ -113,3 +114,5 @@ remat = checkpoint
 tree_multimap = tree_map
 sys.modules["functrax.config"] = config  # type: ignore[assignment]  # an import path in old programs
 __version__ = "0.1.0"
+
+_explain_all(globals())

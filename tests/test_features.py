@@ -170,7 +170,7 @@ def test_J8_backward_closure() -> None:
     for _ in range(4):
         lower = derivative
         assert_is_gradient(lower, x, rtol=1e-5)
-        derivative = lambda x, lower=lower: jnp.sum(functrax.grad(lower)(x) * t)  # noqa: E731
+        derivative = lambda x, lower=lower: jnp.sum(functrax.grad(lower)(x) * t)
         assert not meta_only(program(derivative, x))
 
 
@@ -246,7 +246,7 @@ def test_J15_variables_carry_shape_and_dtype() -> None:
 def test_J16_custom_operator_has_all_derivatives(dtype: str) -> None:
     x, p = array(1, 1, 4, 4).astype(dtype), array(1, 1, 2, 2).astype(dtype)
     assert conv(x, p).dtype == dtype
-    loss = lambda x: (conv(x, p) ** 3).sum()  # noqa: E731
+    loss = lambda x: (conv(x, p) ** 3).sum()
     second = functrax.hessian(loss)(x)
     assert second.dtype == dtype
     assert not meta_only(program(functrax.hessian(loss), x))
@@ -456,7 +456,7 @@ def test_P6_every_mode_agrees() -> None:
 
 
 def test_N2_derivatives_of_order_k_have_few_equations() -> None:
-    function: Any = lambda x: jnp.tanh(x) * jnp.sin(x)  # noqa: E731
+    function: Any = lambda x: jnp.tanh(x) * jnp.sin(x)
     for order in range(1, 8):
         function = functrax.grad(function)
         assert len(list(all_eqns(program(function, 0.5)))) <= 12 * order**2

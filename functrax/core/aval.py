@@ -133,7 +133,11 @@ class ShapedArray:
         )
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise ImmutableError("ShapedArray: cannot be changed", got=f"del .{name} of {self!r}")
+        raise ImmutableError(
+            "ShapedArray: cannot be changed",
+            got=f"del .{name} of {self!r}",
+            fix="x.update(shape=..., dtype=...), which makes another type",
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # copying and unpickling give the interned object
@@ -165,7 +169,9 @@ def _sizes(shape: Sequence[int]) -> tuple[int, ...]:
             "ShapedArray: a shape is a sequence of integers", got=repr(shape), fix="(3, 4), or ()"
         ) from None
     if any(size < 0 for size in sizes):
-        raise ShapeError("ShapedArray: sizes cannot be negative", got=repr(sizes))
+        raise ShapeError(
+            "ShapedArray: sizes cannot be negative", got=repr(sizes), fix="sizes of 0 or more"
+        )
     return sizes
 
 

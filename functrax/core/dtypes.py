@@ -43,6 +43,7 @@ SIGNED: Final[frozenset[DType]] = frozenset({int8, int16, int32, int64})
 UNSIGNED: Final[frozenset[DType]] = frozenset({uint8, uint16, uint32, uint64})
 INTEGER: Final[frozenset[DType]] = SIGNED | UNSIGNED
 FLOATING: Final[frozenset[DType]] = frozenset({float16, bfloat16, float32, float64})
+HALF: Final[frozenset[DType]] = frozenset({float16, bfloat16})  # added up in float32
 COMPLEX: Final[frozenset[DType]] = frozenset({complex64, complex128})
 INEXACT: Final[frozenset[DType]] = FLOATING | COMPLEX
 NUMERIC: Final[frozenset[DType]] = INTEGER | INEXACT
@@ -308,4 +309,8 @@ def scalar_type_of(dtype: DType) -> type[bool | int | float | complex]:
         return complex
     if dtype in BOOL:
         return bool
-    raise DTypeError("scalar_type_of: no Python type has its values", got=str(dtype))
+    raise DTypeError(
+        "scalar_type_of: no Python type has its values",
+        got=str(dtype),
+        fix="a dtype of numbers or truth values",
+    )

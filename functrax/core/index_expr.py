@@ -239,7 +239,8 @@ class Dim(Atom):
 
     def __init__(self, number: int) -> None:
         if number < 0:
-            raise ArgumentError("Dim: a dimension's number is at least 0", got=str(number))
+            what = "Dim: a dimension's number is at least 0"
+            raise ArgumentError(what, got=str(number), fix="Dim(0) for the first")
         self.number = number
         self._seal_atom((0, number), ())
         self.dims_mask = 1 << number
@@ -288,7 +289,8 @@ class Load(Atom):
 
     def __init__(self, operand: int, indices: Iterable[Index]) -> None:
         if operand < 0:
-            raise ArgumentError("Load: an operand's number is at least 0", got=str(operand))
+            what = "Load: an operand's number is at least 0"
+            raise ArgumentError(what, got=str(operand), fix="Load(0, ...) for the first")
         self.operand = operand
         self.indices = tuple(as_expr(index) for index in indices)
         self._seal_atom((3, operand, tuple(e._key for e in self.indices)), self.indices)

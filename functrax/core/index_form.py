@@ -121,7 +121,9 @@ def check_shape(shape: Iterable[int], name: str) -> Shape:
             f"IndexMap: the {name} is not a shape", got=repr(shape), fix="give a tuple of integers"
         ) from None
     if sizes and min(sizes) < 0:
-        raise ShapeError(f"IndexMap: the {name} has a negative size", got=repr(sizes))
+        raise ShapeError(
+            f"IndexMap: the {name} has a negative size", got=repr(sizes), fix="sizes of 0 or more"
+        )
     return sizes
 
 

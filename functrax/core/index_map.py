@@ -144,6 +144,7 @@ class IndexMap(MapForm):
             raise AxisError(
                 "IndexMap.transpose: not a permutation of the dimensions",
                 got=f"{axes} for the shape {sizes}",
+                fix="every dimension once, as (1, 0) for a matrix",
             )
         where = {axis: Dim(k) for k, axis in enumerate(axes)}
         exprs = tuple(where[axis] for axis in range(len(sizes)))
@@ -165,6 +166,7 @@ class IndexMap(MapForm):
             raise ShapeError(
                 "IndexMap.reshape: the number of elements changes",
                 got=f"{operand} ({size_of(operand)}) to {result} ({size_of(result)})",
+                fix="shapes of the same number of elements",
             )
         if size_of(operand) == 0:
             return cls(result, operand, (as_expr(0),) * len(operand))
@@ -195,7 +197,11 @@ class IndexMap(MapForm):
         starts, limits = _per_dim("start", start, sizes), _per_dim("limit", limit, sizes)
         strides = (1,) * len(sizes) if stride is None else _per_dim("stride", stride, sizes)
         if 0 in strides:
-            raise ArgumentError("IndexMap.slice_: a stride is 0", got=f"strides {strides}")
+            raise ArgumentError(
+                "IndexMap.slice_: a stride is 0",
+                got=f"strides {strides}",
+                fix="a positive stride, or a negative one to go backwards",
+            )
         ranges = [range(*parts) for parts in zip(starts, limits, strides, strict=True)]
         for size, taken in zip(sizes, ranges, strict=True):
             if len(taken) and not (0 <= taken[0] < size and 0 <= taken[-1] < size):
@@ -241,6 +247,7 @@ class IndexMap(MapForm):
             raise ArgumentError(
                 "IndexMap.pad: a result's size, or an interior padding, is negative",
                 got=f"low {lows}, high {highs}, interior {gaps} for the shape {sizes}",
+                fix="interior padding of 0 or more; cut off no more than there is",
             )
         return cls(domain, sizes, *pad_parts(lows, gaps))
 
@@ -538,5 +545,6 @@ def _per_dim(name: str, values: Iterable[int], shape: Shape) -> Shape:
         raise ArgumentError(
             f"IndexMap: '{name}' has one number per dimension",
             got=f"{given} for the shape {shape}",
+            fix="as many numbers as the shape has dimensions",
         )
     return given

@@ -368,7 +368,9 @@ def _check_op(op: str, dtype: np.dtype[Any]) -> None:
         )
     if op in ("and", "or", "xor") and dtype.kind not in "biu":
         raise DTypeError(
-            f"scatter: '{op}' is defined for booleans and integers", got=f"dtype {dtype}"
+            f"scatter: '{op}' is defined for booleans and integers",
+            got=f"dtype {dtype}",
+            fix="add, mul, min or max; or convert with .astype('int32')",
         )
 
 
@@ -377,4 +379,5 @@ def _check_shape(name: str, got: Shape, expected: Shape) -> None:
         raise ShapeError(
             f"{name}: the array does not have the shape that the map is of",
             got=f"shape {got}, expected {expected}",
+            fix="an array of the map's own shape",
         )

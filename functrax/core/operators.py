@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ImmutableError
+from functrax.core.errors import ImmutableError, ShapeError
 
 _BINARY = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul"),
@@ -130,7 +130,11 @@ class Array:
 
     def __len__(self) -> int:
         if not self.aval.shape:
-            raise TypeError("len() of an array of rank 0")
+            raise ShapeError(
+                "len: an array of rank 0 has no length",
+                got=self.aval.str_short(),
+                fix="x.size is 1; x[None] has one axis",
+            )
         return self.aval.shape[0]
 
     def __setitem__(self, index: Any, value: Any) -> None:

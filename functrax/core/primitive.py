@@ -86,6 +86,8 @@ class Sample:
       ranges: for each operand the interval that its values are drawn from; one for all if single.
       distinct: draw values that all differ (for max, sort).
       dtypes: for each operand a dtype, or None for the dtype under test; all under test if empty.
+      diagonal: added to the main diagonal of the first operand's matrices, so that they are well
+        conditioned.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -93,6 +95,7 @@ class Sample:
     ranges: tuple[tuple[float, float], ...] = ((-2.0, 2.0),)
     distinct: bool = False
     dtypes: tuple[Any, ...] = ()
+    diagonal: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ class Primitive(ABC):
     multiple_results: ClassVar[bool] = False
     #: Never has a side effect: equal applications may be shared, unused ones left out.
     pure: ClassVar[bool] = True
+    #: Parameters hold programs or functions, which must not be kept alive by being remembered.
+    holds_programs: ClassVar[bool] = False
     #: dtypes of the (first) operand that it takes.
     accepts: frozenset[np.dtype[Any]] = dtypes.ALL
 
@@ -132,6 +137,8 @@ class Primitive(ABC):
 
     def infer(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> Avals:
         """The types of the results, checked and remembered."""
+        if self.holds_programs:
+            return self.shape_rule(*avals, **params)
         key = (avals, *params.items()) if params else avals
         found = self._inferred.get(key)
         if found is None:
@@ -156,6 +163,7 @@ class Primitive(ABC):
         """``(ct, *operands, **params)`` -> a cotangent, or None, for each operand."""
         raise DifferentiationError(
             f"{self.name} has no transpose: it is not linear in the operand",
+            got=f"the transpose of {self.name}",
             fix="differentiate with grad or vjp, which linearize first",
         )
 

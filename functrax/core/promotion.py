@@ -142,7 +142,11 @@ def lattice_result_type(*typed: Typed) -> Typed:
 
 def _lattice_result_type(typed: tuple[Typed, ...]) -> Typed:
     if not typed:
-        raise ArgumentError("promotion: takes at least one array or dtype")
+        raise ArgumentError(
+            "promotion: takes at least one array or dtype",
+            got="none",
+            fix="result_type(x) with an array or a dtype",
+        )
     if len(typed) == 1:
         return typed[0]
     all_weak = all(weak for _, weak in typed)
@@ -183,7 +187,11 @@ def promote_types(a: Any, b: Any) -> DType:
     try:
         found = _promoted.get(key)
     except TypeError:
-        raise DTypeError("promote_types: takes dtypes", got=f"{a!r}, {b!r}") from None
+        raise DTypeError(
+            "promote_types: takes dtypes",
+            got=f"{a!r}, {b!r}",
+            fix="dtypes, as jnp.float32 or 'float32'; result_type for arrays",
+        ) from None
     if found is None:
         node = _join(frozenset({_node_of(a), _node_of(b)}))
         found = _WIDEST[node] if isinstance(node, type) else node
@@ -265,7 +273,11 @@ def python_scalar_dtype(value: complex) -> Typed:
     """
     kind = _python_type(value)
     if kind is None:
-        raise DTypeError("python_scalar_dtype: takes a Python scalar", got=type(value).__name__)
+        raise DTypeError(
+            "python_scalar_dtype: takes a Python scalar",
+            got=type(value).__name__,
+            fix="a bool, an int, a float or a complex number",
+        )
     dtype = dtypes.as_dtype(kind)
     if isinstance(value, int) and kind is int and not _fits(value, dtype):
         raise IntegerOverflowError(

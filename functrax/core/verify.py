@@ -102,6 +102,7 @@ def _check_constants(closed: ClosedJaxpr) -> None:
             raise VerificationError(
                 f"verify: the value of the constant {names[var]} has another type",
                 got=f"found {found.str_short()}, expected {var.aval.str_short()}",
+                fix="constants of the types of constvars, in their order",
             )
 
 

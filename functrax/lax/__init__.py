@@ -9,6 +9,7 @@ themselves, for index maps of the user's.
 
 from __future__ import annotations
 
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.prims.rounding import RoundingMethod as RoundingMethod
 from functrax.lax.choice import (
     clamp as clamp,
@@ -222,3 +223,5 @@ from functrax.transforms.control.loops import (
 )
 
 map = _map
+
+_explain_all(globals())

@@ -112,7 +112,9 @@ def _check_groups(
     counts = f"feature_group_count {groups}, batch_group_count {batch_groups}"
     if groups < 1 or batch_groups < 1 or (groups > 1 and batch_groups > 1):
         raise ArgumentError(
-            f"{name}: group counts are at least 1, and not both above 1", got=counts
+            f"{name}: group counts are at least 1, and not both above 1",
+            got=counts,
+            fix="feature_group_count or batch_group_count, the other left at 1",
         )
     if features != taken * groups or made % groups or made % batch_groups or batch % batch_groups:
         raise ShapeError(

@@ -41,7 +41,11 @@ def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = 
     """
     value = value_of("full", fill_value)
     if value.aval.shape:
-        raise ShapeError("full: the fill value is not a scalar", got=value.aval.str_short())
+        raise ShapeError(
+            "full: the fill value is not a scalar",
+            got=value.aval.str_short(),
+            fix="broadcast_in_dim for an array",
+        )
     if dtype is not None:
         value = convert_element_type.bind(value, dtype=dtype_of(dtype), weak_type=False)
     given = as_ints("full", shape)
@@ -99,6 +103,6 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
     """
     given = as_ints("iota", shape)
     if any(n < 0 for n in given):
-        raise ShapeError("iota: a size is negative", got=f"shape {given}")
+        raise ShapeError("iota: a size is negative", got=f"shape {given}", fix="sizes of 0 or more")
     axis = axis_of("broadcasted_iota", len(given), dimension)
     return as_array(prims.iota.bind(shape=given, dtype=dtype_of(dtype), axis=axis))

@@ -132,18 +132,22 @@ def dot_general(
 def in_sum_dtype(
     name: str, x: Value, y: Value, preferred: DTypeLike | None
 ) -> tuple[Value, Value, Any]:
-    """Two operands in the dtype to add up in, and the dtype to convert the sum to, or None."""
+    """Two operands in the dtype to add up in, and the dtype to convert the sum to, or None.
+
+    Products of half precision are exact in single precision, in which they are added up.
+    """
     check_same_dtype(name, (x, y), "convert one with lax.convert_element_type")
-    if preferred is None:
-        return x, y, None
-    wanted, dtype = dtype_of(preferred), x.aval.dtype
-    if wanted == dtype:
-        return x, y, None
+    dtype = x.aval.dtype
+    wanted = dtype if preferred is None else dtype_of(preferred)
+    working = wanted
     if wanted.itemsize < dtype.itemsize or dtypes.is_inexact(dtype) > dtypes.is_inexact(wanted):
-        return x, y, wanted
-    convert = convert_element_type.bind
-    x, y = (convert(v, dtype=wanted, weak_type=False) for v in (x, y))
-    return x, y, None
+        working = dtype
+    if working in dtypes.HALF:
+        working = dtypes.float32
+    if working != dtype:
+        convert = convert_element_type.bind
+        x, y = (convert(v, dtype=working, weak_type=False) for v in (x, y))
+    return x, y, None if working == wanted else wanted
 
 
 def sum_product(product: Value, axes: Shape, dtype: Any = None) -> Array:
@@ -239,6 +243,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None
         raise ShapeError(
             "batch_matmul takes arrays of one rank, which is at least 2",
             got=f"{x.aval.str_short()}, {y.aval.str_short()}",
+            fix="arrays of the same rank; x[None] adds a batch axis",
         )
     batch = tuple(range(ndim - 2))
     return dot_general(x, y, (((ndim - 1,), (ndim - 2,)), (batch, batch)), precision)

@@ -161,6 +161,7 @@ class Windows:
             raise ShapeError(
                 f"{name}: the updates' shape is not that of the windows",
                 got=f"shape {self.moved}, for {self.indices[:-1]} windows of {self.window}",
+                fix="one axis for each axis of windows and of their elements",
             )
 
     @property

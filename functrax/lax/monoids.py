@@ -97,7 +97,11 @@ def reduction_operands(
     xs = [value_of(name, x) for x in leaves]
     if any(x.aval.shape != xs[0].aval.shape for x in xs):
         shown = ", ".join(x.aval.str_short() for x in xs)
-        raise ShapeError(f"{name}: the operands have different shapes", got=shown)
+        raise ShapeError(
+            f"{name}: the operands have different shapes",
+            got=shown,
+            fix="operands of one shape; broadcast_in_dim makes them so",
+        )
     inits = [_init(name, i, x.aval) for i, x in zip(init_leaves, xs, strict=True)]
     return xs, inits, tree
 
@@ -106,7 +110,11 @@ def _init(name: str, init: Any, aval: ShapedArray) -> Value:
     number = isinstance(init, (bool, int, float, complex, np.generic))
     value = literal(init, aval.dtype) if number else value_of(name, init)
     if value.aval.shape != ():
-        raise ShapeError(f"{name}: an initial value is not a scalar", got=value.aval.str_short())
+        raise ShapeError(
+            f"{name}: an initial value is not a scalar",
+            got=value.aval.str_short(),
+            fix="a scalar, the operation's neutral element",
+        )
     if value.aval.dtype != aval.dtype:
         raise DTypeError(
             f"{name}: an initial value has another dtype than its operand",

@@ -126,6 +126,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
         raise ShapeError(
             "broadcast_to_rank: the array has more axes than that",
             got=f"rank {rank} for {value.aval.str_short()}",
+            fix="a rank of at least the array's, or squeeze",
         )
     return as_array(prims.reshape.bind(value, shape=(1,) * missing + value.aval.shape))
 
@@ -203,6 +204,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
         raise AxisError(
             "collapse: there are no axes between start_dimension and stop_dimension",
             got=f"{start_dimension} to {stop_dimension} of {x.aval.str_short()}",
+            fix="start_dimension below stop_dimension, which is not included",
         )
     merged = math.prod(shape[begin:end])
     return as_array(prims.reshape.bind(x, shape=(*shape[:begin], merged, *shape[end:])))
@@ -251,7 +253,9 @@ def pad(
     config = [as_ints("pad", triple, "padding_config") for triple in padding_config]
     if any(len(triple) != 3 for triple in config):
         raise ArgumentError(
-            "pad: padding_config has a triple (low, high, interior) for each axis", got=str(config)
+            "pad: padding_config has a triple (low, high, interior) for each axis",
+            got=str(config),
+            fix="[(low, high, interior), ...], one for each axis",
         )
     low, high, interior = (tuple(t[i] for t in config) for i in range(3))
     if type(padding_value) in (bool, int, float, complex) or isinstance(padding_value, np.generic):
@@ -259,7 +263,11 @@ def pad(
         return as_array(slicing.pad.bind(x, low=low, high=high, interior=interior, fill=fill))
     value = value_of("pad", padding_value)
     if value.aval.shape != ():
-        raise ShapeError("pad: the padding value is not a scalar", got=value.aval.str_short())
+        raise ShapeError(
+            "pad: the padding value is not a scalar",
+            got=value.aval.str_short(),
+            fix="a scalar of the array's dtype",
+        )
     if value.aval.dtype != x.aval.dtype:
         raise DTypeError(
             "pad: the padding value has another dtype",
@@ -306,13 +314,17 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
     """Arrays of one shape as the slices along a new axis."""
     values = [value_of("stack", x) for x in operands]
     if not values:
-        raise ArgumentError("stack takes at least one array", got="none")
+        raise ArgumentError("stack takes at least one array", got="none", fix="one array or more")
     check_same_dtype("stack", values, "functrax.numpy.stack, which promotes")
     ndim = values[0].aval.ndim + 1
     (place,) = axes_of("stack", ndim, (axis,))
     if any(x.aval.shape != values[0].aval.shape for x in values):
         shown = ", ".join(x.aval.str_short() for x in values[:8])
-        raise ShapeError("stack: the arrays' shapes differ", got=shown)
+        raise ShapeError(
+            "stack: the arrays' shapes differ",
+            got=shown,
+            fix="arrays of one shape, or concatenate along an axis that they have",
+        )
     shape = values[0].aval.shape
     slices = (*shape[:place], 1, *shape[place:])
     return as_array(
@@ -350,6 +362,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
         raise ShapeError(
             "split: the sizes do not add up to that of the axis",
             got=f"sizes {pieces} for axis {place} of {x.aval.str_short()}",
+            fix="sizes whose sum is the axis' size",
         )
     ends = np.cumsum(pieces).tolist()
     return [as_array(_part(x, place, end - n, end)) for n, end in zip(pieces, ends, strict=True)]

@@ -160,6 +160,7 @@ def _starts(
         raise ShapeError(
             f"{name}: a start and a size for each axis are needed",
             got=f"{len(given)} starts and sizes {window} for {x.aval.str_short()}",
+            fix="as many starts and sizes as the array has axes",
         )
     if any(not 0 <= w <= n for w, n in zip(window, shape, strict=True)):
         raise ShapeError(

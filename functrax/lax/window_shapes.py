@@ -86,6 +86,7 @@ def window_axes(
         raise ShapeError(
             f"{name}: the window needs a size for each axis",
             got=f"window {window} for sizes {shape}",
+            fix="as many sizes as there are axes; 1 leaves an axis as it is",
         )
     if isinstance(padding, str):
         spans = [dilated(w, d) for w, d in zip(window, dilation, strict=True)]
@@ -105,6 +106,7 @@ def _positive(name: str, what: str, given: Sequence[int] | None, rank: int) -> S
         raise ArgumentError(
             f"{name}: {what} must be a number above 0 for each axis",
             got=f"{numbers} for {rank} axes",
+            fix="as many numbers, each above 0; 1 leaves an axis as it is",
         )
     return numbers
 
@@ -121,7 +123,9 @@ def pairs(name: str, padding: Any, rank: int) -> list[tuple[int, int]]:
         ) from error
     if len(found) != rank:
         raise ArgumentError(
-            f"{name}: padding needs a pair for each axis", got=f"{padding} for {rank} axes"
+            f"{name}: padding needs a pair for each axis",
+            got=f"{padding} for {rank} axes",
+            fix="[(low, high), ...], one pair for each axis; or 'SAME' or 'VALID'",
         )
     return found
 

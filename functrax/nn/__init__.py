@@ -10,6 +10,7 @@ Array([0., 2.], dtype=float32)
 
 from __future__ import annotations
 
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.nn import initializers as initializers
 from functrax.nn.activations import (
     celu as celu,
@@ -47,3 +48,5 @@ from functrax.nn.normalization import (
     standardize as standardize,
 )
 from functrax.numpy import tanh as tanh
+
+_explain_all(globals())

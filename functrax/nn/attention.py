@@ -102,9 +102,17 @@ def _check(q: Any, k: Any, v: Any, bias: Any, mask: Any) -> None:
     shown = ", ".join(x.aval.str_short() for x in given)
     name = "dot_product_attention"
     if any(x.ndim != 4 for x in given):
-        raise ShapeError(f"{name} takes arrays of rank 3 or 4", got=shown)
+        raise ShapeError(
+            f"{name} takes arrays of rank 3 or 4",
+            got=shown,
+            fix="axes [batch,] time, heads, features",
+        )
     if not q.dtype == k.dtype == v.dtype:
-        raise DTypeError(f"{name}: query, key and value differ in dtype", got=shown)
+        raise DTypeError(
+            f"{name}: query, key and value differ in dtype",
+            got=shown,
+            fix="convert them with .astype to one dtype",
+        )
     if k.shape != v.shape or (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
         raise ShapeError(
             f"{name}: the shapes do not fit",
@@ -115,9 +123,14 @@ def _check(q: Any, k: Any, v: Any, bias: Any, mask: Any) -> None:
         raise ShapeError(
             f"{name}: the heads of queries are no multiple of those of keys",
             got=f"{q.shape[2]} heads of queries, {k.shape[2]} of keys",
+            fix="as many heads of queries as of keys, or a multiple",
         )
     if mask is not None and mask.dtype != dtypes.bool_:
-        raise DTypeError(f"{name}: the mask is not of bool", got=mask.aval.str_short())
+        raise DTypeError(
+            f"{name}: the mask is not of bool",
+            got=mask.aval.str_short(),
+            fix="mask.astype('bool'); numbers to be added go into bias",
+        )
 
 
 def _logits(q: Any, k: Any, bias: Any, scale: float | None) -> Any:
@@ -166,6 +179,7 @@ def _is_counted(shape: tuple[int, ...], lengths: Any, axis: int) -> Any:
         raise ShapeError(
             "dot_product_attention: needs one length for each batch",
             got=f"lengths of shape {counted.shape} for {shape[0]} batches",
+            fix="a vector with as many lengths as there are batches",
         )
     line = [1] * len(shape)
     line[axis] = shape[axis]

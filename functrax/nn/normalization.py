@@ -227,5 +227,7 @@ def _known_size(given: Any) -> int:
             fix="a Python integer",
         ) from error
     if count < 0:
-        raise ShapeError("one_hot: the number of classes is negative", got=repr(count))
+        raise ShapeError(
+            "one_hot: the number of classes is negative", got=repr(count), fix="0 classes or more"
+        )
     return count

@@ -7,7 +7,8 @@ unless ``enable_x64`` is set.
 Elementwise functions: ``ufuncs`` (arithmetic), ``analytic``, ``logic``, ``rounding``, all on top
 of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along axes: ``reductions``,
 ``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``.  Shapes and elements:
-``shaping``, ``indexing``, ``at``.  Products: ``contraction``, ``einsum``.  Types:
+``shaping``, ``indexing``, ``at``.  Order: ``sorting``, ``searching``, ``uniqueness``, ``sets``,
+``differences``.  Products: ``contraction``, ``einsum``.  Types:
 ``scalar_types``, ``inquiry``.  What arrays can do by themselves (operators, methods) is installed
 by ``methods``.
 
@@ -19,6 +20,7 @@ Array(14., dtype=float32)
 
 from __future__ import annotations
 
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.dtypes import finfo as finfo, iinfo as iinfo
 from functrax.core.operators import Array as Array
 from functrax.core.promotion import promote_types as promote_types, result_type as result_type
@@ -63,7 +65,6 @@ from functrax.numpy.analytic import (
     tan as tan,
     tanh as tanh,
 )
-from functrax.numpy.arguments import explain_all as _explain_all
 from functrax.numpy.at import At as _At
 from functrax.numpy.constants import (
     e as e,
@@ -101,6 +102,14 @@ from functrax.numpy.cumulative import (
     cumulative_sum as cumulative_sum,
     nancumprod as nancumprod,
     nancumsum as nancumsum,
+)
+from functrax.numpy.differences import (
+    diff as diff,
+    ediff1d as ediff1d,
+    gradient as gradient,
+    interp as interp,
+    trapezoid as trapezoid,
+    unwrap as unwrap,
 )
 from functrax.numpy.einsum import (
     einsum as einsum,
@@ -332,6 +341,13 @@ from functrax.numpy.selecting import (
     take as take,
     take_along_axis as take_along_axis,
 )
+from functrax.numpy.sets import (
+    intersect1d as intersect1d,
+    isin as isin,
+    setdiff1d as setdiff1d,
+    setxor1d as setxor1d,
+    union1d as union1d,
+)
 from functrax.numpy.shaping import (
     atleast_1d as atleast_1d,
     atleast_2d as atleast_2d,
@@ -353,6 +369,14 @@ from functrax.numpy.shaping import (
     squeeze as squeeze,
     swapaxes as swapaxes,
     transpose as transpose,
+)
+from functrax.numpy.sorting import (
+    argpartition as argpartition,
+    argsort as argsort,
+    lexsort as lexsort,
+    partition as partition,
+    sort as sort,
+    sort_complex as sort_complex,
 )
 from functrax.numpy.statistics import (
     average as average,
@@ -399,6 +423,13 @@ from functrax.numpy.ufuncs import (
     square as square,
     subtract as subtract,
     true_divide as true_divide,
+)
+from functrax.numpy.uniqueness import (
+    unique as unique,
+    unique_all as unique_all,
+    unique_counts as unique_counts,
+    unique_inverse as unique_inverse,
+    unique_values as unique_values,
 )
 
 bool = bool_

@@ -53,6 +53,11 @@ def contract(
       An array with one axis for each label in ``out``.  Booleans are "or" of "and".
     """
     summed = _summed_labels(labels, out)
+    dtype = operands[0].aval.dtype
+    if summed and dtype in dtypes.HALF:
+        # Rounding each product to 16 bits would lose what adding up in 32 bits keeps.
+        operands = [convert(x, dtypes.float32) for x in operands]
+        return convert(contract(operands, labels, out, sizes), dtype)
     space = (*out, *summed)
     shape = tuple([sizes[label] for label in space])
     place = {label: k for k, label in enumerate(space)}
@@ -159,6 +164,10 @@ def _matrix_product(name: str, x: Value, y: Value) -> Value:
     other, columns = y.aval.shape
     if inside != other:
         raise _contracting(name, x, y, 1, 0)
+    dtype = x.aval.dtype
+    if dtype in dtypes.HALF:
+        x, y = convert(x, dtypes.float32), convert(y, dtypes.float32)
+        return convert(_matrix_product(name, x, y), dtype)
     shape = (rows, columns, inside)
     product = mul.bind(_spread(x, shape=shape, dims=(0, 2)), _spread(y, shape=shape, dims=(2, 1)))
     if product.aval.dtype is dtypes.bool_:

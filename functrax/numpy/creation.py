@@ -31,7 +31,7 @@ from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate
-from functrax.core.promotion import lattice_result_type, python_scalar_dtype, typed_of
+from functrax.core.promotion import IntegerOverflowError, lattice_result_type, typed_of
 from functrax.core.trace import Tracer
 from functrax.numpy.promote import SCALARS, convert, result, scalar_literal, to_array
 
@@ -63,6 +63,7 @@ def array(
     Raises:
       DTypeError: for None, strings and objects.
       ShapeError: for lists whose elements differ in shape.
+      IntegerOverflowError: for a Python integer that the dtype cannot hold; NumPy's wrap.
 
     >>> import functrax.numpy as jnp
     >>> jnp.array([[1, 2], [3, 4.5]])
@@ -132,6 +133,7 @@ def _array(x: Any, dtype: DType | None) -> Value:
 
 
 def _scalar(x: complex, dtype: DType) -> ConcreteArray:
+    _check_range(x, dtype)
     made = scalar_literal(x, ShapedArray((), dtype))
     return ConcreteArray(np.asarray(made.val), made.aval)
 
@@ -215,18 +217,40 @@ def _nested_numpy(items: Sequence[Any], dtype: DType) -> Value:
         raise _ragged(items) from None
     if made.dtype == object:
         return _stack(items, dtype)
-    if made.dtype.itemsize > dtype.itemsize and made.size and made.dtype.kind in "iu":
-        _check_python_integers(items)
+    if made.size and dtypes.is_integer(dtype) and made.dtype.kind in "iuf":
+        limits = np.iinfo(dtype)
+        if not (made.min() >= limits.min and made.max() <= limits.max):
+            _check_python_scalars(items, dtype)
     return _from_numpy(made, dtype)
 
 
-def _check_python_integers(items: Sequence[Any]) -> None:
-    """Refuse a Python integer that the default integer cannot hold."""
+def _check_python_scalars(items: Sequence[Any], dtype: DType) -> None:
     for x in items:
         if isinstance(x, (list, tuple)):
-            _check_python_integers(x)
-        elif type(x) is int:
-            python_scalar_dtype(x)
+            _check_python_scalars(x, dtype)
+        else:
+            _check_range(x, dtype)
+
+
+def _check_range(x: Any, dtype: DType) -> None:
+    """Refuse a Python number that an integer dtype cannot hold."""
+    if type(x) not in (int, float) or not dtypes.is_integer(dtype):
+        return
+    if x != x:
+        raise ArgumentError(
+            f"array: NaN has no value of {dtype.name}",
+            got=repr(x),
+            fix="a floating point dtype, or another number for what is missing",
+        )
+    limits = np.iinfo(dtype)
+    if not limits.min - 1 < x < limits.max + 1:
+        raise IntegerOverflowError(
+            f"array: a Python number is out of bounds for {dtype.name}",
+            got=repr(x),
+            fix=f"a wider dtype, or jnp.array({x!r}).astype({dtype.name!r}) to wrap"
+            if limits.bits < 32
+            else "a wider dtype; 64 bits need enable_x64()",
+        )
 
 
 def _known(x: Any) -> Any:

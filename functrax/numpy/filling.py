@@ -17,7 +17,13 @@ from functrax.core.primitive import Primitive, Value, literal
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.reindex import full as full_p, iota
 from functrax.numpy.creation import asarray, checked_dtype, checked_shape, float_or
-from functrax.numpy.promote import broadcast_value, convert, result, to_array
+from functrax.numpy.promote import (
+    broadcast_value,
+    convert,
+    result,
+    scalar_literal,
+    to_array,
+)
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
@@ -69,8 +75,18 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     Array([0.5, 0.5], dtype=float32, weak_type=True)
     """
     sizes = checked_shape("full", shape)
-    value = asarray(fill_value, dtype)
+    if dtype is None:
+        value = asarray(fill_value)
+    else:
+        value = _converted(fill_value, ShapedArray((), checked_dtype(dtype)))
     return result(_spread("full", value, sizes))
+
+
+def _converted(value: Any, aval: ShapedArray) -> Value:
+    """A fill value in the dtype and weak type of ``aval``; Python integers wrap around."""
+    if type(value) is int:
+        return result(scalar_literal(value, aval.update(shape=())))
+    return convert(asarray(value), aval.dtype, aval.weak_type)
 
 
 def _spread(name: str, value: Value, shape: tuple[int, ...]) -> Value:
@@ -107,7 +123,7 @@ def full_like(
 ) -> Value:
     """An array full of a value, of the shape and dtype of ``a``, unless others are given."""
     aval = _type_like("full_like", a, dtype, shape)
-    value = convert(asarray(fill_value), aval.dtype, aval.weak_type)
+    value = _converted(fill_value, aval)
     return result(_spread("full_like", value, aval.shape))
 
 

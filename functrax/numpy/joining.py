@@ -235,7 +235,11 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
         new = np.arange(size, size + count)
         table = np.insert(np.arange(size), where.item() if where.size == 1 else where, new)
     except IndexError as error:
-        raise ArgumentError("insert: a position is out of range", got=str(error)) from None
+        raise ArgumentError(
+            "insert: a position is out of range",
+            got=str(error),
+            fix="positions from minus the axis' size up to the size",
+        ) from None
     return take_table(join([x, inserted], k), k, table)
 
 
@@ -274,7 +278,11 @@ def delete(
     try:
         table = np.delete(np.arange(x.aval.shape[k]), _positions("delete", obj))
     except IndexError as error:
-        raise ArgumentError("delete: a position is out of range", got=str(error)) from None
+        raise ArgumentError(
+            "delete: a position is out of range",
+            got=str(error),
+            fix="positions from minus the axis' size up to the size less 1",
+        ) from None
     return take_table(x, k, table)
 
 

@@ -80,7 +80,11 @@ def _shaping_methods(functions: Mapping[str, Any]) -> dict[str, Callable[..., An
 def _iterator(getitem: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     def iterate(self: Array) -> Any:
         if not self.aval.shape:
-            raise TypeError("iteration over an array of rank 0")
+            raise ShapeError(
+                "iter: an array of rank 0 has no elements to go through",
+                got=self.aval.str_short(),
+                fix="x.item() for its number; x[None] has one axis",
+            )
         return (getitem(self, i) for i in range(self.aval.shape[0]))
 
     return iterate

@@ -93,7 +93,11 @@ def _check_options(mode: Any, options: Mapping[str, Any]) -> None:
     for name in options:
         if name != _OPTIONS[mode]:
             takes = _OPTIONS[mode] or "no keyword"
-            raise ArgumentError(f"pad: mode {mode!r} does not take {name}", fix=f"it takes {takes}")
+            raise ArgumentError(
+                f"pad: mode {mode!r} does not take {name}",
+                got=f"{name} with mode={mode!r}",
+                fix=f"it takes {takes}",
+            )
 
 
 def _refuse_empty(x: Value, widths: Widths, mode: str) -> None:
@@ -210,7 +214,11 @@ def _pad_statistic(x: Value, widths: Widths, mode: str, stat_length: Any) -> Val
         size = x.aval.shape[axis]
         first, last = (size if n is None else min(int(n), size) for n in lengths[axis])
         if min(first, last) < 1:
-            raise ArgumentError("pad: stat_length is at least 1", got=repr(stat_length))
+            raise ArgumentError(
+                "pad: stat_length is at least 1",
+                got=repr(stat_length),
+                fix="1 or more, or None for the whole axis",
+            )
         before = _statistic(slice_axis(x, axis, 0, first), axis, mode)
         return before, _statistic(slice_axis(x, axis, size - last, size), axis, mode)
 

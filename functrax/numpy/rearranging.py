@@ -171,7 +171,11 @@ def tile(A: Any, reps: Any) -> Value:
     x = to_array("tile", A)
     counts = as_shape("tile", reps)
     if min(counts, default=0) < 0:
-        raise ShapeError("tile: a number of repetitions is negative", got=f"reps {counts}")
+        raise ShapeError(
+            "tile: a number of repetitions is negative",
+            got=f"reps {counts}",
+            fix="0 repetitions or more",
+        )
     ndim = max(len(counts), x.aval.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     shape = (1,) * (ndim - x.aval.ndim) + x.aval.shape
@@ -213,7 +217,11 @@ def repeat(
     counts = np.asarray(repeats)
     size = x.aval.shape[axis]
     if counts.dtype.kind not in "iu" or counts.min(initial=0) < 0:
-        raise ArgumentError("repeat: repeats are integers of at least 0", got=repr(repeats))
+        raise ArgumentError(
+            "repeat: repeats are integers of at least 0",
+            got=repr(repeats),
+            fix="an integer, or one for each element, of 0 or more",
+        )
     if counts.size == 1 and total_repeat_length is None:
         return _repeat_each(x, int(counts.reshape(())), axis)
     if counts.size not in (1, size):

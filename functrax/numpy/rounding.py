@@ -162,7 +162,7 @@ def clip(
     """
     given = a if arr is None else arr
     if given is None:
-        raise ArgumentError("clip: no array was given", fix="clip(x, min, max)")
+        raise ArgumentError("clip: no array was given", got="no arr", fix="clip(x, min, max)")
     low, high = a_min if min is None else min, a_max if max is None else max
     x = to_array("clip", given)
     refuse_complex("clip", x)

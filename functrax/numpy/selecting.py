@@ -212,7 +212,11 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
             fix="a mask of the array's shape",
         )
     if not values.aval.size:
-        raise ArgumentError("place: there is no value to place", got=values.aval.str_short())
+        raise ArgumentError(
+            "place: there is no value to place",
+            got=values.aval.str_short(),
+            fix="one value or more",
+        )
     flat = reshape_to(x, (x.aval.size,))
     (where,) = nonzero(reshape_to(chosen, (chosen.aval.size,)), size=x.aval.size,
                        fill_value=x.aval.size)  # fmt: skip
@@ -321,7 +325,11 @@ def compress(
     """
     mask, x = to_array("compress", condition), to_array("compress", a, 1)
     if mask.aval.ndim != 1:
-        raise ShapeError("compress: the condition is a vector", got=mask.aval.str_short())
+        raise ShapeError(
+            "compress: the condition is a vector",
+            got=mask.aval.str_short(),
+            fix="a condition of rank 1; x[mask] takes masks of any rank",
+        )
     if axis is None:
         x, axis = reshape_to(x, (x.aval.size,)), 0
     k = one_axis("compress", axis, x.aval.ndim)

@@ -14,6 +14,7 @@ from the bits: ``continuous`` and ``parametric``, ``discrete``, ``shuffles``.
 
 from __future__ import annotations
 
+from functrax.core.arguments import explain_all as _explain_all
 from functrax.random.continuous import (
     bits as bits,
     cauchy as cauchy,
@@ -54,3 +55,5 @@ from functrax.random.parametric import (
     weibull_min as weibull_min,
 )
 from functrax.random.shuffles import choice as choice, permutation as permutation
+
+_explain_all(globals())

@@ -221,7 +221,9 @@ def categorical(
     ndim = values.aval.ndim
     if not -ndim <= axis < ndim:
         raise AxisError(
-            "categorical: no such axis", got=f"axis {axis} of {values.aval.str_short()}"
+            "categorical: no such axis",
+            got=f"axis {axis} of {values.aval.str_short()}",
+            fix=f"an axis from {-ndim} to {ndim - 1}",
         )
     axis %= ndim
     batch = values.aval.shape[:axis] + values.aval.shape[axis + 1 :]

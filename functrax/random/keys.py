@@ -221,7 +221,11 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     """
     _check_implementation("wrap_key_data", impl, dtype)
     if isinstance(key_bits_array, KeyArray):
-        raise DTypeError("wrap_key_data: these are typed keys already", got=repr(key_bits_array))
+        raise DTypeError(
+            "wrap_key_data: these are typed keys already",
+            got=repr(key_bits_array),
+            fix="use them as they are; key_data gives their bits",
+        )
     return KeyArray(key_words("wrap_key_data", key_bits_array, many=True))
 
 

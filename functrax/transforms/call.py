@@ -27,6 +27,7 @@ class Call(Opaque):
 
     multiple_results = True
     pure = False
+    holds_programs = True
     takes_deferred = True  # raw values go into the program as they are
 
     def __init__(self, name: str) -> None:
@@ -39,6 +40,7 @@ class Call(Opaque):
             raise ShapeError(
                 f"{self.name}: operands do not fit the program",
                 got=f"{[a.str_short() for a in avals]} for {[a.str_short() for a in wanted]}",
+                fix="operands of the types that the program was traced for",
             )
         return tuple(jaxpr.out_avals)
 

@@ -30,6 +30,7 @@ class PureCallback(Opaque):
 
     name = "pure_callback"
     multiple_results = True
+    holds_programs = True
 
     def shape_rule(
         self,
@@ -52,6 +53,7 @@ class PureCallback(Opaque):
             raise ShapeError(
                 f"pure_callback: {name_of(callback)} returned another number of arrays",
                 got=f"{len(outs)}, where {len(out_avals)} were declared",
+                fix="a declaration with one ShapeDtypeStruct for each array",
             )
         for out, aval in zip(outs, out_avals, strict=True):
             if out.shape != aval.shape:
@@ -127,6 +129,7 @@ class DebugCallback(Opaque):
     name = "debug_callback"
     multiple_results = True
     pure = False
+    holds_programs = True
 
     def shape_rule(self, *avals: ShapedArray, callback: FlatCallback) -> Avals:
         return ()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrax.core import dtypes
+from functrax.core.arguments import argument_error
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DTypeError, PyTreeError
 from functrax.core.inputs import as_value, concrete
@@ -55,6 +56,12 @@ class _Custom(ABC):
         self.fun = fun
         self.signature = signature_of(fun)
         names = list(self.signature.parameters) if nondiff_argnames and self.signature else []
+        for unknown in sorted(set(nondiff_argnames) - set(names)):
+            raise ArgumentError(
+                f"nondiff_argnames names an argument that {name_of(fun)} does not have",
+                got=repr(unknown),
+                fix=f"one of {', '.join(names) or 'its arguments, of which it tells none'}",
+            )
         by_name = tuple(names.index(n) for n in nondiff_argnames)
         self.nondiff_argnums = (*argnums_tuple(nondiff_argnums), *by_name)
         self.symbolic = False
@@ -68,7 +75,10 @@ class _Custom(ABC):
             return args
         if not kwargs and len(args) == len(self.signature.parameters):
             return args
-        bound = self.signature.bind(*args, **kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise argument_error(self.fun, args, kwargs, error) from None
         bound.apply_defaults()
         if bound.kwargs:
             raise ArgumentError(
@@ -142,7 +152,11 @@ class custom_jvp(_Custom):  # noqa: N801 - a decorator
         None stands for an argument without influence.
         """
         if self.nondiff_argnums:
-            raise ArgumentError("defjvps: not with nondiff_argnums", fix="use defjvp")
+            raise ArgumentError(
+                "defjvps: not with nondiff_argnums",
+                got=f"nondiff_argnums={self.nondiff_argnums}",
+                fix="use defjvp",
+            )
 
         def rule(primals: Any, tangents: Any) -> Any:
             value = self(*primals)
@@ -478,6 +492,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
             raise PyTreeError(
                 f"closure_convert: {name_of(fun)} was converted for other arguments",
                 got=f"{tree}, where {in_tree} is needed",
+                fix="closure_convert again, with examples of these arguments",
             )
         merged = [next(given) if h else c for c, h in zip(consts, hoisted, strict=True)]
         outs = eval_jaxpr(jaxpr, [as_value(c) for c in merged], *leaves)

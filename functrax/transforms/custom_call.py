@@ -251,6 +251,7 @@ class CustomCallPrimitive(Opaque):
 
     multiple_results = True
     pure = False
+    holds_programs = True
     takes_deferred = True  # raw values go into the program as they are
 
     def __init__(self, name: str) -> None:
@@ -284,6 +285,7 @@ class CustomVJPLinear(Opaque):
 
     name = "custom_vjp_linear"
     multiple_results = True
+    holds_programs = True
 
     def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
         return frozenset({TRANSPOSE_ONLY})

@@ -22,6 +22,7 @@ from functrax.core.errors import ArgumentError, DifferentiationError, DTypeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value
+from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import (
     PyTreeDef,
@@ -58,6 +59,17 @@ def _with_zeros(values: Sequence[Value | None], avals: Sequence[ShapedArray]) ->
     return [
         _zero_tangent(a) if v is None else concrete(v) for v, a in zip(values, avals, strict=True)
     ]
+
+
+def _cotangents(cts: Sequence[Value | None], avals: Sequence[ShapedArray]) -> list[Value]:
+    """Cotangents as the caller sees them: weak where the argument is, so that steps stay weak."""
+    weak = [
+        convert_element_type.bind(ct, dtype=ct.aval.dtype, weak_type=True)
+        if ct is not None and a.weak_type and not ct.aval.weak_type
+        else ct
+        for ct, a in zip(cts, avals, strict=True)
+    ]
+    return _with_zeros(weak, avals)
 
 
 def _check_tangents(
@@ -185,7 +197,7 @@ class Linearized:
         """Apply the transpose to a cotangent of the value."""
         given = _check_tangents("vjp", "cotangent", ct, self.out_tree, self.out_avals)
         cts = backward(self.tape, given)
-        return tree_unflatten(self.in_tree, _with_zeros(cts, self.in_avals))  # type: ignore[no-any-return]
+        return tree_unflatten(self.in_tree, _cotangents(cts, self.in_avals))  # type: ignore[no-any-return]
 
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -244,13 +256,14 @@ def value_and_grad(
       fun: returns a scalar array (of rank 0), or a pair of one and anything with ``has_aux``.
       argnums: which positional arguments to differentiate by.
       has_aux: whether ``fun`` returns ``(value, aux)``.
-      holomorphic: whether ``fun`` is complex-differentiable; needed for complex arguments.
+      holomorphic: whether ``fun`` is complex-differentiable, and its value complex.
       allow_int: whether integer arguments are allowed; their gradient is of dtype float0.
 
     Returns:
       A function of the same arguments; it returns ``(value, gradient)``, or
       ``((value, aux), gradient)``.  The gradient has the structure of the argument, or is a tuple
-      if ``argnums`` is a sequence.
+      if ``argnums`` is a sequence.  By a complex number ``x + iy`` the gradient of a real value is
+      ``∂f/∂x - i ∂f/∂y``, as JAX has it: its conjugate is the direction of steepest ascent.
 
     Raises:
       DifferentiationError: if the result is not a real scalar, or an argument is not of a
@@ -277,7 +290,7 @@ def value_and_grad(
         linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
         _check_scalar(fun, linear, holomorphic)
         cts = _gradient(linear.tape, linear.out_avals[0])
-        grads = tree_unflatten(linear.in_tree, _with_zeros(cts, linear.in_avals))
+        grads = tree_unflatten(linear.in_tree, _cotangents(cts, linear.in_avals))
         gradient = grads[0] if isinstance(argnums, int) else grads
         value = linear.value()
         return ((value, aux.aux) if has_aux else value), gradient
@@ -316,15 +329,7 @@ def _check_inputs(
                 got=where,
                 fix="convert it with .astype('complex64'), or leave holomorphic out",
             )
-        if dtypes.is_float(aval.dtype) or (dtypes.is_complex(aval.dtype) and holomorphic):
-            continue
-        if dtypes.is_complex(aval.dtype):
-            raise DifferentiationError(
-                "grad: complex arguments need holomorphic=True, or functrax.vjp",
-                got=where,
-                fix="grad(f, holomorphic=True) if f is complex-differentiable; else vjp",
-            )
-        if not allow_int:
+        if not dtypes.is_inexact(aval.dtype) and not allow_int:
             raise DifferentiationError(
                 "grad: only floating point arguments have a derivative",
                 got=where,
@@ -344,13 +349,19 @@ def _check_scalar(fun: Any, linear: Linearized, holomorphic: bool) -> None:
             "has_aux=True if it returns (value, aux)",
         )
     dtype = avals[0].dtype
-    if dtypes.is_complex(dtype) and holomorphic:
-        return
-    if not dtypes.is_float(dtype):
+    if holomorphic and not dtypes.is_complex(dtype):
+        raise DifferentiationError(
+            f"grad: holomorphic=True, but {name_of(fun)} returns a real number",
+            got=shown,
+            fix="leave holomorphic out: the gradient of a real value needs no such promise",
+        )
+    if not holomorphic and not dtypes.is_float(dtype):
         raise DifferentiationError(
             f"grad: {name_of(fun)} returns a scalar that is not a real floating point number",
             got=shown,
-            fix="holomorphic=True for complex functions; .astype('float32') for integers",
+            fix="its real part; holomorphic=True if it is complex-differentiable; functrax.vjp"
+            if dtypes.is_complex(dtype)
+            else ".astype('float32'), if it has a derivative",
         )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrax.core.config import state as options
+from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import zeros
@@ -52,6 +53,10 @@ class JVPTracer(Tracer):
 
     def __complex__(self) -> complex:
         return complex(self.primal)
+
+    def item(self, *args: Any) -> Any:
+        """The known value, as a Python scalar."""
+        return concrete(self.primal).item(*args)
 
 
 class JVPTrace(Trace):

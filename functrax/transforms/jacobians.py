@@ -51,11 +51,18 @@ def _rows(x: Value, avals: Sequence[ShapedArray]) -> list[Value]:
 
 
 def _checked(
-    transform: str, function: Any, tree: Any, holomorphic: bool, allow_int: bool = False
+    transform: str,
+    function: Any,
+    tree: Any,
+    holomorphic: bool,
+    *,
+    allow_int: bool = False,
+    allow_complex: bool = False,
 ) -> list[ShapedArray]:
     avals: list[ShapedArray] = [as_value(x).aval for x in tree_flatten(tree)[0]]
     for aval in avals:
         fine = dtypes.is_complex(aval.dtype) if holomorphic else dtypes.is_float(aval.dtype)
+        fine = fine or (allow_complex and not holomorphic and dtypes.is_complex(aval.dtype))
         if not fine and not allow_int:
             raise DifferentiationError(
                 f"{transform}: {name_of(function)} is differentiated by or returns a value that "
@@ -162,7 +169,7 @@ def jacrev(
     @functools.wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         restricted, primals = _restricted("jacrev", fun, argnums, args, kwargs)
-        _checked("jacrev", fun, primals, holomorphic, allow_int)
+        _checked("jacrev", fun, primals, holomorphic, allow_int=allow_int, allow_complex=True)
         out, pull, *aux = vjp(restricted, *primals, has_aux=has_aux)
         avals = _checked("jacrev", fun, out, holomorphic)
         out_tree = tree_flatten(out)[1]

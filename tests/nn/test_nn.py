@@ -125,7 +125,7 @@ def test_masked_gradients_are_finite_and_zero_outside():
     x = np.float32([1.0, np.inf, 2.0, np.nan])
     where = np.array([True, False, True, False])
     for function in (nn.softmax, nn.log_softmax):
-        loss = lambda v, f=function: jnp.sum(jnp.where(where, f(v, where=where), 0) ** 2)  # noqa: E731
+        loss = lambda v, f=function: jnp.sum(jnp.where(where, f(v, where=where), 0) ** 2)
         slope = np.asarray(functrax.grad(loss)(x))
         assert np.isfinite(slope).all() and slope[1] == slope[3] == 0
     slope = np.asarray(functrax.grad(lambda v: nn.logsumexp(v, where=where))(x))

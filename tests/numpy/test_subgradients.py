@@ -30,6 +30,17 @@ def test_reduced_extremum_shares_ties_evenly(function):
     np.testing.assert_allclose(value(grad(function)(y)), expected)
 
 
+@pytest.mark.parametrize("function", [jnp.max, jnp.min])
+def test_reduced_extremum_that_is_nan(function):
+    assert np.isnan(value(grad(function)(jnp.array([1.0, np.nan, 2.0])))).all()
+
+
+def test_index_out_of_range():
+    x, i = jnp.array([1.0, 2.0, 3.0]), jnp.array([0, 7, -9])
+    np.testing.assert_array_equal(value(x[i]), [1.0, 3.0, 1.0])
+    np.testing.assert_array_equal(value(grad(lambda x: x[i].sum())(x)), [2.0, 0.0, 1.0])
+
+
 def test_sort_sends_cotangents_where_the_stable_sort_put_the_ties():
     x = jnp.array([2.0, 1.0, 2.0, 1.0])
     _, pull = vjp(lambda x: lax.sort(x), x)

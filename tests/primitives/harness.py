@@ -31,9 +31,11 @@ NO_DERIVATIVE: dict[str, tuple[int, ...]] = {
     "zeta": (0,),
 }
 #: Operands by which only the first derivative exists.
-FIRST_ORDER_ONLY: dict[str, tuple[int, ...]] = {"igamma": (0,), "igammac": (0,)}
+FIRST_ORDER_ONLY: dict[str, tuple[int, ...]] = {"eig": (0,), "igamma": (0,), "igammac": (0,)}
 #: Their derivative is not the limit of differences, by definition.
 BY_CONVENTION = frozenset({"bitcast_convert_type", "reduce_precision", "stop_gradient"})
+#: Complex results whose phase is arbitrary: LAPACK's choice is not smooth.
+FREE_PHASE = frozenset({"eigh", "svd"})
 #: Relative error of the inner products, where tangents are rounded.
 ROUNDED: dict[str, float] = {"reduce_precision": 0.1}
 
@@ -99,7 +101,11 @@ class Case:
         ranges = ranges * len(shapes) if len(ranges) == 1 else ranges
         if self.sample.distinct and dtypes.is_inexact(dtype):
             return _distinct(rng, shapes, kinds, ranges[0])
-        return [from_numpy(_draw(rng, *args)) for args in zip(shapes, kinds, ranges, strict=True)]
+        drawn = [_draw(rng, *args) for args in zip(shapes, kinds, ranges, strict=True)]
+        if self.sample.diagonal:
+            unit = np.eye(shapes[0][-1], dtype=drawn[0].dtype)
+            drawn[0] = drawn[0] + unit * drawn[0].dtype.type(self.sample.diagonal)
+        return [from_numpy(x) for x in drawn]
 
     def apply(self, *operands: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
         """The results, always as a tuple."""

@@ -22,8 +22,8 @@ ORDERS = list(itertools.permutations(["vmap", "jit", "checkpoint", "custom_vjp",
 def test_four_deep(names: tuple[str, ...]) -> None:
     if forward_over_custom_vjp(names):
         pytest.skip("forward mode")
-    f: Any = lambda x: jnp.sin(x) * x[::-1]  # noqa: E731
-    g: Any = lambda x: np.sin(x) * x[::-1]  # noqa: E731
+    f: Any = lambda x: jnp.sin(x) * x[::-1]
+    g: Any = lambda x: np.sin(x) * x[::-1]
     for name in names:
         f, g = TRANSFORMS[name][0](f), TRANSFORMS[name][1](g)
     x = np.array([0.3, 0.9])
@@ -225,7 +225,7 @@ def test_scale_of_jacobian_of_vmapped_gradient() -> None:
     w = np.array([[0.1, -0.4], [0.7, 0.2], [-0.3, 0.5]])
     xs = np.array([[0.2, 0.4], [-0.6, 0.3]])
     with functrax.enable_x64():
-        forces = lambda w: functrax.vmap(functrax.grad(energy), (0, None))(xs, w)  # noqa: E731
+        forces = lambda w: functrax.vmap(functrax.grad(energy), (0, None))(xs, w)
         found = np.asarray(functrax.jit(functrax.jacrev(forces))(w))
     h = 1e-6
 

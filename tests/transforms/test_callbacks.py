@@ -30,7 +30,7 @@ class Recorded:
 
 def test_eager_and_jit() -> None:
     callback = Recorded(lambda x: np.sin(x))
-    f = lambda x: functrax.pure_callback(callback, SCALAR, x) * 2  # noqa: E731
+    f = lambda x: functrax.pure_callback(callback, SCALAR, x) * 2
     assert float(f(0.5)) == pytest.approx(2 * np.sin(0.5), rel=1e-6)
     jitted = functrax.jit(f)
     assert callback.shapes == [((),)]
@@ -77,7 +77,7 @@ def test_vmap_methods(method: str, shapes: Any, jit: bool) -> None:
 
 def test_nested_vmap() -> None:
     callback = Recorded(lambda x: np.float32(x.sum()))
-    f = lambda x: functrax.pure_callback(callback, SCALAR, x, vmap_method="sequential")  # noqa: E731
+    f = lambda x: functrax.pure_callback(callback, SCALAR, x, vmap_method="sequential")
     found = functrax.vmap(functrax.vmap(f))(X.reshape(3, 2, 1))
     np.testing.assert_array_equal(np.asarray(found), X)
     assert callback.shapes == [((1,),)] * 6
@@ -104,11 +104,11 @@ def test_derivatives_by_custom_jvp() -> None:
 
 
 def test_differentiation_is_refused_unless_the_tangent_is_zero() -> None:
-    f = lambda x: functrax.pure_callback(np.sin, SCALAR, x)  # noqa: E731
+    f = lambda x: functrax.pure_callback(np.sin, SCALAR, x)
     for g in (functrax.grad(f), functrax.grad(functrax.jit(f))):
         with pytest.raises(DifferentiationError, match=r"the callback sin(.|\n)*custom_jvp"):
             g(1.0)
-    stopped = lambda x: x * f(functrax.lax.stop_gradient(x))  # noqa: E731
+    stopped = lambda x: x * f(functrax.lax.stop_gradient(x))
     assert float(functrax.grad(stopped)(1.0)) == pytest.approx(np.sin(1.0), rel=1e-6)
 
 
@@ -143,7 +143,7 @@ def test_callbacks_may_use_functrax() -> None:
         return np.asarray(functrax.grad(inner)(x))
 
     struct = functrax.ShapeDtypeStruct((2,), "float32")
-    f = lambda x: functrax.pure_callback(callback, struct, x, vmap_method="sequential")  # noqa: E731
+    f = lambda x: functrax.pure_callback(callback, struct, x, vmap_method="sequential")
     for g in (functrax.vmap(f), functrax.jit(functrax.vmap(functrax.jit(f)))):
         np.testing.assert_allclose(np.asarray(g(X)), np.cos(X), rtol=1e-6)
 

@@ -98,7 +98,7 @@ def test_recomputation_is_visible_in_the_program() -> None:
 
 def test_dots_saveable_keeps_contractions_only() -> None:
     w = jnp.asarray(np.eye(5, dtype=np.float32) * 0.3)
-    layer = lambda x: jnp.sin(w @ jnp.sin(x))  # noqa: E731
+    layer = lambda x: jnp.sin(w @ jnp.sin(x))
     kept = backward_program(functrax.checkpoint(layer, policy=policies.dots_saveable), jnp.ones(5))
     assert "cos" in names(kept)
     dropped = backward_program(functrax.checkpoint(layer), jnp.ones(5))
@@ -142,7 +142,7 @@ def test_under_vmap_and_around_it() -> None:
     x = np.linspace(0.1, 0.9, 6).reshape(2, 3)
     z = np.exp(np.sin(x))
     wanted = (1 - np.tanh(z) ** 2) * z * np.cos(x)
-    per_element = lambda x: functrax.grad(lambda x: jnp.sum(f(x)))(x)  # noqa: E731
+    per_element = lambda x: functrax.grad(lambda x: jnp.sum(f(x)))(x)
     with functrax.enable_x64():
         for g in (
             functrax.vmap(per_element),

@@ -96,7 +96,7 @@ def test_closure_convert_makes_custom_rules_of_closures_possible() -> None:
         run.defvjp(fwd, bwd)
         return run(x, *consts)
 
-    f = lambda a: solve(lambda x: a * x * x, jnp.array(3.0))  # noqa: E731
+    f = lambda a: solve(lambda x: a * x * x, jnp.array(3.0))
     assert float(functrax.grad(f)(2.0)) == 90.0
     assert float(functrax.jit(functrax.grad(f))(2.0)) == 90.0
     found = functrax.vmap(functrax.grad(f))(jnp.array([1.0, 2.0]))

@@ -164,7 +164,7 @@ def test_clipping_gradients() -> None:
         lambda low, high, x: (x, (low, high)),
         lambda r, ct: (None, None, jnp.clip(ct, r[0], r[1])),
     )
-    f = lambda x: jnp.sum(jnp.array([3.0, -4.0, 0.5]) * clip(-1.0, 1.0, x))  # noqa: E731
+    f = lambda x: jnp.sum(jnp.array([3.0, -4.0, 0.5]) * clip(-1.0, 1.0, x))
     found = functrax.grad(f)(jnp.zeros(3))
     np.testing.assert_array_equal(np.asarray(found), [1.0, -1.0, 0.5])
 

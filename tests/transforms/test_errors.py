@@ -113,13 +113,14 @@ def test_gradient_by_an_integer() -> None:
     assert "allow_int=True" in parts["try"]
 
 
-def test_gradient_by_a_complex_number() -> None:
+def test_gradient_of_a_complex_number() -> None:
     def f() -> Any:
         return functrax.grad(lambda z: z)(jnp.array(1j))
 
     parts, _ = parts_of(f)
-    assert parts["what"] == "grad: complex arguments need holomorphic=True, or functrax.vjp"
+    assert parts["what"].endswith("returns a scalar that is not a real floating point number")
     assert "c64[]" in parts["got"]
+    assert "holomorphic=True" in parts["try"]
 
 
 def test_pytrees_that_do_not_match() -> None:
@@ -302,7 +303,7 @@ def test_unknown_keywords() -> None:
         lambda: functrax.vmap(lambda x: x, axes=1),
         lambda: functrax.jit(lambda x: x)(1.0, unknown=2.0),
     ):
-        with pytest.raises(TypeError, match="unexpected keyword argument"):
+        with pytest.raises(TypeError, match=r"unknown keyword|unexpected keyword argument"):
             call()
     with pytest.raises(FunctraxError, match="no such option") as info:
         functrax.config.update("enable_x46", True)

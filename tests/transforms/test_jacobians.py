@@ -35,7 +35,7 @@ def test_hessian_agrees_with_finite_differences(function: Any) -> None:
 
 @pytest.mark.parametrize("transform", BOTH, ids=lambda f: f.__name__)
 def test_shapes_are_those_of_the_result_then_of_the_argument(transform: Any) -> None:
-    f = lambda x: jnp.sum(x[:, :, None] * jnp.arange(4.0), axis=0)  # noqa: E731
+    f = lambda x: jnp.sum(x[:, :, None] * jnp.arange(4.0), axis=0)
     found = transform(f)(jnp.ones((2, 3)))
     assert found.shape == (3, 4, 2, 3)
     wanted = np.einsum("jb,k->jkb", np.eye(3), np.arange(4.0))[:, :, None, :]
@@ -56,7 +56,7 @@ def test_pytrees_of_results_hold_pytrees_of_arguments(transform: Any) -> None:
 
 @pytest.mark.parametrize("transform", BOTH, ids=lambda f: f.__name__)
 def test_argnums_tuple_and_negative(transform: Any) -> None:
-    f = lambda x, y: x * x * y  # noqa: E731
+    f = lambda x, y: x * x * y
     x, y = jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])
     by_y, by_x = transform(f, argnums=(1, 0))(x, y)
     np.testing.assert_array_equal(np.asarray(by_y), np.diag([1.0, 4.0]))
@@ -67,14 +67,14 @@ def test_argnums_tuple_and_negative(transform: Any) -> None:
 
 @pytest.mark.parametrize("transform", BOTH, ids=lambda f: f.__name__)
 def test_has_aux_and_keywords(transform: Any) -> None:
-    f = lambda x, k: (k * x * x, {"aux": x + k})  # noqa: E731
+    f = lambda x, k: (k * x * x, {"aux": x + k})
     jac, aux = transform(f, has_aux=True)(jnp.array([1.0, 2.0]), k=3.0)
     np.testing.assert_array_equal(np.asarray(jac), np.diag([6.0, 12.0]))
     np.testing.assert_array_equal(np.asarray(aux["aux"]), [4.0, 5.0])
 
 
 def test_hessian_has_aux_and_argnums() -> None:
-    f = lambda x, y: (jnp.sum(x * x * y), x + y)  # noqa: E731
+    f = lambda x, y: (jnp.sum(x * x * y), x + y)
     x, y = jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])
     hess, aux = functrax.hessian(f, argnums=(0, 1), has_aux=True)(x, y)
     np.testing.assert_array_equal(np.asarray(hess[0][0]), np.diag([6.0, 8.0]))
@@ -109,7 +109,7 @@ def test_holomorphic(transform: Any) -> None:
 
 @pytest.mark.parametrize("transform", BOTH, ids=lambda f: f.__name__)
 def test_under_jit_and_vmap(transform: Any) -> None:
-    f = lambda x: jnp.outer(x, jnp.sin(x))  # noqa: E731
+    f = lambda x: jnp.outer(x, jnp.sin(x))
     x = jnp.asarray([[0.1, 0.2], [0.3, 0.4]])
     batch = functrax.jit(functrax.vmap(transform(f)))(x)
     one = transform(f)(x[1])
@@ -118,7 +118,7 @@ def test_under_jit_and_vmap(transform: Any) -> None:
 
 
 def test_third_derivatives_by_three_orders_of_modes() -> None:
-    f = lambda x: jnp.sum(x**4) * x[0]  # noqa: E731
+    f = lambda x: jnp.sum(x**4) * x[0]
     x = np.array([0.5, -1.0])
 
     def third(i: int, j: int, k: int) -> float:

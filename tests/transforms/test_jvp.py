@@ -88,13 +88,13 @@ def test_has_aux_gives_primal_values() -> None:
 
 def test_perturbation_confusion() -> None:
     # d/dx x * (d/dy (x + y)) is 1: the inner derivative must not see the outer tangent.
-    inner = lambda x: functrax.jvp(lambda y: x + y, (1.0,), (1.0,))[1]  # noqa: E731
+    inner = lambda x: functrax.jvp(lambda y: x + y, (1.0,), (1.0,))[1]
     _, tangent = functrax.jvp(lambda x: x * inner(x), (1.0,), (1.0,))
     assert float(tangent) == 1.0
 
 
 def test_nested_to_order_four() -> None:
-    f: Any = lambda x: x**5  # noqa: E731
+    f: Any = lambda x: x**5
     for _ in range(4):
         f = (lambda g: lambda x: functrax.jvp(g, (x,), (1.0,))[1])(f)
     assert float(f(2.0)) == 5 * 4 * 3 * 2 * 2.0

@@ -117,14 +117,14 @@ def test_linear_transpose_takes_types_and_pytrees() -> None:
 
 
 def test_linear_transpose_twice_is_the_function() -> None:
-    f = lambda x: jnp.arange(6.0).reshape(2, 3) @ x  # noqa: E731
+    f = lambda x: jnp.arange(6.0).reshape(2, 3) @ x
     once = functrax.linear_transpose(f, jnp.zeros(3))
     twice = functrax.linear_transpose(lambda ct: once(ct)[0], jnp.zeros(2))
     np.testing.assert_array_equal(np.asarray(twice(jnp.ones(3))[0]), [3.0, 12.0])
 
 
 def test_linear_transpose_under_jit() -> None:
-    f = lambda ct: functrax.linear_transpose(lambda x: 3.0 * x, 1.0)(ct)[0]  # noqa: E731
+    f = lambda ct: functrax.linear_transpose(lambda x: 3.0 * x, 1.0)(ct)[0]
     assert float(functrax.jit(f)(2.0)) == 6.0
 
 

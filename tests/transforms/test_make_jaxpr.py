@@ -125,7 +125,7 @@ def test_equations_name_the_lines_that_made_them() -> None:
 
 
 def tanh_sin(order: int) -> Any:
-    f: Any = lambda x: jnp.tanh(x) * jnp.sin(x)  # noqa: E731
+    f: Any = lambda x: jnp.tanh(x) * jnp.sin(x)
     for _ in range(order):
         f = functrax.grad(f)
     return f

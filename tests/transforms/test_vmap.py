@@ -109,7 +109,7 @@ def test_vmap_of_jit_is_traced_once_per_element_type() -> None:
 
 
 def test_vmap_of_grad_and_jacobian() -> None:
-    f = lambda x: jnp.sum(x**3)  # noqa: E731
+    f = lambda x: jnp.sum(x**3)
     for g in (functrax.vmap(functrax.grad(f)), functrax.jit(functrax.vmap(functrax.grad(f)))):
         np.testing.assert_allclose(np.asarray(g(X)), 3 * X**2, rtol=1e-6)
     for jacobian in (functrax.jacfwd, functrax.jacrev):
@@ -128,7 +128,7 @@ def test_grad_of_vmap_with_unmapped_argument() -> None:
 
 
 def test_closure_over_outer_batch() -> None:
-    f = lambda x: functrax.vmap(lambda y: x * y + jnp.sum(x))(jnp.arange(2.0))  # noqa: E731
+    f = lambda x: functrax.vmap(lambda y: x * y + jnp.sum(x))(jnp.arange(2.0))
     found = functrax.vmap(f)(jnp.array([1.0, 10.0]))
     np.testing.assert_array_equal(np.asarray(found), [[1.0, 2.0], [10.0, 20.0]])
 

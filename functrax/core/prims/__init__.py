@@ -9,7 +9,10 @@ from functrax.core.prims import (
     bitwise,
     convert,
     cumulative,
+    factorisations,
+    fourier,
     identity,
+    linear_systems,
     mapped,
     ordering,
     powers,
@@ -18,6 +21,7 @@ from functrax.core.prims import (
     rounding,
     slicing,
     special,
+    spectra,
 )
 
 __all__ = [
@@ -26,7 +30,10 @@ __all__ = [
     "bitwise",
     "convert",
     "cumulative",
+    "factorisations",
+    "fourier",
     "identity",
+    "linear_systems",
     "mapped",
     "ordering",
     "powers",
@@ -35,4 +42,5 @@ __all__ = [
     "rounding",
     "slicing",
     "special",
+    "spectra",
 ]

@@ -39,7 +39,11 @@ _FORMATS = {
 
 def _float_format(name: str, dtype: np.dtype[Any]) -> FloatFormat:
     if not is_float(dtype):
-        raise DTypeError(f"{name}: needs a real float dtype", got=str(dtype))
+        raise DTypeError(
+            f"{name}: needs a real float dtype",
+            got=str(dtype),
+            fix="convert it with .astype('float32')",
+        )
     return _FORMATS[dtype]
 
 
@@ -217,7 +221,11 @@ def nextafter(x: Array, y: Array) -> Array:
     x, y = np.broadcast_arrays(np.asarray(x), np.asarray(y))
     form = _float_format("nextafter", x.dtype)
     if x.dtype != y.dtype:
-        raise DTypeError("nextafter: operands must share one dtype", got=f"{x.dtype}, {y.dtype}")
+        raise DTypeError(
+            "nextafter: operands must share one dtype",
+            got=f"{x.dtype}, {y.dtype}",
+            fix="convert one with .astype",
+        )
     unsigned, one = _unsigned(form.width), np.ones((), _unsigned(form.width))
     bits, target = bitcast_convert(x, unsigned), bitcast_convert(y, unsigned)
     sign_bit = unsigned.type(1 << (form.width - 1))
@@ -273,6 +281,7 @@ def reduce_precision(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
         raise ArgumentError(
             "reduce_precision: needs exponent_bits >= 1 and mantissa_bits >= 0",
             got=f"exponent_bits={exponent_bits}, mantissa_bits={mantissa_bits}",
+            fix="exponent_bits=5, mantissa_bits=10 for the precision of float16",
         )
     bits = bitcast_convert(x, _unsigned(form.width))
     with np.errstate(all="ignore"):

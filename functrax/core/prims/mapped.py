@@ -74,9 +74,17 @@ def _check_op(name: str, op: str, allowed: Sequence[str], dtype: np.dtype[Any]) 
     if op not in allowed:
         raise ArgumentError(f"{name}: unknown operation {op!r}", got=repr(op), fix=str(allowed))
     if op in _BITS and dtypes.is_inexact(dtype):
-        raise DTypeError(f"{name}: {op!r} needs integers or truth values", got=str(dtype))
+        raise DTypeError(
+            f"{name}: {op!r} needs integers or truth values",
+            got=str(dtype),
+            fix="convert with .astype('int32') or .astype('bool')",
+        )
     if op in ("max", "min") and dtypes.is_complex(dtype):
-        raise DTypeError(f"{name}: complex numbers have no {op}", got=str(dtype))
+        raise DTypeError(
+            f"{name}: complex numbers have no {op}",
+            got=str(dtype),
+            fix="the real part or the absolute value",
+        )
 
 
 @functools.lru_cache(maxsize=4096)
@@ -105,7 +113,11 @@ class ReindexMap(Reindex):
                 fix="build the map for the array's shape",
             )
         if fill.aval.dtype != x.dtype:
-            raise DTypeError("reindex: the fill value has another dtype", got=f"{fill!r}, {x}")
+            raise DTypeError(
+                "reindex: the fill value has another dtype",
+                got=f"{fill!r}, {x}",
+                fix="a literal of the array's dtype",
+            )
         return ShapedArray(map.domain, x.dtype, x.weak_type)
 
     def reference(self, x: Any, *indices: Any, map: IndexMap, fill: Literal) -> Any:

@@ -77,6 +77,7 @@ class Sort(Opaque):
             raise ArgumentError(
                 "sort: needs from 1 key to as many as there are operands",
                 got=f"{len(avals)} operands, num_keys={num_keys}",
+                fix="num_keys=1 to sort by the first operand",
             )
         check_axes("sort", avals[0], (dimension,))
         if any(a.shape != avals[0].shape for a in avals):
@@ -159,12 +160,17 @@ class TopK(Opaque):
 
     def shape_rule(self, x: ShapedArray, *, k: int, axis: int) -> Avals:
         if x.dtype not in self.accepts:
-            raise DTypeError("top_k: complex numbers have no order", got=x.str_short())
+            raise DTypeError(
+                "top_k: complex numbers have no order",
+                got=x.str_short(),
+                fix="top_k of the real part or the absolute value",
+            )
         check_axes("top_k", x, (axis,))
         if not 0 <= k <= x.shape[axis]:
             raise ShapeError(
                 "top_k: k is not between 0 and the size of the axis",
                 got=f"k={k}, axis {axis} of {x.str_short()}",
+                fix="a smaller k, or another axis",
             )
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
         return ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, dtypes.int32)

@@ -31,7 +31,7 @@ from functrax.core.primitive import (
     check_dtype,
     like,
 )
-from functrax.core.prims.arithmetic import add, div, eq, max_, mul, select_n
+from functrax.core.prims.arithmetic import add, div, eq, mul, select_n
 from functrax.core.prims.reindex import broadcast_in_dim, ones
 from functrax.core.prims.shape_checks import check_axes
 from functrax.core.prims.slicing import pad, slice_
@@ -114,7 +114,7 @@ class ReduceSum(AxisReduce):
 
 def wider(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type in which a dtype is added up."""
-    if dtype in (dtypes.float16, dtypes.bfloat16):
+    if dtype in dtypes.HALF:
         return dtypes.float32
     if dtype == dtypes.float32:
         return dtypes.float64
@@ -175,20 +175,23 @@ def _halves(x: Value, axis: int, half: int, missing: int, fill: int) -> tuple[Va
 
 
 class _ReduceExtremum(AxisReduce):
-    """Largest or smallest; NaN wins, and ties share the cotangent evenly."""
+    """Largest or smallest; NaN wins, and ties share the cotangent evenly.
+
+    Where the result is NaN, no element equals it, and the derivative is 0/0: NaN as well.
+    """
 
     accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
 
     def jvp(self, primals: Ops, tangents: Tangents, *, axes: tuple[int, ...]) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
         out = self.bind(x, axes=axes)
-        if t is None or not dtypes.is_inexact(x.aval.dtype):
+        if t is None or not dtypes.is_inexact(x.aval.dtype) or not x.aval.size:
             return out, None
         here = eq.bind(x, respread(out, x, axes))
         weight = select_n.bind(here, like(x, 0), like(x, 1))
         count = reduce_sum.bind(weight, axes=axes)
         total = reduce_sum.bind(mul.bind(t, weight), axes=axes)
-        return out, div.bind(total, max_.bind(count, like(count, 1)))
+        return out, div.bind(total, count)
 
 
 class ReduceMax(_ReduceExtremum):
@@ -265,7 +268,11 @@ class ArgReduce(ReindexReduce):
                 fix="an axis of at least one element",
             )
         if not dtypes.is_integer(index_dtype):
-            raise DTypeError(f"{self.name}: index_dtype is not an integer", got=str(index_dtype))
+            raise DTypeError(
+                f"{self.name}: index_dtype is not an integer",
+                got=str(index_dtype),
+                fix="index_dtype='int32'",
+            )
         return ShapedArray(x.shape[:axis] + x.shape[axis + 1 :], index_dtype)
 
     def reference(self, x: Any, *, axis: int, index_dtype: Any) -> Any:

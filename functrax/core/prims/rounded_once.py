@@ -13,8 +13,6 @@ import numpy as np
 
 from functrax.core import dtypes
 
-_HALF = frozenset({dtypes.float16, dtypes.bfloat16})
-
 
 def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """``function`` over arrays of one dtype, which is the result's.
@@ -26,7 +24,7 @@ def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
     def reference(*operands: Any) -> Any:
         arrays = [np.asarray(x) for x in operands]
         dtype = arrays[0].dtype
-        if dtype not in _HALF:
+        if dtype not in dtypes.HALF:
             return function(*arrays)
         return np.asarray(function(*(a.astype(np.float32) for a in arrays))).astype(dtype)
 

@@ -38,4 +38,6 @@ def check_permutation(name: str, aval: ShapedArray, perm: Sequence[int]) -> None
 def check_sizes(name: str, shape: Sequence[int]) -> None:
     """Refuse negative sizes."""
     if any(s < 0 for s in shape):
-        raise ShapeError(f"{name}: a size is negative", got=f"shape {tuple(shape)}")
+        raise ShapeError(
+            f"{name}: a size is negative", got=f"shape {tuple(shape)}", fix="sizes of 0 or more"
+        )

@@ -53,12 +53,14 @@ class Slice(Reindex):
             raise AxisError(
                 "slice: needs a start, a limit and a stride for each axis",
                 got=f"start {start}, limit {limit}, strides {strides} for {x.str_short()}",
+                fix="tuples of as many numbers as the array has axes",
             )
         for a, b, s, n in zip(start, limit, strides, x.shape, strict=True):
             if not (0 <= a <= b <= n and s > 0):
                 raise ShapeError(
                     "slice: needs 0 <= start <= limit <= size, and strides above 0",
                     got=f"start {start}, limit {limit}, strides {strides} for {x.str_short()}",
+                    fix="limits up to the axes' sizes; dynamic_slice moves its start to fit",
                 )
         sizes = (-(-(b - a) // s) for a, b, s in zip(start, limit, strides, strict=True))
         return ShapedArray(tuple(sizes), x.dtype, x.weak_type)
@@ -155,11 +157,20 @@ class Pad(Reindex):
             raise AxisError(
                 "pad: needs low, high and interior padding for each axis",
                 got=f"low {low}, high {high}, interior {interior} for {x.str_short()}",
+                fix="tuples of as many numbers as the array has axes",
             )
         if any(i < 0 for i in interior):
-            raise ShapeError("pad: interior padding is negative", got=f"interior {interior}")
+            raise ShapeError(
+                "pad: interior padding is negative",
+                got=f"interior {interior}",
+                fix="0 or more; a slice with strides takes elements out",
+            )
         if fill.aval.dtype != x.dtype:
-            raise DTypeError("pad: the fill value has another dtype", got=f"{fill!r}, {x}")
+            raise DTypeError(
+                "pad: the fill value has another dtype",
+                got=f"{fill!r}, {x}",
+                fix="a literal of the array's dtype",
+            )
         shape = tuple(
             n + lo + hi + max(n - 1, 0) * i
             for n, lo, hi, i in zip(x.shape, low, high, interior, strict=True)
@@ -168,6 +179,7 @@ class Pad(Reindex):
             raise ShapeError(
                 "pad: negative padding cuts off more than there is",
                 got=f"low {low}, high {high}, interior {interior} for {x.str_short()}",
+                fix="less negative padding on that axis",
             )
         return ShapedArray(shape, x.dtype, x.weak_type)
 
@@ -277,7 +289,9 @@ class Concatenate(Primitive):
 
     def shape_rule(self, *avals: ShapedArray, axis: int) -> Avals:
         if not avals:
-            raise ShapeError("concatenate: needs at least one array", got="none")
+            raise ShapeError(
+                "concatenate: needs at least one array", got="none", fix="one array or more"
+            )
         first = avals[0]
         check_axes("concatenate", first, (axis,))
         for a in avals[1:]:

@@ -46,6 +46,7 @@ class Special(Elementwise):
 def _no_derivative(name: str, operand: str, fix: str = "") -> DifferentiationError:
     return DifferentiationError(
         f"{name} has no derivative by its operand {operand}",
+        got=f"a derivative of {name} by {operand}",
         fix=fix or f"functrax.lax.stop_gradient({operand}) if it is to count as a constant",
     )
 

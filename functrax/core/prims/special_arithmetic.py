@@ -58,7 +58,7 @@ def div(x: Array, y: Array) -> Array:
     _same_dtype("div", x, y)
     with np.errstate(all="ignore"):
         if not _is_integer(x.dtype):
-            return np.asarray(np.divide(_widened(x), _widened(y)).astype(x.dtype))
+            return np.asarray(np.divide(_widened(x), _widened(y)).astype(x.dtype, copy=False))
         safe = np.where(y == 0, np.ones_like(y), y)
         floor = np.floor_divide(x, safe)
         inexact = (floor * safe != x) & ((x < 0) != (y < 0))
@@ -79,10 +79,14 @@ def rem(x: Array, y: Array) -> Array:
     x, y = np.asarray(x), np.asarray(y)
     _same_dtype("rem", x, y)
     if not (_is_integer(x.dtype) or is_float(x.dtype)):
-        raise DTypeError("rem: needs integers or real floats", got=str(x.dtype))
+        raise DTypeError(
+            "rem: needs integers or real floats",
+            got=str(x.dtype),
+            fix="the real part or the absolute value",
+        )
     with np.errstate(all="ignore"):
         if not _is_integer(x.dtype):
-            return np.asarray(np.fmod(_widened(x), _widened(y)).astype(x.dtype))
+            return np.asarray(np.fmod(_widened(x), _widened(y)).astype(x.dtype, copy=False))
         safe = np.where(y == 0, np.ones_like(y), y)
         return np.asarray(np.where(y == 0, x, x - div(x, safe) * safe))
 
@@ -106,14 +110,17 @@ def integer_pow(x: Array, n: int) -> Array:
         )
     with np.errstate(all="ignore"):
         square = _widened(x)
-        power = np.ones_like(square)
+        power = None
         left = abs(n)
         while left:
-            power = power * square if left & 1 else power
+            if left & 1:
+                power = square if power is None else power * square
             left >>= 1
             square = square * square if left else square
-        result = np.divide(np.ones_like(power), power) if n < 0 else power
-        return np.asarray(result).astype(x.dtype)
+        if power is None:
+            return np.ones_like(x)
+        result = np.divide(power.dtype.type(1), power) if n < 0 else power
+        return np.asarray(result).astype(x.dtype, copy=False)
 
 
 def round_half_even(x: Array) -> Array:

@@ -17,8 +17,8 @@ from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import clamp, ne
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.pytree import keystr, tree_flatten_with_path, tree_unflatten
-from functrax.core.stage import Derived, close, stage
-from functrax.core.trace import EVAL, state
+from functrax.core.stage import Derived, close, eval_jaxpr, stage
+from functrax.core.trace import EVAL, Tracer, state
 from functrax.transforms.control.cond import cond_p, with_all_consts
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
 
@@ -95,29 +95,38 @@ def _choose(
         return functions[int(concrete(index))](*operands)
     flat, in_tree = flatten_args(functions[0], operands, {})
     avals = [x.aval for x in flat]
-    traced = []
+    traced, derived = [], []
     for function in functions:
         flat_fun = FlatFunction(function, in_tree)
-        jaxpr, _ = stage(flat_fun, avals, name_of(function))
+        jaxpr, consts = stage(flat_fun, avals, name_of(function))
         traced.append((flat_fun, jaxpr.out_avals))
-    types = _common_types(name, functions, traced)
-    derived = []
-    for (flat_fun, _), function in zip(traced, functions, strict=True):
-        jaxpr, consts = stage(_converted(flat_fun, types), avals, name_of(function))
         derived.append(Derived(close(jaxpr), tuple(consts), ()))
+    types = _common_types(name, functions, traced)
+    derived = [_converted(d, types) for d in derived]
+    if state.trace is not EVAL and not isinstance(index, Tracer):
+        taken = derived[int(concrete(index))]
+        outs = eval_jaxpr(taken.jaxpr, (), *taken.consts, *flat)
+        return tree_unflatten(traced[0][0].out_tree, map(concrete, outs))
     branches, consts = with_all_consts(derived)
     outs = cond_p.bind(index, *consts, *flat, branches=branches)
     return tree_unflatten(traced[0][0].out_tree, map(concrete, outs))
 
 
-def _converted(function: FlatFunction, types: Sequence[ShapedArray]) -> Callable[..., Any]:
+def _converted(branch: Derived, types: Sequence[ShapedArray]) -> Derived:
+    """A branch whose results have the common types."""
+    jaxpr = branch.jaxpr
+    if jaxpr.out_avals == list(types):
+        return branch
+
     def converted(*args: Value) -> list[Value]:
         return [
             x if x.aval is a else convert_element_type.bind(x, dtype=a.dtype, weak_type=a.weak_type)
-            for x, a in zip(function(*args), types, strict=True)
+            for x, a in zip(eval_jaxpr(jaxpr, (), *args), types, strict=True)
         ]
 
-    return converted
+    made, consts = stage(converted, jaxpr.in_avals, jaxpr.name)
+    assert not consts, "a program without constants gains none"
+    return Derived(made, branch.consts, ())
 
 
 def _common_types(

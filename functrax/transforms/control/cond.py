@@ -77,6 +77,7 @@ class Cond(Opaque):
     name = "cond"
     multiple_results = True
     pure = False
+    holds_programs = True
 
     def shape_rule(self, *avals: ShapedArray, branches: Branches) -> Avals:
         index, *operands = avals
@@ -93,6 +94,7 @@ class Cond(Opaque):
                     "cond: operands do not fit a branch",
                     got=f"{[a.str_short() for a in given]} for "
                     f"{[a.str_short() for a in branch.in_avals]}",
+                    fix="operands of the types that the branches were traced for",
                 )
         return tuple(branches[0].out_avals)
 

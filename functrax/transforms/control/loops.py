@@ -1,7 +1,7 @@
 """The loops that users call: ``scan``, ``while_loop``, ``fori_loop``, ``map``.
 
-Here pytrees are flattened, carries are checked against what the body returns (each leaf by its
-path), and a body's weak types are settled.
+Here pytrees are flattened, and lengths and bounds are checked; what a body may do to its carry is
+in ``transforms/control/carry.py``.
 """
 
 from __future__ import annotations
@@ -14,105 +14,20 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
 from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Value, literal
+from functrax.core.jaxpr import Literal
+from functrax.core.primitive import Value
 from functrax.core.prims.arithmetic import add, lt
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_
-from functrax.core.pytree import (
-    PyTreeDef,
-    keystr,
-    tree_flatten,
-    tree_flatten_with_path,
-    tree_unflatten,
-)
+from functrax.core.pytree import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from functrax.core.stage import close, stage
 from functrax.core.trace import Tracer
-from functrax.transforms.control.scan import scan_p
-from functrax.transforms.control.while_loop import run_while
+from functrax.transforms.control.carry import LoopBody, leaf_paths
+from functrax.transforms.control.unroll import run_scan
+from functrax.transforms.control.while_loop import while_p
 from functrax.transforms.flat import check_callable, name_of
 from functrax.transforms.vmap import vmap
-
-
-class _Body:
-    """A loop's body as a function of flat values, which checks what it returns."""
-
-    def __init__(
-        self, loop: str, function: Callable[..., Any], carry: Any, tree: PyTreeDef
-    ) -> None:
-        self.loop = loop
-        self.function = function
-        self.tree = tree
-        self.paths = [keystr(path) for path, _ in tree_flatten_with_path(carry)[0]]
-        self.avals: list[ShapedArray] = []
-
-    def checked(self, carry: Any) -> list[Value]:
-        """The flat carry, of the types that it had before."""
-        leaves, tree = tree_flatten(carry)
-        name = name_of(self.function)
-        if tree != self.tree:
-            raise PyTreeError(
-                f"{self.loop}: {name} returns a carry of another structure than it was given",
-                got=f"given {self.tree}, returned {tree}",
-                fix="return the carry in the containers that it came in",
-            )
-        values = [as_value(x, f"a carry returned by {name}") for x in leaves]
-        return [
-            self._fitted(x, a, path)
-            for x, a, path in zip(values, self.avals, self.paths, strict=True)
-        ]
-
-    def _fitted(self, value: Value, aval: ShapedArray, path: str) -> Value:
-        got = value.aval
-        if got.shape != aval.shape:
-            raise ShapeError(
-                f"{self.loop}: {name_of(self.function)} changes the shape of a carry",
-                got=f"carry{path} was {aval.str_short()} and becomes {got.str_short()}",
-                fix="carries keep their shapes; stack results of each step instead",
-            )
-        if got.dtype != aval.dtype:
-            raise DTypeError(
-                f"{self.loop}: {name_of(self.function)} changes the dtype of a carry",
-                got=f"carry{path} was {aval.str_short()} and becomes {got.str_short()}",
-                fix=f"start from an array of dtype {got.dtype}, or convert the result with "
-                f".astype('{aval.dtype}')",
-            )
-        if got is aval:
-            return value
-        return convert_element_type.bind(value, dtype=aval.dtype, weak_type=aval.weak_type)
-
-    def settle(self, leaves: Sequence[Value], types: Callable[[], Sequence[Any]]) -> list[Value]:
-        """Initial carries that are not weaker than what the body makes of them."""
-        self.avals = [x.aval for x in leaves]
-        out = types()
-        settled = []
-        for value, made in zip(leaves, out, strict=True):
-            aval = value.aval
-            if aval.weak_type and (made.dtype != aval.dtype or not made.weak_type):
-                value = convert_element_type.bind(value, dtype=made.dtype, weak_type=False)
-            settled.append(value)
-        self.avals = [x.aval for x in settled]
-        return settled
-
-
-def _carry_types(
-    body: Callable[..., Any],
-    tree: PyTreeDef,
-    avals: Sequence[ShapedArray],
-    extra: Sequence[ShapedArray],
-) -> list[ShapedArray] | None:
-    """The types that a body gives its carries, or None if their structure differs."""
-    found: list[ShapedArray] | None = None
-
-    def traced(*args: Value) -> list[Value]:
-        nonlocal found
-        leaves, out_tree = tree_flatten(body(*args))
-        if out_tree == tree:
-            found = [as_value(x).aval for x in leaves]
-        return []
-
-    stage(traced, [*avals, *extra], "types of the carry")
-    return found
 
 
 def scan(
@@ -132,7 +47,7 @@ def scan(
       xs: a pytree of arrays with the same leading size; None for no slices.
       length: the number of steps, if ``xs`` does not say it.
       reverse: whether to go from the last slice to the first.
-      unroll: accepted for compatibility.
+      unroll: how many steps to write out in the body of the loop; True for all of them.
 
     Returns:
       The last carry, and the ``y`` of every step stacked along a new leading axis.
@@ -147,50 +62,52 @@ def scan(
     (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
     """
     check_callable("scan", f)
-    stacked_leaves, xs_tree = tree_flatten(xs)
-    stacked = [as_value(x, "an input of scan") for x in stacked_leaves]
+    stacked = [as_value(x, "an input of scan") for x in tree_leaves(xs)]
     steps = _length(stacked, length)
-    leaves, tree = tree_flatten(init)
-    carry = [as_value(x, "a carry of scan") for x in leaves]
-    slices = [ShapedArray(x.aval.shape[1:], x.aval.dtype) for x in stacked]
-    body = _Body("scan", f, init, tree)
+    body = LoopBody("scan", f, init, leaf_paths(init))
+    return _scan(body, xs, stacked, steps, bool(reverse), _steps_at_once(unroll, steps))
 
-    def call(*args: Value) -> tuple[Any, Any]:
-        out = f(
-            tree_unflatten(tree, map(concrete, args[: len(leaves)])),
-            tree_unflatten(xs_tree, args[len(leaves) :]),
-        )
-        if not (isinstance(out, (tuple, list)) and len(out) == 2):
-            raise PyTreeError(
-                f"scan: {name_of(f)} does not return a pair",
-                got=type(out).__name__,
-                fix="return carry, y; y may be None",
-            )
-        return out[0], out[1]
 
-    carry = body.settle(
-        carry,
-        lambda: (
-            _carry_types(lambda *a: call(*a)[0], tree, [x.aval for x in carry], slices)
-            or [x.aval for x in carry]
-        ),
-    )
-    out_tree = tree
+def _scan(
+    body: LoopBody, xs: Any, stacked: Sequence[Value], length: int, reverse: bool, at_once: int
+) -> tuple[Any, Any]:
+    num_carry = len(body.leaves)
+    xs_tree = out_tree = tree_structure(xs)
+    slices = [ShapedArray(x.aval.shape[1:], x.aval.dtype, x.aval.weak_type) for x in stacked]
 
     def flat(*args: Value) -> list[Value]:
         nonlocal out_tree
-        new, result = call(*args)
-        results, out_tree = tree_flatten(result)
-        return [*body.checked(new), *(as_value(x, f"a result of {name_of(f)}") for x in results)]
+        out = body.function(
+            tree_unflatten(body.tree, map(concrete, args[:num_carry])),
+            tree_unflatten(xs_tree, args[num_carry:]),
+        )
+        if not (isinstance(out, (tuple, list)) and len(out) == 2):
+            raise PyTreeError(
+                f"{body.loop}: {body.name} does not return a pair",
+                got=type(out).__name__,
+                fix="return carry, y; y may be None",
+            )
+        results, out_tree = tree_flatten(out[1])
+        values = [as_value(x, f"a result of {body.name}") for x in results]
+        return [*body.checked(out[0]), *values]
 
-    jaxpr, consts = stage(flat, [*body.avals, *slices], name_of(f))
-    outs = scan_p.bind(
-        *consts, *carry, *stacked,
-        jaxpr=close(jaxpr), length=steps, num_consts=len(consts), num_carry=len(carry),
-        reverse=bool(reverse),
-    )  # fmt: skip
-    last = tree_unflatten(tree, map(concrete, outs[: len(carry)]))
-    return last, tree_unflatten(out_tree, map(concrete, outs[len(carry) :]))
+    jaxpr, consts = body.stage(flat, slices)
+    outs = run_scan(close(jaxpr), consts, body.leaves, stacked, length, reverse, at_once)
+    last = tree_unflatten(body.tree, map(concrete, outs[:num_carry]))
+    return last, tree_unflatten(out_tree, map(concrete, outs[num_carry:]))
+
+
+def _steps_at_once(unroll: int | bool, length: int) -> int:
+    if isinstance(unroll, bool):
+        return max(length, 1) if unroll else 1
+    steps = operator.index(unroll)
+    if steps < 1:
+        raise ArgumentError(
+            "scan: unroll is not a positive number of steps",
+            got=f"unroll={unroll}",
+            fix="unroll=1, or unroll=True for all steps",
+        )
+    return steps
 
 
 def _length(stacked: Sequence[Value], length: int | None) -> int:
@@ -204,6 +121,10 @@ def _length(stacked: Sequence[Value], length: int | None) -> int:
     sizes: set[int] = {x.aval.shape[0] for x in stacked}
     if length is not None:
         sizes.add(operator.index(length))
+    if min(sizes, default=0) < 0:
+        raise ArgumentError(
+            "scan: the number of steps is negative", got=f"length={length}", fix="length >= 0"
+        )
     if len(sizes) > 1:
         raise ShapeError(
             "scan: inputs and length disagree about the number of steps",
@@ -237,20 +158,16 @@ def while_loop(
     """
     check_callable("while_loop", cond_fun)
     check_callable("while_loop", body_fun)
-    leaves, tree = tree_flatten(init_val)
-    carry = [as_value(x, "a carry of while_loop") for x in leaves]
-    body = _Body("while_loop", body_fun, init_val, tree)
+    body = LoopBody("while_loop", body_fun, init_val, leaf_paths(init_val))
+    return _while(cond_fun, body)
 
-    def call(*args: Value) -> Any:
-        return body_fun(tree_unflatten(tree, map(concrete, args)))
 
-    carry = body.settle(
-        carry,
-        lambda: _carry_types(call, tree, [x.aval for x in carry], ()) or [x.aval for x in carry],
-    )
+def _while(cond_fun: Callable[[Any], Any], body: LoopBody) -> Any:
+    def carry_of(args: Sequence[Value]) -> Any:
+        return tree_unflatten(body.tree, map(concrete, args))
 
-    def holds(*args: Value) -> Value:
-        out, out_tree = tree_flatten(cond_fun(tree_unflatten(tree, map(concrete, args))))
+    def holds(*args: Value) -> list[Value]:
+        out, out_tree = tree_flatten(cond_fun(carry_of(args)))
         value = as_value(out[0], "the condition of while_loop") if len(out) == 1 else None
         if value is None or value.aval.shape or value.aval.dtype != dtypes.bool_:
             raise ShapeError(
@@ -258,10 +175,18 @@ def while_loop(
                 got=value.aval.str_short() if value is not None else str(out_tree),
                 fix="a comparison, or .all() or .any() of one",
             )
-        return value
+        return [value]
 
-    outs = run_while(holds, lambda *xs: body.checked(call(*xs)), carry)
-    return tree_unflatten(tree, map(concrete, outs))
+    step, of_body = body.stage(lambda *args: body.checked(body.function(carry_of(args))))
+    test, of_cond = stage(holds, body.avals, name_of(cond_fun))
+    outs = while_p.bind(
+        *of_cond, *of_body, *body.leaves,
+        cond=close(test),
+        body=close(step),
+        cond_consts=len(of_cond),
+        body_consts=len(of_body),
+    )  # fmt: skip
+    return carry_of(outs)
 
 
 def fori_loop(
@@ -279,11 +204,16 @@ def fori_loop(
       upper: where ``i`` stops.
       body_fun: takes ``i`` and the carry, returns a carry of the same type.
       init_val: the first carry, a pytree of arrays.
-      unroll: accepted for compatibility.
+      unroll: how many steps to write out in the body of the loop, if the bounds are known when
+        the program is traced; True for all of them.
+
+    Raises:
+      ArgumentError: if ``unroll`` is given for bounds that are not known.
+      DTypeError: if a bound is no scalar integer, or the carry changes its dtype.
 
     >>> from functrax import lax
     >>> lax.fori_loop(0, 5, lambda i, total: total + i, 0)
-    Array(10, dtype=int32)
+    Array(10, dtype=int32, weak_type=True)
     """
     check_callable("fori_loop", body_fun)
     first, stop = as_value(lower, "lower of fori_loop"), as_value(upper, "upper of fori_loop")
@@ -292,22 +222,40 @@ def fori_loop(
             raise DTypeError(
                 f"fori_loop: {what} is not a scalar integer", got=x.aval.str_short(), fix="an int"
             )
+    weak = first.aval.weak_type and stop.aval.weak_type
     index = first.aval.dtype if not first.aval.weak_type else stop.aval.dtype
-    first, stop = (convert_element_type.bind(x, dtype=index) for x in (first, stop))
-    if not isinstance(first, Tracer) and not isinstance(stop, Tracer):
-        steps = max(int(concrete(stop)) - int(concrete(first)), 0)
+    first, stop = (convert_element_type.bind(x, dtype=index, weak_type=weak) for x in (first, stop))
+    one = Literal(1, ShapedArray((), index, weak))
+    paths = ["i", *leaf_paths(init_val)]
 
-        def step(carry: Any, _: Any) -> Any:
-            i, val = carry
-            return (add.bind(i, literal(1, index)), body_fun(i, val)), None
+    def step(carry: Any) -> Any:
+        i, val = carry
+        return add.bind(i, one), body_fun(i, val)
 
-        step.__name__ = name_of(body_fun)
-        return scan(step, (first, init_val), None, length=steps)[0][1]
-    return while_loop(
-        lambda carry: lt.bind(carry[0], stop),
-        lambda carry: (add.bind(carry[0], literal(1, index)), body_fun(*carry)),
-        (first, init_val),
-    )[1]
+    step.__name__ = name_of(body_fun)
+    if isinstance(first, Tracer) or isinstance(stop, Tracer):
+        _check_no_unroll(unroll, first, stop)
+        body = LoopBody("fori_loop", step, (first, init_val), paths)
+        return _while(lambda carry: lt.bind(carry[0], stop), body)[1]
+    steps = max(int(concrete(stop)) - int(concrete(first)), 0)
+
+    def step_of_scan(carry: Any, _: Any) -> Any:
+        return step(carry), None
+
+    step_of_scan.__name__ = name_of(body_fun)
+    body = LoopBody("fori_loop", step_of_scan, (first, init_val), paths)
+    return _scan(body, None, [], steps, False, _steps_at_once(unroll or 1, steps))[0][1]
+
+
+def _check_no_unroll(unroll: int | bool | None, first: Value, stop: Value) -> None:
+    if unroll in (None, False, 1) and unroll is not True:
+        return
+    raise ArgumentError(
+        "fori_loop: unroll needs bounds that are known when the program is traced",
+        got=f"unroll={unroll}, bounds {first.aval.str_short()} and {stop.aval.str_short()}, "
+        "at least one of them traced",
+        fix="Python integers as bounds, or no unroll",
+    )
 
 
 def map_(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
@@ -324,6 +272,12 @@ def map_(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> 
     Array([0, 2, 4], dtype=int32)
     """
     check_callable("map", f)
+    if batch_size is not None and operator.index(batch_size) < 1:
+        raise ArgumentError(
+            "map: batch_size is not a positive number of slices",
+            got=f"batch_size={batch_size}",
+            fix="batch_size=None, or at least 1",
+        )
     if batch_size is None:
         return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
     return _map_in_batches(f, xs, batch_size)

@@ -7,7 +7,8 @@ Each looks first for which carries have tangents (are batched, are unknown): a f
 one carry may make another so in a later step.
 
 In the backward pass a scan runs the other way.  What the forward pass must keep for it is stacked,
-except for what does not change with the step, and for slices of inputs that are there anyway.
+except for what does not change with the step, what is there anyway (slices of inputs, results), and
+what is cheaper to compute again (``transforms/control/residuals.py``).
 
 Start at :class:`Scan`; the user's functions are in ``transforms/control/loops.py``.
 """
@@ -29,6 +30,7 @@ from functrax.core.prims.reindex import transpose_, zeros
 from functrax.core.stage import Derived, derive, eval_jaxpr
 from functrax.core.trace import current, state
 from functrax.transforms.batching import batch_jaxpr
+from functrax.transforms.control.residuals import fewer_residuals, hoist, keep_exactly
 from functrax.transforms.forward import jvp_jaxpr
 from functrax.transforms.linearize import PartialTrace, SplitJaxpr, Tape, split_jaxpr
 from functrax.transforms.transpose import backward, transpose_jaxpr
@@ -75,6 +77,7 @@ class Scan(Opaque):
     name = "scan"
     multiple_results = True
     pure = False
+    holds_programs = True
 
     def shape_rule(
         self,
@@ -90,6 +93,7 @@ class Scan(Opaque):
             raise ShapeError(
                 "scan: a stacked input does not have the scan's length",
                 got=f"{[a.str_short() for a in stacked]} for length {length}",
+                fix="leading axes of one size, which is length",
             )
         slices = [ShapedArray(a.shape[1:], a.dtype) for a in stacked]
         given = [a.strip_weak_type() for a in (*consts, *carry, *slices)]
@@ -98,6 +102,7 @@ class Scan(Opaque):
             raise ShapeError(
                 "scan: operands do not fit the body",
                 got=f"{[a.str_short() for a in given]} for {[a.str_short() for a in wanted]}",
+                fix="operands of the types that the body was traced for",
             )
         outs = jaxpr.out_avals
         results = [ShapedArray((length, *a.shape), a.dtype, a.weak_type) for a in outs[num_carry:]]
@@ -208,33 +213,38 @@ class Scan(Opaque):
         """Run what is known now, stacking what the rest needs; record a scan of the rest."""
         num_consts, num_carry = params["num_consts"], params["num_carry"]
         same = {"length": params["length"], "reverse": params["reverse"]}
+        known_consts = [i < num_consts and not trace.is_unknown(x) for i, x in enumerate(args)]
+        before, jaxpr = hoist(params["jaxpr"], known_consts)
+        with current(trace.parent):
+            hoisted = eval_jaxpr(before, (), *chosen(args, known_consts))
+        args, num_consts = [*hoisted, *args], len(hoisted) + num_consts
         unknown = [trace.is_unknown(x) for x in args]
-        split, u_k = _split(params["jaxpr"], unknown, num_consts, num_carry)
+        split, u_k = _split(jaxpr, unknown, num_consts, num_carry)
         u_c, _, u_s = split_three(unknown, num_consts, num_carry)
         consts, carry, stacked = split_three(args, num_consts, num_carry)
         known_c, known_k, known_s = others(consts, u_c), others(carry, u_k), others(stacked, u_s)
+        split = fewer_residuals(split, len(known_c), len(known_k))
 
-        # Residuals that are carries are given out by the known body, step by step.
+        # The known body gives out the residuals, step by step, except for those that are there.
         first_s = len(known_c) + len(known_k)
-        carried = [r for r in split.residuals if len(known_c) <= r < first_s]
         new = len(split.known.consts)
-        num_out = len(split.known.jaxpr.outvars)
         inner = split.known.jaxpr
-        body = Jaxpr(
-            (),
-            inner.invars,
-            [*inner.outvars, *(inner.invars[new + r] for r in carried)],
-            inner.eqns,
-            inner.name,
-        )
+        num_known = split.out_unknown.count(False)
+        sources = {
+            r: inner.invars[new + r] if r >= 0 else inner.outvars[num_known + ~r]
+            for r in split.residuals
+            if not (0 <= r < len(known_c) or r >= first_s)
+        }
+        results = inner.outvars[:num_known]
+        out_vars = [*results, *(v for v in sources.values() if v not in results[len(known_k) :])]
+        body = Jaxpr((), inner.invars, out_vars, inner.eqns, inner.name)
         with current(trace.parent):
             outs = self.bind(
                 *split.known.consts, *known_c, *known_k, *known_s,
                 jaxpr=body, num_consts=new + len(known_c), num_carry=len(known_k), **same,
             )  # fmt: skip
-        num_known = split.out_unknown.count(False)
-        stacks = {~i: x for i, x in enumerate(outs[num_known:num_out])}
-        stacks.update(zip(carried, outs[num_out:], strict=True))
+        by_var = dict(zip(out_vars[len(known_k) :], outs[len(known_k) :], strict=True))
+        stacks = {r: by_var[v] for r, v in sources.items()}
         stacks.update({first_s + i: x for i, x in enumerate(known_s)})
 
         invariant = [0 <= r < len(known_c) for r in split.residuals]
@@ -353,7 +363,7 @@ def _split(
     num_results = len(jaxpr.outvars) - num_carry
     while True:
         moved = (*u_k, *[False] * num_results)
-        split = split_jaxpr(jaxpr, (*u_c, *u_k, *u_s), moved=moved)
+        split = split_jaxpr(jaxpr, (*u_c, *u_k, *u_s), keep_exactly, moved)
         if list(split.out_unknown[:num_carry]) == u_k:
             return split, u_k
         u_k = [a or b for a, b in zip(u_k, split.out_unknown, strict=False)]

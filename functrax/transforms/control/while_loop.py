@@ -42,6 +42,7 @@ class While(Opaque):
     name = "while"
     multiple_results = True
     pure = False
+    holds_programs = True
 
     def shape_rule(
         self, *avals: ShapedArray, cond: Jaxpr, body: Jaxpr, cond_consts: int, body_consts: int
@@ -60,6 +61,7 @@ class While(Opaque):
                 raise ShapeError(
                     "while: operands do not fit the loop",
                     got=f"{[a.str_short() for a in given]} for {[a.str_short() for a in wanted]}",
+                    fix="operands of the types that the loop was traced for",
                 )
         return tuple(body.out_avals)
 

@@ -117,7 +117,7 @@ def recorded_function(case: Any) -> dict[str, Any]:
     gradient = None
     if jnp.issubdtype(first.dtype, np.floating):
         gradient = encoded(jax.grad(lambda x: function(x, *rest, **kwargs).sum())(first))
-    wrap = lambda x: encoded(x) if isinstance(x, np.ndarray) else x  # noqa: E731
+    wrap = lambda x: encoded(x) if isinstance(x, np.ndarray) else x
     return {
         "name": name, "args": [*map(wrap, args)], "kwargs": {k: wrap(v) for k, v in kwargs.items()},
         "out": encoded(value), "grad": gradient,

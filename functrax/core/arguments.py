@@ -21,18 +21,18 @@ def explain_all(namespace: dict[str, Any]) -> None:
     """Replace every public function of a namespace by one that explains wrong arguments.
 
     Args:
-      namespace: the globals of ``functrax.numpy``; changed in place.
+      namespace: the globals of a public module; changed in place.
     """
     made: dict[int, Any] = {}  # so that two names of one function stay one function
     for name, value in list(namespace.items()):
         if isinstance(value, types.FunctionType) and not name.startswith("_"):
             if id(value) not in made:
-                made[id(value)] = explained(value)
+                made[id(value)] = explained(value, namespace["__name__"])
             namespace[name] = made[id(value)]
 
 
-def explained(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that explains arguments that do not fit its signature."""
+def explained(function: Callable[..., Any], module: str) -> Callable[..., Any]:
+    """A function of a module that explains arguments that do not fit its signature."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ def explained(function: Callable[..., Any]) -> Callable[..., Any]:
             wrong = error
         raise argument_error(function, args, kwargs, wrong) from None
 
-    call.__module__ = "functrax.numpy"
+    call.__module__ = module
     return call
 
 
@@ -53,7 +53,7 @@ def argument_error(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
 ) -> ArgumentError:
     """What is wrong with the arguments of a call, and what would be right."""
-    name = function.__name__
+    name = getattr(function, "__name__", type(function).__name__)
     signature = inspect.signature(function)
     known = [p.name for p in signature.parameters.values() if p.kind is not p.POSITIONAL_ONLY]
     unknown = [k for k in kwargs if k not in known]
@@ -64,7 +64,7 @@ def argument_error(
             f"{name}: unknown keyword {unknown[0]!r}", got=f"{unknown[0]}=...", fix=fix
         )
     given = f"{len(args)} positional arguments" + (f" and {', '.join(kwargs)}" if kwargs else "")
-    message = str(error).removeprefix(f"{function.__qualname__}() ")
+    message = str(error).removeprefix(f"{getattr(function, '__qualname__', name)}() ")
     return ArgumentError(f"{name}: {message}", got=given, fix=_call(name, signature))
 
 

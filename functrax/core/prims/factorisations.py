@@ -1,0 +1,227 @@
+"""Factorisations by elimination and by rotation: lu and qr.
+
+Opaque operations on matrices in the last two axes, whose tangents are made of triangular solutions
+and contractions.
+
+Formulas: S. F. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions
+with application in optimum experimental design", 2010 (qr); the derivative of
+``P A = L U`` splits ``inv(L) dPA inv(U)`` into its two triangles (lu).
+
+Start at :class:`QR`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ArgumentError, DifferentiationError
+from functrax.core.primitive import (
+    Avals,
+    BadSample,
+    Opaque,
+    Ops,
+    Sample,
+    Tangents,
+    Value,
+    like,
+)
+from functrax.core.prims import matrix_values as values
+from functrax.core.prims.arithmetic import add, select_n, sub
+from functrax.core.prims.linear_systems import MatrixFunction, solve_triangle
+from functrax.core.prims.matrices import (
+    adjoint,
+    is_complex,
+    matmul,
+    on_diagonal,
+    only_imaginary,
+    rows_taken,
+    triangle,
+    with_diagonal,
+)
+from functrax.core.prims.slicing import pad, slice_
+
+
+def first_columns(x: Value, count: int) -> Value:
+    """The first columns of matrices."""
+    return _corner(x, x.aval.shape[-2], count)
+
+
+def _corner(x: Value, rows: int, columns: int) -> Value:
+    *lead, m, n = x.aval.shape
+    if (rows, columns) == (m, n):
+        return x
+    ndim = x.aval.ndim
+    return slice_(x, start=(0,) * ndim, limit=(*lead, rows, columns), strides=(1,) * ndim)
+
+
+def _squared(x: Value, size: int) -> Value:
+    """Matrices with zeros added, so that they have ``size`` rows and columns."""
+    *lead, m, n = x.aval.shape
+    if m == n == size:
+        return x
+    none = (0,) * x.aval.ndim
+    high = (*(0 for _ in lead), size - m, size - n)
+    return pad(x, low=none, high=high, interior=none, fill=like(x, 0))
+
+
+class QR(MatrixFunction):
+    """``x = q r``, with ``q`` of orthonormal columns and ``r`` an upper triangle.
+
+    The diagonal of ``r`` is real, of any sign.  Differentiable where the first columns are linearly
+    independent, unless ``full_matrices`` adds columns to ``q``, which are arbitrary.
+    """
+
+    name = "qr"
+    multiple_results = True
+    square = False
+
+    def results(self, x: ShapedArray, *, full_matrices: bool = False, **params: Any) -> Avals:
+        *lead, m, n = x.shape
+        k = m if full_matrices else min(m, n)
+        q = ShapedArray((*lead, m, k), x.dtype, x.weak_type)
+        return q, ShapedArray((*lead, k, n), x.dtype, x.weak_type)
+
+    def reference(self, x: Any, *, full_matrices: bool) -> Any:
+        *lead, m, n = x.shape
+        if x.size == 0:
+            k = m if full_matrices else min(m, n)
+            q = np.broadcast_to(np.eye(m, k, dtype=x.dtype), (*lead, m, k))
+            return [q, np.zeros((*lead, k, n), x.dtype)]
+        return list(np.linalg.qr(x, mode="complete" if full_matrices else "reduced"))
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, full_matrices: bool) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        q, r = self.bind(x, full_matrices=full_matrices)
+        m, n = x.aval.shape[-2:]
+        if t is None:
+            return (q, r), (None, None)
+        if m > n and full_matrices:
+            raise DifferentiationError(
+                "qr: the columns added by full_matrices have no derivative",
+                got=x.aval.str_short(),
+                fix="full_matrices=False, or mode='reduced'",
+            )
+        k = min(m, n)
+        scaled = solve_triangle(first_columns(r, k), first_columns(t, k), left=False, lower=False)
+        inside = matmul(adjoint(q), scaled)
+        below = triangle(inside, lower=True, k=-1)
+        turn = sub(below, adjoint(below))
+        if is_complex(x):
+            # The diagonal of r stays real, so q's columns turn in the complex plane.
+            middle = select_n(on_diagonal(turn.aval.shape), like(x, 0), only_imaginary(inside))
+            turn = add(turn, middle)
+        dq = add(matmul(q, sub(turn, inside)), scaled)
+        dr = add(matmul(adjoint(dq), x), matmul(adjoint(q), t))
+        return (q, r), (dq, triangle(dr, lower=False))
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 3),), {"full_matrices": False}, diagonal=3.0)
+        yield Sample(((4, 2),), {"full_matrices": False})
+        yield Sample(((2, 3),), {"full_matrices": False})
+        yield Sample(((2, 2, 3),), {"full_matrices": True})
+        yield Sample(((0, 2),), {"full_matrices": False})
+
+
+class LU(MatrixFunction):
+    """Elimination with partial pivoting: ``x[permutation] = L U``.
+
+    The first result has ``U`` in its upper triangle, and ``L``, whose diagonal is 1, below; then
+    come the rows exchanged with row 0, 1, ... in turn, and the permutation; both are int32.
+    """
+
+    name = "lu"
+    multiple_results = True
+    square = False
+
+    def results(self, x: ShapedArray, **params: Any) -> Avals:
+        *lead, m, n = x.shape
+        pivots = ShapedArray((*lead, min(m, n)), dtypes.int32)
+        return x, pivots, ShapedArray((*lead, m), dtypes.int32)
+
+    def reference(self, x: Any) -> Any:
+        return list(values.lu(x))
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        lu, pivots, order = self.bind(x)
+        if t is None:
+            return (lu, pivots, order), (None, None, None)
+        m, n = x.aval.shape[-2:]
+        k = min(m, n)
+        strict = triangle(_corner(lu, m, k), lower=True, k=-1)
+        left = with_diagonal(_squared(strict, m), 1)
+        upper = _squared(triangle(_corner(lu, k, n), lower=False), n)
+        # Beyond the last pivot U is continued by an identity matrix.
+        right = upper if k == n else add(upper, _identity_after(upper, k))
+        inside = solve_triangle(left, rows_taken(t, order), unit=True)
+        inside = solve_triangle(right, inside, left=False, lower=False)
+        change = add(
+            matmul(left, triangle(inside, lower=True, k=-1)),
+            matmul(triangle(inside, lower=False), right),
+        )
+        return (lu, pivots, order), (change, None, None)
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 3),), distinct=True)
+        yield Sample(((4, 2),), distinct=True)
+        yield Sample(((2, 3),), distinct=True)
+        yield Sample(((2, 3, 3),), distinct=True)
+        yield Sample(((0, 2),))
+
+
+def _identity_after(x: Value, k: int) -> Value:
+    """Square matrices of zeros, with ones on the diagonal from row ``k`` on."""
+    *lead, n, _ = x.aval.shape
+    none = (0,) * x.aval.ndim
+    rest = ShapedArray((*lead, n - k, n - k), x.aval.dtype, x.aval.weak_type)
+    ones = select_n(on_diagonal(rest.shape), like(x, 0), like(x, 1))
+    low = (*(0 for _ in lead), k, k)
+    return pad(ones, low=low, high=none, interior=none, fill=like(x, 0))
+
+
+class LUPivotsToPermutation(Opaque):
+    """The order of rows that exchanging rows ``i`` and ``pivots[i]``, in turn, leaves."""
+
+    name = "lu_pivots_to_permutation"
+    accepts = frozenset({dtypes.int32, dtypes.int64})
+
+    def shape_rule(self, pivots: ShapedArray, *, permutation_size: int) -> Avals:
+        if pivots.ndim < 1 or not dtypes.is_integer(pivots.dtype):
+            raise ArgumentError(
+                "lu_pivots_to_permutation: takes arrays of integers",
+                got=pivots.str_short(),
+                fix="the pivots that lu returns",
+            )
+        if permutation_size < pivots.shape[-1]:
+            raise ArgumentError(
+                "lu_pivots_to_permutation: the permutation is shorter than the pivots",
+                got=f"permutation_size={permutation_size} for {pivots.str_short()}",
+                fix="the number of rows of the matrix",
+            )
+        return ShapedArray((*pivots.shape[:-1], permutation_size), pivots.dtype)
+
+    def reference(self, pivots: Any, *, permutation_size: int) -> Any:
+        return values.permutation_of_pivots(pivots, permutation_size)
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, permutation_size: int) -> tuple[Any, Any]:
+        return self.bind(primals[0], permutation_size=permutation_size), None
+
+    def batch(
+        self, size: int, args: Ops, batched: Any, *, permutation_size: int
+    ) -> tuple[Any, Any]:
+        return self.bind(args[0], permutation_size=permutation_size), True
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((2, 3),), {"permutation_size": 4}, ((2.0, 3.0),), dtypes=(dtypes.int32,))
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        pivots = ShapedArray((3,), dtypes.int32)
+        yield BadSample((pivots,), ArgumentError, "shorter", {"permutation_size": 2})
+
+
+qr, lu, lu_pivots_to_permutation = QR(), LU(), LUPivotsToPermutation()

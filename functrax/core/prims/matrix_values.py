@@ -1,0 +1,135 @@
+"""NumPy values of factorisations and solutions that ``numpy.linalg`` lacks, or refuses to give.
+
+All work on the last two axes.  Where NumPy raises (a singular or an indefinite matrix among
+several), the values are NaN for the matrices at fault only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+#: As many columns of a matrix are eliminated together.
+PANEL = 32
+
+
+def each(function: Callable[..., Any], *stacks: Any, fallback: Callable[[Any], Any]) -> Any:
+    """A function of stacks of matrices; where it fails, of each matrix, with NaN for failures."""
+    try:
+        return function(*stacks)
+    except np.linalg.LinAlgError:
+        pass
+    lead = stacks[0].shape[:-2]
+    if not lead:
+        return fallback(stacks[-1])
+    flat = [s.reshape(-1, *s.shape[-2:]) for s in stacks]
+    rows = [each(function, *row, fallback=fallback) for row in zip(*flat, strict=True)]
+    return np.stack(rows).reshape(*lead, *rows[0].shape)
+
+
+def cholesky(x: Any) -> Any:
+    """The lower factor; NaN in the lower triangle where a matrix is not positive definite."""
+    return each(np.linalg.cholesky, x, fallback=lambda m: np.tril(np.full_like(m, np.nan)))
+
+
+def solve(a: Any, b: Any) -> Any:
+    """``inv(a) @ b``; NaN where ``a`` is singular."""
+    if a.shape[-1] == 0 or b.shape[-1] == 0:
+        return np.zeros_like(b)
+    return each(np.linalg.solve, a, b, fallback=lambda m: np.full_like(m, np.nan))
+
+
+def solve_lower(a: Any, b: Any) -> Any:
+    """``inv(a) @ b`` for lower triangles ``a``, by halves; a zero on the diagonal divides."""
+    n = a.shape[-1]
+    if n == 0:
+        return b
+    if n == 1:
+        return b / a
+    k = n // 2
+    first = solve_lower(a[..., :k, :k], b[..., :k, :])
+    rest = b[..., k:, :] - a[..., k:, :k] @ first
+    return np.concatenate([first, solve_lower(a[..., k:, k:], rest)], -2)
+
+
+def lu(x: Any) -> tuple[Any, Any, Any]:
+    """``(lu, pivots, permutation)`` by elimination with partial pivoting, a panel at a time."""
+    *lead, m, n = x.shape
+    count, k = math.prod(lead), min(m, n)
+    out = x.reshape(count, m, n).copy()
+    pivots = np.zeros((count, k), np.int32)
+    order = np.tile(np.arange(m, dtype=np.int32), (count, 1))
+    for first in range(0, k, PANEL):
+        last = min(first + PANEL, k)
+        _eliminate(out, pivots, order, first, last)
+        corner = np.tril(out[:, first:last, first:last], -1) + np.eye(last - first, dtype=x.dtype)
+        right = solve_lower(corner, out[:, first:last, last:])
+        out[:, first:last, last:] = right
+        out[:, last:, last:] -= out[:, last:, first:last] @ right
+    return out.reshape(x.shape), pivots.reshape(*lead, k), order.reshape(*lead, m)
+
+
+def _eliminate(out: Any, pivots: Any, order: Any, first: int, last: int) -> None:
+    """Eliminate columns ``first`` to ``last`` within those columns; rows are exchanged whole."""
+    every = np.arange(out.shape[0])
+    for j in range(first, last):
+        best = np.argmax(_size(out[:, j:, j]), axis=1) + j if out.shape[0] else every
+        pivots[:, j] = best
+        for rows in (out, order):
+            kept = rows[:, j].copy()
+            rows[:, j] = rows[every, best]
+            rows[every, best] = kept
+        pivot = out[:, j : j + 1, j]
+        # A column of zeros needs no elimination, and stays.
+        out[:, j + 1 :, j] /= np.where(pivot == 0, out.dtype.type(1), pivot)
+        left, right = out[:, j + 1 :, j, None], out[:, None, j, j + 1 : last]
+        out[:, j + 1 :, j + 1 : last] -= left * right
+
+
+def _size(x: Any) -> Any:
+    """How large elements are, as LAPACK compares pivots."""
+    size = np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
+    return np.where(np.isnan(size), np.inf, size)
+
+
+def permutation_of_pivots(pivots: Any, size: int) -> Any:
+    """The order of rows that exchanging row ``i`` with row ``pivots[i]``, in turn, leaves."""
+    lead = pivots.shape[:-1]
+    swaps = pivots.reshape(math.prod(lead), pivots.shape[-1])
+    order = np.tile(np.arange(size, dtype=pivots.dtype), (swaps.shape[0], 1))
+    every = np.arange(swaps.shape[0])
+    for i in range(swaps.shape[1]):
+        kept = order[:, i].copy()
+        order[:, i] = order[every, swaps[:, i]]
+        order[every, swaps[:, i]] = kept
+    return order.reshape(*lead, size)
+
+
+def cofactors(x: Any) -> Any:
+    """The matrix of cofactors, ``det(x) inv(x).T`` wherever that exists.
+
+    With ``x = U diag(s) V`` it is ``det(U V) conj(U) diag(products of the other s) conj(V)``.
+    """
+    n = x.shape[-1]
+    if n == 0:
+        return x
+    u, s, vh = each_svd(x)
+    ones = np.ones_like(s[..., :1])
+    before = np.concatenate([ones, np.cumprod(s[..., :-1], -1)], -1)
+    after = np.concatenate([np.cumprod(s[..., :0:-1], -1)[..., ::-1], ones], -1)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    product = (np.conj(u) * (before * after)[..., None, :]) @ np.conj(vh)
+    return (sign[..., None, None] * product).astype(x.dtype)
+
+
+def each_svd(x: Any, full: bool = False) -> tuple[Any, Any, Any]:
+    """The singular value decomposition; NaN where it does not converge."""
+    try:
+        return np.linalg.svd(x, full_matrices=full)
+    except np.linalg.LinAlgError:
+        u, s, vh = np.linalg.svd(np.zeros_like(x), full_matrices=full)
+        nan = s.dtype.type(np.nan)
+        return u * nan, s * nan, vh * nan

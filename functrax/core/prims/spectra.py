@@ -1,0 +1,267 @@
+"""Eigenvalues and singular values: eigh, svd and eig.
+
+Opaque operations on matrices in the last two axes.  Where two eigenvalues (or singular values) are
+equal, the vectors are arbitrary and their tangents infinite or NaN; those of the values are right.
+
+Formulas: M. B. Giles, "Collected matrix derivative results", 2008 (eigenvalues); J. Townsend,
+"Differentiating the singular value decomposition", 2016.
+
+Start at :class:`Eigh`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import DifferentiationError
+from functrax.core.primitive import Avals, Ops, Sample, Tangents, Value, like
+from functrax.core.prims import matrix_values as values
+from functrax.core.prims.arithmetic import add, div, eq, mul, select_n, sub
+from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.linear_systems import MatrixFunction, linear_solve
+from functrax.core.prims.matrices import (
+    across_columns,
+    across_rows,
+    adjoint,
+    as_dtype_of,
+    diagonal,
+    hermitian,
+    is_complex,
+    matmul,
+    on_diagonal,
+    real_part,
+)
+from functrax.core.prims.reindex import full
+
+
+def _off_diagonal_reciprocal(x: Value) -> Value:
+    """``1 / x`` off the diagonal and 0 on it."""
+    here = on_diagonal(x.aval.shape)
+    one, zero = like(x, 1), like(x, 0)
+    return select_n(here, div(one, select_n(here, x, one)), zero)
+
+
+def _real_aval(x: ShapedArray, shape: tuple[int, ...]) -> ShapedArray:
+    narrow = dtypes.real_dtype(x.dtype)
+    return ShapedArray(shape, narrow, x.weak_type and narrow == x.dtype)
+
+
+def _widened(x: Value, other: Value) -> Value:
+    """A real value in the dtype of another."""
+    return as_dtype_of(x, other) if is_complex(other) and not is_complex(x) else x
+
+
+class Eigh(MatrixFunction):
+    """Eigenvalues, upwards, and orthonormal eigenvectors of Hermitian matrices.
+
+    Reads the lower triangle only, or the upper one unless ``lower``.
+    """
+
+    name = "eigh"
+    multiple_results = True
+
+    def results(self, x: ShapedArray, **params: Any) -> Avals:
+        return _real_aval(x, x.shape[:-1]), x
+
+    def reference(self, x: Any, *, lower: bool) -> Any:
+        try:
+            w, v = np.linalg.eigh(x, UPLO="L" if lower else "U")
+        except np.linalg.LinAlgError:
+            w, v = np.linalg.eigh(np.zeros_like(x))
+            w, v = w * w.dtype.type(np.nan), v * w.dtype.type(np.nan)
+        return [w, v]
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, lower: bool) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        w, v = self.bind(x, lower=lower)
+        if t is None:
+            return (w, v), (None, None)
+        inside = matmul(adjoint(v), matmul(hermitian(t, lower), v))
+        shape = x.aval.shape
+        gaps = _off_diagonal_reciprocal(sub(across_columns(w, shape), across_rows(w, shape)))
+        dv = matmul(v, mul(_widened(gaps, v), inside))
+        return (w, v), (real_part(diagonal(inside)), dv)
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 3),), {"lower": True}, distinct=True)
+        yield Sample(((2, 2, 2),), {"lower": False}, distinct=True)
+        yield Sample(((0, 0),), {"lower": True})
+
+
+class SVD(MatrixFunction):
+    """Singular values, downwards; with ``compute_uv`` also ``u`` and ``vh``: ``x = u diag(s) vh``.
+
+    The values come first.  Vectors have derivatives unless ``full_matrices`` adds arbitrary ones,
+    and where the values are not 0.
+    """
+
+    name = "svd"
+    multiple_results = True
+    square = False
+
+    def results(self, x: ShapedArray, *, full_matrices: bool, compute_uv: bool) -> Avals:
+        *lead, m, n = x.shape
+        k = min(m, n)
+        s = _real_aval(x, (*lead, k))
+        if not compute_uv:
+            return (s,)
+        left, right = (m, n) if full_matrices else (k, k)
+        u = ShapedArray((*lead, m, left), x.dtype, x.weak_type)
+        return s, u, ShapedArray((*lead, right, n), x.dtype, x.weak_type)
+
+    def reference(self, x: Any, *, full_matrices: bool, compute_uv: bool) -> Any:
+        u, s, vh = values.each_svd(x, full_matrices)
+        return [s, u, vh] if compute_uv else [s]
+
+    def jvp(
+        self, primals: Ops, tangents: Tangents, *, full_matrices: bool, compute_uv: bool
+    ) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        if t is None:
+            outs = self.bind(x, full_matrices=full_matrices, compute_uv=compute_uv)
+            return outs, [None] * len(outs)
+        m, n = x.aval.shape[-2:]
+        if compute_uv and full_matrices and m != n:
+            raise DifferentiationError(
+                "svd: the vectors added by full_matrices have no derivative",
+                got=x.aval.str_short(),
+                fix="full_matrices=False",
+            )
+        s, u, vh = self.bind(x, full_matrices=False, compute_uv=True)
+        inside = matmul(matmul(adjoint(u), t), adjoint(vh))
+        ds = real_part(diagonal(inside))
+        if not compute_uv:
+            return [s], [ds]
+        du, dv = _vector_tangents(t, s, u, adjoint(vh), inside)
+        return [s, u, vh], [ds, du, adjoint(dv)]
+
+    def samples(self) -> Iterable[Sample]:
+        both = {"full_matrices": False, "compute_uv": True}
+        yield Sample(((3, 3),), both, distinct=True)
+        yield Sample(((4, 2),), both, distinct=True)
+        yield Sample(((2, 3),), both, distinct=True)
+        yield Sample(((2, 3, 2),), {"full_matrices": True, "compute_uv": False}, distinct=True)
+        yield Sample(((0, 2),), both)
+
+
+def _vector_tangents(t: Value, s: Value, u: Value, v: Value, inside: Value) -> tuple[Value, Value]:
+    """Tangents of left and right singular vectors; ``inside`` is ``u^H t v``."""
+    shape = inside.aval.shape
+    columns, rows = across_columns(s, shape), across_rows(s, shape)
+    gaps = mul(sub(columns, rows), add(columns, rows))
+    factor = _widened(_off_diagonal_reciprocal(gaps), u)
+    columns, rows = _widened(columns, u), _widened(rows, u)
+    left, right = mul(inside, columns), mul(rows, inside)
+    turn_u = mul(factor, add(left, adjoint(left)))
+    turn_v = mul(factor, add(right, adjoint(right)))
+    if is_complex(u):
+        # Only the phase of u and v together is fixed; all of it is given to u.
+        half = mul(sub(inside, adjoint(inside)), like(u, 0.5))
+        here = on_diagonal(shape)
+        turn_u = add(turn_u, select_n(here, like(u, 0), div(half, _not_zero(columns))))
+    du, dv = matmul(u, turn_u), matmul(v, turn_v)
+    m, n = t.aval.shape[-2:]
+    if m > n:
+        du = add(du, _outside(matmul(t, v), u, s))
+    if n > m:
+        dv = add(dv, _outside(matmul(adjoint(t), u), v, s))
+    return du, dv
+
+
+def _not_zero(x: Value) -> Value:
+    return select_n(eq(x, full(x.aval.shape, like(x, 0))), x, like(x, 1))
+
+
+def _outside(moved: Value, vectors: Value, s: Value) -> Value:
+    """The part of a tangent that leaves the space of the vectors."""
+    rest = sub(moved, matmul(vectors, matmul(adjoint(vectors), moved)))
+    return div(rest, _widened(across_columns(s, rest.aval.shape), rest))
+
+
+class Eig(MatrixFunction):
+    """Complex eigenvalues of square matrices, in no particular order, and vectors if asked for.
+
+    Only the eigenvalues have derivatives, where they are simple, and only the first.
+    """
+
+    name = "eig"
+    multiple_results = True
+
+    def results(
+        self,
+        x: ShapedArray,
+        *,
+        compute_left_eigenvectors: bool,
+        compute_right_eigenvectors: bool,
+    ) -> Avals:
+        dtype = _complex_dtype(x.dtype)
+        vectors = compute_left_eigenvectors + compute_right_eigenvectors
+        out = ShapedArray(x.shape, dtype)
+        return (ShapedArray(x.shape[:-1], dtype), *(out for _ in range(vectors)))
+
+    def reference(
+        self, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool
+    ) -> Any:
+        dtype = _complex_dtype(x.dtype)
+        try:
+            w, right = np.linalg.eig(x)
+        except np.linalg.LinAlgError:
+            w, right = (np.full(shape, np.nan) for shape in (x.shape[:-1], x.shape))
+        w, right = w.astype(dtype), right.astype(dtype)
+        outs = [w]
+        if compute_left_eigenvectors:
+            outs.append(_left_vectors(right))
+        return [*outs, right] if compute_right_eigenvectors else outs
+
+    def jvp(
+        self,
+        primals: Ops,
+        tangents: Tangents,
+        *,
+        compute_left_eigenvectors: bool,
+        compute_right_eigenvectors: bool,
+    ) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        if t is None:
+            outs = self.bind(
+                x,
+                compute_left_eigenvectors=compute_left_eigenvectors,
+                compute_right_eigenvectors=compute_right_eigenvectors,
+            )
+            return outs, [None] * len(outs)
+        if compute_left_eigenvectors or compute_right_eigenvectors:
+            raise DifferentiationError(
+                "eig: the eigenvectors of matrices that are not Hermitian have no derivative here",
+                got=x.aval.str_short(),
+                fix="eigvals, once; or eigh for Hermitian matrices",
+            )
+        w, v = self.bind(x, compute_left_eigenvectors=False, compute_right_eigenvectors=True)
+        if not is_complex(t):
+            t = convert_element_type(t, dtype=v.aval.dtype, weak_type=False)
+        return [w], [diagonal(linear_solve(v, matmul(t, v)))]
+
+    def samples(self) -> Iterable[Sample]:
+        only = {"compute_left_eigenvectors": False, "compute_right_eigenvectors": False}
+        yield Sample(((3, 3),), only, diagonal=0.5)
+        yield Sample(((2, 2, 2),), only)
+        yield Sample(((0, 0),), only)
+
+
+def _complex_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    wide = dtype in (dtypes.float64, dtypes.complex128)
+    return dtypes.complex128 if wide else dtypes.complex64
+
+
+def _left_vectors(right: Any) -> Any:
+    """Vectors ``u`` of length 1 with ``u^H x = w u^H``: columns of the inverse adjoint."""
+    unit = np.broadcast_to(np.eye(right.shape[-1], dtype=right.dtype), right.shape)
+    left = np.conj(values.solve(right, unit)).swapaxes(-1, -2)
+    return (left / np.linalg.norm(left, axis=-2, keepdims=True)).astype(right.dtype)
+
+
+eigh, svd, eig = Eigh(), SVD(), Eig()

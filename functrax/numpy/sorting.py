@@ -1,0 +1,203 @@
+"""Elements in order, and the positions that put them in order: sort, argsort, lexsort, partition.
+
+All of them are the one ``sort`` primitive, which is stable and puts NaN last.  Positions are
+sorted along with the values; a descending order is an ascending one read backwards.
+
+Start at :func:`sort`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError, AxisError, ShapeError
+from functrax.core.primitive import Value
+from functrax.core.prims.ordering import sort as sort_p
+from functrax.core.prims.reindex import iota
+from functrax.core.promotion import promote_types
+from functrax.numpy.axes import integer, one_axis
+from functrax.numpy.creation import checked_dtype
+from functrax.numpy.promote import convert, result, to_array
+from functrax.numpy.shaping import reshape_to, reverse
+
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex"]
+
+
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Value:
+    """The elements in order along an axis, the smallest first and NaN last.
+
+    Args:
+      a: an array of at least one axis; complex numbers are ordered by real part first.
+      axis: the axis; None sorts the elements in row-major order.
+      kind: must be None: there is one algorithm.
+      order: must be None: there are no fields.
+      stable: accepted; equal elements always keep their order.
+      descending: the largest first instead (and NaN before it).
+
+    Raises:
+      AxisError: for an axis out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.sort(jnp.array([[3, 1, 2], [9, 7, 8]]))
+      Array([[1, 2, 3],
+             [7, 8, 9]], dtype=int32)
+    """
+    x, k = _along("sort", a, axis, kind, order)
+    (ordered,) = sort_p.bind(x, dimension=k, is_stable=True, num_keys=1)
+    return result(reverse(ordered, (k,)) if descending else ordered)
+
+
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+    dtype: Any = None,
+) -> Value:
+    """The positions along an axis that put the elements in order; arguments as :func:`sort`.
+
+    Equal elements come in the order in which they are, descending or not.
+
+    Args:
+      dtype: of the positions, int32 by default.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.argsort(jnp.array([3.0, 1.0, 2.0]))
+      Array([1, 2, 0], dtype=int32)
+    """
+    x, k = _along("argsort", a, axis, kind, order)
+    wanted = dtypes.int32 if dtype is None else checked_dtype(dtype)
+    line = iota.bind(shape=x.aval.shape, dtype=wanted, axis=k)
+    if not descending:
+        return result(sort_p.bind(x, line, dimension=k, is_stable=True, num_keys=1)[1])
+    # Read backwards before and after, so that equal elements keep their order.
+    x, line = reverse(x, (k,)), reverse(line, (k,))
+    positions = sort_p.bind(x, line, dimension=k, is_stable=True, num_keys=1)[1]
+    return result(reverse(positions, (k,)))
+
+
+def _along(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tuple[Value, int]:
+    """The array and the axis, counted from 0, along which it is sorted."""
+    if kind is not None or order is not None:
+        raise ArgumentError(
+            f"{name}: kind and order must be None",
+            got=f"kind={kind!r}, order={order!r}",
+            fix=f"{name}(x): the order is always stable",
+        )
+    x = to_array(name, a)
+    if axis is None:
+        return reshape_to(x, (x.aval.size,)), 0
+    return x, one_axis(name, axis, x.aval.ndim)
+
+
+def lexsort(keys: Any, axis: int = -1) -> Value:
+    """The positions that put several arrays in order: by the last one first, ties by the others.
+
+    Args:
+      keys: a sequence of arrays of one shape, or an array whose rows they are.
+      axis: along which to sort.
+
+    Returns:
+      int32 positions, of the shape of a key.
+
+    Raises:
+      ShapeError: if there are no keys, or of different shapes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.lexsort((jnp.array([2, 1, 3]), jnp.array([0, 1, 0])))
+      Array([0, 2, 1], dtype=int32)
+    """
+    values = _keys(keys)
+    shape = values[0].aval.shape
+    if not shape and axis in (0, -1):  # one element is in order
+        return result(iota.bind(shape=(1,), dtype=dtypes.int32, axis=0))[0]
+    k = one_axis("lexsort", axis, len(shape))
+    line = iota.bind(shape=shape, dtype=dtypes.int32, axis=k)
+    *_, positions = sort_p.bind(
+        *reversed(values), line, dimension=k, is_stable=True, num_keys=len(values)
+    )
+    return result(positions)
+
+
+def _keys(keys: Any) -> list[Value]:
+    listed: Sequence[Any]
+    if isinstance(keys, (list, tuple)):
+        listed = keys
+    else:
+        x = to_array("lexsort", keys)
+        listed = [x[i] for i in range(x.aval.shape[0])] if x.aval.shape else []
+    values = [to_array("lexsort", key, i) for i, key in enumerate(listed)]
+    if not values or any(x.aval.shape != values[0].aval.shape for x in values):
+        raise ShapeError(
+            "lexsort: needs at least one key, all of one shape",
+            got=", ".join(x.aval.str_short() for x in values) or "no keys",
+            fix="a tuple of arrays, the most important last",
+        )
+    return values
+
+
+def partition(a: Any, kth: int, axis: int = -1) -> Value:
+    """Along an axis the smallest ``kth`` elements, then the next one, then the larger ones.
+
+    Args:
+      a: an array of at least one axis.
+      kth: the position whose element is where it would be in order.
+      axis: along which to partition.
+
+    Raises:
+      AxisError: for an axis or a position out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.partition(jnp.array([4, 2, 3, 1]), 1)[1]
+      Array(2, dtype=int32)
+    """
+    x, k = _partitioned("partition", a, kth, axis)
+    return sort(x, k)
+
+
+def argpartition(a: Any, kth: int, axis: int = -1) -> Value:
+    """The int32 positions that :func:`partition` reads; arguments as there."""
+    x, k = _partitioned("argpartition", a, kth, axis)
+    return argsort(x, k)
+
+
+def _partitioned(name: str, a: Any, kth: int, axis: int) -> tuple[Value, int]:
+    x = to_array(name, a)
+    k = one_axis(name, axis, x.aval.ndim)
+    size, place = x.aval.shape[k], integer(name, "kth", kth)
+    if not -size <= place < size:
+        raise AxisError(
+            f"{name}: kth is out of range",
+            got=f"kth={place}, {size} elements along axis {k} of {x.aval.str_short()}",
+            fix=f"a position from {-size} to {size - 1}" if size else "an axis with elements",
+        )
+    return x, k
+
+
+def sort_complex(a: Any) -> Value:
+    """The elements in order along the last axis, as complex numbers.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.sort_complex(jnp.array([2.0, 1.0]))
+      Array([1.+0.j, 2.+0.j], dtype=complex64)
+    """
+    ordered = sort(a)
+    return convert(ordered, promote_types(ordered.aval.dtype, dtypes.complex64))

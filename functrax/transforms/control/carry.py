@@ -1,0 +1,118 @@
+"""The carry of a loop, between pytrees and flat values, and its types.
+
+A body must return the carry that it was given: the same containers, shapes and dtypes.  Python
+scalars among the initial carries are weak, and give way to what the body makes of them.
+
+Start at :class:`LoopBody`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import DTypeError, PyTreeError, ShapeError
+from functrax.core.inputs import as_value
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.primitive import Value
+from functrax.core.prims.convert import convert_element_type
+from functrax.core.promotion import lattice_result_type
+from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path
+from functrax.core.stage import stage
+from functrax.transforms.flat import name_of
+
+
+def leaf_paths(tree: Any) -> list[str]:
+    """How the leaves of a carry are called in errors."""
+    return [keystr(path) for path, _ in tree_flatten_with_path(tree)[0]]
+
+
+class LoopBody:
+    """A loop's body, which checks what it makes of the carry.
+
+    Args:
+      loop: the name of the loop, for errors.
+      function: the user's function.
+      carry: the initial carry as given, a pytree.
+      paths: what its leaves are called in errors.
+
+    ``leaves`` are the initial carries, ``avals`` their types, both settled by :meth:`stage`.
+    """
+
+    def __init__(
+        self, loop: str, function: Callable[..., Any], carry: Any, paths: Sequence[str]
+    ) -> None:
+        self.loop = loop
+        self.function = function
+        self.name = name_of(function)
+        self.paths = paths
+        given, self.tree = tree_flatten(carry)
+        self.leaves = [as_value(x, f"a carry of {loop}") for x in given]
+        self.avals = [x.aval for x in self.leaves]
+        self._settled = True
+
+    def stage(
+        self, flat: Callable[..., Sequence[Value]], extra: Sequence[ShapedArray] = ()
+    ) -> tuple[Jaxpr, list[Any]]:
+        """The program of a flat body, which calls :meth:`checked`, and its constants' values.
+
+        Weak carries take the type that they and what becomes of them promote to, until nothing
+        changes: one carry may settle only after another has.
+        """
+        while True:
+            self._settled = True
+            jaxpr, consts = stage(flat, [*self.avals, *extra], self.name)
+            if self._settled:
+                break
+        self.leaves = [
+            x if x.aval is a else convert_element_type.bind(x, dtype=a.dtype, weak_type=a.weak_type)
+            for x, a in zip(self.leaves, self.avals, strict=True)
+        ]
+        return jaxpr, consts
+
+    def checked(self, carry: Any) -> list[Value]:
+        """The flat carry, of the types that it had before."""
+        leaves, tree = tree_flatten(carry)
+        if tree != self.tree:
+            raise PyTreeError(
+                f"{self.loop}: {self.name} returns a carry of another structure than it was given",
+                got=f"given {self.tree}, returned {tree}",
+                fix="return the carry in the containers that it came in",
+            )
+        values = [as_value(x, f"a carry returned by {self.name}") for x in leaves]
+        promoted = [_promoted(a, x.aval) for a, x in zip(self.avals, values, strict=True)]
+        if promoted != self.avals:
+            self.avals, self._settled = promoted, False
+            return values
+        return [
+            self._fitted(x, a, path)
+            for x, a, path in zip(values, self.avals, self.paths, strict=True)
+        ]
+
+    def _fitted(self, value: Value, aval: ShapedArray, path: str) -> Value:
+        got = value.aval
+        if got.shape != aval.shape:
+            raise ShapeError(
+                f"{self.loop}: {self.name} changes the shape of a carry",
+                got=f"carry{path} was {aval.str_short()} and becomes {got.str_short()}",
+                fix="carries keep their shapes; stack results of each step instead",
+            )
+        if got.dtype != aval.dtype:
+            raise DTypeError(
+                f"{self.loop}: {self.name} changes the dtype of a carry",
+                got=f"carry{path} was {aval.str_short()} and becomes {got.str_short()}",
+                fix=f"start from an array of dtype {got.dtype}, or convert the result with "
+                f".astype('{aval.dtype}')",
+            )
+        if got is aval:
+            return value
+        return convert_element_type.bind(value, dtype=aval.dtype, weak_type=aval.weak_type)
+
+
+def _promoted(given: ShapedArray, made: ShapedArray) -> ShapedArray:
+    if not given.weak_type or made.dtype not in dtypes.ALL:
+        return given
+    dtype, weak = lattice_result_type((given.dtype, given.weak_type), (made.dtype, made.weak_type))
+    return ShapedArray(given.shape, dtype, weak)

@@ -18,6 +18,7 @@ from functrax import (
     errors as errors,
     extend as extend,
     flatten_util as flatten_util,
+    image as image,
     lax as lax,
     nn as nn,
     numpy as numpy,

@@ -9,7 +9,13 @@ dtype('float64')
 
 from __future__ import annotations
 
+import sys
+
 from functrax.core.config import Override, enable_x64 as enable_x64
+from functrax.example_libraries import optimizers as optimizers, stax as stax
+
+sys.modules["functrax.experimental.optimizers"] = optimizers
+sys.modules["functrax.experimental.stax"] = stax
 
 
 def disable_x64() -> Override:

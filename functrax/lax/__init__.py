@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.prims.rounding import RoundingMethod as RoundingMethod
+from functrax.lax import linalg as linalg
 from functrax.lax.choice import (
     clamp as clamp,
     integer_pow as integer_pow,
@@ -126,6 +127,7 @@ from functrax.lax.elementwise import (
     tanh as tanh,
     zeta as zeta,
 )
+from functrax.lax.fourier import FftType as FftType, fft as fft
 from functrax.lax.gather_maps import (
     GatherDimensionNumbers as GatherDimensionNumbers,
     GatherScatterMode as GatherScatterMode,
@@ -214,13 +216,16 @@ from functrax.transforms.collectives import (
     ppermute as ppermute,
     psum as psum,
 )
+from functrax.transforms.control.associative import associative_scan as associative_scan
 from functrax.transforms.control.choices import cond as cond, switch as switch
+from functrax.transforms.control.linear_solve import custom_linear_solve as custom_linear_solve
 from functrax.transforms.control.loops import (
     fori_loop as fori_loop,
     map_ as _map,
     scan as scan,
     while_loop as while_loop,
 )
+from functrax.transforms.control.root import custom_root as custom_root
 
 map = _map
 

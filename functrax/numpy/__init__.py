@@ -25,7 +25,7 @@ from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.dtypes import finfo as finfo, iinfo as iinfo
 from functrax.core.operators import Array as Array
 from functrax.core.promotion import promote_types as promote_types, result_type as result_type
-from functrax.numpy import linalg as linalg
+from functrax.numpy import fft as fft, linalg as linalg
 from functrax.numpy.analytic import (
     acos as acos,
     acosh as acosh,

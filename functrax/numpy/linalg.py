@@ -1,107 +1,172 @@
-"""Linear algebra: norms.  Factorisations are not here yet."""
+"""Linear algebra: the names, signatures and meaning are those of ``jax.numpy.linalg``.
+
+``factoring`` has the factorisations, ``solving`` linear systems, inverses and determinants,
+``norms`` the norms; products are those of ``functrax.numpy``, under the array API's names and
+arguments where these differ, which are here.
+
+>>> import functrax.numpy as jnp
+>>> jnp.linalg.norm(jnp.linalg.inv(jnp.array([[2.0, 0.0], [0.0, 2.0]])), ord=1)
+Array(0.5, dtype=float32)
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from functrax.core.errors import ArgumentError
+from functrax.core.arguments import explain_all as _explain_all
+from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value
-from functrax.numpy.analytic import sqrt
-from functrax.numpy.axes import many_axes
-from functrax.numpy.creation import asarray
-from functrax.numpy.logic import where
-from functrax.numpy.reductions import max as max_, min as min_, sum as sum_
-from functrax.numpy.ufuncs import absolute, power, square
-
-__all__ = ["matrix_norm", "norm", "vector_norm"]
-
-
-def _safe_sqrt(x: Value) -> Value:
-    """The square root, with derivative 0 (to every order) instead of infinity at 0."""
-    zero = x == 0
-    return where(zero, 0, sqrt(where(zero, 1, x)))
-
-
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Value:
-    """The norm of vectors: ``(sum |x|^ord)^(1/ord)``.
-
-    The Euclidean norm has derivative 0 at the zero vector, which is a subgradient.
-
-    Args:
-      x: an array.
-      axis: the axes that make up a vector; all of them if None.
-      keepdims: whether the axes stay, with size 1.
-      ord: a number, or infinity or minus infinity for the largest or smallest absolute value;
-        0 counts the elements that are not zero.
-
-    >>> import functrax.numpy as jnp
-    >>> jnp.linalg.vector_norm(jnp.array([3.0, 4.0]))
-    Array(5., dtype=float32)
-    """
-    x = asarray(x)
-    axes = None if axis is None else many_axes("vector_norm", axis, x.ndim)
-    if ord is None or ord == 2:
-        squares = square(absolute(x) if np.iscomplexobj(x.dtype.type(0)) else x)
-        return _safe_sqrt(sum_(squares, axis=axes, keepdims=keepdims))
-    if ord == np.inf:
-        return max_(absolute(x), axis=axes, keepdims=keepdims)
-    if ord == -np.inf:
-        return min_(absolute(x), axis=axes, keepdims=keepdims)
-    if ord == 0:
-        return sum_((x != 0).astype(absolute(x).dtype), axis=axes, keepdims=keepdims)
-    if ord == 1:
-        return sum_(absolute(x), axis=axes, keepdims=keepdims)
-    if isinstance(ord, str):
-        raise ArgumentError(
-            "vector_norm: ord is not a number", got=repr(ord), fix="a number, or inf, or -inf"
-        )
-    total = sum_(power(absolute(x), ord), axis=axes, keepdims=keepdims)
-    return power(total, 1 / ord)
+from functrax.numpy import contraction, linear, triangles
+from functrax.numpy.factoring import (
+    cholesky as cholesky,
+    eig as eig,
+    eigh as eigh,
+    eigvals as eigvals,
+    eigvalsh as eigvalsh,
+    qr as qr,
+    svd as svd,
+    svdvals as svdvals,
+)
+from functrax.numpy.norms import (
+    matrix_norm as matrix_norm,
+    norm as norm,
+    vector_norm as vector_norm,
+)
+from functrax.numpy.promote import to_array as _to_array
+from functrax.numpy.shaping import matrix_transpose as matrix_transpose
+from functrax.numpy.solving import (
+    cond as cond,
+    det as det,
+    inv as inv,
+    lstsq as lstsq,
+    matrix_power as matrix_power,
+    matrix_rank as matrix_rank,
+    pinv as pinv,
+    slogdet as slogdet,
+    solve as solve,
+    tensorinv as tensorinv,
+    tensorsolve as tensorsolve,
+)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Value:
-    """The norm of matrices, which are the last two axes.
-
-    Args:
-      x: an array of rank at least 2.
-      keepdims: whether the axes stay, with size 1.
-      ord: ``"fro"`` for Frobenius; 1 or -1 for the largest or smallest column sum; inf or -inf
-        for the largest or smallest row sum.
-    """
-    return norm(x, ord=ord, axis=(-2, -1), keepdims=keepdims)
-
-
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
-    """The norm of a vector or of a matrix.
-
-    Args:
-      x: an array.
-      ord: which norm: see :func:`vector_norm` for vectors and :func:`matrix_norm` for matrices;
-        None is the Euclidean norm of all elements.
-      axis: one axis for vectors, two for matrices; None takes the whole array.
-      keepdims: whether the axes stay, with size 1.
-
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.grad(jnp.linalg.norm)(jnp.zeros(2))
-    Array([0., 0.], dtype=float32)
-    """
-    x = asarray(x)
-    if axis is None and ord is None:
-        return vector_norm(x, keepdims=keepdims)
-    axes = many_axes("norm", tuple(range(x.ndim)) if axis is None else axis, x.ndim)
-    if len(axes) == 1:
-        return vector_norm(x, axis=axes, keepdims=keepdims, ord=ord)
-    if len(axes) == 2 and ord in (None, "fro"):
-        return vector_norm(x, axis=axes, keepdims=keepdims)
-    if len(axes) == 2 and ord in (1, -1, np.inf, -np.inf):
-        summed, kept = axes if abs(ord) == 1 else axes[::-1]
-        sums = sum_(absolute(x), axis=summed, keepdims=True)
-        out = (max_ if ord > 0 else min_)(sums, axis=kept, keepdims=True)
-        return out if keepdims else out.squeeze(axes)
-    raise ArgumentError(
-        "norm: this ord is not available for these axes",
-        got=f"ord={ord!r} over axes {axes} of {x.aval.str_short()}",
-        fix="ord None, 'fro', 1, -1, inf or -inf for matrices; any number for vectors",
+def matmul(
+    x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
+) -> Value:
+    """The matrix product; see :func:`functrax.numpy.matmul`."""
+    return contraction.matmul(
+        x1, x2, precision=precision, preferred_element_type=preferred_element_type
     )
+
+
+def tensordot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axes: Any = 2,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Value:
+    """The sum of products over pairs of axes; see :func:`functrax.numpy.tensordot`."""
+    return contraction.tensordot(
+        x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type
+    )
+
+
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Value:
+    """Inner products along an axis; see :func:`functrax.numpy.vecdot`."""
+    return contraction.vecdot(
+        x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
+    )
+
+
+def outer(x1: Any, x2: Any, /) -> Value:
+    """``result[i, j] = x1[i] * x2[j]`` of two vectors.
+
+    Raises:
+      ShapeError: if an operand is not a vector.
+    """
+    x, y = _to_array("outer", x1), _to_array("outer", x2, 1)
+    if x.aval.ndim != 1 or y.aval.ndim != 1:
+        raise ShapeError(
+            "outer: takes two vectors",
+            got=f"{x.aval.str_short()}, {y.aval.str_short()}",
+            fix="functrax.numpy.outer, which flattens",
+        )
+    return contraction.outer(x, y)
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Value:
+    """The cross product of vectors of 3 elements.
+
+    Raises:
+      ShapeError: if the vectors do not have 3 elements.
+    """
+    x, y = _to_array("cross", x1), _to_array("cross", x2, 1)
+    for v in (x, y):
+        if v.aval.ndim == 0 or v.aval.shape[axis] != 3:
+            raise ShapeError(
+                "cross: takes vectors of 3 elements",
+                got=f"{v.aval.str_short()} along axis {axis}",
+                fix="functrax.numpy.cross, which takes 2 as well; or give axis",
+            )
+    return linear.cross(x, y, axis=axis)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Value:
+    """The diagonals of matrices, which are the last two axes, as a new last axis."""
+    return triangles.diagonal(x, offset, -2, -1)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Value:
+    """The sums of the diagonals of matrices, which are the last two axes."""
+    return triangles.trace(x, offset, -2, -1, dtype)
+
+
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Value:
+    """The product of several matrices, in the order that needs the fewest multiplications.
+
+    Args:
+      arrays: matrices; the first and the last may be vectors.
+      precision: as for :func:`functrax.numpy.dot`.
+
+    Raises:
+      ArgumentError: for fewer than two arrays.
+      ShapeError: if neighbouring sizes differ.
+    """
+    values = [_to_array("multi_dot", x, i) for i, x in enumerate(arrays)]
+    if len(values) < 2:
+        raise ArgumentError(
+            "multi_dot: takes two arrays or more", got=f"{len(values)}", fix="a list of arrays"
+        )
+    rows = [1 if x.aval.ndim == 1 else x.aval.shape[0] for x in values[:1]]
+    sizes = rows + [x.aval.shape[0] for x in values[1:]]
+    sizes.append(1 if values[-1].aval.ndim == 1 else values[-1].aval.shape[-1])
+    best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(len(values))}
+    for length in range(1, len(values)):
+        for i in range(len(values) - length):
+            j = i + length
+            best[i, j] = min(
+                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)
+            )
+
+    def product(i: int, j: int) -> Value:
+        if i == j:
+            return values[i]
+        k = best[i, j][1]
+        return contraction.matmul(product(i, k), product(k + 1, j), precision=precision)
+
+    return product(0, len(values) - 1)
+
+
+_explain_all(globals())

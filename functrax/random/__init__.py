@@ -45,6 +45,7 @@ from functrax.random.keys import (
     split as split,
     wrap_key_data as wrap_key_data,
 )
+from functrax.random.multivariate import multivariate_normal as multivariate_normal
 from functrax.random.parametric import (
     double_sided_maxwell as double_sided_maxwell,
     lognormal as lognormal,

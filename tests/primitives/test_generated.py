@@ -122,6 +122,26 @@ def test_vmap_equals_loop(case: Case) -> None:
         _assert_rows(mapped, rows)
 
 
+@every([c for c in ALL_CASES if c.sample.shapes])
+def test_vmap_over_every_axis(case: Case) -> None:
+    dtype = _vmap_dtype(case)
+    shapes = case.sample.shapes
+    operands = case.operands(dtype, lead=[(3,)] * len(shapes))
+    rows = [case.apply(*(from_numpy(x.value[i]) for x in operands), dtype=dtype) for i in range(3)]
+    for axis in range(max(map(len, shapes)) + 1):
+        # Negative axes are taken in turn; the results' axis moves along.
+        axes = [min(axis, len(s)) for s in shapes]
+        signed = [a - len(s) - 1 if axis % 2 else a for a, s in zip(axes, shapes, strict=True)]
+        moved = [
+            from_numpy(np.moveaxis(x.value, 0, a)) for x, a in zip(operands, axes, strict=True)
+        ]
+        results = vmap(
+            lambda *xs: case.apply(*xs, dtype=dtype), in_axes=tuple(signed), out_axes=-1
+        )(*moved)
+        front = [from_numpy(np.moveaxis(np.asarray(x), -1, 0)) for x in results]
+        _assert_rows(front, rows)
+
+
 @every([c for c in FIRST_CASES if c.sample.shapes])
 def test_vmap_of_vmap_equals_loops(case: Case) -> None:
     dtype = _vmap_dtype(case)

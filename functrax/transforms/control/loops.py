@@ -12,6 +12,7 @@ from typing import Any
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Literal
@@ -24,6 +25,7 @@ from functrax.core.pytree import tree_flatten, tree_leaves, tree_structure, tree
 from functrax.core.stage import close, stage
 from functrax.core.trace import Tracer
 from functrax.transforms.control.carry import LoopBody, leaf_paths
+from functrax.transforms.control.stepwise import scan_in_python, while_in_python
 from functrax.transforms.control.unroll import run_scan
 from functrax.transforms.control.while_loop import while_p
 from functrax.transforms.flat import check_callable, name_of
@@ -75,8 +77,7 @@ def _scan(
     xs_tree = out_tree = tree_structure(xs)
     slices = [ShapedArray(x.aval.shape[1:], x.aval.dtype, x.aval.weak_type) for x in stacked]
 
-    def flat(*args: Value) -> list[Value]:
-        nonlocal out_tree
+    def step(*args: Value) -> tuple[Any, Any]:
         out = body.function(
             tree_unflatten(body.tree, map(concrete, args[:num_carry])),
             tree_unflatten(xs_tree, args[num_carry:]),
@@ -87,9 +88,17 @@ def _scan(
                 got=type(out).__name__,
                 fix="return carry, y; y may be None",
             )
-        results, out_tree = tree_flatten(out[1])
+        return out[0], out[1]
+
+    if options.disable_jit and length:
+        return scan_in_python(body, step, stacked, length, reverse)
+
+    def flat(*args: Value) -> list[Value]:
+        nonlocal out_tree
+        new, result = step(*args)
+        results, out_tree = tree_flatten(result)
         values = [as_value(x, f"a result of {body.name}") for x in results]
-        return [*body.checked(out[0]), *values]
+        return [*body.checked(new), *values]
 
     jaxpr, consts = body.stage(flat, slices)
     outs = run_scan(close(jaxpr), consts, body.leaves, stacked, length, reverse, at_once)
@@ -177,12 +186,19 @@ def _while(cond_fun: Callable[[Any], Any], body: LoopBody) -> Any:
             )
         return [value]
 
-    step, of_body = body.stage(lambda *args: body.checked(body.function(carry_of(args))))
+    def step(*args: Value) -> Any:
+        return body.function(carry_of(args))
+
+    if options.disable_jit:
+        last = while_in_python(body, holds, step)
+        if last is not None:
+            return carry_of(last)
+    stepped, of_body = body.stage(lambda *args: body.checked(step(*args)))
     test, of_cond = stage(holds, body.avals, name_of(cond_fun))
     outs = while_p.bind(
         *of_cond, *of_body, *body.leaves,
         cond=close(test),
-        body=close(step),
+        body=close(stepped),
         cond_consts=len(of_cond),
         body_consts=len(of_body),
     )  # fmt: skip

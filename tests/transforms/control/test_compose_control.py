@@ -153,7 +153,7 @@ def test_wrapped_function_inside_a_loop(name: str, loop: str) -> None:
     def f(h: Any, xs: Any) -> Any:
         if loop == "scan":
             return lax.scan(lambda h, x: (inner(h, x), h), h, xs)[0]
-        body = lambda c: (c[0] + 1, inner(c[1], xs[c[0]]))  # noqa: E731
+        body = lambda c: (c[0] + 1, inner(c[1], xs[c[0]]))
         return lax.while_loop(lambda c: c[0] < 4, body, (jnp.int32(0), h))[1]
 
     def g(h: Any, xs: Any) -> Any:
@@ -188,7 +188,7 @@ def test_collectives_over_a_mapped_axis_inside_a_loop(loop: str) -> None:
             return lax.scan(lambda h, x: (step(h, x), None), h, xs)[0]
         if loop == "fori":
             return lax.fori_loop(0, 4, lambda i, h: step(h, xs[i]), h)
-        body = lambda c: (c[0] + 1, step(c[1], xs[c[0]]))  # noqa: E731
+        body = lambda c: (c[0] + 1, step(c[1], xs[c[0]]))
         return lax.while_loop(lambda c: c[0] < 4, body, (jnp.int32(0), h))[1]
 
     def g(hs: Any, xss: Any) -> Any:
@@ -211,7 +211,7 @@ def test_prints_in_order(capsys: pytest.CaptureFixture[str]) -> None:
         return i + 1, None
 
     wanted = "".join(f"step {i}\n" + ("even\n" if i % 2 == 0 else "") for i in range(4))
-    f = lambda: lax.scan(step, jnp.int32(0), None, length=4)  # noqa: E731
+    f = lambda: lax.scan(step, jnp.int32(0), None, length=4)
     for run in (f, functrax.jit(f)):
         run()
         assert capsys.readouterr().out == wanted
@@ -244,14 +244,14 @@ def test_two_transformations_over_nested_loops(names: tuple[str, str]) -> None:
     def f(x: Any, scan: Any, loop: Any, choose: Any) -> Any:
         def step(h: Any, y: Any) -> Any:
             h = choose(h[0] > 0.2, jnp.sin, lambda v: v * v, h)
-            body = lambda c: (c[0] + 1, c[1] * y + 0.1)  # noqa: E731
+            body = lambda c: (c[0] + 1, c[1] * y + 0.1)
             h = loop(lambda c: c[0] < 2, body, (jnp.int32(0), h))[1]
             return h, None
 
         return scan(step, x, XS[:2])[0]
 
-    got = lambda x: f(x, lax.scan, lax.while_loop, lax.cond)  # noqa: E731
-    want = lambda x: f(x, unrolled.scan, unrolled.while_loop, python_cond)  # noqa: E731
+    got = lambda x: f(x, lax.scan, lax.while_loop, lax.cond)
+    want = lambda x: f(x, unrolled.scan, unrolled.while_loop, python_cond)
     for name in names:
         got, want = OUTER[name](got), OUTER[name](want)
     close(got(X), want(X), 1e-4)
@@ -260,3 +260,40 @@ def test_two_transformations_over_nested_loops(names: tuple[str, str]) -> None:
 def test_jit_of_everything_is_eager() -> None:
     f = functrax.value_and_grad(unrolled.summed(lambda h: scan_of_cond_of_vmap(h, XS)))
     same(functrax.jit(f)(X), f(X))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_without_jit_loops_are_python_loops(reverse: bool) -> None:
+    seen: list[Any] = []
+
+    def look(c: Any) -> None:
+        if looking:
+            seen.append(float(c))
+
+    def step(c: Any, x: Any) -> Any:
+        look(c)
+        return jnp.sin(c) + x, {"y": c * x}
+
+    def body(c: Any) -> Any:
+        look(c)
+        return c * 1.5
+
+    def f(x: Any) -> Any:
+        c, ys = lax.scan(step, x, XS[:, 0], reverse=reverse)
+        c = lax.fori_loop(0, 2, lambda i, v: v + step(v, 1.0)[0], c)
+        return lax.while_loop(lambda c: c < 5.0, body, c), ys
+
+    looking = True
+    with functrax.disable_jit():
+        got = f(jnp.float32(0.5))
+        assert len(seen) > 6
+        slope = functrax.grad(lambda x: f(x)[0])(jnp.float32(0.5))
+        empty = lax.scan(lambda c, x: (c, x), X, XS[:0])[1]
+        staged = functrax.make_jaxpr(lambda n: lax.while_loop(lambda c: c < n, lambda c: c + 1, 0))(
+            3
+        )
+    looking = False
+    close(got, f(jnp.float32(0.5)))
+    close(slope, functrax.grad(lambda x: f(x)[0])(jnp.float32(0.5)))
+    assert empty.shape == (0, 3)
+    assert [e.primitive.name for e in staged.eqns] == ["while"]

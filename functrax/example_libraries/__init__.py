@@ -1,0 +1,1 @@
+"""Small libraries on top of functrax: optimizers, networks as pairs of functions."""

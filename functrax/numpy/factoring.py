@@ -1,0 +1,216 @@
+"""Factorisations of matrices: cholesky, qr, svd, eigh, eig and what they give.
+
+Matrices stand in the last two axes, and leading axes are batches.  Integers are computed in
+float32.  Start at :func:`matrices_of`, which every function here and in ``solving`` begins with.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrax import lax
+from functrax.core.errors import ArgumentError
+from functrax.core.operators import Array
+from functrax.core.primitive import Value
+from functrax.core.prims.matrices import adjoint, check_matrix
+from functrax.lax import linalg as lax_linalg
+from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
+from functrax.numpy.selecting import take_along_axis
+from functrax.numpy.ufuncs import absolute, sign
+
+__all__ = ["cholesky", "eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"]
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues, and eigenvectors in columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EighResult(NamedTuple):
+    """Real eigenvalues, upwards, and orthonormal eigenvectors in columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class QRResult(NamedTuple):
+    """Orthonormal columns and an upper triangle."""
+
+    Q: Array
+    R: Array
+
+
+class SVDResult(NamedTuple):
+    """Left singular vectors in columns, singular values downwards, right ones in rows."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+def matrices_of(name: str, *xs: Any) -> list[Value]:
+    """Operands as arrays of one inexact dtype.
+
+    Raises:
+      DTypeError: for lists, and for what does not promote.
+    """
+    return [result(x) for x in promote_dtypes(name, *(to_array(name, x) for x in xs), kind=inexact)]
+
+
+def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Value:
+    """The triangle ``L`` with ``L L^H = a``, or with ``upper`` ``U`` with ``U^H U = a``.
+
+    Args:
+      a: Hermitian positive definite matrices.
+      upper: which triangle to return.
+      symmetrize_input: whether to take ``(a + a^H) / 2``; else one triangle of it is read.
+
+    Returns:
+      An array of the same shape; NaN where a matrix is not positive definite.
+
+    Raises:
+      ShapeError: if the matrices are not square.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.cholesky(jnp.array([[4.0, 2.0], [2.0, 5.0]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    (x,) = matrices_of("cholesky", a)
+    check_matrix("cholesky", x.aval, square=True)
+    if upper and not symmetrize_input:
+        x = adjoint(x)
+    factor = lax_linalg.cholesky(x, symmetrize_input=symmetrize_input)
+    return adjoint(factor) if upper else factor
+
+
+def _is_lower(name: str, uplo: Any) -> bool:
+    if uplo is None or uplo in ("L", "U"):
+        return bool(uplo != "U")
+    raise ArgumentError(f"{name}: UPLO is neither 'L' nor 'U'", got=repr(uplo), fix="UPLO='L'")
+
+
+def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+    """Eigenvalues, upwards, and eigenvectors of Hermitian matrices.
+
+    Args:
+      a: the matrices.
+      UPLO: ``"L"`` or ``"U"``: the triangle that is read, where ``symmetrize_input`` is False.
+      symmetrize_input: whether to take ``(a + a^H) / 2``.
+
+    Returns:
+      ``(eigenvalues, eigenvectors)``.  Where eigenvalues are equal, derivatives of the vectors are
+      infinite or NaN; those of the values are right.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    Array([1., 2.], dtype=float32)
+    """
+    (x,) = matrices_of("eigh", a)
+    lower = _is_lower("eigh", UPLO)
+    v, w = lax_linalg.eigh(x, lower=lower, symmetrize_input=symmetrize_input)
+    return EighResult(w, v)
+
+
+def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Value:
+    """Eigenvalues of Hermitian matrices, upwards; arguments as for :func:`eigh`."""
+    return eigh(a, UPLO, symmetrize_input).eigenvalues
+
+
+def eig(a: Any) -> EigResult:
+    """Complex eigenvalues and eigenvectors of square matrices, in no particular order.
+
+    Without derivatives; :func:`eigvals` and :func:`eigh` have them.
+    """
+    (x,) = matrices_of("eig", a)
+    w, v = lax_linalg.eig(x, compute_left_eigenvectors=False)
+    return EigResult(w, v)
+
+
+def eigvals(a: Any) -> Value:
+    """Complex eigenvalues of square matrices, in no particular order; differentiable once."""
+    (x,) = matrices_of("eigvals", a)
+    none = {"compute_left_eigenvectors": False, "compute_right_eigenvectors": False}
+    return lax_linalg.eig(x, **none)[0]
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """``a = Q R``, with orthonormal columns in ``Q`` and an upper triangle ``R``.
+
+    Args:
+      a: matrices of ``m`` rows and ``n`` columns.
+      mode: ``"reduced"`` for ``min(m, n)`` columns in ``Q``, ``"complete"`` for ``m``, ``"r"``
+        for ``R`` alone.
+
+    Returns:
+      ``(Q, R)``, or ``R``.
+
+    Raises:
+      ArgumentError: for another mode.
+    """
+    (x,) = matrices_of("qr", a)
+    if mode not in ("reduced", "complete", "full", "r"):
+        raise ArgumentError("qr: unknown mode", got=repr(mode), fix="'reduced', 'complete' or 'r'")
+    q, r = lax_linalg.qr(x, full_matrices=mode in ("complete", "full"))
+    return r if mode == "r" else QRResult(q, r)
+
+
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any:
+    """Singular values, downwards, and vectors: ``a = U diag(S) Vh``.
+
+    Args:
+      a: matrices of ``m`` rows and ``n`` columns.
+      full_matrices: whether ``U`` and ``Vh`` are square; else there are ``min(m, n)`` vectors,
+        which have derivatives.
+      compute_uv: whether to return the vectors.
+      hermitian: whether the matrices are Hermitian, which is quicker.
+      subset_by_index: the first value to return, and the one after the last.
+
+    Returns:
+      ``(U, S, Vh)``, or ``S``.
+    """
+    (x,) = matrices_of("svd", a)
+    if hermitian and subset_by_index is None:
+        return _hermitian_svd(x, compute_uv)
+    outs = lax_linalg.svd(
+        x,
+        full_matrices=full_matrices,
+        compute_uv=compute_uv,
+        subset_by_index=subset_by_index,
+    )
+    return SVDResult(*outs) if compute_uv else outs
+
+
+def _hermitian_svd(x: Value, compute_uv: bool) -> Any:
+    """By eigenvalues: their sizes, with their signs moved into the right vectors."""
+    v, w = lax_linalg.eigh(x)
+    size = absolute(w)
+    places = lax.broadcasted_iota(np.int32, size.shape, size.ndim - 1)
+    order = lax.sort_key_val(-size, places)[1]
+    s = take_along_axis(size, order, -1)
+    if not compute_uv:
+        return s
+    u = take_along_axis(v, order[..., None, :], -1)
+    signs = take_along_axis(sign(w), order, -1)
+    signs = signs + (signs == 0)
+    return SVDResult(u, s, adjoint(u * signs[..., None, :].astype(u.dtype)))
+
+
+def svdvals(x: Any, /) -> Value:
+    """Singular values, downwards.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.svdvals(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
+    Array([2., 1.], dtype=float32)
+    """
+    return svd(x, compute_uv=False)

@@ -1,0 +1,251 @@
+"""Discrete Fourier transforms: the names, signatures and meaning are those of ``jax.numpy.fft``.
+
+All of them are one primitive on the last axes; axes are moved there and back, and cut or padded
+with zeros to the length asked for.  ``norm`` says where to divide by the number of elements:
+``"backward"`` (None) in the inverse, ``"forward"`` in the transform, ``"ortho"`` half in each.
+
+Start at :func:`_transform`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from functrax.core import dtypes
+from functrax.core.arguments import explain_all as _explain_all
+from functrax.core.errors import ArgumentError
+from functrax.core.primitive import Value, like
+from functrax.core.prims import fourier
+from functrax.core.prims.slicing import pad
+from functrax.numpy.axes import integer, many_axes, one_axis
+from functrax.numpy.creation import asarray, float_or
+from functrax.numpy.logic import conj
+from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
+from functrax.numpy.ranges import arange
+from functrax.numpy.rearranging import roll
+from functrax.numpy.shaping import moveaxis, slice_axis
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+_NORMS = ("backward", "ortho", "forward")
+
+
+def _operand(name: str, a: Any, is_real: bool) -> Value:
+    """An array of real numbers, or of complex ones."""
+    (x,) = promote_dtypes(name, to_array(name, a), kind=inexact)
+    if is_real and dtypes.is_complex(x.aval.dtype):
+        raise ArgumentError(
+            f"{name}: takes real numbers",
+            got=x.aval.str_short(),
+            fix=f"functrax.numpy.fft.{name.replace('rfft', 'fft').replace('ihfft', 'ifft')}",
+        )
+    wide = x.aval.dtype in (dtypes.float64, dtypes.complex128)
+    real = dtypes.float64 if wide else dtypes.float32
+    whole = dtypes.complex128 if wide else dtypes.complex64
+    return result(x).astype(real if is_real else whole)
+
+
+def _fitted(x: Value, axis: int, size: int) -> Value:
+    """An axis cut, or padded with zeros, to a size."""
+    own = x.aval.shape[axis]
+    if size <= own:
+        return slice_axis(x, axis, 0, size) if size < own else x
+    none = (0,) * x.aval.ndim
+    high = tuple(size - own if i == axis else 0 for i in range(x.aval.ndim))
+    return pad(x, low=none, high=high, interior=none, fill=like(x, 0))
+
+
+def _lengths(name: str, kind: str, x: Value, s: Any, axes: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of the whole transforms along the axes."""
+    if s is None:
+        sizes = [x.aval.shape[axis] for axis in axes]
+        if kind == "IRFFT":
+            sizes[-1] = 2 * (sizes[-1] - 1)
+    else:
+        sizes = [integer(name, "a length", n) for n in s]
+        sizes = [x.aval.shape[axis] if n == -1 else n for n, axis in zip(sizes, axes)]
+    if (s is not None and len(s) != len(axes)) or min(sizes, default=1) < 1:
+        raise ArgumentError(
+            f"{name}: needs a length of at least 1 for each axis",
+            got=f"lengths {tuple(sizes)} along axes {tuple(axes)} of {x.aval.str_short()}",
+            fix="n (or s) of 1 and more",
+        )
+    return tuple(sizes)
+
+
+def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: str | None) -> Value:
+    """The transform ``kind`` along axes."""
+    if norm is not None and norm not in _NORMS:
+        raise ArgumentError(
+            f"{name}: unknown norm", got=repr(norm), fix="'backward', 'ortho' or 'forward'"
+        )
+    x = _operand(name, a, kind == "RFFT")
+    if axes is None:
+        count = x.aval.ndim if s is None else len(s)
+        axes = range(x.aval.ndim - count, x.aval.ndim)
+    places = many_axes(name, tuple(axes), x.aval.ndim)
+    if not places:
+        return x
+    lengths = _lengths(name, kind, x, s, places)
+    last = tuple(range(x.aval.ndim - len(places), x.aval.ndim))
+    x = moveaxis(x, places, last)
+    sizes = (*lengths[:-1], lengths[-1] // 2 + 1) if kind == "IRFFT" else lengths
+    for axis, size in zip(last, sizes, strict=True):
+        x = _fitted(x, axis, size)
+    out = result(fourier.fft(x, kind=kind, fft_lengths=lengths))
+    factor = _factor(kind, norm, math.prod(lengths))
+    return moveaxis(out if factor == 1 else out * factor, last, places)
+
+
+def _factor(kind: str, norm: str | None, size: int) -> float:
+    if norm in (None, "backward"):
+        return 1.0
+    root = 1.0 if norm == "forward" else 0.5
+    return math.pow(size, root if kind in ("IFFT", "IRFFT") else -root)
+
+
+def _along(n: int | None) -> Any:
+    return None if n is None else (n,)
+
+
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+    """The transform along an axis: ``sum_k a[k] exp(-2 pi i j k / n)``.
+
+    Args:
+      a: an array, taken as complex.
+      n: how many elements to take; more than there are count as zeros; all of them if None.
+      axis: the axis.
+      norm: where to divide: ``"backward"``, ``"ortho"`` or ``"forward"``.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.fft(jnp.array([1.0, 2.0]))
+    Array([ 3.+0.j, -1.+0.j], dtype=complex64)
+    """
+    return _transform("fft", "FFT", a, _along(n), (axis,), norm)
+
+
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+    """The inverse of :func:`fft`."""
+    return _transform("ifft", "IFFT", a, _along(n), (axis,), norm)
+
+
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+    """The first ``n // 2 + 1`` elements of the transform of real numbers, which say all."""
+    return _transform("rfft", "RFFT", a, _along(n), (axis,), norm)
+
+
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+    """The inverse of :func:`rfft`; ``n`` is the result's size, ``2 (size - 1)`` if None."""
+    return _transform("irfft", "IRFFT", a, _along(n), (axis,), norm)
+
+
+def _other_way(norm: str | None) -> str:
+    return {"backward": "forward", "forward": "backward"}.get(norm or "backward", "ortho")
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+    """The real transform of numbers with Hermitian symmetry, given by their first half."""
+    checked = norm if norm is not None and norm not in _NORMS else _other_way(norm)
+    return _transform("hfft", "IRFFT", conj(asarray(a)), _along(n), (axis,), checked)
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+    """The inverse of :func:`hfft`."""
+    checked = norm if norm is not None and norm not in _NORMS else _other_way(norm)
+    return conj(_transform("ihfft", "RFFT", a, _along(n), (axis,), checked))
+
+
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
+    """The transform along several axes; all of them, or the last ``len(s)``, if None.
+
+    Args:
+      a: an array, taken as complex.
+      s: for each axis how many elements to take.
+      axes: the axes.
+      norm: as for :func:`fft`.
+    """
+    return _transform("fftn", "FFT", a, s, axes, norm)
+
+
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
+    """The inverse of :func:`fftn`."""
+    return _transform("ifftn", "IFFT", a, s, axes, norm)
+
+
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
+    """The transform of real numbers along several axes; the last one is cut as in :func:`rfft`."""
+    return _transform("rfftn", "RFFT", a, s, axes, norm)
+
+
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
+    """The inverse of :func:`rfftn`."""
+    return _transform("irfftn", "IRFFT", a, s, axes, norm)
+
+
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
+    """:func:`fftn` along two axes."""
+    return _transform("fft2", "FFT", a, s, axes, norm)
+
+
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
+    """:func:`ifftn` along two axes."""
+    return _transform("ifft2", "IFFT", a, s, axes, norm)
+
+
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
+    """:func:`rfftn` along two axes."""
+    return _transform("rfft2", "RFFT", a, s, axes, norm)
+
+
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
+    """:func:`irfftn` along two axes."""
+    return _transform("irfft2", "IRFFT", a, s, axes, norm)
+
+
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
+    """The frequencies of :func:`fft`'s elements, for samples at a distance of ``d``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.fftfreq(4)
+    Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
+    """
+    size = integer("fftfreq", "n", n)
+    places = arange(size, dtype=float_or(dtype))
+    half = (size + 1) // 2
+    return (places - size * (places >= half)) / (size * asarray(d, places.dtype))
+
+
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
+    """The frequencies of :func:`rfft`'s elements, for samples at a distance of ``d``."""
+    size = integer("rfftfreq", "n", n)
+    places = arange(size // 2 + 1, dtype=float_or(dtype))
+    return places / (size * asarray(d, places.dtype))
+
+
+def _shift(name: str, x: Any, axes: Any, sign: int) -> Value:
+    value = to_array(name, x)
+    ndim = value.aval.ndim
+    places = (one_axis(name, axes, ndim),) if isinstance(axes, int) else many_axes(name, axes, ndim)
+    halves = tuple(sign * (value.aval.shape[axis] // 2) for axis in places)
+    return roll(value, halves, places)
+
+
+def fftshift(x: Any, axes: Any = None) -> Value:
+    """Move the frequency 0 to the middle of axes; of all of them if None."""
+    return _shift("fftshift", x, axes, 1)
+
+
+def ifftshift(x: Any, axes: Any = None) -> Value:
+    """The inverse of :func:`fftshift`."""
+    return _shift("ifftshift", x, axes, -1)
+
+
+_explain_all(globals())

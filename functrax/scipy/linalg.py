@@ -1,0 +1,404 @@
+"""Linear algebra with the names, signatures and meaning of ``jax.scipy.linalg``.
+
+Matrices stand in the last two axes, and leading axes are batches.  Arguments that speak of memory
+or of checks (``overwrite_a``, ``check_finite``) are accepted and change nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+import functrax.numpy as jnp
+from functrax import lax
+from functrax.core.arguments import explain_all as _explain_all
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.primitive import Value
+from functrax.core.prims import factorisations
+from functrax.core.prims.matrices import adjoint, check_matrix, is_complex, rows_taken
+from functrax.numpy import linalg as la
+from functrax.numpy.factoring import matrices_of
+from functrax.numpy.promote import result, to_array
+from functrax.numpy.solving import same_batches
+
+__all__ = [
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eigh", "expm", "inv", "lu",
+    "lu_factor", "lu_solve", "qr", "solve", "solve_triangular", "svd",
+]  # fmt: skip
+
+_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+
+
+def _transposition(name: str, trans: Any) -> int:
+    if trans not in _TRANS:
+        raise ArgumentError(
+            f"{name}: unknown trans", got=repr(trans), fix="0 or 'N', 1 or 'T', 2 or 'C'"
+        )
+    return _TRANS[trans]
+
+
+def _system(name: str, a: Any, b: Any) -> tuple[Value, Value, bool]:
+    """Both sides with the same leading axes, and whether the right one was of vectors."""
+    x, y = matrices_of(name, a, b)
+    check_matrix(name, x.aval, square=True)
+    is_vector = y.aval.ndim == 1 or y.aval.ndim == x.aval.ndim - 1
+    if y.aval.ndim == 0 or y.aval.shape[-1 if is_vector else -2] != x.aval.shape[-1]:
+        raise ShapeError(
+            f"{name}: the sizes of the matrix and of the other side differ",
+            got=f"a {x.aval.str_short()}, b {y.aval.str_short()}",
+            fix="as many rows in b as in a",
+        )
+    x, y = same_batches(name, x, y[..., None] if is_vector else y)
+    return x, y, is_vector
+
+
+def _triangular(a: Value, b: Value, lower: bool, trans: int, unit: bool = False) -> Value:
+    return lax.linalg.triangular_solve(
+        a,
+        b,
+        left_side=True,
+        lower=lower,
+        transpose_a=trans > 0,
+        conjugate_a=trans == 2,
+        unit_diagonal=unit,
+    )
+
+
+def solve_triangular(
+    a: Any,
+    b: Any,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    debug: Any = None,
+    check_finite: bool = True,
+) -> Value:
+    """``x`` with ``op(a) x = b`` for triangles ``a``.
+
+    Args:
+      a: square matrices, of which one triangle is read.
+      b: a vector or matrices; leading axes broadcast.
+      trans: 0 or "N" for ``a`` itself, 1 or "T" for the transpose, 2 or "C" for the conjugate one.
+      lower: which triangle is read.
+      unit_diagonal: whether the diagonal counts as ones.
+      overwrite_b, debug, check_finite: accepted.
+
+    Raises:
+      ShapeError: if the sizes do not go together.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> a = jnp.array([[2.0, 0.0], [1.0, 4.0]])
+    >>> functrax.scipy.linalg.solve_triangular(a, jnp.array([2.0, 9.0]), lower=True)
+    Array([1., 2.], dtype=float32)
+    """
+    how = _transposition("solve_triangular", trans)
+    x, y, is_vector = _system("solve_triangular", a, b)
+    out = _triangular(x, y, lower, how, unit_diagonal)
+    return out[..., 0] if is_vector else out
+
+
+def cholesky(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Value:
+    """The upper triangle ``U`` with ``U^H U = a``, or with ``lower`` ``L`` with ``L L^H = a``.
+
+    Only that triangle of ``a`` is read.
+    """
+    return la.cholesky(a, upper=not lower, symmetrize_input=False)
+
+
+def cho_factor(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Value, bool]:
+    """What :func:`cho_solve` takes: the triangle, and which one it is."""
+    return cholesky(a, lower=lower), lower
+
+
+def cho_solve(
+    c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
+) -> Value:
+    """``x`` with ``a x = b``, for the Cholesky factor of ``a``.
+
+    Args:
+      c_and_lower: what :func:`cho_factor` returned.
+      b: a vector or matrices.
+      overwrite_b, check_finite: accepted.
+    """
+    c, lower = c_and_lower
+    x, y, is_vector = _system("cho_solve", c, b)
+    y = _triangular(x, y, lower, 0 if lower else 2)
+    y = _triangular(x, y, lower, 2 if lower else 0)
+    return y[..., 0] if is_vector else y
+
+
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
+    """Determinants; see :func:`functrax.numpy.linalg.det`."""
+    return la.det(a)
+
+
+def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
+    """Inverses; see :func:`functrax.numpy.linalg.inv`."""
+    return la.inv(a)
+
+
+def solve(
+    a: Any,
+    b: Any,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    debug: bool = False,
+    check_finite: bool = True,
+    assume_a: str = "gen",
+) -> Value:
+    """``x`` with ``a x = b``.
+
+    Args:
+      a: square matrices.
+      b: a vector or matrices; leading axes broadcast.
+      lower: for positive definite ``a``, which triangle is read.
+      overwrite_a, overwrite_b, debug, check_finite: accepted.
+      assume_a: ``"gen"``, ``"sym"``, ``"her"``, or ``"pos"`` for Hermitian positive definite ones.
+
+    Raises:
+      ShapeError: if the sizes do not go together.
+      ArgumentError: for another ``assume_a``.
+    """
+    if assume_a not in ("gen", "sym", "her", "pos"):
+        raise ArgumentError(
+            "solve: unknown assume_a", got=repr(assume_a), fix="'gen', 'sym', 'her' or 'pos'"
+        )
+    if assume_a != "pos":
+        return la.solve(a, b)
+    x, y, is_vector = _system("solve", a, b)
+    half = la.cholesky(x if lower else adjoint(x), symmetrize_input=False)
+    out = cho_solve((half, True), y)
+    return out[..., 0] if is_vector else out
+
+
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Value, Value]:
+    """Elimination with partial pivoting: both triangles in one matrix, and the pivots (int32)."""
+    (x,) = matrices_of("lu_factor", a)
+    packed, pivots, _ = lax.linalg.lu(x)
+    return packed, pivots
+
+
+def lu_solve(
+    lu_and_piv: tuple[Any, Any],
+    b: Any,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Value:
+    """``x`` with ``op(a) x = b``, for the elimination of ``a``.
+
+    Args:
+      lu_and_piv: what :func:`lu_factor` returned.
+      b: a vector or matrices; leading axes broadcast.
+      trans: 0 for ``a`` itself, 1 for the transpose, 2 for the conjugate transpose.
+      overwrite_b, check_finite: accepted.
+    """
+    packed, pivots = lu_and_piv
+    how = _transposition("lu_solve", trans)
+    x, y, is_vector = _system("lu_solve", packed, b)
+    size = x.aval.shape[-1]
+    order = factorisations.lu_pivots_to_permutation(
+        to_array("lu_solve", pivots, 1), permutation_size=size
+    )
+    order = jnp.broadcast_to(result(order), (*x.aval.shape[:-2], size))
+    if how == 0:
+        y = _triangular(x, rows_taken(y, order), True, 0, unit=True)
+        y = _triangular(x, y, False, 0)
+    else:
+        y = _triangular(x, y, False, how)
+        y = _triangular(x, y, True, how, unit=True)
+        places = lax.broadcasted_iota(np.int32, order.shape, order.ndim - 1)
+        y = rows_taken(y, lax.sort_key_val(order, places)[1])
+    return y[..., 0] if is_vector else y
+
+
+def lu(
+    a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """``a = P L U``, with a permutation, a lower and an upper triangle.
+
+    Args:
+      a: matrices of ``m`` rows and ``n`` columns.
+      permute_l: whether to return ``(P L, U)`` instead of ``(P, L, U)``.
+      overwrite_a, check_finite: accepted.
+    """
+    (x,) = matrices_of("lu", a)
+    packed, _, order = lax.linalg.lu(x)
+    m, n = packed.shape[-2:]
+    k = min(m, n)
+    unit = jnp.eye(m, k, dtype=packed.dtype)
+    left = jnp.tril(packed, -1)[..., :, :k] + unit
+    right = jnp.triu(packed)[..., :k, :]
+    permutation = (jnp.arange(m)[:, None] == order[..., None, :]).astype(_real_dtype(packed))
+    if permute_l:
+        return jnp.matmul(permutation.astype(packed.dtype), left), right
+    return permutation, left, right
+
+
+def _real_dtype(x: Value) -> Any:
+    return x.real.dtype if is_complex(x) else x.dtype
+
+
+def qr(
+    a: Any,
+    overwrite_a: bool = False,
+    lwork: Any = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> Any:
+    """``a = Q R``, with orthonormal columns in ``Q`` and an upper triangle ``R``.
+
+    Args:
+      a: matrices.
+      mode: ``"full"`` for square ``Q``, ``"economic"``, or ``"r"`` for ``(R,)`` alone.
+      pivoting: must be False.
+      overwrite_a, lwork, check_finite: accepted.
+
+    Raises:
+      ArgumentError: for another mode, or with pivoting.
+    """
+    if mode not in ("full", "economic", "r"):
+        raise ArgumentError("qr: unknown mode", got=repr(mode), fix="'full', 'economic' or 'r'")
+    (x,) = matrices_of("qr", a)
+    q, r = lax.linalg.qr(x, pivoting=pivoting, full_matrices=mode != "economic")
+    return (r,) if mode == "r" else (q, r)
+
+
+def svd(
+    a: Any,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    lapack_driver: str = "gesdd",
+) -> Any:
+    """Singular values and vectors: ``(U, s, Vh)``, or ``s``; see functrax.numpy.linalg.svd."""
+    out = la.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
+    return tuple(out) if compute_uv else out
+
+
+def eigh(
+    a: Any,
+    b: Any = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    turbo: bool = True,
+    eigvals: Any = None,
+    type: int = 1,
+    check_finite: bool = True,
+) -> Any:
+    """Eigenvalues, upwards, and eigenvectors of Hermitian matrices: ``(w, v)``, or ``w``.
+
+    Args:
+      a: the matrices; ``(a + a^H) / 2`` is taken.
+      b: must be None: there is no generalised problem here.
+      lower: accepted.
+      eigvals_only: whether to return the values alone.
+      eigvals: must be None.
+      type: must be 1.
+      overwrite_a, overwrite_b, turbo, check_finite: accepted.
+    """
+    if b is not None or eigvals is not None or type != 1:
+        raise ArgumentError(
+            "eigh: only the plain problem of all eigenvalues is solved here",
+            got="b, eigvals or type",
+            fix="b=None, eigvals=None, type=1; lax.linalg.eigh(..., subset_by_index=) for some",
+        )
+    w, v = la.eigh(a, "L" if lower else "U")
+    return w if eigvals_only else (w, v)
+
+
+#: Numerators of the diagonal Padé approximant of order 13 to exp.
+_PADE = (
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+    129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
+    40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+)  # fmt: skip
+#: The 1-norm up to which it is exact to double precision.
+_PADE_LIMIT = 5.371920351148152
+
+
+def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Value:
+    """The matrix exponential, by scaling and squaring a Padé approximant.
+
+    N. J. Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
+
+    Args:
+      A: square matrices.
+      upper_triangular: accepted; whether they are upper triangles.
+      max_squarings: results of matrices that would need more squarings are NaN.
+
+    Raises:
+      ShapeError: if the matrices are not square.
+    """
+    (x,) = matrices_of("expm", A)
+    check_matrix("expm", x.aval, square=True)
+    if x.aval.size == 0:
+        return x
+    size = jnp.max(jnp.sum(jnp.abs(x), axis=-2), axis=-1)
+    size = lax.stop_gradient(size)[..., None, None]
+    count = jnp.maximum(0.0, jnp.ceil(jnp.log2(jnp.maximum(size, 1e-30) / _PADE_LIMIT)))
+    small = x * jnp.exp2(-jnp.minimum(count, max_squarings)).astype(x.dtype)
+    out = _pade(small)
+    for step in range(max_squarings):
+        out = jnp.where(step < count, out @ out, out)
+    return jnp.where(count > max_squarings, jnp.nan, out)
+
+
+def _pade(x: Value) -> Value:
+    b = _PADE
+    eye = jnp.eye(x.shape[-1], dtype=x.dtype)
+    x2 = x @ x
+    x4 = x2 @ x2
+    x6 = x4 @ x2
+    odd = x6 @ (b[13] * x6 + b[11] * x4 + b[9] * x2)
+    odd = x @ (odd + b[7] * x6 + b[5] * x4 + b[3] * x2 + b[1] * eye)
+    even = x6 @ (b[12] * x6 + b[10] * x4 + b[8] * x2)
+    even = even + b[6] * x6 + b[4] * x4 + b[2] * x2 + b[0] * eye
+    return la.solve(even - odd, even + odd)
+
+
+def block_diag(*arrs: Any) -> Value:
+    """A matrix with the given ones along its diagonal, and zeros elsewhere.
+
+    Args:
+      *arrs: matrices, vectors (rows) and numbers.
+
+    Raises:
+      ShapeError: for an array of more than two axes.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.linalg.block_diag(jnp.array(1), jnp.array([2, 3]))
+    Array([[1, 0, 0],
+           [0, 2, 3]], dtype=int32)
+    """
+    blocks: list[Any] = [jnp.atleast_2d(to_array("block_diag", x, i)) for i, x in enumerate(arrs)]
+    blocks = blocks or [jnp.zeros((1, 0))]
+    for block in blocks:
+        if block.ndim != 2:
+            raise ShapeError(
+                "block_diag: takes matrices, vectors and numbers",
+                got=block.aval.str_short(),
+                fix="vmap block_diag for batches",
+            )
+    return functools.reduce(_joined, blocks)
+
+
+def _joined(first: Value, second: Value) -> Value:
+    top = jnp.pad(first, ((0, 0), (0, second.shape[1])))
+    bottom = jnp.pad(second, ((0, 0), (first.shape[1], 0)))
+    return jnp.concatenate([top, bottom])
+
+
+_explain_all(globals())

@@ -1,0 +1,223 @@
+"""Error functions, the normal distribution, entropies and odds, as in ``jax.scipy.special``.
+
+Where a formula loses digits or its derivative is wrong at a limit, the function has a derivative
+rule of its own, made of the same functions, so that derivatives of every order are right.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import functrax.numpy as jnp
+from functrax.core.errors import DTypeError
+from functrax.core.primitive import Value
+from functrax.core.prims import analytic, special as prims
+from functrax.numpy.elementwise import unary
+from functrax.scipy.gammas import floats
+from functrax.transforms.custom import custom_jvp
+
+__all__ = [
+    "boxcox", "boxcox1p", "entr", "erf", "erfc", "erfinv", "expit", "i0", "i0e", "i1", "i1e",
+    "kl_div", "log_ndtr", "logit", "ndtr", "ndtri", "rel_entr", "xlog1py", "xlogy",
+]  # fmt: skip
+
+erf = unary("erf", prims.erf, "The error function.")
+erfc = unary("erfc", prims.erfc, "``1 - erf(x)``, precise for large ``x``.")
+erfinv = unary("erfinv", prims.erf_inv, "The inverse of the error function.")
+expit = unary("expit", analytic.logistic, "``1 / (1 + exp(-x))``.")
+i0e = unary("i0e", prims.bessel_i0e, "``exp(-|x|) i0(x)``.")
+i1e = unary("i1e", prims.bessel_i1e, "``exp(-|x|) i1(x)``.")
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def i0(x: Any) -> Value:
+    """The modified Bessel function of the first kind and order 0."""
+    (v,) = floats("i0", x)
+    return jnp.exp(jnp.abs(v)) * i0e(v)
+
+
+def i1(x: Any) -> Value:
+    """The modified Bessel function of the first kind and order 1."""
+    (v,) = floats("i1", x)
+    return jnp.exp(jnp.abs(v)) * i1e(v)
+
+
+def logit(x: Any) -> Value:
+    """``log(x / (1 - x))``, the inverse of :func:`expit`."""
+    (v,) = floats("logit", x)
+    return jnp.log(v) - jnp.log1p(-v)
+
+
+@custom_jvp
+def _xlogy(x: Value, y: Value) -> Value:
+    some = (x != 0) | jnp.isnan(y)
+    return jnp.where(some, x * jnp.log(jnp.where(some, y, 1)), 0).astype(x.dtype)
+
+
+@_xlogy.defjvp
+def _xlogy_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
+    (x, y), (dx, dy) = primals, tangents
+    return _xlogy(x, y), dx * jnp.log(y) + dy * x / y
+
+
+@custom_jvp
+def _xlog1py(x: Value, y: Value) -> Value:
+    some = (x != 0) | jnp.isnan(y)
+    return jnp.where(some, x * jnp.log1p(jnp.where(some, y, 0)), 0).astype(x.dtype)
+
+
+@_xlog1py.defjvp
+def _xlog1py_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
+    (x, y), (dx, dy) = primals, tangents
+    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * x / (1 + y)
+
+
+@custom_jvp
+def _xlogx(x: Value) -> Value:
+    some = x != 0
+    return jnp.where(some, x * jnp.log(jnp.where(some, x, 1)), 0).astype(x.dtype)
+
+
+@_xlogx.defjvp
+def _xlogx_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
+    (x,), (t,) = primals, tangents
+    return _xlogx(x), t * (jnp.log(x) + 1)
+
+
+def xlogy(x: Any, y: Any) -> Value:
+    """``x log(y)``, 0 where ``x`` is 0.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.special.xlogy(jnp.zeros(1), jnp.zeros(1))
+    Array([0.], dtype=float32)
+    """
+    out: Value = _xlogy(*floats("xlogy", x, y))
+    return out
+
+
+def xlog1py(x: Any, y: Any) -> Value:
+    """``x log(1 + y)``, 0 where ``x`` is 0."""
+    out: Value = _xlog1py(*floats("xlog1py", x, y))
+    return out
+
+
+def entr(x: Any) -> Value:
+    """``-x log(x)``; 0 at 0 and minus infinity below."""
+    (v,) = floats("entr", x)
+    return jnp.where(v < 0, -jnp.inf, -_xlogx(jnp.where(v < 0, 1, v))).astype(v.dtype)
+
+
+def rel_entr(p: Any, q: Any) -> Value:
+    """``p log(p / q)``; 0 where ``p`` is 0 and ``q`` at least 0, infinite beyond the domain."""
+    x, y = floats("rel_entr", p, q)
+    both = (x > 0) & (y > 0)
+    a, b = jnp.where(both, x, 1), jnp.where(both, y, 1)
+    nothing = (x == 0) & (y >= 0)
+    return jnp.where(both, _xlogx(a) - _xlogy(a, b), jnp.where(nothing, 0, jnp.inf)).astype(x.dtype)
+
+
+def kl_div(p: Any, q: Any) -> Value:
+    """``p log(p / q) - p + q``: :func:`rel_entr` made convex."""
+    x, y = floats("kl_div", p, q)
+    return rel_entr(x, y) - x + y
+
+
+def boxcox(x: Any, lmbda: Any) -> Value:
+    """``(x ** lmbda - 1) / lmbda``, which is ``log(x)`` at 0."""
+    v, power = floats("boxcox", x, lmbda)
+    return _boxcox(jnp.log(v), power)
+
+
+def boxcox1p(x: Any, lmbda: Any) -> Value:
+    """:func:`boxcox` of ``1 + x``, precise for small ``x``."""
+    v, power = floats("boxcox1p", x, lmbda)
+    return _boxcox(jnp.log1p(v), power)
+
+
+def _boxcox(log: Value, power: Value) -> Value:
+    some = power != 0
+    safe = jnp.where(some, power, 1)
+    return jnp.where(some, jnp.expm1(safe * log) / safe, log)
+
+
+def _real(name: str, x: Any) -> Value:
+    (v,) = floats(name, x)
+    if jnp.iscomplexobj(v):
+        raise DTypeError(f"{name}: takes real numbers", got=v.aval.str_short(), fix="x.real")
+    return v
+
+
+def ndtr(x: Any) -> Value:
+    """The normal distribution function: the probability to be below ``x``.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.special.ndtr(jnp.zeros(1))
+    Array([0.5], dtype=float32)
+    """
+    return 0.5 * erfc(-math.sqrt(0.5) * _real("ndtr", x))
+
+
+@functools.partial(custom_jvp, nondiff_argnums=(1,))
+def _log_ndtr(x: Value, series_order: int) -> Value:
+    """By three formulas: from ``1 - ndtr(-x)``, from ``log``, and asymptotically on the left."""
+    narrow = x.dtype.itemsize < 8
+    low, high = (-10.0, 5.0) if narrow else (-20.0, 8.0)
+    middle = jnp.log(ndtr(jnp.clip(x, low, high)))
+    far = jnp.minimum(x, low)
+    total, term = jnp.ones_like(far), jnp.ones_like(far)
+    for n in range(1, series_order + 1):
+        term = term * -(2 * n - 1) / (far * far)
+        total = total + term
+    left = -0.5 * far * far - jnp.log(-far) - _HALF_LOG_2PI + jnp.log(total)
+    right = -ndtr(-jnp.maximum(x, high))
+    return jnp.where(x > high, right, jnp.where(x > low, middle, left))
+
+
+@_log_ndtr.defjvp
+def _log_ndtr_jvp(series_order: int, primals: Any, tangents: Any) -> tuple[Value, Value]:
+    (x,), (t,) = primals, tangents
+    out = _log_ndtr(x, series_order)
+    return out, t * jnp.exp(-0.5 * x * x - _HALF_LOG_2PI - out)
+
+
+def log_ndtr(x: Any, series_order: int = 3) -> Value:
+    """The logarithm of :func:`ndtr`, without underflow.
+
+    Args:
+      x: an array of real numbers.
+      series_order: how many terms of the asymptotic series to take far on the left.
+    """
+    out: Value = _log_ndtr(_real("log_ndtr", x), int(series_order))
+    return out
+
+
+@custom_jvp
+def _ndtri(p: Value) -> Value:
+    """Newton's method on ``log_ndtr``, which is concave: from the left it never overshoots."""
+    small = jnp.minimum(p, 1 - p)
+    inside = small > 0
+    target = jnp.log(jnp.where(inside, small, 0.5))
+    x = -jnp.sqrt(jnp.maximum(-2 * (target + math.log(2)), 0))
+    for _ in range(7):
+        value = log_ndtr(x)
+        slope = jnp.exp(-0.5 * x * x - _HALF_LOG_2PI - value)
+        x = x - (value - target) / slope
+    x = jnp.where(p > 0.5, -x, x)
+    ends = jnp.where(p == 0, -jnp.inf, jnp.where(p == 1, jnp.inf, jnp.nan))
+    return jnp.where(inside, x, ends).astype(p.dtype)
+
+
+@_ndtri.defjvp
+def _ndtri_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
+    (p,), (t,) = primals, tangents
+    x = _ndtri(p)
+    return x, t * jnp.exp(0.5 * x * x + _HALF_LOG_2PI)
+
+
+def ndtri(p: Any) -> Value:
+    """The inverse of :func:`ndtr`; infinite at 0 and 1, NaN outside of them."""
+    out: Value = _ndtri(_real("ndtri", p))
+    return out

@@ -10,8 +10,8 @@ of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along ax
 Shapes and elements: ``shaping``, ``indexing``, ``at``, ``index_tricks``, ``packing``.  Order:
 ``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``.  Products: ``contraction``,
 ``einsum``, ``convolving``, ``polynomials``, ``fitting``.  Functions of functions:
-``vectorizing``.  Types: ``scalar_types``, ``inquiry``.  What arrays can do by themselves
-(operators, methods) is installed by ``methods``.
+``vectorizing``.  Types: ``scalar_types``, ``inquiry``.  Text: ``printing``.  What arrays can do by
+themselves (operators, methods) is installed by ``methods``.
 
 >>> import functrax.numpy as jnp
 >>> x = jnp.arange(4.0)
@@ -273,6 +273,13 @@ from functrax.numpy.polynomials import (
     polysub as polysub,
     polyval as polyval,
     vander as vander,
+)
+from functrax.numpy.printing import (
+    array_repr as array_repr,
+    array_str as array_str,
+    get_printoptions as get_printoptions,
+    printoptions as printoptions,
+    set_printoptions as set_printoptions,
 )
 from functrax.numpy.quantiles import (
     median as median,

@@ -66,3 +66,10 @@ def test_errors_and_iterable() -> None:
     with pytest.raises(errors.ArgumentError, match="order"):
         jnp.packbits(V, bitorder="middle")
     assert jnp.iterable([1]) and not jnp.iterable(3)
+
+
+def test_text() -> None:
+    with jnp.printoptions(precision=2):
+        assert jnp.get_printoptions()["precision"] == 2
+        assert jnp.array_str(jnp.float32([3.14159])) == "[3.14]"
+    assert jnp.array_repr(jnp.asarray(W)) == repr(W)

@@ -73,5 +73,6 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
         raise ArgumentError(
             "make_schedule: a step size is a number or a function of the step",
             got=repr(scalar_or_schedule),
+            fix="a number, or a function such as exponential_decay(...)",
         )
     return constant(scalar_or_schedule)

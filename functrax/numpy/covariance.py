@@ -94,7 +94,11 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Value:
     rows = []
     for v in values:
         if v.aval.ndim > 2:
-            raise ShapeError("cov: takes vectors and matrices", got=v.aval.str_short())
+            raise ShapeError(
+                "cov: takes vectors and matrices",
+                got=v.aval.str_short(),
+                fix="reshape to one row for each variable",
+            )
         wide = v if v.aval.ndim == 2 else reshape_to(v, (1, v.aval.size))
         if not rowvar and wide.aval.shape[0] != 1:
             wide = transpose(wide)

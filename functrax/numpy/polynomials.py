@@ -54,7 +54,11 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
     coefficients, at = promote_dtypes("polyval", to_array("polyval", p), to_array("polyval", x, 1))
     coefficients, at = (convert(v, v.aval.dtype) for v in (coefficients, at))
     if not coefficients.aval.ndim:
-        raise ShapeError("polyval: p is a vector", got=coefficients.aval.str_short())
+        raise ShapeError(
+            "polyval: p is a vector",
+            got=coefficients.aval.str_short(),
+            fix="give the coefficients along axis 0",
+        )
     count, *rest = coefficients.aval.shape
     shape = broadcast_shape("polyval", [at.aval.shape, tuple(rest)])
     out = zeros(shape, at.aval.dtype)

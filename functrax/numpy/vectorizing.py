@@ -140,6 +140,7 @@ def _loop_shape(
         raise ShapeError(
             "vectorize: an argument has fewer axes than the signature",
             got=f"{x.aval.str_short()} for ({','.join(core)}) in {signature!r}",
+            fix="an array with at least the axes that the signature names",
         )
     loop = shape[: len(shape) - len(core)]
     _note_sizes(core, shape[len(loop) :], sizes, signature)
@@ -176,6 +177,7 @@ def _checked(
             raise ArgumentError(
                 "vectorize: there is not one result for each of the signature",
                 got=f"{len(listed)} results for {signature!r}",
+                fix="return a tuple with a result for each part after ->",
             )
         known = dict(sizes)
         for out, core in zip(listed, cores, strict=True):
@@ -183,6 +185,7 @@ def _checked(
                 raise ShapeError(
                     "vectorize: a result has another rank than in the signature",
                     got=f"{out.aval.str_short()} for ({','.join(core)}) in {signature!r}",
+                    fix="return the axes that the signature names, and no others",
                 )
             _note_sizes(core, out.aval.shape, known, signature)
         return tuple(listed) if len(cores) > 1 else listed[0]
@@ -271,6 +274,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
         raise ArgumentError(
             "piecewise: needs one function for each condition, and perhaps one more",
             got=f"{len(functions)} functions, {len(conditions)} conditions",
+            fix="a function or a number for each condition; one more for where none holds",
         )
 
     def result_of(function: Any) -> Value:

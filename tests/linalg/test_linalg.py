@@ -242,6 +242,26 @@ def test_derivative_of_the_determinant_of_a_singular_matrix() -> None:
     np.testing.assert_allclose(functrax.grad(la.det)(a), np.diag([0.0, 0.0, 0.0, 6.0]), atol=1e-12)
 
 
+def _projector(a: Any) -> Any:
+    v = la.eigh(a).eigenvectors[:, :1]
+    return v @ v.conj().T
+
+
+def _dominant(a: Any) -> Any:
+    u, _, vh = la.svd(a, full_matrices=False)
+    return u[:, :1] @ vh[:1]
+
+
+@pytest.mark.parametrize("f", [_projector, lambda a: _dominant(a[:, :2]), _dominant])
+def test_complex_vectors_up_to_their_phase(f: Scalar) -> None:
+    a, t = (jnp.asarray(random(3, 3, seed=k, is_complex=True)) for k in (1, 2))
+    step = 1e-5
+    for _ in range(2):
+        wanted = (np.asarray(f(a + step * t)) - np.asarray(f(a - step * t))) / (2 * step)
+        f = _along(f, t)
+        np.testing.assert_allclose(f(a), wanted, rtol=1e-6, atol=1e-7)
+
+
 def test_ties() -> None:
     eye = jnp.eye(3)
     np.testing.assert_allclose(functrax.grad(lambda a: la.eigvalsh(a).sum())(eye), eye, atol=1e-12)

@@ -84,6 +84,7 @@ class LinearSolve(Opaque):
             raise ShapeError(
                 "custom_linear_solve: operands do not fit the solve",
                 got=f"{[a.str_short() for a in given]} for {[a.str_short() for a in wanted]}",
+                fix="the right-hand side that matvec takes",
             )
         return tuple(programs[1].out_avals)
 

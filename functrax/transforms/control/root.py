@@ -58,6 +58,7 @@ class Root(Opaque):
             raise ShapeError(
                 "custom_root: operands do not fit the solve",
                 got=f"{[a.str_short() for a in given]} for {[a.str_short() for a in wanted]}",
+                fix="an initial guess of the type that f takes",
             )
         return tuple(programs[1].out_avals)
 

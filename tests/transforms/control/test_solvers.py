@@ -244,7 +244,7 @@ def test_root_batched(axes: tuple[int | None, int | None]) -> None:
 def test_scalar_root_with_auxiliary_results_and_third_derivative() -> None:
     def root(a: Any) -> Any:
         def solve(f: Any, x: Any) -> Any:
-            body = lambda c: (c[0] + 1, c[1] - f(c[1]) / functrax.grad(f)(c[1]))  # noqa: E731
+            body = lambda c: (c[0] + 1, c[1] - f(c[1]) / functrax.grad(f)(c[1]))
             n, x = lax.while_loop(lambda c: jnp.abs(f(c[1])) > 1e-5, body, (0, x))
             return x, n
 
@@ -255,7 +255,7 @@ def test_scalar_root_with_auxiliary_results_and_third_derivative() -> None:
     x, steps = root(8.0)
     assert float(x) == pytest.approx(2.0, rel=1e-5)
     assert 1 <= int(steps) < 20
-    f = lambda a: root(a)[0]  # noqa: E731
+    f = lambda a: root(a)[0]
     for wanted in (8.0 ** (-2 / 3) / 3, -2 / 9 * 8.0 ** (-5 / 3), 10 / 27 * 8.0 ** (-8 / 3)):
         f = functrax.grad(f)
         assert float(f(8.0)) == pytest.approx(wanted, rel=1e-3)

@@ -12,6 +12,7 @@ Start at :class:`Trace`; the interpreters themselves are in ``functrax.transform
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -54,7 +55,7 @@ class CustomCall(Protocol):
         """Write the call into the program of a staging trace."""
 
 
-class Trace:
+class Trace(ABC):
     """An interpreter: says what an operation means for the values that belong to it."""
 
     __slots__ = ("alive", "name", "parent", "seen")
@@ -96,9 +97,9 @@ class Trace:
             found = self.seen[key] = (args, self.process(primitive, args, params))
         return found[1]
 
+    @abstractmethod
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply ``primitive``; the result is one value, or a list when it has several."""
-        raise NotImplementedError
 
     def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
         """Call a function that has a derivative of its own; here, just call it."""

@@ -8,6 +8,7 @@ The primitives come first, then the functions that users call.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -71,11 +72,11 @@ class Collective(Opaque):
         """The operation on a batch along another axis."""
         return self.bind(*args, **params), any(batched)
 
+    @abstractmethod
     def along_axis(
         self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
     ) -> tuple[Any, Any]:
         """The operation along axis 0; the result, and whether it differs by element."""
-        raise NotImplementedError
 
 
 class PSum(Collective):

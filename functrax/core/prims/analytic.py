@@ -11,6 +11,7 @@ Start at :class:`Unary`.  Powers and roots are in ``powers.py``, erf and the gam
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -44,9 +45,9 @@ class Unary(Elementwise):
 class Quotient(Unary):
     """A function whose derivative is the reciprocal of something simple."""
 
+    @abstractmethod
     def divisor(self, x: Value) -> Value:
         """The reciprocal of the derivative at ``x``."""
-        raise NotImplementedError
 
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents

@@ -7,6 +7,7 @@ are in ``analytic.py``, conversions between dtypes in ``convert.py``.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -89,8 +90,9 @@ class _Sum(Elementwise):
             self._right(ct) if isinstance(y, Linear) else None,
         ]
 
+    @abstractmethod
     def _right(self, value: Value) -> Value:
-        raise NotImplementedError
+        """What becomes of the second operand."""
 
 
 class Add(_Sum):

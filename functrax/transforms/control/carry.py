@@ -59,13 +59,20 @@ class LoopBody:
         """The program of a flat body, which calls :meth:`checked`, and its constants' values.
 
         Weak carries take the type that they and what becomes of them promote to, until nothing
-        changes: one carry may settle only after another has.
+        changes: one carry may settle only after another has.  Those that changed end as strong.
         """
+        given = list(self.avals)
         while True:
             self._settled = True
             jaxpr, consts = stage(flat, [*self.avals, *extra], self.name)
-            if self._settled:
+            if not self._settled:
+                continue
+            strong = [
+                b if a == b else b.strip_weak_type() for a, b in zip(given, self.avals, strict=True)
+            ]
+            if strong == self.avals:
                 break
+            self.avals = strong
         self.leaves = [
             x if x.aval is a else convert_element_type.bind(x, dtype=a.dtype, weak_type=a.weak_type)
             for x, a in zip(self.leaves, self.avals, strict=True)

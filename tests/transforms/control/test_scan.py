@@ -206,6 +206,9 @@ def test_weak_types_settle() -> None:
     stays = lax.scan(lambda c, _: (c + 1, c), 0, None, length=3)
     assert stays[0].dtype == jnp.int32
     assert stays[0].weak_type
+    changed = lax.scan(lambda c, _: (c + 1.0, None), 0, None, length=3)[0]
+    assert changed.dtype == jnp.float32
+    assert not changed.weak_type
     # One carry settles in one step, and another by it in the next.
     chain = lax.scan(lambda c, x: ((c[1], c[2], x), None), (0.0, 0.0, 0.0), XS[:, 0])[0]
     assert [a.weak_type for a in chain] == [False] * 3

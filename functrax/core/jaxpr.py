@@ -10,7 +10,7 @@ Start at :class:`Eqn`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -262,7 +262,12 @@ def _structure(jaxpr: Jaxpr) -> tuple[Any, ...]:
 
 def subjaxprs(eqn: Eqn) -> Iterator[Jaxpr]:
     """The programs that an equation holds in its parameters."""
-    for value in eqn.params.values():
+    return programs_in(eqn.params)
+
+
+def programs_in(params: Mapping[str, Any]) -> Iterator[Jaxpr]:
+    """The programs among parameters: themselves parameters, or in a tuple that is one."""
+    for value in params.values():
         if isinstance(value, Jaxpr):
             yield value
         elif isinstance(value, tuple):

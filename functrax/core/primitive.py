@@ -29,7 +29,7 @@ from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
-from functrax.core.jaxpr import Literal
+from functrax.core.jaxpr import Literal, programs_in
 from functrax.core.trace import state
 
 #: A value during tracing: a ConcreteArray, a Tracer, or a Literal.  All have an ``aval``.
@@ -344,3 +344,30 @@ class Opaque(Primitive):
     """An operation outside the three meta-operator classes, with rules of its own."""
 
     family = "opaque"
+
+
+class HigherOrder(Opaque):
+    """An operation that holds programs in its parameters: a call, a loop, a choice, a solve.
+
+    It does what its programs do, so their effects are its own; it is batched together with the
+    named axis that collectives in its programs may use.
+    """
+
+    multiple_results = True
+    pure = False
+    holds_programs = True
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
+        found = NO_EFFECTS
+        for program in programs_in(params):
+            found |= program.effects
+        return found
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], **params: Any
+    ) -> tuple[Any, Any]:
+        return self.batch_over_axis(None, size, args, batched, **params)
+
+    @abstractmethod
+    def batch_over_axis(self, *args: Any, **params: Any) -> tuple[Any, Any]:
+        """As :meth:`batch`, with the name of the mapped axis, or None, in front."""

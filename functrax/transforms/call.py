@@ -13,7 +13,7 @@ from functrax.backends.device import run_jaxpr
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ShapeError
 from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, Linear, Opaque, Ops, Tangents, Value
+from functrax.core.primitive import Avals, HigherOrder, Linear, Ops, Tangents, Value
 from functrax.core.stage import Derived
 from functrax.core.trace import current
 from functrax.transforms.batching import batch_jaxpr
@@ -22,12 +22,9 @@ from functrax.transforms.linearize import PartialTrace, Saveable, is_not_reindex
 from functrax.transforms.transpose import transpose_jaxpr
 
 
-class Call(Opaque):
+class Call(HigherOrder):
     """Runs ``jaxpr``, a program without constants."""
 
-    multiple_results = True
-    pure = False
-    holds_programs = True
     takes_deferred = True  # raw values go into the program as they are
 
     def __init__(self, name: str) -> None:
@@ -46,10 +43,6 @@ class Call(Opaque):
 
     def reference(self, *values: Any, jaxpr: Jaxpr, **params: Any) -> Any:
         return run_jaxpr(jaxpr, values)
-
-    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
-        jaxpr: Jaxpr = params["jaxpr"]
-        return jaxpr.effects
 
     def call(self, derived: Derived, args: Ops, params: dict[str, Any]) -> list[Value]:
         """Call a derived program in place of this one."""
@@ -99,11 +92,6 @@ class Call(Opaque):
         found = iter(self.call(derived, [*known, *(c for c in cts if c is not None)], params))
         has_ct = iter(derived.flags)
         return [next(found) if lin and next(has_ct) else None for lin in linear]
-
-    def batch(
-        self, size: int, args: Ops, batched: Sequence[bool], *, jaxpr: Jaxpr, **params: Any
-    ) -> tuple[Any, Any]:
-        return self.batch_over_axis(None, size, args, batched, jaxpr=jaxpr, **params)
 
     def batch_over_axis(
         self,

@@ -19,7 +19,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ShapeError
 from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, Linear, Opaque, Value, literal
+from functrax.core.primitive import Avals, HigherOrder, Linear, Value, literal
 from functrax.core.prims.arithmetic import clamp, select_n
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
@@ -71,13 +71,10 @@ def _with_unused(
     return staged
 
 
-class Cond(Opaque):
+class Cond(HigherOrder):
     """Runs ``branches[index]``; an index out of range is clamped."""
 
     name = "cond"
-    multiple_results = True
-    pure = False
-    holds_programs = True
 
     def shape_rule(self, *avals: ShapedArray, branches: Branches) -> Avals:
         index, *operands = avals
@@ -102,12 +99,6 @@ class Cond(Opaque):
         index = min(max(int(values[0]), 0), len(branches) - 1)
         return [np.asarray(x) for x in run_jaxpr(branches[index], list(values[1:]))]
 
-    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
-        found: frozenset[Hashable] = frozenset()
-        for branch in params["branches"]:
-            found |= branch.effects
-        return found
-
     def jvp(self, primals: Ops, tangents: Tangents, *, branches: Branches) -> tuple[Any, Any]:
         index, *operands = primals
         nonzero = tuple(t is not None for t in tangents[1:])
@@ -117,11 +108,6 @@ class Cond(Opaque):
         outs = self.bind(index, *consts, *operands, *given, branches=programs)
         found = iter(outs[len(filled) :])
         return outs[: len(filled)], [next(found) if f else None for f in filled]
-
-    def batch(
-        self, size: int, args: Ops, batched: Sequence[bool], **params: Any
-    ) -> tuple[Any, Any]:
-        return self.batch_over_axis(None, size, args, batched, **params)
 
     def batch_over_axis(
         self,

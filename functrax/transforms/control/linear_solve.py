@@ -21,7 +21,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, PyTreeError, ShapeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, Linear, Opaque, Value, spread
+from functrax.core.primitive import Avals, HigherOrder, Linear, Value, spread
 from functrax.core.prims.arithmetic import neg, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import zeros
@@ -46,11 +46,6 @@ def split_consts(values: Sequence[Any], sizes: Sequence[int]) -> tuple[list[list
     return groups, list(values[start:])
 
 
-def programs_effects(programs: Programs) -> frozenset[Hashable]:
-    """The effects of all programs."""
-    return frozenset().union(*(p.effects for p in programs))
-
-
 def batched_programs(
     size: int, mapped: Hashable, programs: Programs, flags: Sequence[Sequence[bool]]
 ) -> list[Derived]:
@@ -67,12 +62,10 @@ def batched_programs(
     ]
 
 
-class LinearSolve(Opaque):
+class LinearSolve(HigherOrder):
     """``solve(b)``, whose first results ``x`` solve ``A x = b``; others are auxiliary."""
 
     name = "custom_linear_solve"
-    multiple_results = True
-    pure = False
 
     def shape_rule(
         self, *avals: ShapedArray, programs: Programs, num_consts: tuple[int, ...]
@@ -91,9 +84,6 @@ class LinearSolve(Opaque):
     def reference(self, *values: Any, programs: Programs, num_consts: tuple[int, ...]) -> Any:
         consts, b = split_consts(values, num_consts)
         return [np.asarray(x) for x in run_jaxpr(programs[1], [*consts[1], *b])]
-
-    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
-        return programs_effects(params["programs"])
 
     def jvp(
         self, primals: Ops, tangents: Tangents, *, programs: Programs, num_consts: tuple[int, ...]
@@ -140,11 +130,6 @@ class LinearSolve(Opaque):
             ct if isinstance(x, Linear) else None for x, ct in zip(b, found[: len(b)], strict=True)
         ]
         return [*[None] * sum(num_consts), *cts_b]
-
-    def batch(
-        self, size: int, args: Ops, batched: Sequence[bool], **params: Any
-    ) -> tuple[Any, Any]:
-        return self.batch_over_axis(None, size, args, batched, **params)
 
     def batch_over_axis(
         self,

@@ -21,7 +21,7 @@ from functrax.backends.device import run_jaxpr
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ShapeError
 from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Avals, Opaque, Value, spread
+from functrax.core.primitive import Avals, HigherOrder, Value, spread
 from functrax.core.prims.arithmetic import neg
 from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import tree_flatten, tree_unflatten
@@ -30,7 +30,6 @@ from functrax.transforms.control.linear_solve import (
     Programs,
     Vectors,
     batched_programs,
-    programs_effects,
     split_consts,
 )
 from functrax.transforms.derivatives import linearize
@@ -41,12 +40,10 @@ Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]
 
 
-class Root(Opaque):
+class Root(HigherOrder):
     """``solve(guess)``, whose first results ``x`` satisfy ``f(x) = 0``; others are auxiliary."""
 
     name = "custom_root"
-    multiple_results = True
-    pure = False
 
     def shape_rule(
         self, *avals: ShapedArray, programs: Programs, num_consts: tuple[int, ...]
@@ -65,9 +62,6 @@ class Root(Opaque):
     def reference(self, *values: Any, programs: Programs, num_consts: tuple[int, ...]) -> Any:
         consts, guess = split_consts(values, num_consts)
         return [np.asarray(x) for x in run_jaxpr(programs[1], [*consts[1], *guess])]
-
-    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
-        return programs_effects(params["programs"])
 
     def jvp(
         self, primals: Ops, tangents: Tangents, *, programs: Programs, num_consts: tuple[int, ...]
@@ -89,11 +83,6 @@ class Root(Opaque):
         ]
         dx = eval_jaxpr(programs[2], (), *consts[2], *x, *rhs)
         return outs, [*(neg.bind(d) for d in dx), *[None] * (len(outs) - len(x))]
-
-    def batch(
-        self, size: int, args: Ops, batched: Sequence[bool], **params: Any
-    ) -> tuple[Any, Any]:
-        return self.batch_over_axis(None, size, args, batched, **params)
 
     def batch_over_axis(
         self,

@@ -24,7 +24,7 @@ from functrax.backends.device import run_jaxpr
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ShapeError
 from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, Linear, Opaque, Value, spread
+from functrax.core.primitive import Avals, HigherOrder, Linear, Value, spread
 from functrax.core.prims.arithmetic import add
 from functrax.core.prims.reindex import transpose_, zeros
 from functrax.core.stage import Derived, derive, eval_jaxpr
@@ -71,13 +71,10 @@ def merged(mask: Sequence[bool], marked: Sequence[Any], unmarked: Sequence[Any])
     return [next(yes) if m else next(no) for m in mask]
 
 
-class Scan(Opaque):
+class Scan(HigherOrder):
     """Runs ``jaxpr`` once for each slice of the stacked inputs, in order, or in reverse."""
 
     name = "scan"
-    multiple_results = True
-    pure = False
-    holds_programs = True
 
     def shape_rule(
         self,
@@ -126,10 +123,6 @@ class Scan(Opaque):
                 result[i] = np.asarray(out)
         return [*(np.asarray(x) for x in carry), *results]
 
-    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
-        jaxpr: Jaxpr = params["jaxpr"]
-        return jaxpr.effects
-
     def jvp(
         self,
         primals: Ops,
@@ -162,11 +155,6 @@ class Scan(Opaque):
         found = (by_number[i] for i in range(num_out, len(outs)))
         out_tangents = [next(found) if flag else None for flag in derived.flags]
         return [by_number[i] for i in range(num_out)], out_tangents
-
-    def batch(
-        self, size: int, args: Ops, batched: Sequence[bool], **params: Any
-    ) -> tuple[Any, Any]:
-        return self.batch_over_axis(None, size, args, batched, **params)
 
     def batch_over_axis(
         self,

@@ -20,7 +20,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ShapeError
 from functrax.core.jaxpr import Jaxpr, Var
-from functrax.core.primitive import Avals, Linear, Opaque, Value, spread
+from functrax.core.primitive import Avals, HigherOrder, Linear, Value, spread
 from functrax.core.prims.arithmetic import select_n
 from functrax.core.prims.reduce import reduce_or
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
@@ -36,13 +36,10 @@ Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]
 
 
-class While(Opaque):
+class While(HigherOrder):
     """While ``cond(carries)`` holds, ``carries = body(carries)``."""
 
     name = "while"
-    multiple_results = True
-    pure = False
-    holds_programs = True
 
     def shape_rule(
         self, *avals: ShapedArray, cond: Jaxpr, body: Jaxpr, cond_consts: int, body_consts: int
@@ -72,10 +69,6 @@ class While(Opaque):
         while bool(np.asarray(run_jaxpr(cond, [*of_cond, *carry])[0])):
             carry = run_jaxpr(body, [*of_body, *carry])
         return [np.asarray(x) for x in carry]
-
-    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
-        found: frozenset[Hashable] = params["cond"].effects | params["body"].effects
-        return found
 
     def jvp(
         self,
@@ -110,11 +103,6 @@ class While(Opaque):
         )  # fmt: skip
         found = iter(outs[len(carry) :])
         return outs[: len(carry)], [next(found) if nz else None for nz in nz_k]
-
-    def batch(
-        self, size: int, args: Ops, batched: Sequence[bool], **params: Any
-    ) -> tuple[Any, Any]:
-        return self.batch_over_axis(None, size, args, batched, **params)
 
     def batch_over_axis(
         self,

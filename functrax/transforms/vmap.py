@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from functrax.core.errors import ArgumentError, AxisError, PyTreeError, ShapeError
+from functrax.core.errors import ArgumentError, AxisError, FunctraxError, PyTreeError, ShapeError
 from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import transpose_
@@ -62,8 +62,10 @@ def vmap(
     def batched_function(*args: Any, **kwargs: Any) -> Any:
         flat, in_tree = flatten_args(fun, args, kwargs)
         axes = _flat_in_axes(fun, in_axes, args, kwargs)
-        paths = [p for p, _ in tree_flatten_with_path((args, kwargs))[0]]
-        size = _batch_size(fun, flat, axes, paths, axis_size)
+        size = _batch_size(flat, axes, axis_size)
+        if size is None:
+            paths = [p for p, _ in tree_flatten_with_path((args, kwargs))[0]]
+            raise _size_error(fun, flat, axes, paths, axis_size)
         moved = [x if a is None else _to_front(x, a) for x, a in zip(flat, axes, strict=True)]
         flat_fun = FlatFunction(fun, in_tree)
         outs, flags = batch_flat(flat_fun, size, moved, [a is not None for a in axes], axis_name)
@@ -111,37 +113,50 @@ def _checked(what: str, axes: Sequence[Any]) -> list[int | None]:
 
 
 def _batch_size(
+    flat: Sequence[Value], axes: Sequence[int | None], axis_size: int | None
+) -> int | None:
+    """The number of elements, or None if it is not one number that fits all arguments."""
+    sizes = set() if axis_size is None else {axis_size}
+    for x, axis in zip(flat, axes, strict=True):
+        if axis is None:
+            continue
+        if not -x.aval.ndim <= axis < x.aval.ndim:
+            return None
+        sizes.add(x.aval.shape[axis])
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _size_error(
     fun: Any,
     flat: Sequence[Value],
     axes: Sequence[int | None],
     paths: Sequence[Any],
     axis_size: int | None,
-) -> int:
+) -> FunctraxError:
+    """Why :func:`_batch_size` found no number of elements."""
     sizes: dict[int, str] = {} if axis_size is None else {axis_size: "axis_size"}
     for x, axis, path in zip(flat, axes, paths, strict=True):
         if axis is None:
             continue
         shown = f"argument {keystr(path[1:])} {x.aval.str_short()}"
         if not -x.aval.ndim <= axis < x.aval.ndim:
-            raise AxisError(
+            return AxisError(
                 f"vmap: axis {axis} is out of range for an argument of {name_of(fun)}",
                 got=shown,
                 fix="in_axes=None for what is not mapped" if not x.aval.ndim else "another axis",
             )
         sizes.setdefault(x.aval.shape[axis], f"{shown} along axis {axis}")
-    if len(sizes) > 1:
-        raise ShapeError(
+    if sizes:
+        return ShapeError(
             f"vmap: the arguments of {name_of(fun)} disagree about the number of elements",
             got="\n".join(f"{size} from {what}" for size, what in sizes.items()),
             fix="arrays of one size along their mapped axes; in_axes=None for what is not mapped",
         )
-    if not sizes:
-        raise ArgumentError(
-            f"vmap: nothing says how many elements to map {name_of(fun)} over",
-            got="in_axes is None for every argument" if flat else "no arguments",
-            fix="axis_size=n, or an axis in in_axes",
-        )
-    return next(iter(sizes))
+    return ArgumentError(
+        f"vmap: nothing says how many elements to map {name_of(fun)} over",
+        got="in_axes is None for every argument" if flat else "no arguments",
+        fix="axis_size=n, or an axis in in_axes",
+    )
 
 
 def _to_front(x: Value, axis: int) -> Value:

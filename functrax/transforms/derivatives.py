@@ -40,7 +40,7 @@ from functrax.transforms.flat import (
     check_callable,
     flatten_args,
     name_of,
-    normalize_argnums,
+    restricted_to,
 )
 from functrax.transforms.forward import JVPTracer, jvp_flat
 from functrax.transforms.linearize import PartialTrace, Tape, linearize_flat
@@ -270,23 +270,16 @@ def value_and_grad(
         floating point type.
     """
     check_callable("grad", fun)
+
     positions = argnums_tuple(argnums)
 
     @functools.wraps(fun)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        chosen = normalize_argnums("grad", fun, positions, len(args))
-
-        def partial_fun(*differentiated: Any) -> Any:
-            full = list(args)
-            for i, x in zip(chosen, differentiated, strict=True):
-                full[i] = x
-            return fun(*full, **kwargs)
-
-        partial_fun.__name__ = name_of(fun)
+        restricted, chosen = restricted_to("grad", fun, positions, args, kwargs)
         primals = tuple(args[i] for i in chosen)
         flat, in_tree = flatten_args(fun, primals, {})
-        _check_inputs(fun, chosen, primals, holomorphic, allow_int)
-        aux = _Aux(partial_fun, has_aux)
+        _check_inputs(fun, flat, chosen, primals, holomorphic, allow_int)
+        aux = _Aux(restricted, has_aux)
         linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
         _check_scalar(fun, linear, holomorphic)
         cts = _gradient(linear.tape, linear.out_avals[0])
@@ -318,24 +311,34 @@ def _runs_forwards(tape: Tape, argument: ShapedArray, result: ShapedArray) -> bo
 
 
 def _check_inputs(
-    fun: Any, positions: Sequence[int], primals: Any, holomorphic: bool, allow_int: bool
+    fun: Any,
+    flat: Sequence[Value],
+    positions: Sequence[int],
+    primals: Any,
+    holomorphic: bool,
+    allow_int: bool,
 ) -> None:
-    for path, leaf in tree_flatten_with_path(dict(zip(positions, primals, strict=True)))[0]:
-        aval = as_value(leaf).aval
-        where = f"argument {keystr(path)} of {name_of(fun)} is {aval.str_short()}"
-        if holomorphic and not dtypes.is_complex(aval.dtype):
+    for number, x in enumerate(flat):
+        dtype = x.aval.dtype
+        fine = dtypes.is_complex(dtype) if holomorphic else allow_int or dtypes.is_inexact(dtype)
+        if fine:
+            continue
+        # Paths are worked out for the error alone.
+        by_position = dict(zip(positions, primals, strict=True))
+        path = tree_flatten_with_path(by_position)[0][number][0]
+        where = f"argument {keystr(path)} of {name_of(fun)} is {x.aval.str_short()}"
+        if holomorphic:
             raise DifferentiationError(
                 "grad: holomorphic=True needs complex arguments",
                 got=where,
                 fix="convert it with .astype('complex64'), or leave holomorphic out",
             )
-        if not dtypes.is_inexact(aval.dtype) and not allow_int:
-            raise DifferentiationError(
-                "grad: only floating point arguments have a derivative",
-                got=where,
-                fix="convert it with .astype('float32'); choose other argnums; "
-                "or allow_int=True for gradients of dtype float0",
-            )
+        raise DifferentiationError(
+            "grad: only floating point arguments have a derivative",
+            got=where,
+            fix="convert it with .astype('float32'); choose other argnums; "
+            "or allow_int=True for gradients of dtype float0",
+        )
 
 
 def _check_scalar(fun: Any, linear: Linearized, holomorphic: bool) -> None:

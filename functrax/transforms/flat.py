@@ -88,6 +88,26 @@ def normalize_argnums(
     return tuple(i % num_args for i in argnums)
 
 
+def restricted_to(
+    transform: str,
+    function: Callable[..., Any],
+    argnums: int | Sequence[int],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> tuple[Callable[..., Any], tuple[int, ...]]:
+    """The function of the chosen arguments alone, and their positions counted from 0."""
+    chosen = normalize_argnums(transform, function, argnums_tuple(argnums), len(args))
+
+    def restricted(*differentiated: Any) -> Any:
+        full = list(args)
+        for i, x in zip(chosen, differentiated, strict=True):
+            full[i] = x
+        return function(*full, **kwargs)
+
+    restricted.__name__ = name_of(function)
+    return restricted, chosen
+
+
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 

@@ -19,7 +19,7 @@ from functrax.core.prims.reindex import iota, reshape
 from functrax.core.prims.slicing import slice_
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from functrax.transforms.derivatives import jvp, vjp
-from functrax.transforms.flat import argnums_tuple, check_callable, name_of, normalize_argnums
+from functrax.transforms.flat import check_callable, name_of, restricted_to
 from functrax.transforms.vmap import vmap
 
 
@@ -73,21 +73,6 @@ def _checked(
     return avals
 
 
-def _restricted(
-    transform: str, fun: Callable[..., Any], argnums: int | Sequence[int], args: Any, kwargs: Any
-) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    chosen = normalize_argnums(transform, fun, argnums_tuple(argnums), len(args))
-
-    def restricted(*differentiated: Any) -> Any:
-        full_args = list(args)
-        for i, x in zip(chosen, differentiated, strict=True):
-            full_args[i] = x
-        return fun(*full_args, **kwargs)
-
-    restricted.__name__ = name_of(fun)
-    return restricted, tuple(args[i] for i in chosen)
-
-
 def jacfwd(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -115,7 +100,8 @@ def jacfwd(
 
     @functools.wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        restricted, primals = _restricted("jacfwd", fun, argnums, args, kwargs)
+        restricted, chosen = restricted_to("jacfwd", fun, argnums, args, kwargs)
+        primals = tuple(args[i] for i in chosen)
         avals = _checked("jacfwd", fun, primals, holomorphic)
         tree = tree_flatten(primals)[1]
 
@@ -168,7 +154,8 @@ def jacrev(
 
     @functools.wraps(fun)
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        restricted, primals = _restricted("jacrev", fun, argnums, args, kwargs)
+        restricted, chosen = restricted_to("jacrev", fun, argnums, args, kwargs)
+        primals = tuple(args[i] for i in chosen)
         _checked("jacrev", fun, primals, holomorphic, allow_int=allow_int, allow_complex=True)
         out, pull, *aux = vjp(restricted, *primals, has_aux=has_aux)
         avals = _checked("jacrev", fun, out, holomorphic)

@@ -12,7 +12,7 @@ Start at :func:`custom_linear_solve`; the primitive is :class:`LinearSolve`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,28 +62,36 @@ def batched_programs(
     ]
 
 
-class LinearSolve(HigherOrder):
-    """``solve(b)``, whose first results ``x`` solve ``A x = b``; others are auxiliary."""
+class Solve(HigherOrder):
+    """Runs ``programs[1]``, a solve; the other programs serve the derivative rules."""
 
-    name = "custom_linear_solve"
+    #: What the operands proper must be, for the error.
+    takes: ClassVar[str]
 
     def shape_rule(
         self, *avals: ShapedArray, programs: Programs, num_consts: tuple[int, ...]
     ) -> Avals:
-        consts, b = split_consts(avals, num_consts)
-        given = [a.strip_weak_type() for a in (*consts[1], *b)]
+        consts, operands = split_consts(avals, num_consts)
+        given = [a.strip_weak_type() for a in (*consts[1], *operands)]
         wanted = [a.strip_weak_type() for a in programs[1].in_avals]
         if given != wanted:
             raise ShapeError(
-                "custom_linear_solve: operands do not fit the solve",
+                f"{self.name}: operands do not fit the solve",
                 got=f"{[a.str_short() for a in given]} for {[a.str_short() for a in wanted]}",
-                fix="the right-hand side that matvec takes",
+                fix=self.takes,
             )
         return tuple(programs[1].out_avals)
 
     def reference(self, *values: Any, programs: Programs, num_consts: tuple[int, ...]) -> Any:
-        consts, b = split_consts(values, num_consts)
-        return [np.asarray(x) for x in run_jaxpr(programs[1], [*consts[1], *b])]
+        consts, operands = split_consts(values, num_consts)
+        return [np.asarray(x) for x in run_jaxpr(programs[1], [*consts[1], *operands])]
+
+
+class LinearSolve(Solve):
+    """``solve(b)``, whose first results ``x`` solve ``A x = b``; others are auxiliary."""
+
+    name = "custom_linear_solve"
+    takes = "the right-hand side that matvec takes"
 
     def jvp(
         self, primals: Ops, tangents: Tangents, *, programs: Programs, num_consts: tuple[int, ...]

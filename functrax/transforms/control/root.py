@@ -15,19 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-import numpy as np
-
-from functrax.backends.device import run_jaxpr
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ShapeError
 from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Avals, HigherOrder, Value, spread
+from functrax.core.primitive import Value, spread
 from functrax.core.prims.arithmetic import neg
 from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import tree_flatten, tree_unflatten
 from functrax.core.stage import close, eval_jaxpr, stage
 from functrax.transforms.control.linear_solve import (
     Programs,
+    Solve,
     Vectors,
     batched_programs,
     split_consts,
@@ -40,28 +36,11 @@ Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]
 
 
-class Root(HigherOrder):
+class Root(Solve):
     """``solve(guess)``, whose first results ``x`` satisfy ``f(x) = 0``; others are auxiliary."""
 
     name = "custom_root"
-
-    def shape_rule(
-        self, *avals: ShapedArray, programs: Programs, num_consts: tuple[int, ...]
-    ) -> Avals:
-        consts, guess = split_consts(avals, num_consts)
-        given = [a.strip_weak_type() for a in (*consts[1], *guess)]
-        wanted = [a.strip_weak_type() for a in programs[1].in_avals]
-        if given != wanted:
-            raise ShapeError(
-                "custom_root: operands do not fit the solve",
-                got=f"{[a.str_short() for a in given]} for {[a.str_short() for a in wanted]}",
-                fix="an initial guess of the type that f takes",
-            )
-        return tuple(programs[1].out_avals)
-
-    def reference(self, *values: Any, programs: Programs, num_consts: tuple[int, ...]) -> Any:
-        consts, guess = split_consts(values, num_consts)
-        return [np.asarray(x) for x in run_jaxpr(programs[1], [*consts[1], *guess])]
+    takes = "an initial guess of the type that f takes"
 
     def jvp(
         self, primals: Ops, tangents: Tangents, *, programs: Programs, num_consts: tuple[int, ...]

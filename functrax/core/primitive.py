@@ -171,6 +171,19 @@ class Primitive(ABC):
     def batch(self, *args: Any, **params: Any) -> tuple[Any, Any]:
         """``(size, args, batched, **params) -> (result, batched)``; batch axes are axis 0."""
 
+    def lower(self, *args: Any, **params: Any) -> Any:
+        """``(builder, *operands, **params)`` -> the result of one element, in scalar operations.
+
+        Operands and results are scalars of ``core/lowering.py``.  A primitive without this rule is
+        run by its reference (:attr:`lowerable` says which).
+        """
+        raise NotImplementedError(f"{self.name} has no lowering")
+
+    @property
+    def lowerable(self) -> bool:
+        """Whether one element of it can be written in scalar operations (:meth:`lower`)."""
+        return type(self).lower is not Primitive.lower
+
     def simplify(self, *args: Value, **params: Any) -> Value | None:
         """An equal value that needs no operation, if there is one, else None."""
         return None

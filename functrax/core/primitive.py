@@ -174,15 +174,24 @@ class Primitive(ABC):
     def lower(self, *args: Any, **params: Any) -> Any:
         """``(builder, *operands, **params)`` -> the result of one element, in scalar operations.
 
-        Operands and results are scalars of ``core/lowering.py``.  A primitive without this rule is
-        run by its reference (:attr:`lowerable` says which).
+        Operands and results are scalars of ``core/lowering.py``, a tuple of them where the
+        primitive has multiple results.  What is not lowered is run by its reference;
+        :meth:`lowers` says which.
         """
         raise NotImplementedError(f"{self.name} has no lowering")
 
-    @property
-    def lowerable(self) -> bool:
-        """Whether one element of it can be written in scalar operations (:meth:`lower`)."""
-        return type(self).lower is not Primitive.lower
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        """Whether one element can be written in scalar operations (:meth:`lower`).
+
+        Only what a scalar can be has a lowering: complex numbers are left to the references.
+        """
+        if type(self).lower is Primitive.lower:
+            return False
+        if not all(a.dtype in dtypes.SCALAR for a in avals):
+            return False
+        outs = self.infer(avals, params)
+        results = outs if isinstance(outs, tuple) else (outs,)
+        return all(a.dtype in dtypes.SCALAR for a in results)
 
     def simplify(self, *args: Value, **params: Any) -> Value | None:
         """An equal value that needs no operation, if there is one, else None."""

@@ -3,11 +3,14 @@
 A :class:`Kernel` has loops over *dims*.  Its ``outer`` loops are independent of one another; inside
 them run its :class:`Stage` s, one after the other, each of which runs the ``inner`` loops once:
 
-    for outer dims:                      (the first one is shared among threads)
-        for stage in stages:
-            for inner dims:              (a row: what is reduced)
-                accumulate the stage's reductions; do the stage's stores
-        do the row stores
+    for unit in begin, end:                  (threads share the units)
+        for outer dims:
+            for stage in stages:
+                for inner dims:              (a row: what is reduced)
+                    accumulate the stage's reductions; do the stage's stores
+            do the row stores
+
+A unit is a block of ``grain`` points of one of the dims, the *shared* one.
 
 A kernel without reductions has no inner loops and no stages, and all its stores are row stores.
 Softmax has three stages: the maximum, the sum that uses it, the quotient that uses both.
@@ -65,6 +68,8 @@ class Store:
       offset: added to the address where that is not affine.
       guard: a bool; nothing is written where it is false.
       combine: the operation by which the element is updated, or None to set it.
+      independent: the dims along which a scatter never meets an element again; None for a store
+        that writes every element once.
     """
 
     buffer: int
@@ -73,6 +78,12 @@ class Store:
     offset: Scalar | None = None
     guard: Scalar | None = None
     combine: str | None = None
+    independent: frozenset[int] | None = None
+
+    @property
+    def serial(self) -> bool:
+        """Whether it may write an element more than once, so that the order matters."""
+        return self.independent is not None
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,9 @@ class Kernel:
       rows: stores that follow the stages.
       vector: the dim whose neighbouring points are computed at once, or None.
       lanes: how many.
-      grain: how many points of the first outer dim make a unit of work that threads share.
+      shared: the dim whose blocks are the units of work that threads share, or None.
+      grain: how many of its points make a unit.
+      unit: the number of a dim that stands for the number of the unit, where one is needed.
     """
 
     name: str
@@ -128,12 +141,14 @@ class Kernel:
     rows: list[Store]
     vector: int | None = None
     lanes: int = 1
+    shared: int | None = None
     grain: int = 1
+    unit: int | None = None
 
     @property
     def units(self) -> int:
         """How many units of work threads share."""
-        return -(-self.extents[self.outer[0]] // self.grain) if self.outer else 1
+        return 1 if self.shared is None else -(-self.extents[self.shared] // self.grain)
 
     def stores(self) -> Iterator[Store]:
         """All stores."""
@@ -178,8 +193,8 @@ def verify(kernel: Kernel) -> None:
     """Check that a kernel's parts fit together.
 
     Raises:
-      VerificationError: a dim is in no loop or in two, an address is not affine, a reduction's result
-        is used before it is there, or an array is written that is not declared so.
+      VerificationError: a dim is in no loop or in two, an address is not affine, a reduction's
+        result is used before it is there, or an array is written that is not declared so.
     """
 
     def check(holds: bool, what: str, got: object) -> None:
@@ -190,7 +205,7 @@ def verify(kernel: Kernel) -> None:
                 fix="report this: the compiler made a wrong kernel",
             )
 
-    loops = (*kernel.outer, *kernel.inner)
+    loops = (*kernel.outer, *kernel.inner, *(() if kernel.unit is None else (kernel.unit,)))
     check(sorted(loops) == sorted(set(loops)), "a dim is in two loops", loops)
     check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
     innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}
@@ -241,6 +256,8 @@ def kernel_text(kernel: Kernel) -> str:
     for k, operand in enumerate(kernel.operands):
         mode = "out" if operand.written else "in"
         lines.append(f"  {mode} b{k}: {operand.dtype}[{operand.size}]")
+    if kernel.shared is not None:
+        lines.append(f"  units: d{kernel.shared} in blocks of {kernel.grain}")
     indent = _open_loops(kernel, kernel.outer, lines, 1)
     known: set[int] = set()
     for stage in kernel.stages:
@@ -258,8 +275,7 @@ def kernel_text(kernel: Kernel) -> str:
 def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
     for d in dims:
         step = f" step {kernel.lanes}" if d == kernel.vector else ""
-        shared = " shared among threads" if dims is kernel.outer and d == dims[0] else ""
-        lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}{shared}:")
+        lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}:")
         indent += 1
     return indent
 

@@ -9,14 +9,15 @@ at the point that its map gives, and an input of the group is loaded there.  So 
 become one address, and what is read at two points is computed twice, by equal expressions once.
 
 The iteration space is the shape of the group's results, or of its reductions' operands.  Where
-an address divides an index by a constant (reshapes do), the dim is split in two so that the division
-disappears (``_split_dims``).
+an address divides an index by a constant (reshapes do), the dim is split in two so that the
+division disappears (``_split_dims``).
 
 Start at :func:`lower_group`.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -32,7 +33,6 @@ from functrax.core.index_expr import (
     FloorDiv,
     IndexExpr,
     Indicator,
-    Load,
     Mod,
     as_expr,
     linear,
@@ -49,7 +49,7 @@ _INT64 = np.dtype(np.int64)
 _LIMIT = 2**31
 
 
-class NotAKernel(Exception):
+class NotAKernelError(Exception):
     """A group that cannot be one kernel; its equations are run one by one."""
 
 
@@ -61,7 +61,7 @@ def lower_group(jaxpr: Jaxpr, name: str) -> Kernel:
       name: for people.
 
     Raises:
-      NotAKernel: the group does not fit the form of a kernel.
+      NotAKernelError: the group does not fit the form of a kernel.
     """
     shape, axes = iteration_space(jaxpr)
     plain = Lowering(jaxpr, name, shape, axes, tuple((n,) for n in shape))
@@ -97,8 +97,8 @@ def _split_dims(
 ) -> tuple[tuple[int, ...], ...] | None:
     """Sizes of the dims that each dimension is split into, or None if none should be.
 
-    Dim ``d`` of size ``n`` divided by ``a`` and by ``b``, where ``a | b | n``, becomes dims of sizes
-    ``n/b, b/a, a``.
+    Dim ``d`` of size ``n`` divided by ``a`` and by ``b``, where ``a | b | n``, becomes dims of
+    sizes ``n/b, b/a, a``.
     """
     pieces = []
     for d, size in enumerate(shape):
@@ -107,7 +107,7 @@ def _split_dims(
             if divisor % bounds_[-1] == 0 and size % divisor == 0 and 1 < divisor < size:
                 bounds_.append(divisor)
         bounds_.append(size)
-        steps = [b // a for a, b in zip(bounds_, bounds_[1:])]
+        steps = [b // a for a, b in itertools.pairwise(bounds_)]
         pieces.append(tuple(reversed(steps)))
     return tuple(pieces) if any(len(p) > 1 for p in pieces) else None
 
@@ -192,7 +192,7 @@ class Lowering:
         elif shape == self.row_shape:
             point, in_full = self.row_point, False
         else:
-            raise NotAKernel(f"a result of shape {shape} in a space of {self.full_shape}")
+            raise NotAKernelError(f"a result of shape {shape} in a space of {self.full_shape}")
         value = self._value(out, point, None)[0]
         return Store(buffer, flatten(point, shape), value), in_full
 
@@ -205,7 +205,19 @@ class Lowering:
         value = self._value(eqn.invars[first], self.point, guard)[0]
         place, offset = self._address(exprs, eqn.outvars[0].aval)
         op = eqn.params["op"]
-        return Store(buffer, place, value, offset, guard, None if op == "set" else op)
+        free = frozenset(range(len(self.extents)))
+        if not eqn.params.get("unique") and not index_map.injective():
+            free = self._independent(exprs)
+        combine = None if op == "set" else op
+        return Store(buffer, place, value, offset, guard, combine, free)
+
+    def _independent(self, exprs: Point) -> frozenset[int]:
+        """Dims along which the image moves on by itself, so that no two points meet."""
+        alone = {}
+        for expr in exprs:
+            if isinstance(expr, Dim) and expr.number < len(self.extents):
+                alone[expr.number] = expr
+        return frozenset(alone)
 
     def _reduction_stage(self, reduction: Reduction) -> int:
         return max(self._stage(v) for v in reduction.values)
@@ -280,7 +292,7 @@ class Lowering:
         if family == "reindex":
             source, inner, _ = self._reindexed(eqn, point, guard)
             return [(eqn.invars[0], source, inner)]
-        raise NotAKernel(f"{eqn.primitive.name} inside a kernel")
+        raise NotAKernelError(f"{eqn.primitive.name} inside a kernel")
 
     def _compute(self, x: Atom, point: Point, guard: Scalar | None) -> tuple[Scalar, ...]:
         b = self.builder
@@ -319,14 +331,14 @@ class Lowering:
     def _reduction_result(self, eqn: Eqn, point: Point) -> Scalar:
         """The value of a reduction in the row of this point."""
         if point != self.row_point:
-            raise NotAKernel("a reduction is used at another row than its own")
+            raise NotAKernelError("a reduction is used at another row than its own")
         if eqn in self.reduced:
             return self.reduced[eqn]
         b = self.builder
         (out,) = eqn.outvars
         value = self._one(eqn.invars[0], self.point, None)
         op = getattr(eqn.primitive, "op", eqn.primitive.name)
-        values = (b.convert(value, accumulator(op, value.dtype)),)
+        values: tuple[Scalar, ...] = (b.convert(value, accumulator(op, value.dtype)),)
         if op in ("argmax", "argmin"):
             values = (value, self._integer(self.point[eqn.params["axis"]], _INT32))
         number = len(self.reductions)
@@ -339,8 +351,9 @@ class Lowering:
     def _parts(
         self, eqn: Eqn, point: Point, guard: Scalar | None
     ) -> list[tuple[Atom, Point, Scalar | None, Scalar | None]]:
-        """For each operand of a concatenation where it is read, the guard there, and whether
-        the element is before its end."""
+        """For each operand of a concatenation where it is read, the guard there, and whether the
+        element is before its end.
+        """
         axis, position, out = eqn.params["axis"], point[eqn.params["axis"]], []
         begin = 0
         for x in eqn.invars:
@@ -369,6 +382,9 @@ class Lowering:
         """Where a reindex reads: the point, the guard there, and whether it is inside."""
         avals = [v.aval for v in eqn.invars]
         index_map = eqn.primitive.index_map(*avals, **eqn.params)  # type: ignore[attr-defined]
+        if "fill" not in eqn.params:  # a map that is inside everywhere
+            dims = dict(enumerate(point))
+            return tuple(self._simplify(e.substitute(dims)) for e in index_map.exprs), guard, None
         exprs, inside = self._image(index_map, point, eqn.invars[1:], guard)
         return exprs, inside, None if inside is guard else inside
 
@@ -501,8 +517,9 @@ class Lowering:
     def _note_divisor(self, atom: FloorDiv | Mod) -> None:
         """Remember what a dim is divided by, so that it can be split there."""
         for inner, coef in atom.expr.terms:
-            whole = isinstance(inner, Dim) and coef > 0 and atom.divisor % coef == 0
-            if whole and inner.number < len(self.extents):
+            if not isinstance(inner, Dim) or coef <= 0 or atom.divisor % coef:
+                continue
+            if inner.number < len(self.extents):
                 self.divisors.setdefault(inner.number, set()).add(atom.divisor // coef)
 
     def _affine_part(self, address: IndexExpr, size: int) -> tuple[IndexExpr, Scalar | None]:
@@ -511,7 +528,8 @@ class Lowering:
         The rest is computed in 32 bits where the array is small enough, for what is read or
         written is inside the array.
         """
-        known, rest = {}, {}
+        known: dict[Any, int] = {}
+        rest: dict[Any, int] = {}
         for atom, coef in address.terms:
             affine = isinstance(atom, Dim) and atom.number < len(self.extents)
             (known if affine else rest)[atom] = coef

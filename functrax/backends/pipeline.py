@@ -25,6 +25,7 @@ from functrax.backends.dumps import dump, dumped, show
 from functrax.backends.passes.cse import cse
 from functrax.backends.passes.dce import dce
 from functrax.backends.passes.inline import inline
+from functrax.backends.passes.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, FunctraxError, VerificationError
@@ -53,6 +54,7 @@ class Pass:
 PIPELINE: tuple[Pass, ...] = (
     Pass("inline", inline, required=True),  # calls become what they call
     Pass("cse", cse),  # equal values are computed once
+    Pass("recognise", recognise),  # sums of products become contractions
     Pass("dce", dce),  # what nothing needs goes
 )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
+from weakref import WeakValueDictionary
 
 from functrax.backends.reference import Program
 from functrax.core.aval import ShapedArray
@@ -81,12 +82,33 @@ def grouped(
       name: the name of the group.
       source: the user's line that it stands for.
     """
-    defined = {v for e in eqns for v in e.outvars}
-    inputs: dict[Atom, None] = {}
+    numbers: dict[Atom, int] = {}
+    inputs: list[Atom] = []
+    body = []
     for eqn in eqns:
         for x in eqn.invars:
-            if type(x) is Var and x not in defined:
-                inputs[x] = None
+            if type(x) is Var and x not in numbers:
+                numbers[x] = len(numbers)
+                inputs.append(x)
+        operands = tuple([numbers.get(x, x) for x in eqn.invars])
+        results = tuple([v.aval for v in eqn.outvars])
+        for v in eqn.outvars:
+            numbers[v] = len(numbers)
+        body.append((eqn.primitive, operands, tuple(eqn.params.items()), results))
+    key = (name, tuple([x.aval for x in inputs]), tuple(body), tuple([numbers[v] for v in outputs]))
+    inner = _programs.get(key)
+    if inner is None:
+        inner = _programs[key] = _program(eqns, inputs, outputs, name)
+    return Eqn(kind, inputs, outputs, {"jaxpr": inner, "name": name}, source)
+
+
+#: Programs of groups, by what they do: equal groups share one, and what is compiled of it.
+_programs: WeakValueDictionary[Any, Jaxpr] = WeakValueDictionary()
+
+
+def _program(
+    eqns: Sequence[Eqn], inputs: Sequence[Atom], outputs: Sequence[Var], name: str
+) -> Jaxpr:
     inner_inputs = [Var(x.aval) for x in inputs]
     env: dict[Atom, Atom] = dict(zip(inputs, inner_inputs))
     body = []
@@ -95,5 +117,4 @@ def grouped(
         invars = [env.get(x, x) for x in eqn.invars]
         body.append(Eqn(eqn.primitive, invars, outvars, eqn.params, eqn.source))
         env.update(zip(eqn.outvars, outvars))
-    inner = Jaxpr((), inner_inputs, [env[v] for v in outputs], body, name)
-    return Eqn(kind, tuple(inputs), tuple(outputs), {"jaxpr": inner, "name": name}, source)
+    return Jaxpr((), inner_inputs, [env[v] for v in outputs], body, name)

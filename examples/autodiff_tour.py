@@ -97,7 +97,9 @@ def through_programs():
 
         return lax.while_loop(unfinished, step, (a, 0.5 * (1 + a)))[1]
 
-    root = functrax.jit(functrax.grad(babylonian))
+    root = functrax.jit(functrax.jacfwd(babylonian))
+    yield "forward mode through while_loop", root(9.0), 1 / 6
+    root = functrax.jit(functrax.grad(babylonian))  # JAX has no reverse mode of while_loop
     yield "reverse mode through while_loop", root(9.0), 1 / 6
 
     def collatz_like(x):

@@ -41,7 +41,7 @@ def derivative(f, argument):
     """The partial derivative of a function of numbers."""
 
     def along(*args):
-        tangents = [jnp.ones_like(a) * (i == argument) for i, a in enumerate(args)]
+        tangents = tuple(jnp.ones_like(a) * (i == argument) for i, a in enumerate(args))
         return functrax.jvp(f, args, tangents)[1]
 
     return along

@@ -148,7 +148,7 @@ def plot(learners, tables, path):
             axes.plot(at, curve, color=colour, label=f"after {steps} step{'s' * (steps != 1)}")
         axes.plot(x[0], y[0], "k^", label="seen")
         axes.set(title=name, xlabel="x", ylim=(-7.5, 5.5))
-        axes.legend(fontsize=8, loc="lower center", ncols=4)
+        axes.legend(fontsize=8, loc="lower center", ncols=2)
     for (name, table), marker in zip(tables.items(), "os"):
         last.semilogy(table, marker=marker, label=name)
     last.set(title="200 new tasks", xlabel="steps of gradient descent", ylabel="squared error")

@@ -37,7 +37,7 @@ def to_float32(exact: Fraction) -> np.float32:
 
 
 def hard_cases(rng: np.random.Generator, dtype: Any, digits: int) -> list[Any]:
-    """Products whose exact value lies close to halfway between two numbers, and sums that cancel."""
+    """Exact results close to halfway between two numbers, and sums that cancel."""
     x = rng.uniform(1, 2, 300).astype(dtype)
     y = rng.uniform(1, 2, 300).astype(dtype)
     z = -(x * y) * (1 + rng.integers(-2, 3, 300).astype(dtype) * dtype(2.0**-digits))

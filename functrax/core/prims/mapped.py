@@ -56,7 +56,7 @@ def op_identity(op: str, dtype: np.dtype[Any]) -> Any:
     if op == "mul":
         return 1
     if op == "and":
-        return True if dtype == dtypes.bool_ else -1
+        return -1 if dtype in dtypes.SIGNED else highest(dtype)
     return lowest(dtype) if op == "max" else highest(dtype)
 
 

@@ -185,12 +185,15 @@ class Primitive(ABC):
         raise NotImplementedError(f"{self.name} has no lowering")
 
     def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
-        """Whether one element can be written in scalar operations (:meth:`lower`).
+        """Whether it can run inside a kernel: one element can be written in scalar operations.
 
-        Only what a scalar can be has a lowering: complex numbers are left to the references.
+        Elementwise primitives do it by :meth:`lower`, reindexing ones by their ``index_map``,
+        reductions by their ``reduction``.  Complex numbers are left to the references.
         """
-        if type(self).lower is Primitive.lower:
-            return False
+        return type(self).lower is not Primitive.lower and self.is_real(avals, params)
+
+    def is_real(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        """Whether all operands and results are of dtypes that kernels compute with."""
         if not all(a.dtype in dtypes.SCALAR for a in avals):
             return False
         outs = self.infer(avals, params)

@@ -43,6 +43,7 @@ from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.reduce import AxisReduce
 
+Shape: TypeAlias = tuple[int, ...]
 Point: TypeAlias = tuple[IndexExpr, ...]
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
@@ -187,11 +188,12 @@ class Lowering:
         if eqn is not None and eqn.primitive.name in ("reindex_reduce", "scatter"):
             return self._update(eqn, buffer), True
         shape = out.aval.shape
-        if shape == self.full_shape:
-            point, in_full = self.point, True
-        elif shape == self.row_shape:
-            point, in_full = self.row_point, False
-        else:
+        in_full = True
+        point = _point_of(shape, self.full_shape, self.point)
+        if point is None:
+            in_full = False
+            point = _point_of(shape, self.row_shape, self.row_point)
+        if point is None:
             raise NotAKernelError(f"a result of shape {shape} in a space of {self.full_shape}")
         value = self._value(out, point, None)[0]
         return Store(buffer, flatten(point, shape), value), in_full
@@ -537,6 +539,15 @@ class Lowering:
             return address, None
         dtype = _INT32 if size < _LIMIT else _INT64
         return linear(address.const, known), self._integer(linear(0, rest), dtype)
+
+
+def _point_of(shape: Shape, space: Shape, point: Point) -> Point | None:
+    """The point of an array that differs from a space in dimensions of size 1 only."""
+    sizes = [(n, expr) for n, expr in zip(space, point, strict=True) if n != 1]
+    if [n for n, _ in sizes] != [n for n in shape if n != 1]:
+        return None
+    exprs = iter(expr for _, expr in sizes)
+    return tuple(as_expr(0) if n == 1 else next(exprs) for n in shape)
 
 
 def _parts_of(atom: IndexExpr) -> tuple[IndexExpr, ...]:

@@ -29,7 +29,7 @@ from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
-from functrax.core.jaxpr import Literal, programs_in
+from functrax.core.jaxpr import Jaxpr, Literal, programs_in
 from functrax.core.trace import state
 
 #: A value during tracing: a ConcreteArray, a Tracer, or a Literal.  All have an ``aval``.
@@ -118,6 +118,10 @@ class Primitive(ABC):
     pure: ClassVar[bool] = True
     #: Parameters hold programs or functions, which must not be kept alive by being remembered.
     holds_programs: ClassVar[bool] = False
+    #: Equal applications may be computed once.
+    shareable: ClassVar[bool] = True
+    #: The program that it runs computes again what an earlier one of its kind computed.
+    recomputes: ClassVar[bool] = False
     #: dtypes of the (first) operand that it takes.
     accepts: frozenset[np.dtype[Any]] = dtypes.ALL
 
@@ -208,6 +212,10 @@ class Primitive(ABC):
         """Whether this application must run, in order, even if nobody uses its results."""
         return not self.pure and has_side_effects(self.effects(params))
 
+    def inlines(self, params: dict[str, Any]) -> Jaxpr | None:
+        """The program that it runs once, on its own operands, and that may stand in its place."""
+        return None
+
     def samples(self) -> Iterable[Sample]:
         """Arguments for the generated tests."""
         return ()
@@ -253,6 +261,8 @@ class Elementwise(Primitive):
     arity: int = 1
     #: All operands have one dtype.
     same_dtype: ClassVar[bool] = True
+    #: Its two operands may change places; bit for bit, but for complex numbers.
+    commutative: bool = False
 
     def result_dtype(self, *args: Any, **params: Any) -> np.dtype[Any]:
         """``(*dtypes, **params)`` -> dtype of the result; that of the first operand here."""

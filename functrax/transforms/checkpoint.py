@@ -144,6 +144,8 @@ def _saveable(policy: Policy) -> Saveable:
 class Checkpoint(Call):
     """A call whose intermediate values are stored only where ``policy`` allows."""
 
+    recomputes = True
+
     def saveable(self, params: dict[str, Any]) -> Saveable:
         return _saveable(params["policy"])
 

@@ -103,6 +103,7 @@ class Add(_Sum):
     """``x + y``; integers wrap around."""
 
     name = "add"
+    commutative = True
 
     def simplify(self, x: Value, y: Value) -> Value | None:
         if _is_nothing(y) and _same_type(x, y):
@@ -142,6 +143,7 @@ class Mul(Elementwise):
 
     name = "mul"
     arity = 2
+    commutative = True
     accepts = dtypes.ALL
 
     def reference(self, x: Any, y: Any) -> Any:
@@ -285,6 +287,7 @@ class Compare(Elementwise):
         self.name = name
         self.accepts = accepts
         self.function = function
+        self.commutative = name in ("eq", "ne")
         super().__init__()
 
     def result_dtype(self, *args: Any) -> np.dtype[Any]:
@@ -306,6 +309,7 @@ class Logic(Elementwise):
         self.name = name
         self.function = function
         self.arity = arity
+        self.commutative = arity == 2
         super().__init__()
 
     def reference(self, *operands: Any) -> Any:

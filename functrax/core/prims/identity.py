@@ -55,6 +55,7 @@ class OptimizationBarrier(Opaque):
 
     name = "optimization_barrier"
     multiple_results = True
+    shareable = False
 
     def shape_rule(self, *avals: ShapedArray) -> Avals:
         return avals

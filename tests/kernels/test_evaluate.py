@@ -104,6 +104,18 @@ def test_shared_nodes_and_several_outputs() -> None:
     assert [g.tolist() for g in got] == [[2, -(2**31)], [4, 0], [1, 2**30]]
 
 
+def test_loads_may_have_operands() -> None:
+    b = Builder()
+    (x,) = loads(b, dtypes.int32)
+    array = np.float32([0.5, 1.5, 2.5])
+    element = b.node("load", dtypes.float32, (b.add(x, x),), 1)
+
+    def leaf(node: Scalar, *operands: Any) -> Any:
+        return array[operands[0]] if operands else np.int32([1, 0])
+
+    assert evaluate([element], leaf)[0].tolist() == [2.5, 0.5]
+
+
 def test_half_precision_is_rounded_after_each_operation() -> None:
     b = Builder()
     x, y = loads(b, dtypes.float16, dtypes.float16)

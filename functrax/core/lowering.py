@@ -8,7 +8,8 @@ decides how many elements are computed at once, so the same expressions serve ev
 Operations and their meaning (``SIGNATURES`` names the operands; ``x`` has the dtype of the result
 unless said):
 
-- ``add sub mul neg min max``: integers wrap; ``min`` and ``max`` give NaN if an operand is one.
+- ``add sub mul neg min max``: integers wrap; ``min`` and ``max`` give NaN if an operand is one,
+  and either one of two zeros.
 - ``div rem``: as C, integers truncate (the divisor is never 0, of signed ones also never -1);
   ``rem`` of floats is C's ``fmod``, which is exact; ``fma(x, y, z)``: rounded once.
 - ``sqrt floor ceil trunc round_even abs copysign``: as IEEE 754 says; ``abs`` of integers wraps.
@@ -29,6 +30,7 @@ Start at :class:`Builder`.
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Final
 
 import numpy as np
@@ -233,6 +235,8 @@ class Builder:
         """A bool: ``eq ne lt le gt ge``."""
         assert kind in _COMPARISONS
         assert x.dtype == y.dtype, f"{kind} of {x.dtype} and {y.dtype}"
+        if x.is_constant and y.is_constant:
+            return self.const(getattr(operator, kind)(x.attr, y.attr), _BOOL)
         return self.node(kind, _BOOL, (self.widen(x), self.widen(y)))
 
     def select(self, which: Scalar, x: Scalar, y: Scalar) -> Scalar:
@@ -285,7 +289,11 @@ class Builder:
 
     def bitcast(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
         """The bits of ``x`` as another dtype of the same size."""
-        return x if x.dtype == dtype else self.node("bitcast", dtype, (x,))
+        if x.dtype == dtype:
+            return x
+        if x.is_constant:
+            return self._constant(np.asarray(x.attr).view(dtype)[()], dtype)
+        return self.node("bitcast", dtype, (x,))
 
     def is_nan(self, x: Scalar) -> Scalar:
         """Whether a float is NaN."""

@@ -15,6 +15,7 @@ from functrax.backends.kernels.evaluate import evaluate
 from functrax.backends.kernels.fma import fma
 from functrax.core import dtypes
 from functrax.core.lowering import MATH, Builder, Scalar
+from functrax.core.primitive import registry
 
 INF, NAN = math.inf, math.nan
 
@@ -103,6 +104,18 @@ def test_shared_nodes_and_several_outputs() -> None:
     assert [g.tolist() for g in got] == [[2, -(2**31)], [4, 0], [1, 2**30]]
 
 
+def test_loads_may_have_operands() -> None:
+    b = Builder()
+    (x,) = loads(b, dtypes.int32)
+    array = np.float32([0.5, 1.5, 2.5])
+    element = b.node("load", dtypes.float32, (b.add(x, x),), 1)
+
+    def leaf(node: Scalar, *operands: Any) -> Any:
+        return array[operands[0]] if operands else np.int32([1, 0])
+
+    assert evaluate([element], leaf)[0].tolist() == [2.5, 0.5]
+
+
 def test_half_precision_is_rounded_after_each_operation() -> None:
     b = Builder()
     x, y = loads(b, dtypes.float16, dtypes.float16)
@@ -170,3 +183,14 @@ def test_expansions_take_the_place_of_functions() -> None:
     expansions = {"rsqrt": rsqrt, "logistic": logistic}
     out = run(b.math("logistic", x), np.float64([0.0, 2.0]), expansions=expansions)
     np.testing.assert_allclose(out, [1.0, math.exp(-1)], rtol=1e-15)
+
+
+def test_constants_are_compared_and_read_as_other_bits_at_once() -> None:
+    b = Builder()
+    one, two = b.const(1.0, dtypes.float32), b.const(2.0, dtypes.float32)
+    (x,) = loads(b, dtypes.float32)
+    assert b.select(b.compare("lt", one, two), x, one) is x
+    assert b.bitcast(one, dtypes.int32).attr == 0x3F800000
+    (n,) = loads(b, dtypes.int32)
+    shifted = registry["shift_right_logical"].lower(b, n, b.const(9, dtypes.int32))
+    assert "select" not in repr(shifted)

@@ -22,7 +22,7 @@ from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import registry
-from functrax.core.prims.lowered_reductions import PLACE, Reduction
+from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.prims.reduce import AxisReduce, ReindexReduce
 from tests.primitives.harness import Case, cases
 
@@ -42,10 +42,10 @@ class Runner:
     def __init__(self, reduction: Reduction, dtype: np.dtype[Any]) -> None:
         self.reduction = reduction
         b = Builder()
-        kinds = reduction.dtypes
+        kinds = reduction.carries
         left = tuple(b.node("load", d, (), k) for k, d in enumerate(kinds))
         right = tuple(b.node("load", d, (), k + len(kinds)) for k, d in enumerate(kinds))
-        x, place = b.node("load", dtype, (), 0), b.node("load", PLACE, (), 1)
+        x, place = b.node("load", dtype, (), 0), b.node("load", reduction.place, (), 1)
         self._start = reduction.start(b, x, place)
         self._combine = reduction.combine(b, left, right)
         self._finish = (reduction.finish(b, left),)
@@ -56,7 +56,7 @@ class Runner:
         return evaluate(outputs, lambda node: arrays[node.attr])
 
     def start(self, x: Any, place: int) -> Carried:
-        places = np.full(x.shape, place, PLACE)
+        places = np.full(x.shape, place, self.reduction.place)
         return self._run(self._start, x, places)
 
     def combine(self, left: Carried, right: Carried) -> Carried:
@@ -67,7 +67,7 @@ class Runner:
 
     def identity(self, shape: tuple[int, ...]) -> Carried:
         assert self.reduction.identity is not None
-        pairs = zip(self.reduction.identity, self.reduction.dtypes, strict=True)
+        pairs = zip(self.reduction.identity, self.reduction.carries, strict=True)
         return [np.full(shape, number, dtype) for number, dtype in pairs]
 
     def in_order(self, rows: Any) -> Any:
@@ -110,7 +110,7 @@ def assert_reduced(got: Any, wanted: Any) -> None:
 
 
 def check(primitive: Any, x: Any, params: dict[str, Any]) -> None:
-    runner = Runner(primitive.reduction(x.dtype, **params), x.dtype)
+    runner = Runner(primitive.reduction(ShapedArray(x.shape, x.dtype), **params), x.dtype)
     axes = params["axes"] if "axes" in params else (params["axis"],)
     rows = rows_of(x, axes)
     with np.errstate(all="ignore"):
@@ -165,9 +165,9 @@ def test_places_that_the_index_dtype_cannot_hold_wrap_around_once() -> None:
 @pytest.mark.parametrize("name", ["reduce_sum", "reduce_prod"])
 @pytest.mark.parametrize("dtype", sorted(dtypes.FLOATING, key=str), ids=str)
 def test_narrow_floats_are_accumulated_in_wider_ones(name: str, dtype: np.dtype[Any]) -> None:
-    reduction = registry[name].reduction(dtype, axes=(0,))
+    reduction = registry[name].reduction(ShapedArray((400, 3), dtype), axes=(0,))
     wanted = dtypes.float32 if dtype in dtypes.HALF else dtypes.float64
-    assert reduction.dtypes == (wanted,)
+    assert reduction.carries == (wanted,)
     rng = np.random.default_rng(6)
     x = rng.uniform(0.9, 1.1, (400, 3)).astype(dtype)
     got = Runner(reduction, dtype).in_order(x)
@@ -179,9 +179,10 @@ def test_reductions_by_maps(case: Case) -> None:
     for dtype in (d for d in case.tested_dtypes if d in dtypes.SCALAR):
         params = case.params(dtype)
         operands = [x.value for x in case.operands(dtype)]
-        runner = Runner(case.primitive.reduction(dtype, **params), dtype)
         number_of_arrays = 2 if case.primitive.name == "scatter" else 1
         updates, indices = operands[number_of_arrays - 1], operands[number_of_arrays:]
+        aval = ShapedArray(updates.shape, dtype)
+        runner = Runner(case.primitive.reduction(aval, **params), dtype)
         index_map = params["map"]
         if number_of_arrays == 2:
             carried = runner.start(operands[0].copy(), 0)
@@ -211,7 +212,7 @@ def test_every_operation_by_a_map(op: str, dtype: np.dtype[Any]) -> None:
     index_map = IndexMap((5,), (3,), (Dim(0) // 2,), ((Dim(0)).ne(4),))
     x = np.array([7, 3, 12, 125, 1]).astype(dtype)
     reduce = registry["reindex_reduce"]
-    runner = Runner(reduce.reduction(dtype, map=index_map, op=op), dtype)
+    runner = Runner(reduce.reduction(ShapedArray((5,), dtype), map=index_map, op=op), dtype)
     carried = runner.identity((3,))
     _scatter(runner, index_map, (), x, carried)
     assert_reduced(runner.finish(carried), reduce.reference(x, map=index_map, op=op))
@@ -219,7 +220,8 @@ def test_every_operation_by_a_map(op: str, dtype: np.dtype[Any]) -> None:
 
 def test_setting_has_no_identity_and_keeps_the_last() -> None:
     case = next(c for c in BY_MAPS if c.sample.params["op"] == "set")
-    reduction = case.primitive.reduction(dtypes.float32, **case.params(dtypes.float32))
+    aval = ShapedArray(case.sample.shapes[1], dtypes.float32)
+    reduction = case.primitive.reduction(aval, **case.params(dtypes.float32))
     assert reduction.identity is None
     assert not reduction.commutative
 
@@ -232,3 +234,10 @@ def test_the_whole_family_lowers_but_for_complex_numbers() -> None:
             aval = ShapedArray((3,), dtype)
             lowers = primitive.lowers((aval,), {"axes": (0,)})
             assert lowers == (not dtypes.is_complex(dtype))
+
+
+def test_places_are_as_narrow_as_the_axis_allows() -> None:
+    params = {"axis": 0, "index_dtype": dtypes.int64}
+    few, many = (ShapedArray((n, 2), dtypes.float32) for n in (2**31 - 1, 2**31))
+    assert registry["argmax"].reduction(few, **params).place == dtypes.int32
+    assert registry["argmax"].reduction(many, **params).place == dtypes.int64

@@ -1,23 +1,24 @@
 """The values of scalar expressions, in NumPy: what a kernel gives, without a compiler.
 
-Expressions (:class:`~functrax.core.lowering.Scalar`) and an array for each of their leaves enter;
-an array for each expression leaves.  Every operation does what ``core/lowering.py`` says, to the
-bit, and what that file leaves open (a divisor of 0, a shift by too much) is refused.  A function of
-``MATH`` is its primitive's reference, computed in float64 and rounded once; or, if the caller
-gives expansions, what a target makes of it.
+Expressions (:class:`~functrax.core.lowering.Scalar`) and the values of their loads and indices
+enter; an array for each expression leaves.  Every operation does what ``core/lowering.py`` says,
+to the bit, and what that file leaves open (a divisor of 0, a shift by too much) is refused.  A
+function of ``MATH`` is its primitive's reference, computed in float64 and rounded once; or, if the
+caller gives expansions, what a target makes of it.
 
 Start at :func:`evaluate`; ``_PLAIN`` and ``_RULES`` list the operations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functrax.backends.kernels.fma import fma
+from functrax.backends.kernels.ir import ordered
 from functrax.core import dtypes
 from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.core.primitive import registry
@@ -31,15 +32,15 @@ NO_EXPANSIONS: Final[Mapping[str, Expansion]] = {}
 
 def evaluate(
     outputs: Sequence[Scalar],
-    leaf: Callable[[Scalar], Any],
+    leaf: Callable[..., Any],
     expansions: Mapping[str, Expansion] = NO_EXPANSIONS,
 ) -> list[Array]:
     """The values of scalar expressions.
 
     Args:
       outputs: the expressions.
-      leaf: gives the values of nodes without operands, but for constants; all leaves have one
-        shape, or shapes that broadcast.
+      leaf: ``(node, *operands)`` -> the values of a node that is the kernel's, such as a load; all
+        have one shape, or shapes that broadcast.
       expansions: what to put in the place of functions of ``MATH``, by name.
 
     Returns:
@@ -55,44 +56,30 @@ def evaluate(
     """
     values: dict[int, Array] = {}
     with np.errstate(all="ignore"):
-        for node in _operands_first(outputs):
+        for node in ordered(iter(outputs)):
             operands = [values[id(a)] for a in node.args]
             values[id(node)] = _value(node, operands, leaf, expansions)
     return [values[id(node)] for node in outputs]
 
 
-def _operands_first(outputs: Sequence[Scalar]) -> Iterator[Scalar]:
-    """The nodes that outputs depend on, each once, after its operands."""
-    seen: set[int] = set()
-    stack = [(node, False) for node in reversed(outputs)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args))
-
-
 def _value(
     node: Scalar,
     operands: list[Array],
-    leaf: Callable[[Scalar], Any],
+    leaf: Callable[..., Any],
     expansions: Mapping[str, Expansion],
 ) -> Array:
     if node.op == "const":
         value = np.asarray(node.attr)
-    elif not node.args:
-        value = np.asarray(leaf(node))
     elif node.op in expansions:
         value = _expanded(node, operands, expansions)
     elif node.op in MATH:
         value = _math(node.op, operands)
     elif node.op in _PLAIN:
         value = np.asarray(_PLAIN[node.op](*operands))
-    else:
+    elif node.op in _RULES:
         value = np.asarray(_RULES[node.op](node.dtype, *operands))
+    else:
+        value = np.asarray(leaf(node, *operands))
     assert value.dtype == node.dtype, f"{node.op} gave {value.dtype} for {node.dtype}"
     return value
 

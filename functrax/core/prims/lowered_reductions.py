@@ -22,26 +22,27 @@ from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.lowered_arithmetic import larger, smaller
 
 Carried: TypeAlias = tuple[Scalar, ...]
-#: The dtype of the places that elements are told apart by.
-PLACE: Final = dtypes.int64
+_MANY: Final = 2**31 - 1
 
 
 class Reduction(ABC):
     """What a kernel does with the elements that become one.
 
     Attributes:
-      dtypes: of the numbers carried.
+      carries: the dtypes of the numbers carried.
+      place: the dtype of the places that elements are told apart by.
       identity: the numbers carried for no elements; None if the result must start from something.
       commutative: the elements may come in any order; else in row-major order of their places.
     """
 
-    dtypes: tuple[np.dtype[Any], ...]
+    carries: tuple[np.dtype[Any], ...]
+    place: np.dtype[Any] = dtypes.int32
     identity: tuple[Any, ...] | None
     commutative: bool = True
 
     @abstractmethod
     def start(self, b: Builder, x: Scalar, place: Scalar) -> Carried:
-        """What is carried for one element; ``place`` is its index along the axis, an int64."""
+        """What is carried for one element; ``place`` is its index along the axis."""
 
     @abstractmethod
     def combine(self, b: Builder, left: Carried, right: Carried) -> Carried:
@@ -89,14 +90,14 @@ class Fold(Reduction):
         self, op: str, dtype: np.dtype[Any], carried: np.dtype[Any], identity: Any
     ) -> None:
         self.op = op
-        self.dtypes = (carried,)
+        self.carries = (carried,)
         self.identity = None if identity is None else (identity,)
         self.commutative = op != "set"
         self._dtype = dtype
         self._function = _COMBINE[op]
 
     def start(self, b: Builder, x: Scalar, place: Scalar) -> Carried:
-        return (b.convert(x, self.dtypes[0]),)
+        return (b.convert(x, self.carries[0]),)
 
     def combine(self, b: Builder, left: Carried, right: Carried) -> Carried:
         return (self._function(b, left[0], right[0]),)
@@ -115,14 +116,21 @@ class ArgExtremum(Reduction):
       wins: ``"gt"`` for the largest, ``"lt"`` for the smallest.
       dtype: of the elements.
       identity: the value that no other value loses to.
+      size: how many elements there are at most.
       index_dtype: of the result.
     """
 
     def __init__(
-        self, wins: str, dtype: np.dtype[Any], identity: Any, index_dtype: np.dtype[Any]
+        self,
+        wins: str,
+        dtype: np.dtype[Any],
+        identity: Any,
+        size: int,
+        index_dtype: np.dtype[Any],
     ) -> None:
-        self.dtypes = (dtypes.float32 if dtype in dtypes.HALF else dtype, PLACE)
-        self.identity = (identity, np.iinfo(PLACE).max)
+        self.place = dtypes.int32 if size <= _MANY else dtypes.int64
+        self.carries = (dtypes.float32 if dtype in dtypes.HALF else dtype, self.place)
+        self.identity = (identity, np.iinfo(self.place).max)
         self._wins = wins
         self._index_dtype = index_dtype
 

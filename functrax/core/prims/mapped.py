@@ -187,8 +187,8 @@ class ReindexReduceMap(ReindexReduce):
         identity = op_identity(op, np.asarray(x).dtype)
         return map.scatter(x, map.codomain, op, identity, indices)
 
-    def reduction(self, dtype: np.dtype[Any], *, map: IndexMap, op: str) -> Fold:
-        return Fold(op, dtype, _carried(dtype), op_identity(op, dtype))
+    def reduction(self, x: ShapedArray, *, map: IndexMap, op: str) -> Fold:
+        return Fold(op, x.dtype, _carried(x.dtype), op_identity(op, x.dtype))
 
     def index_map(self, x: ShapedArray, *indices: Any, map: IndexMap, op: str) -> IndexMap:
         """The map from operand points to elements of the result."""
@@ -335,8 +335,9 @@ class Scatter(ReindexReduce):
         return map.scatter(updates, map.codomain, op, x, indices)
 
     def reduction(
-        self, dtype: np.dtype[Any], *, map: IndexMap, op: str, unique: bool = False
+        self, updates: ShapedArray, *, map: IndexMap, op: str, unique: bool = False
     ) -> Fold:
+        dtype = updates.dtype
         identity = None if op == "set" else op_identity(op, dtype)
         return Fold(op, dtype, _carried(dtype), identity)
 

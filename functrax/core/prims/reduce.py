@@ -51,9 +51,10 @@ class ReindexReduce(Primitive):
 
     @abstractmethod
     def reduction(self, *args: Any, **params: Any) -> Reduction:
-        """``(dtype, **params)`` -> what happens to the elements, of that dtype, that become one.
+        """``(aval, **params)`` -> what happens to the elements that become one.
 
-        Where each one goes is the index map's matter.
+        ``aval`` is the type of the array of elements: of a scatter's updates.  Where each element
+        goes is the index map's matter.
         """
 
     def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
@@ -77,7 +78,8 @@ class AxisReduce(ReindexReduce):
         sizes = tuple(x.shape[i] for i in kept)
         return IndexMap.from_function(x.shape, sizes, lambda *i: tuple(i[k] for k in kept))
 
-    def reduction(self, dtype: np.dtype[Any], *, axes: tuple[int, ...]) -> Fold:
+    def reduction(self, x: ShapedArray, *, axes: tuple[int, ...]) -> Fold:
+        dtype = x.dtype
         carried = wider(dtype) if self.op in ("add", "mul") or dtype in dtypes.HALF else dtype
         return Fold(self.op, dtype, carried, op_identity(self.op, dtype))
 
@@ -309,11 +311,9 @@ class ArgReduce(ReindexReduce):
             x = x.astype(np.float32)
         return np.asarray(self.function(x, axis=axis)).astype(index_dtype)
 
-    def reduction(
-        self, dtype: np.dtype[Any], *, axis: int, index_dtype: np.dtype[Any]
-    ) -> ArgExtremum:
-        worst = lowest(dtype) if self.wins == "gt" else highest(dtype)
-        return ArgExtremum(self.wins, dtype, worst, index_dtype)
+    def reduction(self, x: ShapedArray, *, axis: int, index_dtype: np.dtype[Any]) -> ArgExtremum:
+        worst = lowest(x.dtype) if self.wins == "gt" else highest(x.dtype)
+        return ArgExtremum(self.wins, x.dtype, worst, x.shape[axis], index_dtype)
 
     def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
         return self.bind(primals[0], **params), None

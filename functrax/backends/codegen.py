@@ -22,8 +22,8 @@ from functrax.backends.kernels.lower import NotAKernelError, lower_group
 from functrax.backends.kernels.schedule import Target, schedule
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, compile_text, machine
+from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
-from functrax.core.index_numpy import op_identity
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.reindex import broadcast_in_dim
 
@@ -116,8 +116,8 @@ def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCod
     last = jaxpr.eqns[-1]
     result = len(jaxpr.invars)
     if last.primitive.name == "reindex_reduce":
-        value = op_identity(last.params["op"], last.outvars[0].aval.dtype)
-        return (), _fill_code(last.outvars[0], value)
+        how = last.primitive.reduction(last.invars[0].aval, **last.params)  # type: ignore[attr-defined]
+        return (), _fill_code(last.outvars[0], how.identity[0])
     if last.primitive.name != "scatter":
         return (), None
     operand = last.invars[0]
@@ -141,7 +141,7 @@ def _constant_of(jaxpr: Jaxpr, x: Atom) -> Any | None:
 def _fill_code(out: Var, value: Any) -> KernelCode:
     """A kernel that fills an array with a number."""
     result = Var(out.aval)
-    number = Literal(np.asarray(value, out.aval.dtype), out.aval.update(shape=()))
+    number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
     eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
     (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), Target())
     return _kernel_code(kernel)

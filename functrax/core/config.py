@@ -168,6 +168,13 @@ OPTIONS: Final[dict[str, Option]] = {
             traced=True,
         ),
         Option("compilation_cache_dir", "path", None, "Where compiled kernels are kept on disk."),
+        Option(
+            "strict",
+            "switch",
+            False,
+            "Round every operation, so that results do not depend on what shares a kernel.",
+            traced=True,
+        ),
         Option("opt", "switch", True, "Run the compiler's optional passes."),
         Option("check", "switch", False, "Verify the program after each of the compiler's passes."),
         Option(

@@ -40,6 +40,7 @@ import numpy as np
 from functrax.core.errors import VerificationError
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.lowering import Builder, Scalar
+from functrax.core.prims.lowered_reductions import Reduction
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Store:
       value: what is written.
       offset: added to the address where that is not affine.
       guard: a bool; nothing is written where it is false.
-      combine: the operation by which the element is updated, or None to set it.
+      combine: how the element is updated, or None to set it.
       independent: the dims along which a scatter never meets an element again; None for a store
         that writes every element once.
     """
@@ -77,7 +78,7 @@ class Store:
     value: Scalar
     offset: Scalar | None = None
     guard: Scalar | None = None
-    combine: str | None = None
+    combine: Reduction | None = None
     independent: frozenset[int] | None = None
 
     @property
@@ -87,17 +88,17 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Reduction:
+class Reduce:
     """A reduction along the inner dims.
 
     Args:
-      op: the operation (``kernels/reductions.py``).
+      how: how elements are put together.
       values: what is accumulated at each point; two for ``argmax`` and ``argmin``.
       accs: the leaves that stand for the values accumulated so far.
       results: the leaves that stand for the values after the loops.
     """
 
-    op: str
+    how: Reduction
     values: tuple[Scalar, ...]
     accs: tuple[Scalar, ...]
     results: tuple[Scalar, ...]
@@ -107,7 +108,7 @@ class Reduction:
 class Stage:
     """What one run of the inner loops does."""
 
-    reductions: list[Reduction] = field(default_factory=list)
+    reductions: list[Reduce] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
 
 
@@ -266,7 +267,9 @@ def kernel_text(kernel: Kernel) -> str:
         for reduction in stage.reductions:
             values = [_expression(v, names, seen, lines, inside) for v in reduction.values]
             targets = [_leaf(x, names) for x in reduction.results]
-            lines.append(f"{'  ' * inside}{', '.join(targets)} {reduction.op}= {', '.join(values)}")
+            lines.append(
+                f"{'  ' * inside}{', '.join(targets)} {reduction.how.name}= {', '.join(values)}"
+            )
         _store_lines(stage.stores, names, seen, lines, inside)
     _store_lines(kernel.rows, names, known, lines, indent)
     return "\n".join(lines)
@@ -291,7 +294,7 @@ def _store_lines(
         guard = ""
         if store.guard is not None:
             guard = " if " + _expression(store.guard, names, seen, lines, indent)
-        sign = f" {store.combine}= " if store.combine else " = "
+        sign = f" {store.combine.name}= " if store.combine else " = "
         lines.append(f"{'  ' * indent}b{store.buffer}[{place}]{sign}{value}{guard}")
 
 

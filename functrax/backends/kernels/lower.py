@@ -23,8 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Kernel, Operand, Reduction, Stage, Store
-from functrax.backends.kernels.reductions import accumulator
+from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
 from functrax.core.aval import ShapedArray
 from functrax.core.index_bounds import bounds, simplify, simplify_condition
 from functrax.core.index_expr import (
@@ -145,7 +144,7 @@ class Lowering:
         self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
         self.inputs = {v: k for k, v in enumerate(jaxpr.invars)}
         self.values: dict[Any, tuple[Scalar, ...]] = {}
-        self.reductions: dict[int, Reduction] = {}
+        self.reductions: dict[int, Reduce] = {}
         self.stage_of: dict[int, int] = {}  # id of a node -> the first stage that can compute it
         self.dynamic: dict[Scalar, int] = {}
         self.reduced: dict[Eqn, Scalar] = {}
@@ -206,11 +205,11 @@ class Lowering:
         exprs, guard = self._image(index_map, self.point, loads, None)
         value = self._value(eqn.invars[first], self.point, guard)[0]
         place, offset = self._address(exprs, eqn.outvars[0].aval)
-        op = eqn.params["op"]
         free = frozenset(range(len(self.extents)))
         if not eqn.params.get("unique") and not index_map.injective():
             free = self._independent(exprs)
-        combine = None if op == "set" else op
+        how = eqn.primitive.reduction(eqn.invars[first].aval, **eqn.params)  # type: ignore[attr-defined]
+        combine = None if eqn.params["op"] == "set" else how
         return Store(buffer, place, value, offset, guard, combine, free)
 
     def _independent(self, exprs: Point) -> frozenset[int]:
@@ -221,7 +220,7 @@ class Lowering:
                 alone[expr.number] = expr
         return frozenset(alone)
 
-    def _reduction_stage(self, reduction: Reduction) -> int:
+    def _reduction_stage(self, reduction: Reduce) -> int:
         return max(self._stage(v) for v in reduction.values)
 
     def _stage(self, root: Scalar) -> int:
@@ -337,17 +336,17 @@ class Lowering:
         if eqn in self.reduced:
             return self.reduced[eqn]
         b = self.builder
-        (out,) = eqn.outvars
         value = self._one(eqn.invars[0], self.point, None)
-        op = getattr(eqn.primitive, "op", eqn.primitive.name)
-        values: tuple[Scalar, ...] = (b.convert(value, accumulator(op, value.dtype)),)
-        if op in ("argmax", "argmin"):
-            values = (value, self._integer(self.point[eqn.params["axis"]], _INT32))
+        how = eqn.primitive.reduction(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
+        place = b.const(0, how.place)
+        if eqn.primitive.name in ("argmax", "argmin"):
+            place = self._integer(self.point[eqn.params["axis"]], how.place)
+        values = how.start(b, value, place)
         number = len(self.reductions)
         accs = tuple(b.node("acc", v.dtype, (), (number, k)) for k, v in enumerate(values))
         results = tuple(b.node("result", v.dtype, (), (number, k)) for k, v in enumerate(values))
-        self.reductions[number] = Reduction(op, values, accs, results)
-        result = self.reduced[eqn] = b.convert(results[-1], out.aval.dtype)
+        self.reductions[number] = Reduce(how, values, accs, results)
+        result = self.reduced[eqn] = how.finish(b, results)
         return result
 
     def _parts(

@@ -24,9 +24,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Kernel, Reduction, Stage, Store
+from functrax.backends.kernels.ir import Kernel, Reduce, Stage, Store
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.kernels.reductions import combine, identities
 from functrax.backends.llvm.instructions import (
     OPERATIONS,
     constant,
@@ -596,7 +595,7 @@ class _Emitter:
             old = self.b.node("acc", value.dtype, (), ("store", store.buffer))
             here = len(self.levels) - 1  # it changes from one point to the next
             self._read(id(old), store.buffer, store.address, store.offset, store.guard, here)
-            (value,) = combine(self.b, store.combine, (old,), (value,))
+            (value,) = store.combine.combine(self.b, (old,), (value,))
             self._value(value)
         self._write(store, value)
 
@@ -668,7 +667,7 @@ class _Emitter:
         in_lanes = self.kernel.vector is not None and self.lanes > 1
         carried = []
         for reduction in reductions:
-            for start in identities(self.b, reduction.op, reduction.values):
+            for start in reduction.how.empty(self.b):
                 text = constant(start.attr, start.dtype, self.lanes if in_lanes else 1)
                 carried.append((llvm_type(start.dtype, self.lanes if in_lanes else 1), text))
 
@@ -695,24 +694,24 @@ class _Emitter:
             for result, name in zip(reduction.results, names, strict=True):
                 self._know(id(result), name, in_lanes and not horizontal, len(self.levels) - 1)
 
-    def _accumulate(self, reduction: Reduction, names: Names) -> Names:
+    def _accumulate(self, reduction: Reduce, names: Names) -> Names:
         """One point (or one vector of points) more."""
         level = len(self.levels) - 1
         in_lanes = self.kernel.vector is not None and self.lanes > 1
         values = reduction.values
         if self.masked and self.tail is not None and self.kernel.vector in self.kernel.inner:
-            starts = identities(self.b, reduction.op, values)
+            starts = reduction.how.empty(self.b)
             pairs = zip(values, starts, strict=True)
             values = tuple(self.b.select(self.tail, v, start) for v, start in pairs)
         for acc, name in zip(reduction.accs, names, strict=True):
             self._know(id(acc), name, in_lanes, level)
         out = []
-        for node in combine(self.b, reduction.op, reduction.accs, values):
+        for node in reduction.how.combine(self.b, reduction.accs, values):
             self._value(node)
             out.append(self._as_vector(node) if in_lanes else self._operand(node).name)
         return out
 
-    def _across_lanes(self, reduction: Reduction, names: Names) -> Names:
+    def _across_lanes(self, reduction: Reduce, names: Names) -> Names:
         """The lanes of a vector as one value, by halves: in an order that sizes alone decide."""
         lanes = self.lanes
         level = len(self.levels) - 1
@@ -737,7 +736,7 @@ class _Emitter:
         return self._line(text, level)
 
     def _combined_halves(
-        self, reduction: Reduction, parts: list[Names], lanes: int, level: int
+        self, reduction: Reduce, parts: list[Names], lanes: int, level: int
     ) -> Names:
         all_lanes, self.lanes = self.lanes, lanes
         leaves = []
@@ -749,7 +748,7 @@ class _Emitter:
                 nodes.append(leaf)
             leaves.append(tuple(nodes))
         out = []
-        for node in combine(self.b, reduction.op, leaves[0], leaves[1]):
+        for node in reduction.how.combine(self.b, leaves[0], leaves[1]):
             self._value(node)
             out.append(self._as_vector(node))
         self.lanes = all_lanes

@@ -75,6 +75,11 @@ def is_fusible(eqn: Eqn) -> bool:
         return eqn.primitive.lowers(avals, dict(eqn.params))
     if family not in ("reindex", "reindex_reduce"):
         return False
+    if is_update(eqn):
+        x = avals[1 if eqn.primitive.name == "scatter" else 0]
+        how = eqn.primitive.reduction(x, **eqn.params)  # type: ignore[attr-defined]
+        if how.carries != (x.dtype,):
+            return False  # memory does not hold what it accumulates
     return all(a.dtype in dtypes.SCALAR for a in (*avals, *results))
 
 

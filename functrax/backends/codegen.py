@@ -80,7 +80,7 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
-    kernels = schedule(lower_group(jaxpr, name), Target(machine().vector_bytes))
+    kernels = schedule(lower_group(jaxpr, name), Target())
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
@@ -116,13 +116,13 @@ def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCod
     last = jaxpr.eqns[-1]
     result = len(jaxpr.invars)
     if last.primitive.name == "reindex_reduce":
-        how = last.primitive.reduction(last.invars[0].aval, **last.params)  # type: ignore[attr-defined]
+        how = last.primitive.reduction(last.invars[0].aval, **last.params)
         return (), _fill_code(last.outvars[0], how.identity[0])
     if last.primitive.name != "scatter":
         return (), None
     operand = last.invars[0]
     if operand in jaxpr.invars:
-        return ((jaxpr.invars.index(operand), result),), None  # type: ignore[arg-type]
+        return ((jaxpr.invars.index(operand), result),), None 
     number = _constant_of(jaxpr, operand)
     if number is None:
         raise NotAKernelError("a scatter into a value that its own kernel computes")

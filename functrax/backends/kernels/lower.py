@@ -346,7 +346,8 @@ class Lowering:
         accs = tuple(b.node("acc", v.dtype, (), (number, k)) for k, v in enumerate(values))
         results = tuple(b.node("result", v.dtype, (), (number, k)) for k, v in enumerate(values))
         self.reductions[number] = Reduce(how, values, accs, results)
-        result = self.reduced[eqn] = how.finish(b, results)
+        result: Scalar = how.finish(b, results)
+        self.reduced[eqn] = result
         return result
 
     def _parts(

@@ -361,7 +361,7 @@ class Fusion:
                 saved += nbytes(v)
                 if v not in self.outside and self.readers[v] == {b.number}:
                     saved += nbytes(v)
-                if not b.reads[v]:
+                if not b.reads[v] and not self._is_reduced(a, v):
                     saved -= self._recomputed(a, v, b)
             elif v in a.reads:
                 saved += nbytes(v)
@@ -443,7 +443,8 @@ class Fusion:
         return a.space, ""
 
     def _is_reduced(self, a: _Group, v: Var) -> bool:
-        return squeezed(v.aval.shape) == a.space.row and a.space.row != a.space.full
+        """Whether a value of a group has one element for each row of its reductions."""
+        return squeezed(v.aval.shape) == a.space.row != a.space.full
 
     def _use_of_row(self, a: _Group, b: _Group, v: Var) -> str | None:
         """How ``b`` uses a value of one element for each row: in ``row`` s, ``full``, or not so."""

@@ -46,6 +46,16 @@ def checked(name: str, key: Any, shape: Any, dtype: Any) -> tuple[Value, Shape, 
     return key_words(name, key), checked_shape(name, shape), float_dtype(name, dtype)
 
 
+def prepared(
+    name: str, key: Any, shape: Any, dtype: Any, *parameters: Any
+) -> tuple[Value, Shape, DType, list[Any]]:
+    """The words, the shape and the dtype of a sample with parameters, and these of that dtype."""
+    of_type = float_dtype(name, dtype)
+    sizes = broadcast_shape(name, shape, *map(np.shape, parameters))
+    values = [parameter(name, x, of_type) for x in parameters]
+    return key_words(name, key), sizes, of_type, values
+
+
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Uniform random bits, as unsigned integers.
 

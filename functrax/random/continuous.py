@@ -175,6 +175,10 @@ _SIMPLE_DOC = """{summary}
       DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
 
     {formula}
+
+    >>> from functrax import random
+    >>> random.{name}(random.key(0), (3,)).shape
+    (3,)
     """
 
 
@@ -189,7 +193,7 @@ def _simple(name: str, transform: Callable[[Any, DType], Any], low: Low, doc: st
 
     summary, formula = doc.split("; ")
     sampler.__name__ = sampler.__qualname__ = name
-    sampler.__doc__ = _SIMPLE_DOC.format(summary=summary, formula=formula)
+    sampler.__doc__ = _SIMPLE_DOC.format(name=name, summary=summary, formula=formula)
     return sampler
 
 
@@ -236,6 +240,10 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
       DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
 
     ``-log(-log(u))`` of a uniform ``u``.
+
+    >>> from functrax import random
+    >>> random.gumbel(random.key(0), (3,), mode="high").shape
+    (3,)
     """
     return as_array(gumbel_sample(*checked("gumbel", key, shape, dtype), mode, "gumbel"))
 

@@ -46,6 +46,10 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
       b: the parameter.
       shape: the shape of the result; that of ``b`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.pareto(random.key(0), 2.5, (3,)).shape
+    (3,)
     """
     words, sizes, of_type, (power,) = prepared("pareto", key, shape, dtype, b)
     u = uniform_sample(words, sizes, of_type)
@@ -60,6 +64,10 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Arra
       scale: the parameter.
       shape: the shape of the result; that of ``scale`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.rayleigh(random.key(0), 2.0, (3,)).shape
+    (3,)
     """
     words, sizes, of_type, (sigma,) = prepared("rayleigh", key, shape, dtype, scale)
     u = uniform_sample(words, sizes, of_type)
@@ -76,6 +84,10 @@ def weibull_min(
       scale, concentration: the parameters.
       shape: the shape of the uniform numbers; the result broadcasts with the parameters.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.weibull_min(random.key(0), 2.0, 1.5, (3,)).shape
+    (3,)
     """
     words, sizes, of_type = checked("weibull_min", key, shape, dtype)
     u = uniform_sample(words, sizes, of_type)
@@ -92,6 +104,10 @@ def triangular(
       left, mode, right: the parameters, in this order of size.
       shape: the shape of the result; that of the parameters if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.triangular(random.key(0), 0.0, 1.0, 3.0, (3,)).shape
+    (3,)
     """
     words, sizes, of_type, (a, c, b) = prepared("triangular", key, shape, dtype, left, mode, right)
     u = uniform_sample(words, sizes, of_type)
@@ -107,6 +123,10 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
       key: a key.
       shape: the shape of the result.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.maxwell(random.key(0), (3,)).shape
+    (3,)
     """
     words, sizes, of_type = checked("maxwell", key, shape, dtype)
     parts = normal_sample(words, (*sizes, 3), of_type)
@@ -123,6 +143,10 @@ def double_sided_maxwell(
       loc, scale: the parameters.
       shape: what stands before the parameters' shape in that of the result.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.double_sided_maxwell(random.key(0), 0.0, 1.0, (3,)).shape
+    (3,)
     """
     words, sizes, of_type = checked("double_sided_maxwell", key, shape, dtype)
     inner = lax.broadcast_shapes(np.shape(loc), np.shape(scale))

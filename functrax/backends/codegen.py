@@ -122,7 +122,7 @@ def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCod
         return (), None
     operand = last.invars[0]
     if operand in jaxpr.invars:
-        return ((jaxpr.invars.index(operand), result),), None 
+        return ((jaxpr.invars.index(operand), result),), None
     number = _constant_of(jaxpr, operand)
     if number is None:
         raise NotAKernelError("a scatter into a value that its own kernel computes")

@@ -114,9 +114,7 @@ class Assembly:
         for kernel in code.kernels:
             self._launch(kernel, inputs, (*results, *temporaries))
 
-    def _launch(
-        self, code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...]
-    ) -> None:
+    def _launch(self, code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
         self.builder.add(
             Launch(
                 code.compiled.address,

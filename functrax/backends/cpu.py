@@ -13,7 +13,7 @@ import numpy as np
 
 from functrax.backends.compiler import CompiledProgram, compile_program
 from functrax.backends.deferred import Deferred
-from functrax.backends.device import Device, Executable
+from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice
 from functrax.backends.runtime import load
 from functrax.core.jaxpr import Jaxpr
@@ -46,3 +46,6 @@ def _known(x: Any) -> Any:
     if type(x) is np.ndarray or type(x) is Deferred or not hasattr(x, "materialize"):
         return x
     return x.materialize()
+
+
+register("llvm", CpuDevice())

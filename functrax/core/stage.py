@@ -134,7 +134,12 @@ class StagingTrace(Trace):
         used = {v for e in eqns for v in e.invars} | set(out_atoms)
         constants = [(c, t.variable) for c, t in self.constants.values() if t.variable in used]
         jaxpr = Jaxpr(
-            [v for _, v in constants], [t.variable for t in inputs], out_atoms, eqns, self.name, **names
+            [v for _, v in constants],
+            [t.variable for t in inputs],
+            out_atoms,
+            eqns,
+            self.name,
+            **names,
         )
         return jaxpr, [c for c, _ in constants]
 

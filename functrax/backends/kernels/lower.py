@@ -40,7 +40,6 @@ from functrax.core.index_form import flatten
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import Builder, Scalar
-from functrax.core.prims.reduce import AxisReduce
 
 Shape: TypeAlias = tuple[int, ...]
 Point: TypeAlias = tuple[IndexExpr, ...]
@@ -78,18 +77,22 @@ def iteration_space(jaxpr: Jaxpr) -> tuple[tuple[int, ...], tuple[int, ...]]:
         axes = reduced_axes(eqn)
         if axes is not None:
             return eqn.invars[0].aval.shape, axes
-        if eqn.primitive.name in ("reindex_reduce", "scatter"):
+        if is_update(eqn):
             return eqn.params["map"].domain, ()
     return jaxpr.outvars[0].aval.shape, ()
 
 
 def reduced_axes(eqn: Eqn) -> tuple[int, ...] | None:
     """The axes that an equation reduces, or None if it reduces none."""
-    if isinstance(eqn.primitive, AxisReduce):
-        return tuple(sorted(eqn.params["axes"]))
-    if eqn.primitive.name in ("argmax", "argmin"):
-        return (eqn.params["axis"],)
-    return None
+    if eqn.primitive.family != "reindex_reduce" or is_update(eqn):
+        return None
+    axes = eqn.params.get("axes")
+    return (eqn.params["axis"],) if axes is None else tuple(sorted(axes))
+
+
+def is_update(eqn: Eqn) -> bool:
+    """Whether an equation scatters: what it writes where depends on values or on a map."""
+    return eqn.primitive.name in ("scatter", "reindex_reduce")
 
 
 def _split_dims(
@@ -184,7 +187,7 @@ class Lowering:
     def _store(self, out: Atom, buffer: int) -> tuple[Store, bool]:
         """The store of a result, and whether it is one of the whole space (else of rows)."""
         eqn = self.defs.get(out) if isinstance(out, Var) else None
-        if eqn is not None and eqn.primitive.name in ("reindex_reduce", "scatter"):
+        if eqn is not None and is_update(eqn):
             return self._update(eqn, buffer), True
         shape = out.aval.shape
         in_full = True

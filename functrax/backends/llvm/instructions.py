@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -41,7 +41,7 @@ _REGISTERS: Final[dict[np.dtype[Any], str]] = {
 _SUFFIXES: Final = {"half": "f16", "float": "f32", "double": "f64"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def llvm_type(dtype: np.dtype[Any], lanes: int) -> str:
     """The type of ``lanes`` elements of a dtype in registers; of one lane no vector."""
     element = _REGISTERS.get(dtype)

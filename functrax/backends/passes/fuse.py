@@ -31,6 +31,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from functrax.backends.kernels.lower import is_update, reduced_axes
 from functrax.backends.passes.groups import fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
@@ -101,19 +102,6 @@ def is_renaming(eqn: Eqn) -> bool:
     return tuple(sorted(dims)) == tuple(dims)
 
 
-def is_update(eqn: Eqn) -> bool:
-    """Whether an equation scatters, so that it ends its kernel."""
-    return eqn.primitive.name in ("scatter", "reindex_reduce")
-
-
-def reduction_axes(eqn: Eqn) -> Shape | None:
-    """The axes that an equation reduces, or None."""
-    if eqn.primitive.family != "reindex_reduce" or is_update(eqn):
-        return None
-    axes = eqn.params.get("axes")
-    return (eqn.params["axis"],) if axes is None else tuple(sorted(axes))
-
-
 @dataclass(frozen=True)
 class _Space:
     """What a group's kernel runs over.
@@ -142,20 +130,18 @@ class _Group:
       space: what the kernel runs over.
       reads: for each value from outside how it is used: as it is, or through views.
       writes: the values that are used outside.
-      repeats: whether a row is read more than once.
       update: whether it ends with a scatter.
       work: operations for each element, in bytes.
     """
 
-    __slots__ = ("eqns", "first", "last", "number", "reads", "repeats", "space", "update", "work",
-                 "writes", "version")  # fmt: skip
+    __slots__ = ("eqns", "first", "last", "number", "reads", "space", "update", "version", "work",
+                 "writes")  # fmt: skip
 
-    def __init__(self, number: int, eqn: Eqn, reads: dict[Var, bool]) -> None:
+    def __init__(self, number: int, eqn: Eqn) -> None:
         self.number = self.first = self.last = number
         self.eqns = {number}
-        self.reads = reads
+        self.reads: dict[Var, bool] = {}
         self.writes = set(eqn.outvars)
-        self.repeats = False
         self.update = is_update(eqn)
         self.space = _space_of(eqn)
         self.work = _work(eqn)
@@ -163,7 +149,7 @@ class _Group:
 
 
 def _space_of(eqn: Eqn) -> _Space:
-    axes = reduction_axes(eqn)
+    axes = reduced_axes(eqn)
     if axes is not None:
         shape = eqn.invars[0].aval.shape
         row = tuple(n for d, n in enumerate(shape) if d not in axes)
@@ -202,11 +188,12 @@ class Fusion:
         self.fusible = [is_fusible(e) for e in self.eqns]
         self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
         self.groups: dict[int, _Group] = {}
+        self.group_of: dict[int, int] = {}  # as they were before any merge
         self.readers: dict[Var, set[int]] = {}  # groups that read a value
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
         self.successors: dict[int, set[int]] = {}
         self.predecessors: dict[int, set[int]] = {}
-        self.last_effect: set[int] = set()
+        self.last_effect: int | None = None
         self.reasons: dict[tuple[int, int], str] = {}
         self.heap: list[_Candidate] = []
 
@@ -219,20 +206,73 @@ class Fusion:
         return self._written()
 
     def _prepare(self) -> None:
-        needed = self._needed_by_others()
+        self.outside |= self._needed_by_others()
+        clusters = self._clusters()
         for n, eqn in enumerate(self.eqns):
-            if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn, needed)):
+            if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn)):
                 continue
-            reads = self._reads_of(eqn)
-            self.groups[n] = _Group(n, eqn, reads)
-            for v in reads:
-                self.readers.setdefault(v, set()).add(n)
-        self.outside |= needed
+            number = clusters.get(n, n)
+            group = self.groups.get(number)
+            if group is None:
+                group = self.groups[number] = _Group(number, eqn)
+            else:
+                group.eqns.add(n)
+                group.writes.update(eqn.outvars)
+                group.work += _work(eqn)
+            group.first, group.last = min(group.first, n), max(group.last, n)
+            self.group_of[n] = number
+            for v, here in self._reads_of(eqn).items():
+                if v not in group.writes:
+                    group.reads[v] = group.reads.get(v, True) and here
+        self._find_readers()
         self._connect()
+
+    def _find_readers(self) -> None:
+        for number, group in self.groups.items():
+            for v in group.reads:
+                self.readers.setdefault(v, set()).add(number)
+        for group in self.groups.values():
+            if len(group.eqns) > 1:
+                group.writes = {v for v in group.writes if v in self.outside or v in self.readers}
+
+    def _clusters(self) -> dict[int, int]:
+        """Elementwise equations that share a kernel in every good partition: the number of each.
+
+        They are connected, have one shape, and one *depth*: on every path to them the number of
+        steps from one kernel to the next.  Depth grows along all other edges, so merging them
+        makes no cycle.  The number is that of the last equation.
+        """
+        depth: list[int] = []
+        kind: list[Shape | None] = []
+        parent: dict[int, int] = {}
+
+        def root(n: int) -> int:
+            while parent[n] != n:
+                parent[n] = n = parent[parent[n]]
+            return n
+
+        sizes: dict[int, int] = {}
+        for n, eqn in enumerate(self.eqns):
+            plain = self.fusible[n] and eqn.primitive.family == "elementwise"
+            shape = squeezed(eqn.outvars[0].aval.shape) if plain else None
+            sources = [self.position[x] for x in eqn.invars if x in self.position]
+            same = [m for m in sources if plain and kind[m] == shape]
+            others = [depth[m] + 1 for m in sources if not (plain and kind[m] == shape)]
+            deepest = max([*others, *(depth[m] for m in same)], default=0)
+            joined = {root(m) for m in same if depth[m] == deepest}
+            if sum(sizes[r] for r in joined) >= MAX_GROUP:
+                deepest, joined = deepest + 1, set()
+            depth.append(deepest)
+            kind.append(shape)
+            if plain:
+                parent[n] = n
+                parent.update(dict.fromkeys(joined, n))
+                sizes[n] = 1 + sum(sizes.pop(r) for r in joined)
+        return {n: root(n) for n in parent}
 
     def _needed_by_others(self) -> set[Var]:
         """Values that something else than a kernel uses."""
-        needed = set(self.outside)
+        needed: set[Var] = set()
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n]:
                 needed.update(x for x in eqn.invars if isinstance(x, Var))
@@ -240,8 +280,8 @@ class Fusion:
                 needed.add(eqn.invars[0])  # its memory is updated, or copied
         return needed
 
-    def _is_value(self, eqn: Eqn, needed: set[Var]) -> bool:
-        return any(v in needed for v in eqn.outvars)
+    def _is_value(self, eqn: Eqn) -> bool:
+        return any(v in self.outside for v in eqn.outvars)
 
     def _reads_of(self, eqn: Eqn) -> dict[Var, bool]:
         """The values that an equation reads, by way of views: whether at its own points."""
@@ -267,44 +307,48 @@ class Fusion:
         return reads
 
     def _connect(self) -> None:
-        """Edges between groups, and through equations that are in none."""
+        """Edges between groups, and other equations, which are nodes that are never merged."""
         for n, eqn in enumerate(self.eqns):
-            if n in self.groups:
-                sources = set()
-                for v in self.groups[n].reads:
-                    sources |= self._sources(v)
-                self.predecessors[n] = sources
-                self.successors[n] = set()
-                for s in sources:
-                    self.successors[s].add(n)
+            if n in self.group_of:
+                self._add_node(self.group_of[n])
             elif not (self.fusible[n] and is_view(eqn)):
-                self._connect_other(n, eqn)
+                self._add_node(n)
+        for number, group in self.groups.items():
+            for v in group.reads:
+                self._add_edges(v, number)
+        for n, eqn in enumerate(self.eqns):
+            if n in self.predecessors and n not in self.group_of:
+                for x in eqn.invars:
+                    if isinstance(x, Var):
+                        self._add_edges(x, n)
+                if eqn.primitive.has_side_effects(dict(eqn.params)):
+                    self._keep_order(n)
 
-    def _connect_other(self, n: int, eqn: Eqn) -> None:
-        """An equation that is no kernel: a node of the graph that is never merged."""
-        sources: set[int] = set()
-        for x in eqn.invars:
-            if isinstance(x, Var):
-                sources |= self._sources(x)
-        if eqn.primitive.has_side_effects(dict(eqn.params)):
-            sources |= self.last_effect
-            self.last_effect = {n}
-        self.predecessors[n] = sources
-        self.successors[n] = set()
-        for s in sources:
-            self.successors[s].add(n)
+    def _add_node(self, n: int) -> None:
+        self.predecessors.setdefault(n, set())
+        self.successors.setdefault(n, set())
 
-    def _sources(self, v: Var) -> set[int]:
-        n = self.position.get(v)
-        if n is None:
-            return set()
-        if n in self.predecessors:
-            return {n}
-        found: set[int] = set()  # a view that is no value: what it reads
-        for x in self.eqns[n].invars:
+    def _keep_order(self, n: int) -> None:
+        """Side effects happen in the order of the program."""
+        if self.last_effect is not None:
+            self.successors[self.last_effect].add(n)
+            self.predecessors[n].add(self.last_effect)
+        self.last_effect = n
+
+    def _add_edges(self, v: Var, n: int) -> None:
+        """Edges from what computes a value; for a view that is no value, from what it reads."""
+        source = self.position.get(v)
+        if source is None:
+            return
+        node = self.group_of.get(source, source)
+        if node in self.predecessors:
+            if node != n:
+                self.successors[node].add(n)
+                self.predecessors[n].add(node)
+            return
+        for x in self.eqns[source].invars:
             if isinstance(x, Var):
-                found |= self._sources(x)
-        return found
+                self._add_edges(x, n)
 
     # ---- merging ------------------------------------------------------------------------------
 
@@ -556,7 +600,6 @@ class Fusion:
         b.space, b.writes = space, writes
         b.eqns |= a.eqns
         b.work += a.work
-        b.repeats = b.repeats or a.repeats
         b.first, b.last = min(a.first, b.first), max(a.last, b.last)
         b.version += 1
         self._rewire(a.number, b.number)

@@ -25,8 +25,18 @@ def cases(seed: int, count: int) -> list[tuple[tuple[int, ...], tuple[Any, ...]]
             _ = np.zeros(shape)[clamped(shape, index)]
         except IndexError:
             continue
-        found.append((shape, index))
+        if masks_fit(shape, index):
+            found.append((shape, index))
     return found
+
+
+def masks_fit(shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
+    """Whether boolean arrays have the shape of their axes; NumPy lets empty ones pass."""
+    return all(
+        item.shape == shape[axis : axis + item.ndim]
+        for item, axis in expand(shape, index)
+        if axis is not None and is_mask(item)
+    )
 
 
 def bare(index: tuple[Any, ...]) -> Any:

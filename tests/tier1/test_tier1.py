@@ -1,0 +1,29 @@
+"""Every name of tier 1 gives what NumPy, SciPy or an independent formula gives; derivatives too."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tier1.sample import check_derivatives, check_value, differentiable
+from tests.tier1.tables import SAMPLES, tier1
+
+
+def test_every_name_of_tier_1_has_samples() -> None:
+    missing = [name for name in tier1() if not SAMPLES.get(name)]
+    assert not missing, f"no samples in tests/tier1 for {missing}"
+
+
+def test_only_names_of_tier_1_have_samples() -> None:
+    assert not set(SAMPLES) - set(tier1())
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_values(name: str) -> None:
+    for sample in SAMPLES[name]:
+        check_value(sample)
+
+
+@pytest.mark.parametrize("name", [n for n in SAMPLES if [*differentiable(SAMPLES[n])]])
+def test_derivatives(name: str) -> None:
+    for sample in differentiable(SAMPLES[name]):
+        check_derivatives(sample)

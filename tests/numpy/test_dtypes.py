@@ -159,7 +159,9 @@ def test_positions_and_traces_are_default_integers(x64):
     with enable_x64(x64):
         wanted = np.int64 if x64 else np.int32
         assert {y.dtype for y in jnp.nonzero(x)} == {np.dtype(wanted)}
-        assert {y.dtype for y in functrax.jit(lambda x: jnp.nonzero(x, size=3))(x)} == {np.dtype(wanted)}
+        assert {y.dtype for y in functrax.jit(lambda x: jnp.nonzero(x, size=3))(x)} == {
+            np.dtype(wanted)
+        }
         assert jnp.flatnonzero(x, size=9).dtype == wanted
         assert jnp.where(x)[0].dtype == jnp.argwhere(x).dtype == wanted
         assert jnp.trace(x).dtype == wanted

@@ -26,8 +26,12 @@ def unary(name: str, want: Any, low: float, high: float, letters: str, **options
         for dtype in DTYPES.get(letter, []):
             bound = 0 if letter in "ct" else low
             diff = options.get("diff", True) and letter == "c"
-            TABLE(name, draw((2, 3), bound or low, high + (letter in "ib"), dtype), want=want,
-                  **{**options, "diff": diff})  # fmt: skip
+            TABLE(
+                name,
+                draw((2, 3), bound or low, high + (letter in "ib"), dtype),
+                want=want,
+                **{**options, "diff": diff},
+            )
     if "s" in letters:
         TABLE(name, float(draw((), low, high)), want=want, **options)
         TABLE(name, 1, want=want, **options)
@@ -84,22 +88,36 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
 
 UNARY = {
-    "abs": (np.abs, 0.2, 3, "hibutsx"), "absolute": (np.absolute, -3, -0.2, "hibutsx"),
-    "arccos": (np.arccos, -0.9, 0.9, "hcx"), "arcsin": (np.arcsin, -0.9, 0.9, "hcx"),
-    "arctan": (np.arctan, -3, 3, "hicsx"), "ceil": (np.ceil, -3, 3, "hibusx"),
-    "conj": (np.conj, -3, 3, "hicx"), "cos": (np.cos, -3, 3, "hicsx"),
-    "cosh": (np.cosh, -3, 3, "hicsx"), "exp": (np.exp, -3, 3, "hicsx"),
-    "expm1": (np.expm1, -2, 3, "hicsx"), "floor": (np.floor, -3, 3, "hibusx"),
-    "isfinite": (np.isfinite, -3, 3, "hicsx"), "isinf": (np.isinf, -3, 3, "hicsx"),
-    "isnan": (np.isnan, -3, 3, "hicsx"), "iscomplexobj": (np.iscomplexobj, -3, 3, "hicsx"),
-    "log": (np.log, 0.3, 3, "hcsx"), "log1p": (np.log1p, -0.5, 3, "hcsx"),
-    "logical_not": (np.logical_not, -3, 3, "ibutcsx"), "negative": (np.negative, -3, 3, "hibucx"),
-    "round": (np.round, -3, 3, "hix"), "sign": (np.sign, -3, 3, "hibucx"),
-    "sin": (np.sin, -3, 3, "hicsx"), "sinh": (np.sinh, -3, 3, "hicsx"),
-    "sqrt": (np.sqrt, 0.3, 3, "hcsx"), "square": (np.square, -3, 3, "hibucsx"),
-    "tan": (np.tan, -1, 1, "hicsx"), "tanh": (np.tanh, -3, 3, "hicsx"),
+    "abs": (np.abs, 0.2, 3, "hibutsx"),
+    "absolute": (np.absolute, -3, -0.2, "hibutsx"),
+    "arccos": (np.arccos, -0.9, 0.9, "hcx"),
+    "arcsin": (np.arcsin, -0.9, 0.9, "hcx"),
+    "arctan": (np.arctan, -3, 3, "hicsx"),
+    "ceil": (np.ceil, -3, 3, "hibusx"),
+    "conj": (np.conj, -3, 3, "hicx"),
+    "cos": (np.cos, -3, 3, "hicsx"),
+    "cosh": (np.cosh, -3, 3, "hicsx"),
+    "exp": (np.exp, -3, 3, "hicsx"),
+    "expm1": (np.expm1, -2, 3, "hicsx"),
+    "floor": (np.floor, -3, 3, "hibusx"),
+    "isfinite": (np.isfinite, -3, 3, "hicsx"),
+    "isinf": (np.isinf, -3, 3, "hicsx"),
+    "isnan": (np.isnan, -3, 3, "hicsx"),
+    "iscomplexobj": (np.iscomplexobj, -3, 3, "hicsx"),
+    "log": (np.log, 0.3, 3, "hcsx"),
+    "log1p": (np.log1p, -0.5, 3, "hcsx"),
+    "logical_not": (np.logical_not, -3, 3, "ibutcsx"),
+    "negative": (np.negative, -3, 3, "hibucx"),
+    "round": (np.round, -3, 3, "hix"),
+    "sign": (np.sign, -3, 3, "hibucx"),
+    "sin": (np.sin, -3, 3, "hicsx"),
+    "sinh": (np.sinh, -3, 3, "hicsx"),
+    "sqrt": (np.sqrt, 0.3, 3, "hcsx"),
+    "square": (np.square, -3, 3, "hibucsx"),
+    "tan": (np.tan, -1, 1, "hicsx"),
+    "tanh": (np.tanh, -3, 3, "hicsx"),
     "nan_to_num": (np.nan_to_num, -3, 3, "ic"),
-}  # fmt: skip
+}
 for _name, (_want, *_rest) in UNARY.items():
     unary("numpy." + _name, _want, *_rest)
 TABLE("numpy.nan_to_num", SPECIAL, diff=False, want=lambda x: np.nan_to_num(x.astype("f4")))
@@ -109,15 +127,21 @@ for _decimals in (1, 2, -1, 0):
 TABLE("numpy.round", np.array([0.5, 1.5, 2.5, -0.5], "f4"), diff=False)
 
 BINARY = {
-    "add": (np.add, -3, 3, "hibutcsx"), "subtract": (np.subtract, -3, 3, "hiucsx"),
-    "multiply": (np.multiply, -3, 3, "hibutcsx"), "divide": (np.divide, 0.5, 3, "hcsx"),
-    "power": (np.power, 0.5, 3, "hcs"), "mod": (np.mod, 0.7, 9, "hsx"),
-    "maximum": (np.maximum, -3, 3, "hibutsx"), "minimum": (np.minimum, -3, 3, "hibutsx"),
-    "logaddexp": (np.logaddexp, -3, 3, "hsx"), "arctan2": (np.arctan2, 0.3, 3, "hsx"),
-    "equal": (np.equal, -3, 3, "hibutcsx"), "isclose": (np.isclose, -3, 3, "ics"),
+    "add": (np.add, -3, 3, "hibutcsx"),
+    "subtract": (np.subtract, -3, 3, "hiucsx"),
+    "multiply": (np.multiply, -3, 3, "hibutcsx"),
+    "divide": (np.divide, 0.5, 3, "hcsx"),
+    "power": (np.power, 0.5, 3, "hcs"),
+    "mod": (np.mod, 0.7, 9, "hsx"),
+    "maximum": (np.maximum, -3, 3, "hibutsx"),
+    "minimum": (np.minimum, -3, 3, "hibutsx"),
+    "logaddexp": (np.logaddexp, -3, 3, "hsx"),
+    "arctan2": (np.arctan2, 0.3, 3, "hsx"),
+    "equal": (np.equal, -3, 3, "hibutcsx"),
+    "isclose": (np.isclose, -3, 3, "ics"),
     "logical_and": (np.logical_and, -3, 3, "ibutcsx"),
     "logical_or": (np.logical_or, -3, 3, "ibutcsx"),
-}  # fmt: skip
+}
 for _name, (_want, *_rest) in BINARY.items():
     binary("numpy." + _name, _want, *_rest)
 for _dtype in ("i4", "i1", "u1"):
@@ -136,34 +160,58 @@ TABLE("numpy.isclose", draw((4,)), draw((4,)), rtol=0.5, atol=1.0)
 TABLE("numpy.arctan2", draw((4,), -3, -1), draw((4,), -3, -1))
 
 LAX_UNARY = {
-    "abs": (np.abs, -3, -0.2, "hibx"), "cos": (np.cos, -3, 3, "hcx"), "exp": (np.exp, -3, 3, "hcx"),
-    "expm1": (np.expm1, -2, 2, "hcx"), "log": (np.log, 0.3, 3, "hcx"),
-    "log1p": (np.log1p, -0.5, 3, "hcx"), "neg": (np.negative, -3, 3, "hibcx"),
-    "sin": (np.sin, -3, 3, "hcx"), "sqrt": (np.sqrt, 0.3, 3, "hcx"), "tan": (np.tan, -1, 1, "hcx"),
-    "tanh": (np.tanh, -3, 3, "hcx"), "digamma": (sp.digamma, 0.5, 4, "h"),
-    "lgamma": (sp.gammaln, 0.5, 4, "h"), "erf": (sp.erf, -3, 3, "hx"),
-    "erfc": (sp.erfc, -3, 3, "hx"), "erf_inv": (sp.erfinv, -0.9, 0.9, "h"),
+    "abs": (np.abs, -3, -0.2, "hibx"),
+    "cos": (np.cos, -3, 3, "hcx"),
+    "exp": (np.exp, -3, 3, "hcx"),
+    "expm1": (np.expm1, -2, 2, "hcx"),
+    "log": (np.log, 0.3, 3, "hcx"),
+    "log1p": (np.log1p, -0.5, 3, "hcx"),
+    "neg": (np.negative, -3, 3, "hibcx"),
+    "sin": (np.sin, -3, 3, "hcx"),
+    "sqrt": (np.sqrt, 0.3, 3, "hcx"),
+    "tan": (np.tan, -1, 1, "hcx"),
+    "tanh": (np.tanh, -3, 3, "hcx"),
+    "digamma": (sp.digamma, 0.5, 4, "h"),
+    "lgamma": (sp.gammaln, 0.5, 4, "h"),
+    "erf": (sp.erf, -3, 3, "hx"),
+    "erfc": (sp.erfc, -3, 3, "hx"),
+    "erf_inv": (sp.erfinv, -0.9, 0.9, "h"),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 0.3, 3, "hcx"),
-}  # fmt: skip
+}
 for _name, (_want, *_rest) in LAX_UNARY.items():
     unary("lax." + _name, _want, *_rest)
 
 for _dtype in ("f4", "i4", "c8", BF16):
-    TABLE("lax.stop_gradient", draw((2, 3), dtype=_dtype), want=lambda x: x, diff=False,
-          run=lambda j, x: j.lax.stop_gradient(j.numpy.asarray(x)))  # fmt: skip
-TABLE("lax.stop_gradient", draw((3,)), want=lambda x: 3.0 + 0 * x,
-      run=lambda j, x: j.jvp(lambda x: x * 3 + j.lax.stop_gradient(x), (x,), (1 + 0 * x,))[1]
-      )  # fmt: skip
+    TABLE(
+        "lax.stop_gradient",
+        draw((2, 3), dtype=_dtype),
+        want=lambda x: x,
+        diff=False,
+        run=lambda j, x: j.lax.stop_gradient(j.numpy.asarray(x)),
+    )
+TABLE(
+    "lax.stop_gradient",
+    draw((3,)),
+    want=lambda x: 3.0 + 0 * x,
+    run=lambda j, x: j.jvp(lambda x: x * 3 + j.lax.stop_gradient(x), (x,), (1 + 0 * x,))[1],
+)
 
 LAX_BINARY = {
-    "add": (np.add, -3, 3, "hibucx"), "sub": (np.subtract, -3, 3, "hibucx"),
-    "mul": (np.multiply, -3, 3, "hibucx"), "div": (divide, 0.5, 3, "hcx"),
-    "rem": (remainder, 0.7, 9, "hx"), "max": (np.maximum, -3, 3, "hibutx"),
-    "min": (np.minimum, -3, 3, "hibutx"), "pow": (np.power, 0.5, 3, "hc"),
-    "eq": (np.equal, -2, 2, "hibutcx"), "ne": (np.not_equal, -2, 2, "hibutcx"),
-    "lt": (np.less, -2, 2, "hibux"), "le": (np.less_equal, -2, 2, "hibux"),
-    "gt": (np.greater, -2, 2, "hibux"), "ge": (np.greater_equal, -2, 2, "hibux"),
-}  # fmt: skip
+    "add": (np.add, -3, 3, "hibucx"),
+    "sub": (np.subtract, -3, 3, "hibucx"),
+    "mul": (np.multiply, -3, 3, "hibucx"),
+    "div": (divide, 0.5, 3, "hcx"),
+    "rem": (remainder, 0.7, 9, "hx"),
+    "max": (np.maximum, -3, 3, "hibutx"),
+    "min": (np.minimum, -3, 3, "hibutx"),
+    "pow": (np.power, 0.5, 3, "hc"),
+    "eq": (np.equal, -2, 2, "hibutcx"),
+    "ne": (np.not_equal, -2, 2, "hibutcx"),
+    "lt": (np.less, -2, 2, "hibux"),
+    "le": (np.less_equal, -2, 2, "hibux"),
+    "gt": (np.greater, -2, 2, "hibux"),
+    "ge": (np.greater_equal, -2, 2, "hibux"),
+}
 for _name, (_want, *_rest) in LAX_BINARY.items():
     binary("lax." + _name, _want, *_rest)
 for _dtype in ("i4", "i1", "u1"):
@@ -173,8 +221,13 @@ for _dtype in ("i4", "i1", "u1"):
 for _n in (0, 1, 2, 3, 5, -1, -2):
     TABLE("lax.integer_pow", draw((2, 3), 0.5, 2), _n, want=lambda x, n: x ** float(n))
 TABLE("lax.integer_pow", draw((3,), -2, 2, "i4"), 3, want=lambda x, n: x**n)
-TABLE("lax.pow", draw((3,), -2, -1), np.array(2, "i4"), want=lambda x, n: x**n,
-      run=lambda j, x, n: j.lax.pow(x, n))  # fmt: skip
+TABLE(
+    "lax.pow",
+    draw((3,), -2, -1),
+    np.array(2, "i4"),
+    want=lambda x, n: x**n,
+    run=lambda j, x, n: j.lax.pow(x, n),
+)
 
 
 def silu(x: Any) -> Any:
@@ -223,11 +276,22 @@ TABLE("nn.one_hot", np.array([0, 1], "u1"), 0, want=one_hot)
 
 for _options in ({}, {"axis": 0}, {"axis": (0, 1)}, {"axis": 1, "keepdims": True}):
     TABLE("scipy.special.logsumexp", draw((2, 3)), want=sp.logsumexp, **_options)
-    TABLE("scipy.special.logsumexp", draw((2, 3)), b=np.float32([[1], [2]]),
-          want=sp.logsumexp, **_options)  # fmt: skip
+    TABLE(
+        "scipy.special.logsumexp",
+        draw((2, 3)),
+        b=np.float32([[1], [2]]),
+        want=sp.logsumexp,
+        **_options,
+    )
 TABLE("scipy.special.logsumexp", np.float32([-np.inf, -np.inf]), diff=False, want=sp.logsumexp)
 TABLE("scipy.special.logsumexp", draw((3,), 1000, 1010), want=sp.logsumexp)
-TABLE("scipy.special.logsumexp", np.float32([[1, -2], [3, 4]]), b=np.float32([1, -3]),
-      axis=1, return_sign=True, want=sp.logsumexp)  # fmt: skip
+TABLE(
+    "scipy.special.logsumexp",
+    np.float32([[1, -2], [3, 4]]),
+    b=np.float32([1, -3]),
+    axis=1,
+    return_sign=True,
+    want=sp.logsumexp,
+)
 TABLE("scipy.special.logsumexp", draw((3,), 0, 5, "i4"), want=sp.logsumexp)
 TABLE("scipy.special.logsumexp", 2.0, want=sp.logsumexp)

@@ -1,11 +1,10 @@
-"""``lax``: shapes, slices, reductions, windows, contractions, gathers and scatters."""
+"""``lax``: shapes, slices, padding, conversions, sorting, reductions and windows."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import scipy.signal
 
 from tests.tier1.sample import BF16, TABLE, distinct, draw
 
@@ -20,34 +19,66 @@ def over(name: str, *args: Any, want: Any, **options: Any) -> None:
 
 over("broadcast", (5, 1), want=lambda x, s: np.broadcast_to(x, (*s, *x.shape)))
 TABLE("lax.broadcast", 2.0, (3,), want=lambda x, s: np.full(s, x))
-TABLE("lax.broadcast_in_dim", draw((3,)), (2, 3, 4), (1,),
-      want=lambda x, s, d: np.broadcast_to(x[:, None], s))  # fmt: skip
-TABLE("lax.broadcast_in_dim", draw((1, 4)), (2, 3, 4), (0, 2),
-      want=lambda x, s, d: np.broadcast_to(x[:, None], s))  # fmt: skip
+TABLE(
+    "lax.broadcast_in_dim",
+    draw((3,)),
+    (2, 3, 4),
+    (1,),
+    want=lambda x, s, d: np.broadcast_to(x[:, None], s),
+)
+TABLE(
+    "lax.broadcast_in_dim",
+    draw((1, 4)),
+    (2, 3, 4),
+    (0, 2),
+    want=lambda x, s, d: np.broadcast_to(x[:, None], s),
+)
 TABLE("lax.broadcast_in_dim", draw(()), (2,), (), want=lambda x, s, d: np.full(s, x))
 TABLE("lax.broadcast_shapes", (2, 1), (3,), want=lambda *s: np.broadcast_shapes(*s))
 TABLE("lax.broadcast_shapes", (0, 1), (1, 4), (), want=lambda *s: np.broadcast_shapes(*s))
 for _dtype in ("int32", "float32", "uint8"):
     TABLE("lax.iota", _dtype, 5, want=lambda d, n: np.arange(n, dtype=d))
-    TABLE("lax.broadcasted_iota", _dtype, (2, 3), 1,
-          want=lambda d, s, a: np.broadcast_to(np.arange(s[a], dtype=d), s))  # fmt: skip
+    TABLE(
+        "lax.broadcasted_iota",
+        _dtype,
+        (2, 3),
+        1,
+        want=lambda d, s, a: np.broadcast_to(np.arange(s[a], dtype=d), s),
+    )
 TABLE("lax.iota", "int32", 0, want=lambda d, n: np.arange(n, dtype=d))
 for _axis in (0, 1, 2):
     TABLE("lax.concatenate", [draw((2, 2, 2)), draw((2, 2, 2))], _axis, want=np.concatenate)
-    over("squeeze", (0,), want=lambda x, a: np.squeeze(x[:1], a),
-         run=lambda j, x, a: j.lax.squeeze(x[:1], a))  # fmt: skip
+    over(
+        "squeeze",
+        (0,),
+        want=lambda x, a: np.squeeze(x[:1], a),
+        run=lambda j, x, a: j.lax.squeeze(x[:1], a),
+    )
     over("rev", (_axis,), want=np.flip)
     over("expand_dims", (_axis, -1), want=np.expand_dims)
     for _name in ("argmax", "argmin"):
-        TABLE("lax." + _name, distinct((2, 3, 4)), _axis, "int32",
-              want=lambda x, a, d, n=_name: getattr(np, n)(x, a))  # fmt: skip
-    for _name, _want in (("cumsum", np.cumsum), ("cumprod", np.cumprod),
-                         ("cummax", np.maximum.accumulate), ("cummin", np.minimum.accumulate),
-                         ("cumlogsumexp", np.logaddexp.accumulate)):  # fmt: skip
+        TABLE(
+            "lax." + _name,
+            distinct((2, 3, 4)),
+            _axis,
+            "int32",
+            want=lambda x, a, d, n=_name: getattr(np, n)(x, a),
+        )
+    for _name, _want in (
+        ("cumsum", np.cumsum),
+        ("cumprod", np.cumprod),
+        ("cummax", np.maximum.accumulate),
+        ("cummin", np.minimum.accumulate),
+        ("cumlogsumexp", np.logaddexp.accumulate),
+    ):
         TABLE("lax." + _name, draw((3, 2, 4), 0.3, 2), _axis, want=_want)
-        TABLE("lax." + _name, draw((3, 2, 4), 0.3, 2), axis=_axis, reverse=True,
-              want=lambda x, axis, reverse, f=_want: np.flip(f(np.flip(x, axis), axis), axis)
-              )  # fmt: skip
+        TABLE(
+            "lax." + _name,
+            draw((3, 2, 4), 0.3, 2),
+            axis=_axis,
+            reverse=True,
+            want=lambda x, axis, reverse, f=_want: np.flip(f(np.flip(x, axis), axis), axis),
+        )
         if _name != "cumlogsumexp":
             TABLE("lax." + _name, draw((3, 2, 4), 0, 4, "i4"), _axis, want=_want)
 for _shape in ((24,), (6, 4), (4, 1, 6)):
@@ -63,28 +94,68 @@ over("slice_in_dim", -3, None, want=lambda x, a, b, axis: x[..., -3:], axis=-1)
 for _start in (0, 1, 9, -1):
     _at = min(max(_start + 4 * (_start < 0), 0), 2)
     over("dynamic_slice", (0, 0, _start), (2, 3, 2), want=lambda x, i, s, a=_at: x[..., a : a + 2])
-    over("dynamic_slice_in_dim", _start, 2, axis=2, want=lambda x, i, n, axis, a=_at: x[..., a : a + 2])
-    over("dynamic_index_in_dim", _start, axis=2, keepdims=False,
-         want=lambda x, i, axis, keepdims, a=_start: x[..., min(a, 3)])  # fmt: skip
-    over("dynamic_index_in_dim", _start, axis=2,
-         want=lambda x, i, axis, a=_start: x[..., [min(a, 3)]])  # fmt: skip
+    over(
+        "dynamic_slice_in_dim",
+        _start,
+        2,
+        axis=2,
+        want=lambda x, i, n, axis, a=_at: x[..., a : a + 2],
+    )
+    over(
+        "dynamic_index_in_dim",
+        _start,
+        axis=2,
+        keepdims=False,
+        want=lambda x, i, axis, keepdims, a=_start: x[..., min(a, 3)],
+    )
+    over(
+        "dynamic_index_in_dim",
+        _start,
+        axis=2,
+        want=lambda x, i, axis, a=_start: x[..., [min(a, 3)]],
+    )
 
     def updated(x: Any, u: Any, at: Any) -> Any:
         out = np.array(x)
         out[..., at] = u
         return out
 
-    TABLE("lax.dynamic_update_slice", X, draw((2, 3, 2)), (0, 0, _start),
-          want=lambda x, u, i, a=_at: updated(x, u, slice(a, a + 2)))  # fmt: skip
-    TABLE("lax.dynamic_update_slice_in_dim", X, draw((2, 3, 2)), _start, 2,
-          want=lambda x, u, i, n, a=_at: updated(x, u, slice(a, a + 2)))  # fmt: skip
-    TABLE("lax.dynamic_update_index_in_dim", X, draw((2, 3)), _start, 2,
-          want=lambda x, u, i, n, a=_start: updated(x, u, min(a, 3)))  # fmt: skip
+    TABLE(
+        "lax.dynamic_update_slice",
+        X,
+        draw((2, 3, 2)),
+        (0, 0, _start),
+        want=lambda x, u, i, a=_at: updated(x, u, slice(a, a + 2)),
+    )
+    TABLE(
+        "lax.dynamic_update_slice_in_dim",
+        X,
+        draw((2, 3, 2)),
+        _start,
+        2,
+        want=lambda x, u, i, n, a=_at: updated(x, u, slice(a, a + 2)),
+    )
+    TABLE(
+        "lax.dynamic_update_index_in_dim",
+        X,
+        draw((2, 3)),
+        _start,
+        2,
+        want=lambda x, u, i, n, a=_start: updated(x, u, min(a, 3)),
+    )
 TABLE("lax.full", (2, 3), 1.5, want=np.full)
 TABLE("lax.full", (), 2, "float32", want=np.full)
 TABLE("lax.full", (0,), True, want=np.full)
 TABLE("lax.full_like", draw((2, 3)), 4, want=np.full_like, diff=False)
-TABLE("lax.full_like", draw((2, 3)), 4, "int32", (2,), want=lambda x, v, d, s: np.full(s, v, d), diff=False)
+TABLE(
+    "lax.full_like",
+    draw((2, 3)),
+    4,
+    "int32",
+    (2,),
+    want=lambda x, v, d, s: np.full(s, v, d),
+    diff=False,
+)
 
 
 def padded(x: Any, value: Any, spec: Any) -> Any:
@@ -103,46 +174,134 @@ _which = draw((2, 3), dtype="?")
 TABLE("lax.select", _which, draw((2, 3)), draw((2, 3)), want=np.where)
 TABLE("lax.select", np.array(True), draw((2, 3)), draw((2, 3)), want=np.where)
 TABLE("lax.select_n", _which, draw((2, 3)), draw((2, 3)), want=lambda w, a, b: np.where(w, b, a))
-TABLE("lax.select_n", np.array([0, 2, 1], "i4"), draw((3,)), draw((3,)), draw((3,)),
-      want=lambda w, *xs: np.choose(w, xs))  # fmt: skip
-TABLE("lax.clamp", -0.5, draw((3, 2)), 0.7, want=lambda a, x, b: np.clip(x, a, b))
-TABLE("lax.clamp", draw((3,), -1, 0), draw((3,)), draw((3,), 0, 1),
-      want=lambda a, x, b: np.clip(x, a, b))  # fmt: skip
-TABLE("lax.clamp", 1, draw((3,), 0, 9, "i4"), 4, want=lambda a, x, b: np.clip(x, a, b))
+TABLE(
+    "lax.select_n",
+    np.array([0, 2, 1], "i4"),
+    draw((3,)),
+    draw((3,)),
+    draw((3,)),
+    want=lambda w, *xs: np.choose(w, xs),
+)
+TABLE(
+    "lax.clamp",
+    np.array(-0.5, "f4"),
+    draw((3, 2)),
+    np.array(0.7, "f4"),
+    want=lambda a, x, b: np.clip(x, a, b),
+)
+TABLE(
+    "lax.clamp",
+    draw((3,), -1, 0),
+    draw((3,)),
+    draw((3,), 0, 1),
+    want=lambda a, x, b: np.clip(x, a, b),
+)
+TABLE(
+    "lax.clamp",
+    np.int32(1),
+    draw((3,), 0, 9, "i4"),
+    np.int32(4),
+    want=lambda a, x, b: np.clip(x, a, b),
+)
 for _dtype in ("float16", "int32", "bool", "complex64", "uint8", "bfloat16"):
-    TABLE("lax.convert_element_type", draw((3,), 0, 9), _dtype, diff=False,
-          tol=1e-2 if _dtype == "bfloat16" else 2e-3,
-          want=lambda x, d: x if d == "bfloat16" else x.astype(d))  # fmt: skip
+    TABLE(
+        "lax.convert_element_type",
+        draw((3,), 0, 9),
+        _dtype,
+        diff=False,
+        tol=1e-2 if _dtype == "bfloat16" else 2e-3,
+        want=lambda x, d: x if d == "bfloat16" else x.astype(d),
+    )
 TABLE("lax.convert_element_type", draw((3,)), "float64", want=lambda x, d: x)
 TABLE("lax.convert_element_type", 2, "float32", want=lambda x, d: np.float32(x))
 for _dtype in ("int32", "uint32"):
     TABLE("lax.bitcast_convert_type", draw((3,)), _dtype, want=lambda x, d: x.view(d), diff=False)
-TABLE("lax.bitcast_convert_type", draw((3, 2), dtype="f2"), "uint16", want=lambda x, d: x.astype("f2").view(d), diff=False)
+TABLE(
+    "lax.bitcast_convert_type",
+    draw((3, 2), dtype="f2"),
+    "uint16",
+    want=lambda x, d: x.astype("f2").view(d),
+    diff=False,
+)
 TABLE("lax.bitcast_convert_type", draw((3,), 0, 99, "i4"), "float32", want=lambda x, d: x.view(d))
-TABLE("lax.reduce_precision", draw((5,)), 8, 7, want=lambda x, e, m: x.astype(BF16).astype("f4"), diff=False)
-TABLE("lax.reduce_precision", draw((5,)), 5, 10, want=lambda x, e, m: x.astype("f2").astype("f4"), diff=False)
+TABLE(
+    "lax.reduce_precision",
+    draw((5,)),
+    8,
+    7,
+    want=lambda x, e, m: x.astype(BF16).astype("f4"),
+    diff=False,
+)
+TABLE(
+    "lax.reduce_precision",
+    draw((5,)),
+    5,
+    10,
+    want=lambda x, e, m: x.astype("f2").astype("f4"),
+    diff=False,
+)
 
 # Sorting and reductions.
 for _axis in (0, 1, -1):
-    TABLE("lax.sort", distinct((3, 4)), dimension=_axis, want=lambda x, dimension: np.sort(x, dimension))
-    TABLE("lax.sort_key_val", distinct((3, 4)), draw((3, 4)), _axis,
-          want=lambda k, v, a: (np.sort(k, a), np.take_along_axis(v, np.argsort(k, a), a)))  # fmt: skip
-TABLE("lax.sort", [np.array([1, 0, 1, 0]), np.array([3, 9, 2, 1]), np.array([0, 1, 2, 3])], num_keys=2,
-      run=lambda j, xs, num_keys: j.lax.sort(tuple(xs), num_keys=num_keys),
-      want=lambda xs, num_keys: tuple(x[np.lexsort((xs[1], xs[0]))] for x in xs))  # fmt: skip
+    TABLE(
+        "lax.sort",
+        distinct((3, 4)),
+        dimension=_axis,
+        want=lambda x, dimension: np.sort(x, dimension),
+    )
+    TABLE(
+        "lax.sort_key_val",
+        distinct((3, 4)),
+        draw((3, 4)),
+        _axis,
+        want=lambda k, v, a: (np.sort(k, a), np.take_along_axis(v, np.argsort(k, a), a)),
+    )
+TABLE(
+    "lax.sort",
+    [np.array([1, 0, 1, 0]), np.array([3, 9, 2, 1]), np.array([0, 1, 2, 3])],
+    num_keys=2,
+    run=lambda j, xs, num_keys: j.lax.sort(tuple(xs), num_keys=num_keys),
+    want=lambda xs, num_keys: tuple(x[np.lexsort((xs[1], xs[0]))] for x in xs),
+)
 for _k in (1, 3, 0):
-    TABLE("lax.top_k", distinct((2, 5)), _k,
-          want=lambda x, k: (np.sort(x)[:, ::-1][:, :k], np.argsort(-x)[:, :k]))  # fmt: skip
-for _name, _init, _want in (("add", 0.0, np.sum), ("mul", 1.0, np.prod), ("max", -9.0, np.max), ("min", 9.0, np.min)):
+    TABLE(
+        "lax.top_k",
+        distinct((2, 5)),
+        _k,
+        want=lambda x, k: (np.sort(x)[:, ::-1][:, :k], np.argsort(-x)[:, :k]),
+    )
+for _name, _init, _want in (
+    ("add", 0.0, np.sum),
+    ("mul", 1.0, np.prod),
+    ("max", -9.0, np.max),
+    ("min", 9.0, np.min),
+):
     for _axes in ((0,), (0, 2), (0, 1, 2)):
-        TABLE("lax.reduce", draw((2, 3, 4)), np.float32(_init), _axes,
-              run=lambda j, x, i, a, n=_name: j.lax.reduce(x, i, getattr(j.lax, n), a),
-              want=lambda x, i, a, f=_want: f(x, axis=a, initial=i), diff=False)  # fmt: skip
-        TABLE("lax.reduce", draw((2, 3, 4)), _axes,
-              run=lambda j, x, a, n=_name, i=_init: j.lax.reduce(x, x.dtype.type(i), getattr(j.lax, n), a),
-              want=lambda x, a, f=_want, i=_init: f(x, axis=a, initial=i))  # fmt: skip
-TABLE("lax.reduce", draw((2, 3), -9, 9, "i4"), (1,),
-      run=lambda j, x, a: j.lax.reduce(x, np.int32(0), lambda a, b: a + b, a), want=np.sum)  # fmt: skip
+        TABLE(
+            "lax.reduce",
+            draw((2, 3, 4)),
+            np.float32(_init),
+            _axes,
+            run=lambda j, x, i, a, n=_name: j.lax.reduce(x, i, getattr(j.lax, n), a),
+            want=lambda x, i, a, f=_want: f(x, axis=a, initial=i),
+            diff=False,
+        )
+        TABLE(
+            "lax.reduce",
+            draw((2, 3, 4)),
+            _axes,
+            run=lambda j, x, a, n=_name, i=_init: j.lax.reduce(
+                x, x.dtype.type(i), getattr(j.lax, n), a
+            ),
+            want=lambda x, a, f=_want, i=_init: f(x, axis=a, initial=i),
+        )
+TABLE(
+    "lax.reduce",
+    draw((2, 3), -9, 9, "i4"),
+    (1,),
+    run=lambda j, x, a: j.lax.reduce(x, np.int32(0), lambda a, b: a + b, a),
+    want=np.sum,
+)
 
 
 def windows(x: Any, f: Any, size: int, stride: int, pad: int, init: float) -> Any:
@@ -151,82 +310,20 @@ def windows(x: Any, f: Any, size: int, stride: int, pad: int, init: float) -> An
     return np.stack([f(wide[:, s : s + size], axis=1) for s in starts], 1)
 
 
-for _name, _init, _want in (("add", 0.0, np.sum), ("max", -np.inf, np.max), ("min", np.inf, np.min)):
-    for _size, _stride, _pad in ((2, 2, 0), (3, 1, 1), (2, 3, 1)):
-        TABLE("lax.reduce_window", distinct((2, 7)), _size, _stride, _pad,
-              run=lambda j, x, n, s, p, o=_name, i=_init: j.lax.reduce_window(
-                  x, x.dtype.type(i), getattr(j.lax, o), (1, n), (1, s), ((0, 0), (p, p))),
-              want=lambda x, n, s, p, f=_want, i=_init: windows(x, f, n, s, p, i))  # fmt: skip
-
-# Contractions.
-for _a, _b in (((3,), (3,)), ((2, 3), (3,)), ((2, 3), (3, 4)), ((0, 3), (3, 2))):
-    for _dtype in ("f4", "c8", "i4"):
-        TABLE("lax.dot", draw(_a, -3, 3, _dtype), draw(_b, -3, 3, _dtype), want=np.dot)
-TABLE("lax.dot", draw((2, 3)), draw((3, 2)), preferred_element_type="float32", diff=False,
-      want=lambda x, y, **_: x @ y)  # fmt: skip
-for _numbers, _a, _b, _spec in (
-    ((((1,), (0,)), ((), ())), (2, 3), (3, 4), "ij,jk->ik"),
-    ((((2,), (1,)), ((0,), (0,))), (5, 2, 3), (5, 3, 4), "bij,bjk->bik"),
-    ((((0, 2), (1, 0)), ((1,), (2,))), (2, 4, 3), (3, 2, 4, 2), "abc,cabd->bd"),
-    ((((), ()), ((), ())), (2,), (3,), "i,j->ij"),
-    ((((), ()), ((0,), (0,))), (2, 3), (2, 4), "bi,bj->bij"),
+for _name, _init, _want in (
+    ("add", 0.0, np.sum),
+    ("max", -np.inf, np.max),
+    ("min", np.inf, np.min),
 ):
-    TABLE("lax.dot_general", draw(_a), draw(_b), _numbers,
-          want=lambda x, y, n, spec=_spec: np.einsum(spec, x, y))  # fmt: skip
-    TABLE("lax.DotDimensionNumbers", draw(_a), draw(_b), _numbers,
-          run=lambda j, x, y, n: j.lax.dot_general(x, y, n),
-          want=lambda x, y, n, spec=_spec: np.einsum(spec, x, y), diff=False)  # fmt: skip
-for _precision in ("DEFAULT", "HIGH", "HIGHEST"):
-    TABLE("lax.Precision", draw((2, 3)), draw((3, 2)), diff=False,
-          run=lambda j, x, y, p=_precision: j.lax.dot(x, y, precision=getattr(j.lax.Precision, p)),
-          want=np.dot)  # fmt: skip
-
-
-def correlate(x: Any, w: Any, full: bool = False, dilate: int = 1, stride: int = 1, base: int = 1) -> Any:
-    """Convolution networks' convolution of NCHW by OIHW, by SciPy."""
-    taps = np.zeros((*w.shape[:2], *((n - 1) * dilate + 1 for n in w.shape[2:])), w.dtype)
-    taps[..., ::dilate, ::dilate] = w
-    wide = np.zeros((*x.shape[:2], *((n - 1) * base + 1 for n in x.shape[2:])), x.dtype)
-    wide[..., ::base, ::base] = x
-    mode = "full" if full else "valid"
-    out = [[sum(scipy.signal.correlate2d(wide[n, i], taps[o, i], mode) for i in range(w.shape[1]))
-            for o in range(w.shape[0])] for n in range(x.shape[0])]  # fmt: skip
-    return np.array(out)[..., ::stride, ::stride]
-
-
-_x, _w = draw((2, 3, 6, 5)), draw((4, 3, 3, 2))
-TABLE("lax.conv", _x, _w, (1, 1), "VALID", want=lambda x, w, *_: correlate(x, w))
-TABLE("lax.conv", _x, _w, (2, 2), "VALID", want=lambda x, w, *_: correlate(x, w, stride=2))
-_conv: Any = "lax.conv_general_dilated"
-TABLE(_conv, _x, _w, (2, 2), "VALID", want=lambda x, w, *_: correlate(x, w, stride=2))
-TABLE(_conv, _x, _w, (1, 1), [(2, 2), (1, 1)], want=lambda x, w, *_: correlate(x, w, full=True))
-TABLE(_conv, _x, _w, (1, 1), "VALID", rhs_dilation=(2, 2), want=lambda x, w, *_, **k: correlate(x, w, dilate=2))
-TABLE(_conv, _x, _w, (1, 1), [(0, 0), (0, 0)], lhs_dilation=(2, 2), want=lambda x, w, *_, **k: correlate(x, w, base=2))
-TABLE(_conv, _x, draw((4, 1, 3, 2)), (1, 1), "VALID", feature_group_count=3,
-      run=lambda j, x, w, *a, **k: j.lax.conv_general_dilated(x, w[:3], *a, **k),
-      want=lambda x, w, *_, **k: np.concatenate(
-          [correlate(x[:, i : i + 1], w[i : i + 1]) for i in range(3)], 1))  # fmt: skip
-TABLE(_conv, _x.transpose(0, 2, 3, 1), _w.transpose(2, 3, 1, 0), (1, 1), "VALID",
-      dimension_numbers=("NHWC", "HWIO", "NHWC"),
-      want=lambda x, w, *_, **k: correlate(x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1)).transpose(0, 2, 3, 1)
-      )  # fmt: skip
-for _name in ("conv_dimension_numbers", "ConvDimensionNumbers"):
-    TABLE("lax." + _name, run=lambda j: tuple(
-        map(tuple, j.lax.conv_dimension_numbers((1, 2, 3, 4), (5, 6, 7, 8), ("NHWC", "HWIO", "NCHW")))),
-        want=lambda: ((0, 3, 1, 2), (3, 2, 0, 1), (0, 1, 2, 3)))  # fmt: skip
-TABLE("lax.ConvDimensionNumbers", run=lambda j: isinstance(
-    j.lax.conv_dimension_numbers((1, 2, 3), (5, 2, 3), None), j.lax.ConvDimensionNumbers), want=lambda: True)
-
-
-def transposed(x: Any, w: Any) -> Any:
-    """By stride 2 and ``VALID`` padding: each element of x lays down a copy of w."""
-    out = np.zeros((x.shape[0], 2 * (x.shape[1] - 1) + w.shape[0], w.shape[2]), np.result_type(x, w))
-    for at in range(x.shape[1]):
-        out[:, 2 * at : 2 * at + w.shape[0]] += np.einsum("ni,tio->nto", x[:, at], w[::-1])
-    return out
-
-
-TABLE("lax.conv_transpose", draw((2, 4, 3)), draw((3, 3, 2)), (2,), "VALID",
-      want=lambda x, w, *_: transposed(x, w),
-      run=lambda j, x, w, s, p: j.lax.conv_transpose(x, w, s, p, dimension_numbers=("NHC", "HIO", "NHC"))
-      )  # fmt: skip
+    for _size, _stride, _pad in ((2, 2, 0), (3, 1, 1), (2, 3, 1)):
+        TABLE(
+            "lax.reduce_window",
+            distinct((2, 7)),
+            _size,
+            _stride,
+            _pad,
+            run=lambda j, x, n, s, p, o=_name, i=_init: j.lax.reduce_window(
+                x, x.dtype.type(i), getattr(j.lax, o), (1, n), (1, s), ((0, 0), (p, p))
+            ),
+            want=lambda x, n, s, p, f=_want, i=_init: windows(x, f, n, s, p, i),
+        )

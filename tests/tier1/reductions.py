@@ -37,12 +37,16 @@ def reduction(name: str, low: float, high: float, initial: bool, where: Any, dty
 
 
 for _args in (
-    ("sum", -2, 2, True, {}, "iBb?eF"), ("prod", 0.5, 2, True, {}, "iBb?eF"),
-    ("mean", -2, 2, False, {}, "iB?eF"), ("std", -2, 2, False, {}, "ieF"),
-    ("var", -2, 2, False, {}, "ieF"), ("max", -2, 2, True, {"initial": -9.0}, "iBbe?"),
-    ("min", -2, 2, True, {"initial": 9.0}, "iBbe?"), ("all", 0, 2, False, {}, "iB?eF"),
+    ("sum", -2, 2, True, {}, "iBb?eF"),
+    ("prod", 0.5, 2, True, {}, "iBb?eF"),
+    ("mean", -2, 2, False, {}, "iB?eF"),
+    ("std", -2, 2, False, {}, "ieF"),
+    ("var", -2, 2, False, {}, "ieF"),
+    ("max", -2, 2, True, {"initial": -9.0}, "iBbe?"),
+    ("min", -2, 2, True, {"initial": 9.0}, "iBbe?"),
+    ("all", 0, 2, False, {}, "iB?eF"),
     ("any", 0, 2, False, {}, "iB?eF"),
-):  # fmt: skip
+):
     reduction(*_args)
 TABLE("numpy.sum", np.zeros((0,), "f4"))
 TABLE("numpy.prod", np.zeros((0,), "i4"))
@@ -82,9 +86,16 @@ TABLE("numpy.median", draw((5,), 0, 9, "i4"))
 TABLE("numpy.median", NANS, diff=False)
 for _name, _q in (("quantile", [0.0, 0.3, 0.5, 1.0]), ("percentile", [0.0, 30.0, 50.0, 100.0])):
     for _method in ("linear", "lower", "higher", "midpoint", "nearest"):
-        TABLE("numpy." + _name, distinct((3, 5)), np.array(_q, "f4"), axis=1, method=_method,
-              want=lambda x, q, f=getattr(np, _name), **kw: f(x, np.float64(q), **kw),
-              diff=False, tol=1e-5)  # fmt: skip
+        TABLE(
+            "numpy." + _name,
+            distinct((3, 5)),
+            np.array(_q, "f4"),
+            axis=1,
+            method=_method,
+            want=lambda x, q, n=_name, **kw: getattr(np, n)(x, np.float64(q), **kw),
+            diff=False,
+            tol=1e-5,
+        )
         TABLE("numpy." + _name, distinct((7,)), _q[1], method=_method)
     TABLE("numpy." + _name, distinct((3, 4)), _q[1], axis=(0, 1), keepdims=True)
     TABLE("numpy." + _name, draw((6,), 0, 9, "i4"), _q[1])
@@ -113,19 +124,31 @@ TABLE("numpy.sort", NANS, diff=False)
 TABLE("numpy.sort", np.array([1 + 1j, 1 - 1j, 0], "c8"), diff=False)
 TABLE("numpy.argsort", NANS)
 TABLE("numpy.sort", distinct((5,)), descending=True, want=lambda x, descending: np.sort(x)[::-1])
-TABLE("numpy.argsort", distinct((5,)), descending=True,
-      want=lambda x, descending: np.argsort(x)[::-1])  # fmt: skip
+TABLE(
+    "numpy.argsort", distinct((5,)), descending=True, want=lambda x, descending: np.argsort(x)[::-1]
+)
 for _side in ("left", "right"):
     for _method in ("scan", "sort", "compare_all"):
-        TABLE("numpy.searchsorted", np.float32([0, 1, 1, 2.5]), draw((2, 3)), side=_side,
-              method=_method, want=lambda a, v, side, method: np.searchsorted(a, v, side))  # fmt: skip
+        TABLE(
+            "numpy.searchsorted",
+            np.float32([0, 1, 1, 2.5]),
+            draw((2, 3)),
+            side=_side,
+            method=_method,
+            want=lambda a, v, side, method: np.searchsorted(a, v, side),
+        )
 TABLE("numpy.searchsorted", np.array([1, 3, 5]), 4)
 TABLE("numpy.searchsorted", np.zeros((0,), "f4"), draw((3,)))
 TABLE("numpy.searchsorted", np.float32([3, 1, 2]), draw((3,)), sorter=np.array([1, 2, 0]))
 TABLE("numpy.nonzero", draw((3, 4), 0, 2, "i4"))
 TABLE("numpy.nonzero", np.array([True, False, True]))
-TABLE("numpy.nonzero", np.array([0, 3, 0, 4]), size=3, fill_value=-1,
-      want=lambda x, size, fill_value: (np.array([1, 3, -1]),))  # fmt: skip
+TABLE(
+    "numpy.nonzero",
+    np.array([0, 3, 0, 4]),
+    size=3,
+    fill_value=-1,
+    want=lambda x, size, fill_value: (np.array([1, 3, -1]),),
+)
 for _options in ({}, {"return_index": True}, {"return_inverse": True, "return_counts": True}):
     TABLE("numpy.unique", draw((8,), 0, 4, "i4"), diff=False, **_options)
     TABLE("numpy.unique", draw((3, 2), 0, 2, "i4"), axis=0, **_options)
@@ -138,8 +161,9 @@ TABLE("numpy.bincount", np.array([0, 3, 1, 1]))
 TABLE("numpy.bincount", np.array([0, 3, 1, 1]), minlength=6)
 TABLE("numpy.bincount", np.array([0, 3, 1, 1]), weights=draw((4,)))
 TABLE("numpy.bincount", np.zeros((0,), int))
-TABLE("numpy.bincount", np.array([0, 3, 1, 1]), length=3,
-      want=lambda x, length: np.array([1, 2, 0]))  # fmt: skip
+TABLE(
+    "numpy.bincount", np.array([0, 3, 1, 1]), length=3, want=lambda x, length: np.array([1, 2, 0])
+)
 
 
 def histogram(*args: Any, **options: Any) -> Any:
@@ -148,13 +172,25 @@ def histogram(*args: Any, **options: Any) -> Any:
     return counts * 1.0, edges
 
 
-for _options in ({}, {"bins": 4}, {"bins": 3, "range": (-1.0, 1.0)}, {"bins": 4, "density": True},
-                 {"bins": np.float32([-2, 0, 0.5, 2])}):  # fmt: skip
+for _options in (
+    {},
+    {"bins": 4},
+    {"bins": 3, "range": (-1.0, 1.0)},
+    {"bins": 4, "density": True},
+    {"bins": np.float32([-2, 0, 0.5, 2])},
+):
     TABLE("numpy.histogram", draw((20,)), want=histogram, diff=False, **_options)
 TABLE("numpy.histogram", draw((6,)), bins=3, weights=draw((6,), 0, 1), want=histogram, diff=False)
 _xp = np.float32([-2, -0.5, 1, 2.5])
 TABLE("numpy.interp", draw((2, 3)), _xp, draw((4,)))
 TABLE("numpy.interp", np.float32([-5, 0.2, 7]), _xp, draw((4,)), left=-1.0, right=2.0)
-TABLE("numpy.interp", draw((4,), -9, 9), np.float32([0, 1, 2.2]), draw((3,)), period=3.0, tol=1e-4,
-      diff=False)  # fmt: skip
+TABLE(
+    "numpy.interp",
+    draw((4,), -9, 9),
+    np.float32([0, 1, 2.2]),
+    draw((3,)),
+    period=3.0,
+    tol=1e-4,
+    diff=False,
+)
 TABLE("numpy.interp", 0.5, _xp, draw((4,)))

@@ -203,7 +203,9 @@ def check_derivatives(sample: Sample) -> None:
         _, pull = functrax.vjp(inexact, *xs)
         gradients = pull([np.asarray(c).astype(y.dtype) for c, y in zip(cts, outs, strict=True)])
     differences = [
-        (np.asarray(a) - b) / (2 * STEP) for a, b in zip(ahead, behind, strict=True) if is_inexact(a)
+        (np.asarray(a) - b) / (2 * STEP)
+        for a, b in zip(ahead, behind, strict=True)
+        if is_inexact(a)
     ]
     assert len(differences) == len(tangents), where
     forward = 0.0

@@ -5,11 +5,35 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.tier1 import elementwise, lax_arrays, lax_indexed, making, reductions, shaping, transforms, trees
+from tests.tier1 import (
+    arrays,
+    elementwise,
+    lax_arrays,
+    lax_contractions,
+    lax_indexed,
+    making,
+    randomness,
+    reductions,
+    shaping,
+    transforms,
+    trees,
+)
 from tests.tier1.sample import TABLE
 
 NAMES = Path(__file__).parents[2] / "scripts" / "jax_names.json"
-MODULES = (elementwise, lax_arrays, lax_indexed, making, reductions, shaping, transforms, trees)
+MODULES = (
+    arrays,
+    elementwise,
+    lax_arrays,
+    lax_contractions,
+    lax_indexed,
+    making,
+    randomness,
+    reductions,
+    shaping,
+    transforms,
+    trees,
+)
 SAMPLES = TABLE.samples
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.tier1.known_differences import DIFFERENCES
 from tests.tier1.sample import check_derivatives, check_value, differentiable
 from tests.tier1.tables import SAMPLES, tier1
 
@@ -15,6 +18,12 @@ def test_every_name_of_tier_1_has_samples() -> None:
 
 def test_only_names_of_tier_1_have_samples() -> None:
     assert not set(SAMPLES) - set(tier1())
+
+
+def test_known_differences_are_described() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "differences_from_jax.md").read_text("utf-8")
+    for name in DIFFERENCES:
+        assert f"| `{name.removeprefix('jax.')}` |" in page
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -301,8 +301,8 @@ TABLE(
 TABLE(
     "lax.ppermute",
     draw((3, 2)),
-    run=over_axis(lambda j, x: j.lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 0)])),
-    want=lambda x: np.roll(x, 1, 0),
+    run=over_axis(lambda j, x: j.lax.ppermute(2 * x, "i", [(0, 1), (1, 2), (2, 0)])),
+    want=lambda x: 2 * np.roll(x, 1, 0),
 )
 TABLE(
     "lax.all_gather",

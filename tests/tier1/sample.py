@@ -219,6 +219,25 @@ def check_derivatives(sample: Sample) -> None:
     assert abs(forward - backward) <= 1e-8 * (1 + abs(forward)), (where, forward, backward)
 
 
+def check_batched(sample: Sample) -> None:
+    """vmap gives what single calls give, and jit what eager calls give."""
+    xs, rebuild = widened(sample)
+    where = describe(sample)
+
+    def inexact(*xs: Any) -> list[Any]:
+        return [y for y in leaves_of(sample.run(functrax, *rebuild(xs))) if is_inexact(y)]
+
+    with functrax.enable_x64(True):
+        singles = [inexact(*xs), inexact(*[0.9 * x for x in xs])]
+        together = functrax.vmap(inexact)(*[np.stack([x, 0.9 * x]) for x in xs])
+        compiled = functrax.jit(inexact)(*xs)
+    for got, first, second in zip(together, *singles, strict=True):
+        want = np.stack([np.asarray(first), np.asarray(second)])
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6, atol=1e-9, err_msg=where)
+    for got, first in zip(compiled, singles[0], strict=True):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(first), rtol=1e-9, err_msg=where)
+
+
 def describe(sample: Sample) -> str:
     """The arguments, for a message."""
 

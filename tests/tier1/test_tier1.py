@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.tier1.known_differences import DIFFERENCES
-from tests.tier1.sample import check_derivatives, check_value, differentiable
+from tests.tier1.sample import check_batched, check_derivatives, check_value, differentiable
 from tests.tier1.tables import SAMPLES, tier1
 
 
@@ -32,7 +32,16 @@ def test_values(name: str) -> None:
         check_value(sample)
 
 
-@pytest.mark.parametrize("name", [n for n in SAMPLES if [*differentiable(SAMPLES[n])]])
+DIFFERENTIABLE = [name for name in SAMPLES if [*differentiable(SAMPLES[name])]]
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_derivatives(name: str) -> None:
     for sample in differentiable(SAMPLES[name]):
         check_derivatives(sample)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_batched_and_compiled(name: str) -> None:
+    for sample in differentiable(SAMPLES[name]):
+        check_batched(sample)

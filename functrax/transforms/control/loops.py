@@ -39,6 +39,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     """A loop over slices of arrays that carries values and stacks results.
 
@@ -50,6 +51,7 @@ def scan(
       length: the number of steps, if ``xs`` does not say it.
       reverse: whether to go from the last slice to the first.
       unroll: how many steps to write out in the body of the loop; True for all of them.
+      _split_transpose: taken for JAX's sake; it changes nothing here.
 
     Returns:
       The last carry, and the ``y`` of every step stacked along a new leading axis.
@@ -61,7 +63,7 @@ def scan(
     >>> import functrax.numpy as jnp
     >>> from functrax import lax
     >>> lax.scan(lambda total, x: (total + x, total), 0.0, jnp.arange(4.0))
-    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
+    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32, weak_type=True))
     """
     check_callable("scan", f)
     stacked = [as_value(x, "an input of scan") for x in tree_leaves(xs)]
@@ -109,7 +111,7 @@ def _scan(
 def _steps_at_once(unroll: int | bool, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
-    steps = operator.index(unroll)
+    steps = _whole("unroll", unroll)
     if steps < 1:
         raise ArgumentError(
             "scan: unroll is not a positive number of steps",
@@ -117,6 +119,20 @@ def _steps_at_once(unroll: int | bool, length: int) -> int:
             fix="unroll=1, or unroll=True for all steps",
         )
     return steps
+
+
+def _whole(what: str, number: Any) -> int:
+    """A number of steps; a float that is whole is one too."""
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise DTypeError(
+            f"scan: {what} is not an integer",
+            got=f"{what}={number!r} of type {type(number).__name__}",
+            fix="an int; numbers of steps must be known when the program is traced",
+        ) from None
 
 
 def _length(stacked: Sequence[Value], length: int | None) -> int:
@@ -129,7 +145,7 @@ def _length(stacked: Sequence[Value], length: int | None) -> int:
             )
     sizes: set[int] = {x.aval.shape[0] for x in stacked}
     if length is not None:
-        sizes.add(operator.index(length))
+        sizes.add(_whole("length", length))
     if min(sizes, default=0) < 0:
         raise ArgumentError(
             "scan: the number of steps is negative", got=f"length={length}", fix="length >= 0"
@@ -232,17 +248,9 @@ def fori_loop(
     Array(10, dtype=int32, weak_type=True)
     """
     check_callable("fori_loop", body_fun)
-    first, stop = as_value(lower, "lower of fori_loop"), as_value(upper, "upper of fori_loop")
-    for what, x in (("lower", first), ("upper", stop)):
-        if x.aval.shape or not dtypes.is_integer(x.aval.dtype):
-            raise DTypeError(
-                f"fori_loop: {what} is not a scalar integer", got=x.aval.str_short(), fix="an int"
-            )
-    weak = first.aval.weak_type and stop.aval.weak_type
-    index = first.aval.dtype if not first.aval.weak_type else stop.aval.dtype
-    first, stop = (convert_element_type.bind(x, dtype=index, weak_type=weak) for x in (first, stop))
-    one = Literal(1, ShapedArray((), index, weak))
+    first, stop = _bounds(lower, upper)
     paths = ["i", *leaf_paths(init_val)]
+    one = Literal(1, first.aval)
 
     def step(carry: Any) -> Any:
         i, val = carry
@@ -261,6 +269,33 @@ def fori_loop(
     step_of_scan.__name__ = name_of(body_fun)
     body = LoopBody("fori_loop", step_of_scan, (first, init_val), paths)
     return _scan(body, None, [], steps, False, _steps_at_once(unroll or 1, steps))[0][1]
+
+
+def _bounds(lower: Any, upper: Any) -> tuple[Value, Value]:
+    """The bounds of a ``fori_loop``, of one dtype; the first has the type of the index.
+
+    Where both are known the index is a Python integer, of weak type.
+    """
+    first, stop = as_value(lower, "lower of fori_loop"), as_value(upper, "upper of fori_loop")
+    for what, x in (("lower", first), ("upper", stop)):
+        if x.aval.shape or not dtypes.is_integer(x.aval.dtype):
+            raise DTypeError(
+                f"fori_loop: {what} is not a scalar integer", got=x.aval.str_short(), fix="an int"
+            )
+    a, b = first.aval, stop.aval
+    signed = dtypes.SIGNED.issuperset((a.dtype, b.dtype))
+    if a.dtype != b.dtype and not (signed and a.weak_type != b.weak_type):
+        raise DTypeError(
+            "fori_loop: the bounds have different dtypes",
+            got=f"{a.str_short()} and {b.str_short()}",
+            fix=f"upper.astype('{a.dtype}')",
+        )
+    if not isinstance(first, Tracer) and not isinstance(stop, Tracer):
+        return as_value(int(concrete(first))), as_value(int(concrete(stop)))
+    if a.dtype == b.dtype:
+        return first, stop
+    index = b.dtype if a.weak_type else a.dtype
+    return tuple(convert_element_type.bind(x, dtype=index) for x in (first, stop))
 
 
 def _check_no_unroll(unroll: int | bool | None, first: Value, stop: Value) -> None:

@@ -72,14 +72,19 @@ def _hoisted(body: Jaxpr, given: Sequence[Var]) -> tuple[Jaxpr, Jaxpr]:
     needed: set[Atom] = set(body.outvars)
     inner: list[Eqn] = []
     outer: list[Eqn] = []
+    hoisted: list[Var] = []
     for eqn in reversed(body.eqns):
         used = not needed.isdisjoint(eqn.outvars)
-        if id(eqn) in candidates and not (used and not _worth_keeping(eqn, sources)):
-            outer.append(eqn)
-        else:
-            inner.append(eqn)
-            needed.update(eqn.invars)
-    hoisted = [v for e in reversed(outer) for v in e.outvars if v in needed]
+        if id(eqn) in candidates:
+            outer.append(eqn)  # also if it stays in the body: what is hoisted may need it
+            if not used:
+                continue
+            if _worth_keeping(eqn, sources):
+                hoisted += [v for v in eqn.outvars if v in needed]
+                continue
+        inner.append(eqn)
+        needed.update(eqn.invars)
+    hoisted.reverse()
     before = Jaxpr((), given, hoisted, live_eqns(outer[::-1], hoisted), f"hoisted({body.name})")
     rest = Jaxpr((), (*hoisted, *body.invars), body.outvars, inner[::-1], body.name)
     return before, rest

@@ -27,6 +27,7 @@ from functrax.core.trace import Tracer
 from functrax.transforms.control.carry import LoopBody, leaf_paths
 from functrax.transforms.control.stepwise import scan_in_python, while_in_python
 from functrax.transforms.control.unroll import run_scan
+from functrax.transforms.control.while_backward import DEFAULT_ROWS
 from functrax.transforms.control.while_loop import while_p
 from functrax.transforms.flat import check_callable, name_of
 from functrax.transforms.vmap import vmap
@@ -166,16 +167,26 @@ def _length(stacked: Sequence[Value], length: int | None) -> int:
 
 
 def while_loop(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    *,
+    checkpoints: int | None = None,
 ) -> Any:
     """Repeat a function while a condition holds.
 
-    Reverse mode computes the carries again from O(log n) checkpoints, in O(n log n) steps.
+    Reverse mode computes the carries again from a fixed number of saved ones; ``jax.grad`` refuses.
 
     Args:
       cond_fun: takes the carry, returns a scalar of bool.
       body_fun: takes the carry, returns one of the same structure, shapes and dtypes.
       init_val: the first carry, a pytree of arrays.
+      checkpoints: how many carries reverse mode may save, 33 if None: with ``k`` of them ``n``
+        steps cost at most ``n (2 + log2(n / k))`` more, as long as ``n <= 2**k``, and ``2 n`` if
+        there is one for every step.
+
+    Raises:
+      ArgumentError: if ``checkpoints`` is not a positive number.
 
     >>> from functrax import lax
     >>> lax.while_loop(lambda x: x < 100, lambda x: x * 2, 3)
@@ -184,10 +195,22 @@ def while_loop(
     check_callable("while_loop", cond_fun)
     check_callable("while_loop", body_fun)
     body = LoopBody("while_loop", body_fun, init_val, leaf_paths(init_val))
-    return _while(cond_fun, body)
+    return _while(cond_fun, body, _rows("while_loop", checkpoints))
 
 
-def _while(cond_fun: Callable[[Any], Any], body: LoopBody) -> Any:
+def _rows(loop: str, checkpoints: int | None) -> int:
+    if checkpoints is None:
+        return DEFAULT_ROWS
+    if type(checkpoints) is not int or checkpoints < 1:
+        raise ArgumentError(
+            f"{loop}: checkpoints is not a positive number of carries",
+            got=f"checkpoints={checkpoints!r}",
+            fix="checkpoints=None, or at least 1",
+        )
+    return checkpoints
+
+
+def _while(cond_fun: Callable[[Any], Any], body: LoopBody, rows: int) -> Any:
     def carry_of(args: Sequence[Value]) -> Any:
         return tree_unflatten(body.tree, map(concrete, args))
 
@@ -217,6 +240,7 @@ def _while(cond_fun: Callable[[Any], Any], body: LoopBody) -> Any:
         body=close(stepped),
         cond_consts=len(of_cond),
         body_consts=len(of_body),
+        checkpoints=rows,
     )  # fmt: skip
     return carry_of(outs)
 
@@ -228,6 +252,7 @@ def fori_loop(
     init_val: Any,
     *,
     unroll: int | bool | None = None,
+    checkpoints: int | None = None,
 ) -> Any:
     """Repeat ``val = body_fun(i, val)`` for ``i`` from ``lower`` to ``upper - 1``.
 
@@ -238,9 +263,12 @@ def fori_loop(
       init_val: the first carry, a pytree of arrays.
       unroll: how many steps to write out in the body of the loop, if the bounds are known when
         the program is traced; True for all of them.
+      checkpoints: how many carries reverse mode may save, as for :func:`while_loop`; None for all
+        of them if the bounds are known.
 
     Raises:
-      ArgumentError: if ``unroll`` is given for bounds that are not known.
+      ArgumentError: if ``unroll`` is given for bounds that are not known, or for a loop with
+        ``checkpoints``.
       DTypeError: if a bound is no scalar integer, or the carry changes its dtype.
 
     >>> from functrax import lax
@@ -257,10 +285,11 @@ def fori_loop(
         return add.bind(i, one), body_fun(i, val)
 
     step.__name__ = name_of(body_fun)
-    if isinstance(first, Tracer) or isinstance(stop, Tracer):
-        _check_no_unroll(unroll, first, stop)
+    if checkpoints is not None or isinstance(first, Tracer) or isinstance(stop, Tracer):
+        _check_no_unroll(unroll, first, stop, checkpoints)
         body = LoopBody("fori_loop", step, (first, init_val), paths)
-        return _while(lambda carry: lt.bind(carry[0], stop), body)[1]
+        rows = _rows("fori_loop", checkpoints)
+        return _while(lambda carry: lt.bind(carry[0], stop), body, rows)[1]
     steps = max(int(concrete(stop)) - int(concrete(first)), 0)
 
     def step_of_scan(carry: Any, _: Any) -> Any:
@@ -298,9 +327,17 @@ def _bounds(lower: Any, upper: Any) -> tuple[Value, Value]:
     return tuple(convert_element_type.bind(x, dtype=index) for x in (first, stop))
 
 
-def _check_no_unroll(unroll: int | bool | None, first: Value, stop: Value) -> None:
+def _check_no_unroll(
+    unroll: int | bool | None, first: Value, stop: Value, checkpoints: int | None
+) -> None:
     if unroll in (None, False, 1) and unroll is not True:
         return
+    if checkpoints is not None:
+        raise ArgumentError(
+            "fori_loop: a loop with checkpoints is not unrolled",
+            got=f"unroll={unroll}, checkpoints={checkpoints}",
+            fix="give one of the two",
+        )
     raise ArgumentError(
         "fori_loop: unroll needs bounds that are known when the program is traced",
         got=f"unroll={unroll}, bounds {first.aval.str_short()} and {stop.aval.str_short()}, "

@@ -1,6 +1,7 @@
-"""What a scan keeps for its backward pass: as little as can be, and nothing twice.
+"""What loops and branches keep for their backward pass: as little as can be, and nothing twice.
 
-A residual of the body is stacked, one for each step.  Two things make the stacks fewer:
+A residual of a scan's body is stacked, one for each step; one of a branch is a result of ``cond``.
+Two things make them fewer:
 
 - :func:`hoist` moves what does not change with the step out of the body, in front of the loop;
 - :func:`fewer_residuals` keeps only what is dearer to compute again than to load.  Reindexes and
@@ -149,10 +150,10 @@ class _Plan:
 
 
 def fewer_residuals(split: SplitJaxpr, num_consts: int, num_carry: int) -> SplitJaxpr:
-    """The same split of a scan's body, with cheap residuals computed again.
+    """The same split of a scan's body or of a branch, with cheap residuals computed again.
 
     Args:
-      split: of the body.
+      split: of the body, or of a branch, whose known operands count as constants.
       num_consts: how many of the known inputs are constants.
       num_carry: how many of the known inputs are carries.
     """

@@ -36,7 +36,7 @@ class gaussian_kde:  # noqa: N801 - the name that SciPy has
     >>> import functrax.numpy as jnp
     >>> from functrax.scipy.stats import gaussian_kde
     >>> gaussian_kde(jnp.array([-1.0, 1.0]))(0.0).round(3)
-    Array([0.217], dtype=float32)
+    Array([0.233], dtype=float32)
     """
 
     def __init__(

@@ -207,3 +207,38 @@ def test_hoisted_value_that_the_body_needs_as_well() -> None:
 
     got, want = (functrax.grad(lambda w, h, s=s: f(w, h, s), (0, 1)) for s in (lax, unrolled))
     close(got(X, X * 0.1), want(X, X * 0.1), 1e-4)
+
+
+LINEAR: dict[str, Any] = {
+    "scan": lambda x: lax.scan(lambda c, w: (c * w + c, c * w), x, XS),
+    "while": lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * X), (0, x))[
+        1
+    ],
+    "cond": lambda x: functrax.jit(
+        lambda p, x: lax.cond(p, lambda x: 2.0 * x, lambda x: x[::-1], x)
+    )(False, x),
+    "associative_scan": lambda x: lax.associative_scan(jnp.add, x, reverse=True),
+    "custom_linear_solve": lambda x: lax.custom_linear_solve(
+        lambda v: X * v, x, lambda _, b: b / X, symmetric=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_transposes_of_linear_programs(name: str) -> None:
+    f = LINEAR[name]
+    out = f(XS[0])
+    ct = functrax.tree.map(lambda y: jnp.cos(y + 1.0), out)
+    (back,) = functrax.linear_transpose(f, X)(ct)
+    products = functrax.tree.map(lambda y, c: jnp.sum(y * c), out, ct)
+    close(jnp.sum(back * XS[0]), sum(functrax.tree.leaves(products)), 1e-5)
+
+
+def test_third_derivative_of_a_while_loop() -> None:
+    def f(x: Any, loop: Any) -> Any:
+        return loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, jnp.sin(c[1]) * x), (0, x))[1]
+
+    def third(loop: Any) -> Any:
+        return functrax.grad(functrax.grad(functrax.grad(lambda x: f(x, loop))))(0.5)
+
+    close(third(lax.while_loop), third(unrolled.while_loop))

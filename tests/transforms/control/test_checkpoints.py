@@ -85,7 +85,7 @@ def test_peak_of_live_carries_does_not_grow_with_the_steps(
     # was given and the one that it makes.
     for found in peaks:
         assert checkpoints <= found <= 4 * checkpoints + 12, peaks
-    assert max(peaks) - min(peaks) < 1.5, peaks
+    assert max(peaks) < peaks[0] + 1.5, peaks
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,8 @@ def grouped(
         results = tuple([v.aval for v in eqn.outvars])
         for v in eqn.outvars:
             numbers[v] = len(numbers)
-        body.append((eqn.primitive, operands, tuple(eqn.params.items()), results))
+        place = None if eqn.source is None else eqn.source.key
+        body.append((eqn.primitive, operands, tuple(eqn.params.items()), results, place))
     key = (name, tuple([x.aval for x in inputs]), tuple(body), tuple([numbers[v] for v in outputs]))
     inner = _programs.get(key)
     if inner is None:
@@ -102,7 +103,8 @@ def grouped(
     return Eqn(kind, inputs, outputs, {"jaxpr": inner, "name": name}, source)
 
 
-#: Programs of groups, by what they do: equal groups share one, and what is compiled of it.
+#: Programs of groups, by what they do and where it stands: equal groups share one, and with it
+#: what is remembered of it.
 _programs: WeakValueDictionary[Any, Jaxpr] = WeakValueDictionary()
 
 

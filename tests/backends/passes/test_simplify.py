@@ -256,15 +256,9 @@ def test_what_would_change_a_bit_is_left_alone(name):
 
 
 def test_operations_that_primitives_know_to_do_nothing():
-    check.expect(
-        simplify,
-        program(
-            F,
-            "a:f32[4] = mul x 1.0:f32[]; b:f32[4] = reshape[shape=(4,)] a; z:f32[4] = sub b 0.0:f32[]",
-            "z",
-        ),
-        "{ lambda ; x:f32[4]. let in (x,) }",
-    )
+    body = """a:f32[4] = mul x 1.0:f32[]; b:f32[4] = reshape[shape=(4,)] a;
+              z:f32[4] = sub b 0.0:f32[]"""
+    check.expect(simplify, program(F, body, "z"), "{ lambda ; x:f32[4]. let in (x,) }")
 
 
 def test_rules_apply_in_loops_and_count_against_the_limit():

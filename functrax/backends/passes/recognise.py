@@ -75,11 +75,15 @@ def recognise(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     eqns: list[Eqn] = []
     changed = False
     for eqn in jaxpr.eqns:
-        new = with_programs(eqn, lambda inner: recognise(inner, rewrites))
-        if work.follow(eqn) and rewrites.allow("sum of products", eqn):
-            new = work.contraction_of(eqn)
-        changed = changed or new is not eqn
-        eqns.append(new)
+        primitive = eqn.primitive
+        if primitive.holds_programs:
+            new = with_programs(eqn, lambda inner: recognise(inner, rewrites))
+            changed = changed or new is not eqn
+            eqn = new
+        elif work.follow(eqn) and rewrites.allow("sum of products", eqn):
+            eqn = work.contraction_of(eqn)
+            changed = True
+        eqns.append(eqn)
     if not changed:
         return jaxpr
     return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)
@@ -101,13 +105,15 @@ class _Recognition:
 
     def follow(self, eqn: Eqn) -> bool:
         """Note what an equation gives; whether it is the sum that makes a contraction."""
-        primitive = eqn.primitive
-        family = primitive.family
+        family = eqn.primitive.family
         if family == "elementwise":
-            if self.layouts or self.cones:
-                self._elementwise(eqn)
-        elif primitive.name in VIEWS:
-            self._view(eqn)
+            for x in eqn.invars:
+                if x in self.layouts or x in self.cones:
+                    self._elementwise(eqn)
+                    break
+        elif family == "reindex":
+            if eqn.primitive.name in VIEWS:
+                self._view(eqn)
         elif family == "reindex_reduce" and eqn.invars[0] in self.cones:
             return _adds_up(eqn) and self.cones[eqn.invars[0]].outgrows_each
         return False

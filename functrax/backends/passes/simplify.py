@@ -34,14 +34,33 @@ def _by_primitive() -> dict[str, list[Rule]]:
 
 
 _RULES = _by_primitive()
-_NONE: Sequence[Rule] = ()
+_plans: dict[Primitive, tuple[bool, Sequence[Rule]] | None] = {}
+
+
+def _plan(primitive: Primitive) -> tuple[bool, Sequence[Rule]] | None:
+    """Whether a primitive knows when it does nothing, and its rules; None for neither."""
+    knows = type(primitive).simplify is not Primitive.simplify
+    rules = _RULES.get(primitive.name, ())
+    found = _plans[primitive] = (knows, rules) if knows or rules else None
+    return found
 
 
 def simplify(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with each equation as simple as the rules make it."""
     work = _Simplification(rewrites)
+    eqns, made, env = work.eqns, work.made, work.env
     for eqn in jaxpr.eqns:
-        work.visit(eqn)
+        primitive = eqn.primitive
+        plan = _plans[primitive] if primitive in _plans else _plan(primitive)
+        if env and not env.keys().isdisjoint(eqn.invars):
+            invars = [env.get(x, x) for x in eqn.invars]
+            eqn = Eqn(primitive, invars, eqn.outvars, eqn.params, eqn.source)
+        if plan is not None or primitive.holds_programs:
+            work.visit(eqn)
+            continue
+        eqns.append(eqn)
+        for v in eqn.outvars:
+            made[v] = eqn
     if not work.changed:
         return jaxpr
     outvars = [work.env.get(x, x) for x in jaxpr.outvars]
@@ -67,9 +86,6 @@ class _Simplification:
 
     def visit(self, eqn: Eqn) -> None:
         """Write an equation, or what stands for it."""
-        if self.env and not self.env.keys().isdisjoint(eqn.invars):
-            invars = [self.env.get(x, x) for x in eqn.invars]
-            eqn = Eqn(eqn.primitive, invars, eqn.outvars, eqn.params, eqn.source)
         for _ in range(_MAX_STEPS):
             found = self._rewritten(eqn)
             if found is None:
@@ -93,15 +109,17 @@ class _Simplification:
     def _rewritten(self, eqn: Eqn) -> Any:
         """The equation, or the value, in place of one; None if no rule applies."""
         primitive = eqn.primitive
-        if len(eqn.outvars) != 1:
+        plan = _plans[primitive] if primitive in _plans else _plan(primitive)
+        if plan is None or len(eqn.outvars) != 1:
             return None
+        knows, rules = plan
         aval = eqn.outvars[0].aval
-        if type(primitive).simplify is not Primitive.simplify:
+        if knows:
             value = primitive.simplify(*eqn.invars, **eqn.params)
             if value is not None and self._fits(value, aval):
                 if self.rewrites.allow("nothing to do", eqn):
                     return self._in_place(value, eqn)
-        for rule in _RULES.get(primitive.name, _NONE):
+        for rule in rules:
             value = rule.apply(eqn, self.made)
             if value is None or not self._fits(value, aval):
                 continue

@@ -26,6 +26,7 @@ from functrax.backends.passes.compose import compose
 from functrax.backends.passes.cse import cse
 from functrax.backends.passes.dce import dce
 from functrax.backends.passes.fold import fold
+from functrax.backends.passes.fuse import fuse
 from functrax.backends.passes.inline import inline
 from functrax.backends.passes.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
@@ -62,6 +63,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("cse", cse),  # equal values are computed once
     Pass("recognise", recognise),  # sums of products become contractions
     Pass("dce", dce),  # what nothing needs goes
+    Pass("fuse", fuse),  # equations share kernels
 )
 
 

@@ -178,15 +178,27 @@ class Primitive(ABC):
     def lower(self, *args: Any, **params: Any) -> Any:
         """``(builder, *operands, **params)`` -> the result of one element, in scalar operations.
 
-        Operands and results are scalars of ``core/lowering.py``.  A primitive without this rule is
-        run by its reference (:attr:`lowerable` says which).
+        Operands and results are scalars of ``core/lowering.py``, a tuple of them where the
+        primitive has multiple results.  What is not lowered is run by its reference;
+        :meth:`lowers` says which.
         """
         raise NotImplementedError(f"{self.name} has no lowering")
 
-    @property
-    def lowerable(self) -> bool:
-        """Whether one element of it can be written in scalar operations (:meth:`lower`)."""
-        return type(self).lower is not Primitive.lower
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        """Whether it can run inside a kernel: one element can be written in scalar operations.
+
+        Elementwise primitives do it by :meth:`lower`, reindexing ones by their ``index_map``,
+        reductions by their ``reduction``.  Complex numbers are left to the references.
+        """
+        return type(self).lower is not Primitive.lower and self.is_real(avals, params)
+
+    def is_real(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        """Whether all operands and results are of dtypes that kernels compute with."""
+        if not all(a.dtype in dtypes.SCALAR for a in avals):
+            return False
+        outs = self.infer(avals, params)
+        results = outs if isinstance(outs, tuple) else (outs,)
+        return all(a.dtype in dtypes.SCALAR for a in results)
 
     def simplify(self, *args: Value, **params: Any) -> Value | None:
         """An equal value that needs no operation, if there is one, else None."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.aval import ShapedArray
+from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -31,6 +32,9 @@ class Copy(Elementwise):
 
     def reference(self, x: Any) -> Any:
         return np.array(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return x
 
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         t = tangents[0]

@@ -28,6 +28,7 @@ from functrax.backends.passes.dce import dce
 from functrax.backends.passes.fold import fold
 from functrax.backends.passes.fuse import fuse
 from functrax.backends.passes.inline import inline
+from functrax.backends.passes.orientation import orient
 from functrax.backends.passes.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.simplify import simplify
@@ -62,6 +63,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("compose", compose),  # chains of reindexes become one
     Pass("cse", cse),  # equal values are computed once
     Pass("recognise", recognise),  # sums of products become contractions
+    Pass("orient", orient),  # contractions give their results in the order that is wanted
     Pass("dce", dce),  # what nothing needs goes
     Pass("fuse", fuse),  # equations share kernels
 )

@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from functrax.backends.dumps import dump, dumped, show
+from functrax.backends.passes.batch import batch
 from functrax.backends.passes.compose import compose
 from functrax.backends.passes.cse import cse
 from functrax.backends.passes.dce import dce
@@ -63,6 +64,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("compose", compose),  # chains of reindexes become one
     Pass("cse", cse),  # equal values are computed once
     Pass("recognise", recognise),  # sums of products become contractions
+    Pass("batch", batch),  # products that share an operand become one
     Pass("orient", orient),  # contractions give their results in the order that is wanted
     Pass("dce", dce),  # what nothing needs goes
     Pass("fuse", fuse),  # equations share kernels

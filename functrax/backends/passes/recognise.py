@@ -36,6 +36,7 @@ from functrax.backends.passes.layouts import VIEWS, Layout, Layouts, view, volum
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.slicing import slice_
 
 _LINEAR = frozenset({"mul", "neg", "add", "sub", "convert_element_type"})
 
@@ -95,13 +96,13 @@ class _Recognition:
     Attributes:
       layouts: of the values that repeat elements.
       cones: of the values that need not be stored.
-      producers: of each reindex's and each cone's value the number of its equation, and that.
+      producers: of each reindex's and each cone's value the equation.
     """
 
     def __init__(self, jaxpr: Jaxpr) -> None:
         self.layouts = Layouts()
         self.cones: dict[Atom, Cone] = {}
-        self.producers: dict[Atom, tuple[int, Eqn]] = {}
+        self.producers: dict[Atom, Eqn] = {}
 
     def follow(self, eqn: Eqn) -> bool:
         """Note what an equation gives; whether it is the sum that makes a contraction."""
@@ -119,7 +120,7 @@ class _Recognition:
         return False
 
     def _produced(self, eqn: Eqn) -> None:
-        self.producers[eqn.outvars[0]] = len(self.producers), eqn
+        self.producers[eqn.outvars[0]] = eqn
 
     def _view(self, eqn: Eqn) -> None:
         x = eqn.invars[0]
@@ -127,7 +128,9 @@ class _Recognition:
             return
         cone = self.cones.get(x)
         if cone is None:
-            self._produced(eqn)
+            # A part of an array is copied: then groups that use different parts are one kernel.
+            if eqn.primitive is not slice_ or x in self.layouts:
+                self._produced(eqn)
             self.layouts.follow_view(eqn)
             return
         aval = eqn.outvars[0].aval
@@ -193,18 +196,22 @@ class _Recognition:
         return union > strided.SMALL and min(x.distinct, y.distinct) < union
 
     def contraction_of(self, eqn: Eqn) -> Eqn:
-        """The group of a sum, the products beneath it, and the reindexes beneath those."""
-        found: dict[int, Eqn] = {}
-        left: list[Atom] = [eqn.invars[0]]
+        """The group of a sum, the products beneath it, and the reindexes beneath those.
+
+        Their order follows from what they compute, not from where they stood, so that equal
+        contractions are equal groups.
+        """
+        parts: dict[Eqn, None] = {}
+        left = [eqn]
         while left:
-            x = left.pop()
-            number, producer = self.producers.get(x, (-1, None))
-            if producer is None or number in found:
-                continue
-            found[number] = producer
-            left.extend(producer.invars)
-        eqns = [found[k] for k in sorted(found)]
-        return grouped(contraction, [*eqns, eqn], eqn.outvars, "sum_of_products", eqn.source)
+            part = left[-1]
+            producers = [self.producers[x] for x in part.invars if x in self.producers]
+            missing = [p for p in producers if p not in parts]
+            if missing:
+                left.extend(reversed(missing))
+            else:
+                parts[left.pop()] = None
+        return grouped(contraction, list(parts), eqn.outvars, "sum_of_products", eqn.source)
 
 
 def _adds_up(eqn: Eqn) -> bool:

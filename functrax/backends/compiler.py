@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.codegen import GroupCode, KernelCode, group_code
+from functrax.backends.codegen import GroupCode, KernelCode, group_code, loop_code
 from functrax.backends.deferred import Deferred
-from functrax.backends.kernels.lower import NotAKernelError
+from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.passes.groups import contraction, fused, grouped
 from functrax.backends.pipeline import CompiledStages, run_pipeline
 from functrax.backends.program import Cond, Copy, HostCall, Launch, Program, Scan, While
@@ -167,7 +167,22 @@ class Assembly:
         branches = tuple(self._inner(b) for b in eqn.params["branches"])
         self.builder.add(Cond(index, branches, tuple(operands), self._results(eqn)))
 
+    def _loop_kernel(self, eqn: Eqn) -> bool:
+        """Run a loop as one kernel, if it can be one."""
+        try:
+            code = loop_code(eqn)
+        except NotAKernelError:
+            return False
+        self.groups.append((eqn, code))
+        inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
+        results = self._results(eqn)
+        for kernel in code.kernels:
+            self._launch(kernel, self._operands(list(inputs)), results)
+        return True
+
     def _while(self, eqn: Eqn) -> None:
+        if self._loop_kernel(eqn):
+            return
         params = eqn.params
         cond, body = self._inner(params["cond"]), self._inner(params["body"])
         slots = self._operands(eqn.invars)
@@ -179,6 +194,8 @@ class Assembly:
         )
 
     def _scan(self, eqn: Eqn) -> None:
+        if self._loop_kernel(eqn):
+            return
         params = eqn.params
         body = self._inner(params["jaxpr"])
         slots = self._operands(eqn.invars)

@@ -35,7 +35,7 @@ class CpuDevice(Device):
         found = jaxpr.memo.get("compiled")
         if found is None:
             found = jaxpr.memo["compiled"] = compile_program(jaxpr)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
         return _reference.apply(primitive, [_known(x) for x in values], params)

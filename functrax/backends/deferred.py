@@ -191,7 +191,7 @@ def defer(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -
     dtype = whole.dtype
     if primitive.name == "convert_element_type":
         dtype = params["dtype"]
-        if not any(dtype in kind and whole.dtype in kind for kind in _CONVERTIBLE):
+        if not any(dtype in kind and whole.dtype in kind for kind in CONVERTIBLE):
             return None
     if primitive.name == "mul" and min(_counts(x)[0] for x in values) > 1:
         return None
@@ -204,7 +204,7 @@ def defer(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -
     return out if fits else None
 
 
-_CONVERTIBLE = (dtypes.FLOATING, dtypes.COMPLEX)
+CONVERTIBLE = (dtypes.FLOATING, dtypes.COMPLEX)
 
 
 def _is_outer(values: Sequence[Any]) -> bool:

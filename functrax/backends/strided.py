@@ -103,7 +103,7 @@ def reshapes_freely(x: Array, shape: Shape) -> bool:
     """Whether :func:`reshape` copies out no repetition."""
     used = used_axes(x)
     return bool(x.size) and all(
-        len({k in used for k in old if x.shape[k] != 1}) <= 1 for old, _ in _groups(x.shape, shape)
+        len({k in used for k in old if x.shape[k] != 1}) <= 1 for old, _ in groups(x.shape, shape)
     )
 
 
@@ -114,7 +114,7 @@ def reshape(x: Array, shape: Shape) -> Array:
     used = used_axes(x)
     kept = list(used)
     sizes = list(shape)
-    for old, new in _groups(x.shape, shape):
+    for old, new in groups(x.shape, shape):
         if any(k in used for k in old):
             kept.extend(old)
         else:
@@ -123,7 +123,7 @@ def reshape(x: Array, shape: Shape) -> Array:
     return np.broadcast_to(np.reshape(core(x, kept), sizes), shape)
 
 
-def _groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:
+def groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:
     """The shortest runs of axes of both shapes that hold equally many elements (none is 0)."""
     i = j = 0
     while i < len(old) or j < len(new):

@@ -25,6 +25,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
 
+from functrax.core import option_text
 from functrax.core.errors import ArgumentError, UnknownNameError
 
 P = ParamSpec("P")
@@ -38,18 +39,20 @@ class Option:
     Args:
       name: its name, without the ``jax_`` that users may put in front.
       kind: what its values are; of kind ``choice`` are the strings in ``choices``, ``path`` takes
-        strings and path objects, ``any`` anything that can be hashed.
+        strings and path objects, ``any`` anything that can be hashed, ``text`` what ``form`` reads.
       default: its value where nobody sets it; None there means that None may be set.
       doc: what it does.
       traced: whether it changes what a traced program means.
+      form: for the kind ``text``, raises an ArgumentError if a text is not of the right form.
     """
 
     name: str
-    kind: Literal["switch", "choice", "path", "any"]
+    kind: Literal["switch", "choice", "path", "any", "text"]
     default: Any
     doc: str
     choices: tuple[str, ...] = ()
     traced: bool = False
+    form: Callable[[str], object] | None = None
 
     @property
     def variable(self) -> str:
@@ -63,6 +66,7 @@ class Option:
             "choice": ", ".join(map(repr, self.choices)),
             "path": "a path",
             "any": "anything that can be hashed",
+            "text": "a text",
         }[self.kind]
         return words + (", or None" if self.default is None and self.kind != "any" else "")
 
@@ -81,6 +85,9 @@ class Option:
         if self.kind == "path" and isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
         if self.kind == "any" and isinstance(value, Hashable):
+            return value
+        if self.kind == "text" and isinstance(value, str) and self.form is not None:
+            self.form(value)
             return value
         raise ArgumentError(
             f"config: {self.name} does not take this value", got=repr(value), fix=self.allowed()
@@ -161,6 +168,38 @@ OPTIONS: Final[dict[str, Option]] = {
             traced=True,
         ),
         Option("compilation_cache_dir", "path", None, "Where compiled kernels are kept on disk."),
+        Option(
+            "strict",
+            "switch",
+            False,
+            "Round every operation, so that results do not depend on what shares a kernel.",
+            traced=True,
+        ),
+        Option("opt", "switch", True, "Run the compiler's optional passes."),
+        Option("check", "switch", False, "Verify the program after each of the compiler's passes."),
+        Option(
+            "opt_limit",
+            "text",
+            "",
+            "Stop passes after so many rewrites: pass=n, several joined by colons.",
+            form=option_text.limits,
+        ),
+        Option(
+            "log",
+            "text",
+            "",
+            "Passes to print, joined by colons: the program after one that changed it; with > "
+            "in front also a line for each rewrite, with >> also what was not rewritten.",
+            form=option_text.levels,
+        ),
+        Option(
+            "dump",
+            "text",
+            "",
+            "Stages to print, joined by commas: " + ", ".join(option_text.STAGES) + ".",
+            form=option_text.stages,
+        ),
+        Option("dump_dir", "path", None, "Where dumps are written as files, not to stderr."),
     )
 }
 _TRACED: Final[tuple[str, ...]] = tuple(name for name, o in OPTIONS.items() if o.traced)
@@ -185,6 +224,12 @@ class State(threading.local):
     default_device: Any
     default_prng_impl: str
     compilation_cache_dir: str | None
+    opt: bool
+    check: bool
+    opt_limit: str
+    log: str
+    dump: str
+    dump_dir: str | None
     cached_context: tuple[int, tuple[Hashable, ...]] = _STALE  # and the epoch it was made in
 
 

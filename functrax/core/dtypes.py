@@ -47,6 +47,7 @@ HALF: Final[frozenset[DType]] = frozenset({float16, bfloat16})  # added up in fl
 COMPLEX: Final[frozenset[DType]] = frozenset({complex64, complex128})
 INEXACT: Final[frozenset[DType]] = FLOATING | COMPLEX
 NUMERIC: Final[frozenset[DType]] = INTEGER | INEXACT
+SCALAR: Final[frozenset[DType]] = BOOL | INTEGER | FLOATING  # what kernels compute with
 ALL: Final[frozenset[DType]] = BOOL | NUMERIC  # what an array can hold; float0 only zeros can
 
 _NAMED: Final[dict[str, DType]] = {

@@ -8,16 +8,20 @@ decides how many elements are computed at once, so the same expressions serve ev
 Operations and their meaning (``SIGNATURES`` names the operands; ``x`` has the dtype of the result
 unless said):
 
-- ``add sub mul neg min max``: integers wrap; ``min`` and ``max`` give NaN if an operand is one.
-- ``div rem``: as C, integers truncate (the divisor is never 0); ``fma(x, y, z)``: rounded once.
-- ``sqrt floor ceil trunc round_even abs copysign``: as IEEE 754 says.
+- ``add sub mul neg min max``: integers wrap; ``min`` and ``max`` give NaN if an operand is one,
+  and either one of two zeros.
+- ``div rem``: as C, integers truncate (the divisor is never 0, of signed ones also never -1);
+  ``rem`` of floats is C's ``fmod``, which is exact; ``fma(x, y, z)``: rounded once.
+- ``sqrt floor ceil trunc round_even abs copysign``: as IEEE 754 says; ``abs`` of integers wraps.
 - ``and or xor not``: bits of integers, truth values of bools; ``shl shr``: ``shr`` keeps the
   sign of signed integers; the count is less than the number of bits.
-- ``eq ne lt le gt ge``: bools; with a NaN only ``ne`` is true.
+- ``eq ne lt le gt ge``: bools; with a NaN only ``ne`` is true; false is less than true.
 - ``select(which, x, y)``: ``x`` where the bool ``which`` is true.
-- ``convert(x)``: to another dtype as ``numpy.astype``, where out of range floats saturate and NaN
-  becomes 0; ``bitcast(x)``: the same bits.
-- ``popcount clz``: of integers.
+- ``convert(x)``: to the nearest value of another dtype; integers wrap around in fewer bits; floats
+  become integers by truncation, saturate out of range, and NaN becomes 0; never to bool.  float16
+  and bfloat16 are converted from and to float32 only, but for float64 to float16.
+- ``bitcast(x)``: the same bits.
+- ``popcount clz``: of integers, the result too; ``clz`` of 0 is the number of bits.
 - the functions of ``MATH``: expanded by the target into the operations above.
 - ``const``: a number; ``load``, ``index``: made by the kernel, not by primitives.
 
@@ -26,7 +30,7 @@ Start at :class:`Builder`.
 
 from __future__ import annotations
 
-import math
+import operator
 from typing import Any, Final
 
 import numpy as np
@@ -154,7 +158,7 @@ class Builder:
                 fix="convert them first, with Builder.convert",
             )
         if dtype in _LOW_PRECISION:
-            wide = [self.convert(a, dtypes.float32) for a in args]
+            wide = [self.widen(a) for a in args]
             return self.convert(self.node(op, dtypes.float32, tuple(wide)), dtype)
         return self.node(op, dtype, args)
 
@@ -231,9 +235,9 @@ class Builder:
         """A bool: ``eq ne lt le gt ge``."""
         assert kind in _COMPARISONS
         assert x.dtype == y.dtype, f"{kind} of {x.dtype} and {y.dtype}"
-        if x.dtype in _LOW_PRECISION:
-            x, y = self.convert(x, dtypes.float32), self.convert(y, dtypes.float32)
-        return self.node(kind, _BOOL, (x, y))
+        if x.is_constant and y.is_constant:
+            return self.const(getattr(operator, kind)(x.attr, y.attr), _BOOL)
+        return self.node(kind, _BOOL, (self.widen(x), self.widen(y)))
 
     def select(self, which: Scalar, x: Scalar, y: Scalar) -> Scalar:
         """``x`` where ``which`` is true, else ``y``."""
@@ -259,18 +263,37 @@ class Builder:
         return self.logic("and", x, y)
 
     def convert(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
-        """``x`` as another dtype."""
+        """``x`` as another dtype, which is not bool."""
         if x.dtype == dtype:
             return x
-        if x.is_constant and not (
-            dtype.kind in "iu" and x.dtype.kind == "f" and not math.isfinite(x.attr)
-        ):
+        # NumPy leaves open what integer a float out of range becomes.
+        if x.is_constant and (dtype.kind not in "iu" or x.dtype.kind in "iub"):
             return self.const(x.attr, dtype)
+        assert dtype != _BOOL, "a comparison makes bools"
+        if self._goes_through_single(x.dtype, dtype):
+            x = self.node("convert", dtypes.float32, (x,))
         return self.node("convert", dtype, (x,))
+
+    @staticmethod
+    def _goes_through_single(old: np.dtype[Any], new: np.dtype[Any]) -> bool:
+        """Whether the references convert by way of float32, as NumPy and ml_dtypes do."""
+        if dtypes.float32 in (old, new):
+            return False
+        return old in _LOW_PRECISION or (
+            new in _LOW_PRECISION and (old, new) != (dtypes.float64, dtypes.float16)
+        )
+
+    def widen(self, x: Scalar) -> Scalar:
+        """float16 and bfloat16 as float32, else ``x``: to compute on and round once at the end."""
+        return self.convert(x, dtypes.float32) if x.dtype in _LOW_PRECISION else x
 
     def bitcast(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
         """The bits of ``x`` as another dtype of the same size."""
-        return x if x.dtype == dtype else self.node("bitcast", dtype, (x,))
+        if x.dtype == dtype:
+            return x
+        if x.is_constant:
+            return self._constant(np.asarray(x.attr).view(dtype)[()], dtype)
+        return self.node("bitcast", dtype, (x,))
 
     def is_nan(self, x: Scalar) -> Scalar:
         """Whether a float is NaN."""

@@ -29,7 +29,7 @@ from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
-from functrax.core.jaxpr import Literal, programs_in
+from functrax.core.jaxpr import Jaxpr, Literal, programs_in
 from functrax.core.trace import state
 
 #: A value during tracing: a ConcreteArray, a Tracer, or a Literal.  All have an ``aval``.
@@ -118,6 +118,10 @@ class Primitive(ABC):
     pure: ClassVar[bool] = True
     #: Parameters hold programs or functions, which must not be kept alive by being remembered.
     holds_programs: ClassVar[bool] = False
+    #: Equal applications may be computed once.
+    shareable: ClassVar[bool] = True
+    #: The program that it runs computes again what an earlier one of its kind computed.
+    recomputes: ClassVar[bool] = False
     #: dtypes of the (first) operand that it takes.
     accepts: frozenset[np.dtype[Any]] = dtypes.ALL
 
@@ -174,15 +178,27 @@ class Primitive(ABC):
     def lower(self, *args: Any, **params: Any) -> Any:
         """``(builder, *operands, **params)`` -> the result of one element, in scalar operations.
 
-        Operands and results are scalars of ``core/lowering.py``.  A primitive without this rule is
-        run by its reference (:attr:`lowerable` says which).
+        Operands and results are scalars of ``core/lowering.py``, a tuple of them where the
+        primitive has multiple results.  What is not lowered is run by its reference;
+        :meth:`lowers` says which.
         """
         raise NotImplementedError(f"{self.name} has no lowering")
 
-    @property
-    def lowerable(self) -> bool:
-        """Whether one element of it can be written in scalar operations (:meth:`lower`)."""
-        return type(self).lower is not Primitive.lower
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        """Whether it can run inside a kernel: one element can be written in scalar operations.
+
+        Elementwise primitives do it by :meth:`lower`, reindexing ones by their ``index_map``,
+        reductions by their ``reduction``.  Complex numbers are left to the references.
+        """
+        return type(self).lower is not Primitive.lower and self.is_real(avals, params)
+
+    def is_real(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        """Whether all operands and results are of dtypes that kernels compute with."""
+        if not all(a.dtype in dtypes.SCALAR for a in avals):
+            return False
+        outs = self.infer(avals, params)
+        results = outs if isinstance(outs, tuple) else (outs,)
+        return all(a.dtype in dtypes.SCALAR for a in results)
 
     def simplify(self, *args: Value, **params: Any) -> Value | None:
         """An equal value that needs no operation, if there is one, else None."""
@@ -195,6 +211,10 @@ class Primitive(ABC):
     def has_side_effects(self, params: dict[str, Any]) -> bool:
         """Whether this application must run, in order, even if nobody uses its results."""
         return not self.pure and has_side_effects(self.effects(params))
+
+    def inlines(self, params: dict[str, Any]) -> Jaxpr | None:
+        """The program that it runs once, on its own operands, and that may stand in its place."""
+        return None
 
     def samples(self) -> Iterable[Sample]:
         """Arguments for the generated tests."""
@@ -241,6 +261,8 @@ class Elementwise(Primitive):
     arity: int = 1
     #: All operands have one dtype.
     same_dtype: ClassVar[bool] = True
+    #: Its two operands may change places; bit for bit, but for complex numbers.
+    commutative: bool = False
 
     def result_dtype(self, *args: Any, **params: Any) -> np.dtype[Any]:
         """``(*dtypes, **params)`` -> dtype of the result; that of the first operand here."""

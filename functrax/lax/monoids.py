@@ -23,7 +23,7 @@ from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeEr
 from functrax.core.operators import Array
 from functrax.core.primitive import Primitive, Value, literal, registry
 from functrax.core.prims import reduce as prims
-from functrax.core.prims.mapped import op_identity
+from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose_
 from functrax.core.prims.slicing import concatenate, slice_
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten

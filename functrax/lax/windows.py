@@ -21,7 +21,7 @@ from functrax.core.operators import Array
 from functrax.core.primitive import Value, like, literal
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import select_n
-from functrax.core.prims.mapped import op_identity
+from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import full, reshape
 from functrax.core.pytree import tree_unflatten
 from functrax.lax.conv_numbers import (

@@ -44,6 +44,9 @@ class Call(HigherOrder):
     def reference(self, *values: Any, jaxpr: Jaxpr, **params: Any) -> Any:
         return run_jaxpr(jaxpr, values)
 
+    def inlines(self, params: dict[str, Any]) -> Jaxpr:
+        return params["jaxpr"]  # type: ignore[no-any-return]
+
     def call(self, derived: Derived, args: Ops, params: dict[str, Any]) -> list[Value]:
         """Call a derived program in place of this one."""
         outs = self.bind(*derived.consts, *args, jaxpr=derived.jaxpr, **params)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value
 from functrax.core.jaxpr import Eqn
+from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import BadSample, Elementwise, Sample, Value
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.pytree import tree_map
@@ -34,6 +35,9 @@ class Name(Elementwise):
     name = "name"
 
     def reference(self, x: Any, *, tag: str) -> Any:
+        return x
+
+    def lower(self, b: Builder, x: Scalar, *, tag: str) -> Scalar:
         return x
 
     def jvp(
@@ -139,6 +143,8 @@ def _saveable(policy: Policy) -> Saveable:
 
 class Checkpoint(Call):
     """A call whose intermediate values are stored only where ``policy`` allows."""
+
+    recomputes = True
 
     def saveable(self, params: dict[str, Any]) -> Saveable:
         return _saveable(params["policy"])

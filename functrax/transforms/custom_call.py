@@ -269,6 +269,9 @@ class CustomCallPrimitive(Opaque):
     def reference(self, *values: Any, jaxpr: Jaxpr, call: Any) -> Any:
         return run_jaxpr(jaxpr, values)
 
+    def inlines(self, params: dict[str, Any]) -> Jaxpr:
+        return params["jaxpr"]  # type: ignore[no-any-return]
+
     def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
         jaxpr: Jaxpr = params["jaxpr"]
         return jaxpr.effects

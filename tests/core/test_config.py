@@ -47,7 +47,7 @@ def run(code, **environment):
 
 
 def test_every_option_has_its_documentation_and_a_default_it_takes():
-    assert len(OPTIONS) == 12
+    assert len(OPTIONS) == 18
     for name, option in OPTIONS.items():
         assert option.doc.endswith(".")
         assert option.variable == f"FUNCTRAX_{name.upper()}"
@@ -70,6 +70,12 @@ def test_defaults():
         "default_device": None,
         "default_prng_impl": "threefry2x32",
         "compilation_cache_dir": None,
+        "opt": True,
+        "check": False,
+        "opt_limit": "",
+        "log": "",
+        "dump": "",
+        "dump_dir": None,
     }
 
 

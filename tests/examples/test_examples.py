@@ -88,6 +88,40 @@ def test_wgan_gp_trains_its_critic(tmp_path: Path) -> None:
     assert_picture(tmp_path / "wgan_gp_curves.png")
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "falls", "pictures"),
+    [
+        ("fixed_point", [], 5, 1),
+        ("gaussian_process", [], None, 1),
+        ("hessian_vector_products", [], 100, 0),
+        ("kdv", ["--steps", 40], 1e4, 1),
+        ("langevin", ["--chains", 200, "--steps", 60], None, 1),
+        ("lorenz", ["--trajectories", 2, "--time", 5, "--rounds", 50], None, 1),
+        ("maml", ["--steps", 150], 1.3, 1),
+        ("rnn", ["--steps", 120], 10, 1),
+    ],
+)
+def test_a_script(
+    name: str, arguments: list[object], falls: float | None, pictures: int, tmp_path: Path
+) -> None:
+    """Runs without a warning, makes its loss fall by a factor, and draws its picture."""
+    out = ["--out", tmp_path] if pictures else []
+    done = run(f"{name}.py", *arguments, *out)
+    assert done.returncode == 0, done.stderr
+    if falls is not None:
+        before, after = change(done.stdout, "residual" if name == "fixed_point" else "loss")
+        assert after < before / falls
+    for path in [tmp_path / f"{name}.png"] * pictures:
+        assert_picture(path)
+
+
+@pytest.mark.parametrize("name", ["autodiff_tour", "per_example_gradients", "custom_rules"])
+def test_a_script_without_pictures(name: str) -> None:
+    done = run(f"{name}.py")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) > 5
+
+
 def test_the_readme_names_every_example() -> None:
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     for path in EXAMPLES.glob("*.py"):

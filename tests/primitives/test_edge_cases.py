@@ -18,6 +18,8 @@ import functrax.core.prims  # noqa: F401  (fills the registry)
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
 from functrax.core.config import enable_x64
+from functrax.core.index_expr import Dim
+from functrax.core.index_map import IndexMap
 from functrax.core.inputs import as_value
 from functrax.core.primitive import literal, registry
 from functrax.core.stage import stage
@@ -354,3 +356,12 @@ def test_reduce_precision_of_enough_bits_is_nothing() -> None:
     program, _ = stage(lambda v: [reduce_precision(v, exponent_bits=8, mantissa_bits=23)], [x.aval])
     assert not program.eqns
     assert apply("reduce_precision", np.float32(0.1), exponent_bits=5, mantissa_bits=2) != 0.1
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "uint64"])
+def test_the_bits_common_to_no_elements_are_all_bits(dtype: str) -> None:
+    pairs = IndexMap((3,), (3,), (Dim(0) // 2,))
+    x = np.array([7, 3, 12]).astype(dtype)
+    all_bits = np.invert(np.zeros((), dtype))
+    got = apply("reindex_reduce", x, map=pairs, op="and")
+    assert_same(got, [x[0] & x[1], x[2], all_bits])

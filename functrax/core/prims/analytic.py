@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functrax.core import dtypes
+from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import Elementwise, Ops, Sample, Tangents, Value, like
 from functrax.core.prims import special_values as values
 from functrax.core.prims.arithmetic import add, div, mul, neg, sub
@@ -36,6 +37,9 @@ class Unary(Elementwise):
 
     def reference(self, x: Any) -> Any:
         return type(self).function(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.math(self.name, x)
 
     def samples(self) -> Iterable[Sample]:
         for shape in ((3, 4), (), (0, 2)):
@@ -267,6 +271,9 @@ class Atan2(Elementwise):
     def reference(self, y: Any, x: Any) -> Any:
         out = self.function(y, x)
         return out.astype(np.asarray(y).dtype)
+
+    def lower(self, b: Builder, y: Scalar, x: Scalar) -> Scalar:
+        return b.math("atan2", y, x)
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         y, x = operands

@@ -17,6 +17,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DTypeError, ShapeError
 from functrax.core.jaxpr import Literal
+from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -31,7 +32,7 @@ from functrax.core.primitive import (
     like,
     registry,
 )
-from functrax.core.prims import special_values as values
+from functrax.core.prims import lowered_arithmetic as lowered, special_values as values
 
 
 def is_literal(x: Value, value: float) -> bool:
@@ -59,6 +60,9 @@ class Neg(Elementwise):
 
     def reference(self, x: Any) -> Any:
         return np.negative(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.neg(x)
 
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         return neg(primals[0]), None if tangents[0] is None else neg(tangents[0])
@@ -99,6 +103,7 @@ class Add(_Sum):
     """``x + y``; integers wrap around."""
 
     name = "add"
+    commutative = True
 
     def simplify(self, x: Value, y: Value) -> Value | None:
         if _is_nothing(y) and _same_type(x, y):
@@ -107,6 +112,9 @@ class Add(_Sum):
 
     def reference(self, x: Any, y: Any) -> Any:
         return np.add(x, y)
+
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return b.add(x, y)
 
     def _right(self, value: Value) -> Value:
         return value
@@ -123,6 +131,9 @@ class Sub(_Sum):
     def reference(self, x: Any, y: Any) -> Any:
         return np.subtract(x, y)
 
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return b.sub(x, y)
+
     def _right(self, value: Value) -> Value:
         return neg(value)
 
@@ -132,10 +143,14 @@ class Mul(Elementwise):
 
     name = "mul"
     arity = 2
+    commutative = True
     accepts = dtypes.ALL
 
     def reference(self, x: Any, y: Any) -> Any:
         return np.multiply(x, y)
+
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return b.logic("and", x, y) if x.dtype == dtypes.bool_ else b.mul(x, y)
 
     def simplify(self, x: Value, y: Value) -> Value | None:
         if is_literal(y, 1) and _same_type(x, y):
@@ -172,6 +187,9 @@ class Div(Elementwise):
             return values.div(np.asarray(x), np.asarray(y))
         return np.divide(x, y)
 
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return lowered.div(b, x, y)
+
     def simplify(self, x: Value, y: Value) -> Value | None:
         return x if is_literal(y, 1) and _same_type(x, y) else None
 
@@ -205,6 +223,9 @@ class Rem(Elementwise):
 
     def reference(self, x: Any, y: Any) -> Any:
         return values.rem(np.asarray(x), np.asarray(y))
+
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return lowered.rem(b, x, y)
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         x, y = operands
@@ -241,6 +262,9 @@ class Max(_Extremum):
     def reference(self, x: Any, y: Any) -> Any:
         return np.maximum(x, y)
 
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return lowered.larger(b, x, y)
+
 
 class Min(_Extremum):
     """The smaller one; complex numbers are compared by real part first."""
@@ -249,6 +273,9 @@ class Min(_Extremum):
 
     def reference(self, x: Any, y: Any) -> Any:
         return np.minimum(x, y)
+
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return lowered.smaller(b, x, y)
 
 
 class Compare(Elementwise):
@@ -260,6 +287,7 @@ class Compare(Elementwise):
         self.name = name
         self.accepts = accepts
         self.function = function
+        self.commutative = name in ("eq", "ne")
         super().__init__()
 
     def result_dtype(self, *args: Any) -> np.dtype[Any]:
@@ -267,6 +295,9 @@ class Compare(Elementwise):
 
     def reference(self, x: Any, y: Any) -> Any:
         return self.function(x, y)
+
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return b.compare(self.name, x, y)
 
 
 class Logic(Elementwise):
@@ -278,10 +309,14 @@ class Logic(Elementwise):
         self.name = name
         self.function = function
         self.arity = arity
+        self.commutative = arity == 2
         super().__init__()
 
     def reference(self, *operands: Any) -> Any:
         return self.function(*operands)
+
+    def lower(self, b: Builder, *operands: Scalar) -> Scalar:
+        return b.logic(self.name, *operands)
 
 
 class SelectN(Elementwise):
@@ -317,6 +352,9 @@ class SelectN(Elementwise):
         for i, case in enumerate(cases[1:], 1):
             out = np.where(np.equal(which, i), case, out)
         return out
+
+    def lower(self, b: Builder, which: Scalar, *cases: Scalar) -> Scalar:
+        return lowered.select_n(b, which, *cases)
 
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         which = primals[0]
@@ -359,6 +397,9 @@ class Clamp(Elementwise):
     def reference(self, low: Any, x: Any, high: Any) -> Any:
         return np.minimum(np.maximum(x, low), high)
 
+    def lower(self, b: Builder, low: Scalar, x: Scalar, high: Scalar) -> Scalar:
+        return lowered.clamp(b, low, x, high)
+
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         low, x, high = operands
         one, zero = like(out, 1), like(out, 0)
@@ -390,6 +431,9 @@ class Abs(Elementwise):
     def reference(self, x: Any) -> Any:
         return np.abs(x)
 
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.abs(x)
+
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
         out = abs_(x)
@@ -408,6 +452,9 @@ class Sign(Elementwise):
 
     def reference(self, x: Any) -> Any:
         return values.sign(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return lowered.sign(b, x)
 
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
@@ -430,6 +477,9 @@ class Floor(Elementwise):
     def reference(self, x: Any) -> Any:
         return np.floor(x)
 
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.floor(x)
+
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         return None
 
@@ -440,6 +490,9 @@ class StopGradient(Elementwise):
     name = "stop_gradient"
 
     def reference(self, x: Any) -> Any:
+        return x
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
         return x
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:

@@ -29,7 +29,7 @@ class FloatFormat(NamedTuple):
     mantissa: int
 
 
-_FORMATS = {
+FORMATS = {
     np.dtype(np.float16): FloatFormat(width=16, exponent=5, mantissa=10),
     BFLOAT16: FloatFormat(width=16, exponent=8, mantissa=7),
     np.dtype(np.float32): FloatFormat(width=32, exponent=8, mantissa=23),
@@ -44,7 +44,7 @@ def _float_format(name: str, dtype: np.dtype[Any]) -> FloatFormat:
             got=str(dtype),
             fix="convert it with .astype('float32')",
         )
-    return _FORMATS[dtype]
+    return FORMATS[dtype]
 
 
 def _width(name: str, dtype: np.dtype[Any]) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DTypeError, ShapeError
+from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -25,7 +26,7 @@ from functrax.core.primitive import (
     elementwise_shape,
     spread,
 )
-from functrax.core.prims import bits
+from functrax.core.prims import bits, lowered_bits
 from functrax.core.prims.arithmetic import is_literal
 from functrax.core.prims.threefry_values import threefry2x32 as threefry_values
 
@@ -36,13 +37,22 @@ class Shift(Elementwise):
     accepts = dtypes.INTEGER
     arity = 2
 
-    def __init__(self, name: str, function: Callable[[Any, Any], Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[Any, Any], Any],
+        lowered: Callable[[Builder, Scalar, Scalar], Scalar],
+    ) -> None:
         self.name = name
         self.function = function
+        self.lowered = lowered
         super().__init__()
 
     def reference(self, x: Any, amount: Any) -> Any:
         return self.function(x, amount)
+
+    def lower(self, b: Builder, x: Scalar, amount: Scalar) -> Scalar:
+        return self.lowered(b, x, amount)
 
     def simplify(self, x: Value, amount: Value) -> Value | None:
         same = not x.aval.weak_type or amount.aval.weak_type
@@ -64,6 +74,9 @@ class MulHi(Elementwise):
     def reference(self, x: Any, y: Any) -> Any:
         return bits.mulhi(x, y)
 
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return lowered_bits.mulhi(b, x, y)
+
     def samples(self) -> Iterable[Sample]:
         for shape in ((3, 4), (), (0, 2)):
             yield Sample((shape, shape), ranges=((-9e18, 9e18),))
@@ -74,13 +87,17 @@ class BitCount(Elementwise):
 
     accepts = dtypes.INTEGER
 
-    def __init__(self, name: str, function: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, function: Callable[[Any], Any], op: str) -> None:
         self.name = name
         self.function = function
+        self.op = op
         super().__init__()
 
     def reference(self, x: Any) -> Any:
         return self.function(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.logic(self.op, x)
 
     def samples(self) -> Iterable[Sample]:
         for shape in ((3, 4), (), (0, 2)):
@@ -110,6 +127,9 @@ class Threefry2x32(Elementwise):
     def reference(self, k0: Any, k1: Any, x0: Any, x1: Any) -> Any:
         return threefry_values(k0, k1, x0, x1)
 
+    def lower(self, b: Builder, *words: Scalar) -> tuple[Scalar, Scalar]:
+        return lowered_bits.threefry2x32(b, *words)
+
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         return self.bind(*primals), [None, None]
 
@@ -128,10 +148,14 @@ class Threefry2x32(Elementwise):
         yield BadSample((ints,) * 4, DTypeError, "threefry2x32")
 
 
-shift_left = Shift("shift_left", bits.shift_left)
-shift_right_logical = Shift("shift_right_logical", bits.shift_right_logical)
-shift_right_arithmetic = Shift("shift_right_arithmetic", bits.shift_right_arithmetic)
+shift_left = Shift("shift_left", bits.shift_left, lowered_bits.shift_left)
+shift_right_logical = Shift(
+    "shift_right_logical", bits.shift_right_logical, lowered_bits.shift_right_logical
+)
+shift_right_arithmetic = Shift(
+    "shift_right_arithmetic", bits.shift_right_arithmetic, lowered_bits.shift_right_arithmetic
+)
 mulhi = MulHi()
-population_count = BitCount("population_count", bits.population_count)
-clz = BitCount("clz", bits.clz)
+population_count = BitCount("population_count", bits.population_count, "popcount")
+clz = BitCount("clz", bits.clz, "clz")
 threefry2x32 = Threefry2x32()

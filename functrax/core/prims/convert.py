@@ -11,6 +11,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DTypeError
 from functrax.core.jaxpr import Literal
+from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -23,6 +24,7 @@ from functrax.core.primitive import (
     like,
 )
 from functrax.core.prims.arithmetic import neg
+from functrax.core.prims.lowered_arithmetic import truth
 
 
 class ConvertElementType(Elementwise):
@@ -40,6 +42,9 @@ class ConvertElementType(Elementwise):
         if dtype.kind in "iu" and dtypes.is_float(x.dtype):
             return _saturate(x, dtype)
         return x.astype(dtype)
+
+    def lower(self, b: Builder, x: Scalar, *, dtype: Any, weak_type: bool = False) -> Scalar:
+        return truth(b, x) if dtype == dtypes.bool_ else b.convert(x, dtype)
 
     def simplify(self, x: Value, *, dtype: Any, weak_type: bool = False) -> Value | None:
         if type(x) is Literal:
@@ -185,6 +190,9 @@ class BitcastConvertType(Elementwise):
 
     def reference(self, x: Any, *, dtype: Any) -> Any:
         return np.ascontiguousarray(x).reshape(np.shape(x)).view(dtype)
+
+    def lower(self, b: Builder, x: Scalar, *, dtype: Any) -> Scalar:
+        return b.bitcast(x, dtype)
 
     def jvp(self, primals: Ops, tangents: Tangents, *, dtype: Any) -> tuple[Any, Any]:
         return self.bind(primals[0], dtype=dtype), None

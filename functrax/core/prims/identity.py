@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.aval import ShapedArray
+from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -32,6 +33,9 @@ class Copy(Elementwise):
     def reference(self, x: Any) -> Any:
         return np.array(x)
 
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return x
+
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         t = tangents[0]
         return self.bind(primals[0]), None if t is None else self.bind(t)
@@ -51,6 +55,7 @@ class OptimizationBarrier(Opaque):
 
     name = "optimization_barrier"
     multiple_results = True
+    shareable = False
 
     def shape_rule(self, *avals: ShapedArray) -> Avals:
         return avals

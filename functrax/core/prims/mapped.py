@@ -35,29 +35,14 @@ from functrax.core.primitive import (
     spread,
 )
 from functrax.core.prims.arithmetic import add, div, eq, max_, mul, select_n
-from functrax.core.prims.reduce import (
-    ReindexReduce,
-    highest,
-    lowest,
-    product_along,
-)
+from functrax.core.prims.lowered_reductions import Fold
+from functrax.core.prims.reduce import ReindexReduce, op_identity, product_along
 from functrax.core.prims.reindex import Reindex, full, iota, reshape, zeros
 
 REDUCE_OPS = ("add", "mul", "max", "min", "and", "or", "xor")
 SCATTER_OPS = ("set", "add", "mul", "max", "min")
 _BITS = frozenset({"and", "or", "xor"})
 _F32 = dtypes.float32
-
-
-def op_identity(op: str, dtype: np.dtype[Any]) -> Any:
-    """What a reduction gives for no elements at all."""
-    if op in ("add", "or", "xor"):
-        return 0
-    if op == "mul":
-        return 1
-    if op == "and":
-        return True if dtype == dtypes.bool_ else -1
-    return lowest(dtype) if op == "max" else highest(dtype)
 
 
 def _check_index_operands(name: str, avals: Sequence[ShapedArray]) -> None:
@@ -85,6 +70,11 @@ def _check_op(name: str, op: str, allowed: Sequence[str], dtype: np.dtype[Any]) 
             got=str(dtype),
             fix="the real part or the absolute value",
         )
+
+
+def _carried(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which elements are added up where they are, in memory."""
+    return _F32 if dtype in dtypes.HALF else dtype
 
 
 @functools.lru_cache(maxsize=4096)
@@ -196,6 +186,9 @@ class ReindexReduceMap(ReindexReduce):
     def reference(self, x: Any, *indices: Any, map: IndexMap, op: Any) -> Any:
         identity = op_identity(op, np.asarray(x).dtype)
         return map.scatter(x, map.codomain, op, identity, indices)
+
+    def reduction(self, x: ShapedArray, *, map: IndexMap, op: str) -> Fold:
+        return Fold(op, x.dtype, _carried(x.dtype), op_identity(op, x.dtype))
 
     def index_map(self, x: ShapedArray, *indices: Any, map: IndexMap, op: str) -> IndexMap:
         """The map from operand points to elements of the result."""
@@ -340,6 +333,13 @@ class Scatter(ReindexReduce):
         self, x: Any, updates: Any, *indices: Any, map: IndexMap, op: Any, unique: bool = False
     ) -> Any:
         return map.scatter(updates, map.codomain, op, x, indices)
+
+    def reduction(
+        self, updates: ShapedArray, *, map: IndexMap, op: str, unique: bool = False
+    ) -> Fold:
+        dtype = updates.dtype
+        identity = None if op == "set" else op_identity(op, dtype)
+        return Fold(op, dtype, _carried(dtype), identity)
 
     def jvp(
         self,

@@ -18,6 +18,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DTypeError
 from functrax.core.jaxpr import Literal
+from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -29,7 +30,7 @@ from functrax.core.primitive import (
     like,
     registry,
 )
-from functrax.core.prims import special_values as values
+from functrax.core.prims import lowered_arithmetic as lowered, special_values as values
 from functrax.core.prims.arithmetic import div, eq, is_literal, mul, select_n, sub
 from functrax.core.prims.rounded_once import rounded_once
 
@@ -53,6 +54,9 @@ class Sqrt(_Root):
     def reference(self, x: Any) -> Any:
         return self.function(x)
 
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.sqrt(x)
+
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         return div(like(out, 0.5), out)
 
@@ -64,6 +68,9 @@ class Rsqrt(_Root):
 
     def reference(self, x: Any) -> Any:
         return values.rsqrt(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.math("rsqrt", x)
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         return mul(like(out, -0.5), div(out, operands[0]))
@@ -78,6 +85,9 @@ class Cbrt(_Root):
     def reference(self, x: Any) -> Any:
         return values.cbrt(x)
 
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.math("cbrt", x)
+
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         return mul(like(out, 1 / 3), integer_pow(out, y=-2))
 
@@ -90,6 +100,9 @@ class Square(Elementwise):
 
     def reference(self, x: Any) -> Any:
         return np.square(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.mul(x, x)
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         return mul(like(out, 2), operands[0])
@@ -113,6 +126,9 @@ class IntegerPow(Elementwise):
 
     def reference(self, x: Any, *, y: int) -> Any:
         return values.integer_pow(x, y)
+
+    def lower(self, b: Builder, x: Scalar, *, y: int) -> Scalar:
+        return lowered.integer_pow(b, x, y)
 
     def simplify(self, x: Value, *, y: int) -> Value | None:
         return x if y == 1 else None
@@ -158,6 +174,9 @@ class Pow(Elementwise):
     def reference(self, x: Any, y: Any) -> Any:
         x, y = np.asarray(x), np.asarray(y)
         return self.function(x, y.astype(x.dtype))
+
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return b.math("pow", x, b.convert(y, x.dtype))
 
     def simplify(self, x: Value, y: Value) -> Value | None:
         same = x.aval.dtype == y.aval.dtype and (not x.aval.weak_type or y.aval.weak_type)

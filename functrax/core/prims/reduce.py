@@ -10,6 +10,7 @@ The general form with any map is in ``core/prims/mapped.py``.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from functrax.core.primitive import (
     like,
 )
 from functrax.core.prims.arithmetic import add, div, eq, mul, select_n
+from functrax.core.prims.lowered_reductions import ArgExtremum, Fold, Reduction
 from functrax.core.prims.reindex import broadcast_in_dim, ones
 from functrax.core.prims.shape_checks import check_axes
 from functrax.core.prims.slicing import pad, slice_
@@ -46,6 +48,17 @@ class ReindexReduce(Primitive):
     """Base of the family: ``O[f(i)] op= I[i]``."""
 
     family = "reindex_reduce"
+
+    @abstractmethod
+    def reduction(self, *args: Any, **params: Any) -> Reduction:
+        """``(aval, **params)`` -> what happens to the elements that become one.
+
+        ``aval`` is the type of the array of elements: of a scatter's updates.  Where each element
+        goes is the index map's matter.
+        """
+
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        return self.is_real(avals, params)
 
 
 class AxisReduce(ReindexReduce):
@@ -64,6 +77,11 @@ class AxisReduce(ReindexReduce):
         kept = kept_axes(x.ndim, axes)
         sizes = tuple(x.shape[i] for i in kept)
         return IndexMap.from_function(x.shape, sizes, lambda *i: tuple(i[k] for k in kept))
+
+    def reduction(self, x: ShapedArray, *, axes: tuple[int, ...]) -> Fold:
+        dtype = x.dtype
+        carried = wider(dtype) if self.op in ("add", "mul") or dtype in dtypes.HALF else dtype
+        return Fold(self.op, dtype, carried, op_identity(self.op, dtype))
 
     def simplify(self, x: Value, *, axes: tuple[int, ...]) -> Value | None:
         return None if axes else x
@@ -230,6 +248,17 @@ def highest(dtype: np.dtype[Any]) -> Any:
     return dtype.type(np.inf) if dtypes.is_float(dtype) else np.iinfo(dtype).max
 
 
+def op_identity(op: str, dtype: np.dtype[Any]) -> Any:
+    """What a reduction gives for no elements at all."""
+    if op in ("add", "or", "xor"):
+        return 0
+    if op == "mul":
+        return 1
+    if op == "and":
+        return -1 if dtype in dtypes.SIGNED else highest(dtype)
+    return lowest(dtype) if op == "max" else highest(dtype)
+
+
 class ReduceLogic(AxisReduce):
     """``and``, ``or``, ``xor`` of truth values, or of the bits of integers."""
 
@@ -253,9 +282,10 @@ class ArgReduce(ReindexReduce):
 
     accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
 
-    def __init__(self, name: str, function: Any) -> None:
+    def __init__(self, name: str, function: Any, wins: str) -> None:
         self.name = name
         self.function = function
+        self.wins = wins
         super().__init__()
 
     def shape_rule(self, x: ShapedArray, *, axis: int, index_dtype: Any) -> Avals:
@@ -281,6 +311,10 @@ class ArgReduce(ReindexReduce):
             x = x.astype(np.float32)
         return np.asarray(self.function(x, axis=axis)).astype(index_dtype)
 
+    def reduction(self, x: ShapedArray, *, axis: int, index_dtype: np.dtype[Any]) -> ArgExtremum:
+        worst = lowest(x.dtype) if self.wins == "gt" else highest(x.dtype)
+        return ArgExtremum(self.wins, x.dtype, worst, x.shape[axis], index_dtype)
+
     def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
         return self.bind(primals[0], **params), None
 
@@ -305,4 +339,5 @@ reduce_max, reduce_min = ReduceMax(), ReduceMin()
 reduce_and = ReduceLogic("and", np.bitwise_and)
 reduce_or = ReduceLogic("or", np.bitwise_or)
 reduce_xor = ReduceLogic("xor", np.bitwise_xor)
-argmax, argmin = ArgReduce("argmax", np.argmax), ArgReduce("argmin", np.argmin)
+argmax = ArgReduce("argmax", np.argmax, wins="gt")
+argmin = ArgReduce("argmin", np.argmin, wins="lt")

@@ -50,6 +50,9 @@ class Reindex(Primitive):
     def index_map(self, *args: Any, **params: Any) -> IndexMap:
         """``(*avals, **params)`` -> the map from output points to operand elements."""
 
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        return self.is_real(avals, params)
+
     def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
         primals, tangents = args
         out = self.bind(*primals, **params)

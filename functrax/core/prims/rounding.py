@@ -17,6 +17,7 @@ import numpy as np
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DTypeError
+from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -27,7 +28,12 @@ from functrax.core.primitive import (
     Value,
     check_dtype,
 )
-from functrax.core.prims import bits, special_values as values
+from functrax.core.prims import (
+    bits,
+    lowered_arithmetic,
+    lowered_bits,
+    special_values as values,
+)
 from functrax.core.prims.rounded_once import rounded_once
 
 
@@ -47,6 +53,9 @@ class Ceil(Elementwise):
 
     def reference(self, x: Any) -> Any:
         return self.function(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.ceil(x)
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         return None
@@ -71,6 +80,10 @@ class Round(Elementwise):
     def reference(self, x: Any, *, rounding_method: int) -> Any:
         away = rounding_method == RoundingMethod.AWAY_FROM_ZERO
         return values.round_half_away(x) if away else values.round_half_even(x)
+
+    def lower(self, b: Builder, x: Scalar, *, rounding_method: int) -> Scalar:
+        away = rounding_method == RoundingMethod.AWAY_FROM_ZERO
+        return lowered_arithmetic.round_half_away(b, x) if away else b.round_even(x)
 
     def partial(self, i: int, operands: Ops, out: Value, *, rounding_method: int) -> Value | None:
         return None
@@ -99,6 +112,9 @@ class IsFinite(Elementwise):
     def reference(self, x: Any) -> Any:
         return np.isfinite(x)
 
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return lowered_arithmetic.is_finite(b, x)
+
 
 class Nextafter(Elementwise):
     """The float next to the first operand, toward the second; it has no derivative."""
@@ -109,6 +125,9 @@ class Nextafter(Elementwise):
 
     def reference(self, x: Any, y: Any) -> Any:
         return bits.nextafter(x, y)
+
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return lowered_bits.nextafter(b, x, y)
 
 
 class ReducePrecision(Elementwise):
@@ -129,6 +148,9 @@ class ReducePrecision(Elementwise):
 
     def reference(self, x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
         return bits.reduce_precision(x, exponent_bits, mantissa_bits)
+
+    def lower(self, b: Builder, x: Scalar, *, exponent_bits: int, mantissa_bits: int) -> Scalar:
+        return lowered_bits.reduce_precision(b, x, exponent_bits, mantissa_bits)
 
     def simplify(self, x: Value, *, exponent_bits: int, mantissa_bits: int) -> Value | None:
         limits = dtypes.finfo(x.aval.dtype)

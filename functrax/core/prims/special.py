@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError
+from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.core.primitive import Elementwise, Ops, Sample, Value, like
 from functrax.core.prims import special_values as values
 from functrax.core.prims.analytic import exp, log, log1p
@@ -37,6 +39,12 @@ class Special(Elementwise):
 
     def reference(self, *operands: Any) -> Any:
         return type(self).function(*operands)
+
+    def lower(self, b: Builder, *operands: Scalar) -> Scalar:
+        return b.math(self.name, *operands)
+
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        return self.name in MATH and super().lowers(avals, params)
 
     def samples(self) -> Iterable[Sample]:
         for shape in ((3, 4), (), (0, 2)):

@@ -16,10 +16,10 @@ from functrax.core.errors import DTypeError
 
 Words = NDArray[np.uint32]
 
-_ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
-_PARITY = np.uint32(0x1BD11BDA)
-_ROUNDS_PER_KEY = 4
-_INJECTIONS = 5
+ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
+PARITY = np.uint32(0x1BD11BDA)
+ROUNDS_PER_KEY = 4
+INJECTIONS = 5
 
 
 def _rotate_left(x: Words, count: int) -> Words:
@@ -45,12 +45,12 @@ def threefry2x32(k0: Words, k1: Words, x0: Words, x1: Words) -> tuple[Words, Wor
             fix="convert keys and counters with astype('uint32') first",
         )
     key0, key1, y0, y1 = np.broadcast_arrays(*words)
-    keys = (key0, key1, key0 ^ key1 ^ _PARITY)
+    keys = (key0, key1, key0 ^ key1 ^ PARITY)
     with np.errstate(over="ignore"):  # rank zero warns where arrays wrap around in silence
         y0, y1 = y0 + keys[0], y1 + keys[1]
-        for block in range(_INJECTIONS):
-            half = block % 2 * _ROUNDS_PER_KEY
-            for rotation in _ROTATIONS[half : half + _ROUNDS_PER_KEY]:
+        for block in range(INJECTIONS):
+            half = block % 2 * ROUNDS_PER_KEY
+            for rotation in ROTATIONS[half : half + ROUNDS_PER_KEY]:
                 y0 = y0 + y1
                 y1 = _rotate_left(y1, rotation) ^ y0
             y0 = y0 + keys[(block + 1) % 3]

@@ -1,0 +1,147 @@
+"""From a fused group to machine code that a program launches.
+
+What enters: the program of a ``fused`` group.  What leaves: a :class:`GroupCode`, the launches that
+compute it, in terms of the group's own arrays: its inputs, its results, and temporaries between its
+kernels.  It is remembered on the group's program, which equal groups share, and the machine code by
+its text, which groups that differ in sizes alone share.
+
+Start at :func:`group_code`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.dumps import dump, dumped
+from functrax.backends.kernels.ir import Kernel, Operand, verify
+from functrax.backends.kernels.lower import NotAKernelError, lower_group
+from functrax.backends.kernels.schedule import Target, schedule
+from functrax.backends.llvm.emit import Emitted, emit_kernel
+from functrax.backends.llvm.jit import Compiled, compile_text, machine
+from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.reindex import broadcast_in_dim
+
+#: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
+_OPERATION, _BYTE = 0.4, 0.04
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A kernel ready to be launched.
+
+    Args:
+      kernel: its loops.
+      emitted: its text and its run-time arguments.
+      compiled: its machine code.
+      cost: estimated nanoseconds on one thread.
+    """
+
+    kernel: Kernel
+    emitted: Emitted
+    compiled: Compiled
+    cost: int
+
+
+@dataclass(frozen=True)
+class GroupCode:
+    """What computes a group.
+
+    Arrays are numbered: the inputs of the group, its results, then ``temporaries``.
+
+    Args:
+      temporaries: arrays between its kernels.
+      copies: pairs (from, to) of arrays that are copied first.
+      kernels: what runs, in order; each takes all arrays, or the last result alone (a fill).
+    """
+
+    temporaries: tuple[Operand, ...]
+    copies: tuple[tuple[int, int], ...]
+    kernels: tuple[KernelCode, ...]
+    fill: KernelCode | None = None
+
+
+def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+    """The code of a group, made the first time.
+
+    Raises:
+      NotAKernelError: the group does not fit the form of a kernel.
+    """
+    key = ("group code", options.strict)
+    found = jaxpr.memo.get(key)
+    if found is None:
+        found = jaxpr.memo[key] = _group_code(jaxpr, name)
+    return found  # type: ignore[no-any-return]
+
+
+def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+    kernels = schedule(lower_group(jaxpr, name), Target())
+    copies, fill = _before_update(jaxpr)
+    known = len(jaxpr.invars) + len(jaxpr.outvars)
+    return GroupCode(
+        tuple(kernels[-1].operands[known:]), copies, tuple(map(_kernel_code, kernels)), fill
+    )
+
+
+def _kernel_code(kernel: Kernel) -> KernelCode:
+    if options.check:
+        verify(kernel)
+    emitted = emit_kernel(kernel, contract=not options.strict)
+    if dumped("kernels"):
+        dump("kernels", kernel.name, "kernel", str(kernel))
+    if dumped("llvm"):
+        dump("llvm", kernel.name, "llvm", emitted.text)
+    compiled = compile_text(emitted.text)
+    if dumped("asm"):
+        dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
+    return KernelCode(kernel, emitted, compiled, kernel_cost(kernel))
+
+
+def kernel_cost(kernel: Kernel) -> int:
+    """Estimated nanoseconds of a kernel on one thread."""
+    loops = [kernel.extents[d] for d in (*kernel.outer, *kernel.inner)]
+    points = math.prod(loops)
+    work = sum(1 for node in kernel.nodes() if node.args)
+    moved = sum(min(o.size, points) * o.dtype.itemsize for o in kernel.operands)
+    return int(points * work * _OPERATION / kernel.lanes + moved * _BYTE)
+
+
+def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCode | None]:
+    """What the result of a scatter holds before: a copy of its operand, or one number."""
+    last = jaxpr.eqns[-1]
+    result = len(jaxpr.invars)
+    if last.primitive.name == "reindex_reduce":
+        how = last.primitive.reduction(last.invars[0].aval, **last.params)
+        return (), _fill_code(last.outvars[0], how.identity[0])
+    if last.primitive.name != "scatter":
+        return (), None
+    operand = last.invars[0]
+    if operand in jaxpr.invars:
+        return ((jaxpr.invars.index(operand), result),), None 
+    number = _constant_of(jaxpr, operand)
+    if number is None:
+        raise NotAKernelError("a scatter into a value that its own kernel computes")
+    return (), _fill_code(last.outvars[0], number)
+
+
+def _constant_of(jaxpr: Jaxpr, x: Atom) -> Any | None:
+    """The number that an array is full of, if it is a broadcast literal."""
+    for eqn in jaxpr.eqns:
+        if x in eqn.outvars and eqn.primitive is broadcast_in_dim:
+            (source,) = eqn.invars
+            return source.val if isinstance(source, Literal) else None
+    return None
+
+
+def _fill_code(out: Var, value: Any) -> KernelCode:
+    """A kernel that fills an array with a number."""
+    result = Var(out.aval)
+    number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
+    eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
+    (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), Target())
+    return _kernel_code(kernel)

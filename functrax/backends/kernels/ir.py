@@ -1,0 +1,329 @@
+"""The loop IR: what a kernel computes, and the loops that it runs in.
+
+A :class:`Kernel` has loops over *dims*.  Its ``outer`` loops are independent of one another; inside
+them run its :class:`Stage` s, one after the other, each of which runs the ``inner`` loops once:
+
+    for unit in begin, end:                  (threads share the units)
+        for outer dims:
+            for stage in stages:
+                for inner dims:              (a row: what is reduced)
+                    accumulate the stage's reductions; do the stage's stores
+            do the row stores
+
+A unit is a block of ``grain`` points of one of the dims, the *shared* one.
+
+A kernel without reductions has no inner loops and no stages, and all its stores are row stores.
+Softmax has three stages: the maximum, the sum that uses it, the quotient that uses both.
+
+One dim may be the *vector* dim, the innermost one of the outer or of the inner loops: ``lanes``
+neighbouring points of it are computed at once.  What is computed are the scalar expressions of
+``core/lowering.py``, with these leaves:
+
+- ``load``: attr ``(buffer, address)``, where ``address`` is affine in the dims; operands: a further
+  offset where the address is not affine (attr[2]), and a bool outside which the element is not
+  read and the value is arbitrary (attr[3]);
+- ``dim``: the index of a loop; ``int``: an integer that depends on sizes (a run-time argument);
+- ``acc``, ``result``: a reduction while it runs, and its value afterwards; ``tail``: whether a
+  lane is inside the extent of the vector dim.
+
+Whether things fit together is checked by :func:`verify`.  Start at :class:`Kernel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from functrax.core.errors import VerificationError
+from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.lowering import Builder, Scalar
+from functrax.core.prims.lowered_reductions import Reduction
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array that a kernel reads or writes.
+
+    Args:
+      dtype: of its elements.
+      size: how many there are.
+      written: whether the kernel writes it.
+    """
+
+    dtype: np.dtype[Any]
+    size: int
+    written: bool
+
+
+@dataclass(frozen=True)
+class Store:
+    """Writes one element.
+
+    Args:
+      buffer: the number of the array.
+      address: its place, affine in the dims.
+      value: what is written.
+      offset: added to the address where that is not affine.
+      guard: a bool; nothing is written where it is false.
+      combine: how the element is updated, or None to set it.
+      independent: the dims along which a scatter never meets an element again; None for a store
+        that writes every element once.
+    """
+
+    buffer: int
+    address: IndexExpr
+    value: Scalar
+    offset: Scalar | None = None
+    guard: Scalar | None = None
+    combine: Reduction | None = None
+    independent: frozenset[int] | None = None
+
+    @property
+    def serial(self) -> bool:
+        """Whether it may write an element more than once, so that the order matters."""
+        return self.independent is not None
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """A reduction along the inner dims.
+
+    Args:
+      how: how elements are put together.
+      values: what is accumulated at each point; two for ``argmax`` and ``argmin``.
+      accs: the leaves that stand for the values accumulated so far.
+      results: the leaves that stand for the values after the loops.
+    """
+
+    how: Reduction
+    values: tuple[Scalar, ...]
+    accs: tuple[Scalar, ...]
+    results: tuple[Scalar, ...]
+
+
+@dataclass
+class Stage:
+    """What one run of the inner loops does."""
+
+    reductions: list[Reduce] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
+
+
+@dataclass
+class Kernel:
+    """Loops and what they compute.
+
+    Args:
+      name: for people.
+      builder: that made its expressions.
+      operands: the arrays, in the order of the launch.
+      extents: the size of each dim; at least 1.
+      outer: the numbers of the outer dims, outermost first.
+      inner: the numbers of the inner dims, outermost first.
+      stages: what runs in the inner loops.
+      rows: stores that follow the stages.
+      vector: the dim whose neighbouring points are computed at once, or None.
+      lanes: how many.
+      shared: the dim whose blocks are the units of work that threads share, or None.
+      grain: how many of its points make a unit.
+      unit: the number of a dim that stands for the number of the unit, where one is needed.
+    """
+
+    name: str
+    builder: Builder
+    operands: list[Operand]
+    extents: tuple[int, ...]
+    outer: tuple[int, ...]
+    inner: tuple[int, ...]
+    stages: list[Stage]
+    rows: list[Store]
+    vector: int | None = None
+    lanes: int = 1
+    shared: int | None = None
+    grain: int = 1
+    unit: int | None = None
+
+    @property
+    def units(self) -> int:
+        """How many units of work threads share."""
+        return 1 if self.shared is None else -(-self.extents[self.shared] // self.grain)
+
+    def stores(self) -> Iterator[Store]:
+        """All stores."""
+        for stage in self.stages:
+            yield from stage.stores
+        yield from self.rows
+
+    def roots(self) -> Iterator[Scalar]:
+        """The expressions that its stores and reductions need."""
+        for stage in self.stages:
+            for reduction in stage.reductions:
+                yield from reduction.values
+        for store in self.stores():
+            yield from (x for x in (store.value, store.offset, store.guard) if x is not None)
+
+    def nodes(self) -> list[Scalar]:
+        """All nodes, operands first."""
+        return ordered(self.roots())
+
+    def __str__(self) -> str:
+        return kernel_text(self)
+
+
+def ordered(roots: Iterator[Scalar]) -> list[Scalar]:
+    """The nodes that the roots need, each after its operands."""
+    found: dict[int, Scalar] = {}
+    out: list[Scalar] = []
+    for root in roots:
+        stack: list[tuple[Scalar, bool]] = [(root, False)]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                out.append(node)
+            elif id(node) not in found:
+                found[id(node)] = node
+                stack.append((node, True))
+                stack.extend((x, False) for x in reversed(node.args))
+    return out
+
+
+def verify(kernel: Kernel) -> None:
+    """Check that a kernel's parts fit together.
+
+    Raises:
+      VerificationError: a dim is in no loop or in two, an address is not affine, a reduction's
+        result is used before it is there, or an array is written that is not declared so.
+    """
+
+    def check(holds: bool, what: str, got: object) -> None:
+        if not holds:
+            raise VerificationError(
+                f"kernel {kernel.name}: {what}",
+                got=str(got),
+                fix="report this: the compiler made a wrong kernel",
+            )
+
+    loops = (*kernel.outer, *kernel.inner, *(() if kernel.unit is None else (kernel.unit,)))
+    check(sorted(loops) == sorted(set(loops)), "a dim is in two loops", loops)
+    check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
+    innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}
+    check(
+        kernel.vector is None or kernel.vector in innermost, "the vector dim is not innermost", ""
+    )
+    for node in kernel.nodes():
+        if node.op == "load":
+            _check_address(check, node.attr[1], loops)
+            check(node.dtype == kernel.operands[node.attr[0]].dtype, "a load's dtype", node)
+        if node.op == "dim":
+            check(node.attr in loops, "a dim has no loop", node.attr)
+    for store in kernel.stores():
+        _check_address(check, store.address, loops)
+        target = kernel.operands[store.buffer]
+        check(target.written, "a store to an array that is only read", store.buffer)
+        check(store.value.dtype == target.dtype, "a store's dtype", store.value.dtype)
+    _check_order(kernel, check)
+
+
+def _check_address(check: Any, address: IndexExpr, loops: tuple[int, ...]) -> None:
+    for atom, _ in address.terms:
+        check(isinstance(atom, Dim) and atom.number in loops, "an address is not affine", address)
+
+
+def _check_order(kernel: Kernel, check: Any) -> None:
+    """Results of reductions are used in later stages only; inner dims not in row stores."""
+    available: set[int] = set()
+    for stage in kernel.stages:
+        roots = [v for r in stage.reductions for v in r.values]
+        roots += [s.value for s in stage.stores]
+        for node in ordered(iter(roots)):
+            early = node.op == "result" and id(node) not in available
+            check(not early, "a reduction's result is used before it is there", node)
+        available |= {id(x) for r in stage.reductions for x in r.results}
+    for node in ordered(s.value for s in kernel.rows):
+        if node.op == "load":
+            used = set(node.attr[1].used_dims())
+            check(used.isdisjoint(kernel.inner), "a row store depends on an inner dim", node)
+        if node.op == "result":
+            check(id(node) in available, "a result that no stage computes", node)
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """A kernel as text, for people."""
+    names: dict[int, str] = {}
+    lines = [f"kernel {kernel.name}:"]
+    for k, operand in enumerate(kernel.operands):
+        mode = "out" if operand.written else "in"
+        lines.append(f"  {mode} b{k}: {operand.dtype}[{operand.size}]")
+    if kernel.shared is not None:
+        lines.append(f"  units: d{kernel.shared} in blocks of {kernel.grain}")
+    indent = _open_loops(kernel, kernel.outer, lines, 1)
+    known: set[int] = set()
+    for stage in kernel.stages:
+        inside = _open_loops(kernel, kernel.inner, lines, indent)
+        seen = set(known)
+        for reduction in stage.reductions:
+            values = [_expression(v, names, seen, lines, inside) for v in reduction.values]
+            targets = [_leaf(x, names) for x in reduction.results]
+            lines.append(
+                f"{'  ' * inside}{', '.join(targets)} {reduction.how.name}= {', '.join(values)}"
+            )
+        _store_lines(stage.stores, names, seen, lines, inside)
+    _store_lines(kernel.rows, names, known, lines, indent)
+    return "\n".join(lines)
+
+
+def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
+    for d in dims:
+        step = f" step {kernel.lanes}" if d == kernel.vector else ""
+        lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}:")
+        indent += 1
+    return indent
+
+
+def _store_lines(
+    stores: list[Store], names: dict[int, str], seen: set[int], lines: list[str], indent: int
+) -> None:
+    for store in stores:
+        value = _expression(store.value, names, seen, lines, indent)
+        place = str(store.address)
+        if store.offset is not None:
+            place += " + " + _expression(store.offset, names, seen, lines, indent)
+        guard = ""
+        if store.guard is not None:
+            guard = " if " + _expression(store.guard, names, seen, lines, indent)
+        sign = f" {store.combine.name}= " if store.combine else " = "
+        lines.append(f"{'  ' * indent}b{store.buffer}[{place}]{sign}{value}{guard}")
+
+
+def _leaf(node: Scalar, names: dict[int, str]) -> str:
+    return names.setdefault(id(node), f"r{len(names)}")
+
+
+def _expression(
+    root: Scalar, names: dict[int, str], seen: set[int], lines: list[str], indent: int
+) -> str:
+    """Write the nodes that a root needs, one a line; returns its name."""
+    for node in ordered(iter((root,))):
+        if node.op in ("const", "int"):
+            names[id(node)] = str(node.attr)
+        elif node.op == "dim":
+            names[id(node)] = f"d{node.attr}"
+        elif node.op in ("acc", "result", "tail"):
+            _leaf(node, names)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            name = names.setdefault(id(node), f"v{len(names)}")
+            lines.append(f"{'  ' * indent}{name}:{node.dtype} = {_node_text(node, names)}")
+    return names[id(root)]
+
+
+def _node_text(node: Scalar, names: dict[int, str]) -> str:
+    args = [names[id(x)] for x in node.args]
+    if node.op != "load":
+        return f"{node.op}({', '.join(args)})"
+    buffer, address, has_offset, has_guard = node.attr
+    place = str(address) + (f" + {args[0]}" if has_offset else "")
+    return f"b{buffer}[{place}]" + (f" if {args[-1]}" if has_guard else "")

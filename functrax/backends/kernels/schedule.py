@@ -1,0 +1,357 @@
+"""The schedule: in which order, how many at once, and by whom a kernel's points are computed.
+
+What enters: a kernel as ``kernels/lower.py`` made it.  What leaves: one kernel or two, ready to be
+written as LLVM IR.  In order:
+
+1. ``_scatter_loops``: the dims along which a scatter may write one element twice become inner
+   dims, which run in order.
+2. ``collapse``: neighbouring dims become one where every address allows it.
+3. ``_choose_vector``: the dim along which most of the memory is contiguous is computed in lanes.
+4. ``_choose_shared``: the dim that threads share, in units of at least ``UNIT`` points.
+5. ``_in_two``: a reduction with few results and long rows is done in blocks, whose results a
+   second kernel reduces.  The blocks follow from the shapes alone, so the bits of the result do
+   not depend on the number of threads.
+
+Start at :func:`schedule`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
+from functrax.core.lowering import Builder, Scalar
+
+#: The least number of points in a unit of work.
+UNIT = 4096
+#: A reduction is done in blocks when it has fewer rows than this, and longer ones than BLOCK.
+FEW_ROWS = 8
+BLOCK = 1 << 15
+#: Kernels with fewer nodes than this hide latencies by using more lanes.
+LIGHT = 12
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a schedule depends on of the machine.
+
+    Args:
+      vector_bytes: size of a vector register.
+    """
+
+    vector_bytes: int = 64
+
+
+def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
+    """The kernels that run one after the other.
+
+    The second one reads what the first one writes to the operands that were appended.
+    """
+    _scatter_loops(kernel)
+    kernel = collapse(kernel)
+    kernel.vector = _choose_vector(kernel)
+    _vector_innermost(kernel)
+    _choose_lanes(kernel, target)
+    if _is_long_reduction(kernel):
+        return _in_two(kernel, target)
+    _choose_shared(kernel)
+    return [kernel]
+
+
+# ---- accesses -----------------------------------------------------------------------------------
+
+
+def accesses(kernel: Kernel) -> Iterator[tuple[IndexExpr, int, bool]]:
+    """The address, the operand's number, and whether it is a store, of each access."""
+    for node in kernel.nodes():
+        if node.op == "load":
+            yield node.attr[1], node.attr[0], False
+    for store in kernel.stores():
+        yield store.address, store.buffer, True
+
+
+def coefficients(address: IndexExpr, rank: int) -> list[int]:
+    """How far apart in memory neighbours along each dim are."""
+    row = [0] * rank
+    for atom, coef in address.terms:
+        assert isinstance(atom, Dim)
+        row[atom.number] = coef
+    return row
+
+
+# ---- scatters -----------------------------------------------------------------------------------
+
+
+def _scatter_loops(kernel: Kernel) -> None:
+    """Make inner dims of those along which a scatter may meet an element again."""
+    updates = [s for s in kernel.rows if s.serial]
+    if not updates:
+        return
+    (store,) = updates
+    free = tuple(d for d in kernel.outer if d in (store.independent or ()))
+    kernel.inner = tuple(d for d in kernel.outer if d not in free)
+    kernel.outer = free
+    if kernel.inner:
+        kernel.stages, kernel.rows = [Stage([], kernel.rows)], []
+
+
+# ---- collapsing ---------------------------------------------------------------------------------
+
+
+def collapse(kernel: Kernel) -> Kernel:
+    """The kernel with neighbouring dims merged, and dims of size 1 left out."""
+    rank = len(kernel.extents)
+    rows = [coefficients(address, rank) for address, _, _ in accesses(kernel)]
+    fixed = {node.attr for node in kernel.nodes() if node.op == "dim"}
+    groups = [
+        _merged([d for d in dims if kernel.extents[d] > 1], rows, fixed, kernel.extents)
+        for dims in (kernel.outer, kernel.inner)
+    ]
+    if kernel.inner and not groups[1]:
+        groups[1] = [[kernel.inner[0]]]  # rows of one element: the stages still need a loop
+    merged = [*groups[0], *groups[1]]
+    if all(len(g) == 1 for g in merged) and len(merged) == len((*kernel.outer, *kernel.inner)):
+        return kernel
+    number = {g[-1]: k for k, g in enumerate(merged)}
+    rewritten = Rewriting(kernel.builder, number)
+    return replace(
+        rewritten.kernel(kernel),
+        extents=tuple(math.prod(kernel.extents[d] for d in g) for g in merged),
+        outer=tuple(range(len(groups[0]))),
+        inner=tuple(range(len(groups[0]), len(merged))),
+    )
+
+
+def _merged(
+    dims: list[int], rows: list[list[int]], fixed: set[int], extents: tuple[int, ...]
+) -> list[list[int]]:
+    """Runs of neighbouring dims that every access walks through as if they were one."""
+    groups: list[list[int]] = []
+    for d in dims:
+        if groups and d not in fixed:
+            last = groups[-1][-1]
+            if last not in fixed and all(row[last] == row[d] * extents[d] for row in rows):
+                groups[-1].append(d)
+                continue
+        groups.append([d])
+    return groups
+
+
+class Rewriting:
+    """Expressions with other numbers of dims; dims without a new number are left out."""
+
+    def __init__(self, builder: Builder, number: dict[int, int]) -> None:
+        self.builder = builder
+        self.number = number
+        self.new: dict[int, Scalar] = {}
+
+    def address(self, expr: IndexExpr) -> IndexExpr:
+        """An address in the new dims."""
+        terms = []
+        for atom, coef in expr.terms:
+            assert isinstance(atom, Dim)
+            if atom.number in self.number:
+                terms.append((Dim(self.number[atom.number]), coef))
+        return add_terms(expr.const, terms)
+
+    def scalar(self, root: Scalar) -> Scalar:
+        """An expression in the new dims."""
+        new = self.new
+        for node in ordered(iter((root,))):
+            if id(node) not in new:
+                new[id(node)] = self._node(node)
+        return new[id(root)]
+
+    def _node(self, node: Scalar) -> Scalar:
+        args = tuple(self.new[id(x)] for x in node.args)
+        attr = node.attr
+        if node.op == "load":
+            attr = (attr[0], self.address(attr[1]), *attr[2:])
+        elif node.op == "dim":
+            if attr not in self.number:
+                return self.builder.const(0, node.dtype)
+            attr = self.number[attr]
+        elif all(x is y for x, y in zip(args, node.args, strict=True)):
+            return node
+        return self.builder.node(node.op, node.dtype, args, attr)
+
+    def store(self, store: Store) -> Store:
+        """A store in the new dims."""
+
+        def maybe(x: Scalar | None) -> Scalar | None:
+            return None if x is None else self.scalar(x)
+
+        return replace(
+            store,
+            address=self.address(store.address),
+            value=self.scalar(store.value),
+            offset=maybe(store.offset),
+            guard=maybe(store.guard),
+        )
+
+    def kernel(self, kernel: Kernel) -> Kernel:
+        """All expressions of a kernel in the new dims."""
+        stages = []
+        for stage in kernel.stages:
+            reductions = [
+                replace(r, values=tuple(map(self.scalar, r.values))) for r in stage.reductions
+            ]
+            stages.append(Stage(reductions, [self.store(s) for s in stage.stores]))
+        return replace(kernel, stages=stages, rows=[self.store(s) for s in kernel.rows])
+
+
+# ---- lanes --------------------------------------------------------------------------------------
+
+
+def _choose_vector(kernel: Kernel) -> int | None:
+    """The dim along which most accesses are contiguous, stores counting twice."""
+    dims = (*kernel.outer, *kernel.inner)
+    if not dims:
+        return None
+    ordered_scatter = any(s.serial for s in kernel.stores())
+    candidates = kernel.outer if ordered_scatter else dims
+    best, best_score = None, (0.0, 0)
+    rows = [
+        (coefficients(address, len(kernel.extents)), 2.0 if stored else 1.0)
+        for address, _, stored in accesses(kernel)
+    ]
+    for d in candidates:
+        if kernel.extents[d] < 2:
+            continue
+        contiguous = sum(weight for row, weight in rows if row[d] == 1)
+        strided = sum(weight for row, weight in rows if row[d] not in (0, 1))
+        full = min(kernel.extents[d] / 16, 1.0)
+        score = (full * (1 + contiguous) / (1 + strided), kernel.extents[d])
+        if score > best_score:
+            best, best_score = d, score
+    return best
+
+
+def _vector_innermost(kernel: Kernel) -> None:
+    v = kernel.vector
+    if v in kernel.outer:
+        kernel.outer = (*(d for d in kernel.outer if d != v), v)
+    elif v in kernel.inner:
+        kernel.inner = (*(d for d in kernel.inner if d != v), v)
+
+
+def _choose_lanes(kernel: Kernel, target: Target) -> None:
+    v = kernel.vector
+    if v is None:
+        return
+    touched = {number for _, number, _ in accesses(kernel)}
+    widest = max(kernel.operands[k].dtype.itemsize for k in touched)
+    lanes = target.vector_bytes // max(widest, 2)
+    work = sum(1 for n in kernel.nodes() if n.args or n.op == "load")
+    if kernel.inner:
+        lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
+    while lanes // 2 >= kernel.extents[v]:
+        lanes //= 2
+    kernel.lanes = lanes
+
+
+# ---- threads ------------------------------------------------------------------------------------
+
+
+def _choose_shared(kernel: Kernel) -> None:
+    """Share the outermost outer dim that is long enough, else the longest one."""
+    if not kernel.outer:
+        return
+    total = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
+    long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
+    if _gathers_along_vector(kernel):
+        shared = kernel.vector  # in blocks, so that what is gathered stays in the cache
+    elif long_enough:
+        shared = long_enough[0]
+    else:
+        shared = max(kernel.outer, key=lambda d: kernel.extents[d])
+    assert shared is not None
+    kernel.shared = shared
+    per_point = max(total // kernel.extents[shared], 1)
+    grain = -(-UNIT // per_point)
+    if shared == kernel.vector:
+        if _gathers_along_vector(kernel):
+            grain = 64
+        grain = -(-grain // kernel.lanes) * kernel.lanes
+    kernel.grain = max(1, min(grain, kernel.extents[shared]))
+
+
+def _gathers_along_vector(kernel: Kernel) -> bool:
+    """Whether an array is read across its rows by neighbouring lanes (a transpose)."""
+    v = kernel.vector
+    if v is None or v not in kernel.outer or len(kernel.outer) < 2:
+        return False
+    return any(
+        coefficients(address, len(kernel.extents))[v] not in (0, 1)
+        for address, _, _ in accesses(kernel)
+    )
+
+
+# ---- long reductions ----------------------------------------------------------------------------
+
+
+def _is_long_reduction(kernel: Kernel) -> bool:
+    rows = math.prod(kernel.extents[d] for d in kernel.outer)
+    length = math.prod(kernel.extents[d] for d in kernel.inner)
+    simple = len(kernel.stages) == 1 and not kernel.stages[0].stores
+    return simple and bool(kernel.stages[0].reductions) and rows < FEW_ROWS and length > BLOCK
+
+
+def _in_two(kernel: Kernel, target: Target) -> list[Kernel]:
+    """Blocks of the first inner dim by themselves, then all blocks of a row together."""
+    (stage,) = kernel.stages
+    b = kernel.builder
+    shared = max(kernel.inner, key=lambda d: kernel.extents[d])
+    length = math.prod(kernel.extents[d] for d in kernel.inner)
+    grain = -(-BLOCK * kernel.extents[shared] // length)
+    if shared == kernel.vector:
+        grain = -(-grain // kernel.lanes) * kernel.lanes
+    units = -(-kernel.extents[shared] // grain)
+    unit = len(kernel.extents)  # a dim: the number of the block
+    row, rows = _row_address(kernel)
+    operands = list(kernel.operands)
+    partial_stores, reductions = [], []
+    for reduction in stage.reductions:
+        values = []
+        for result in reduction.results:
+            number = len(operands)
+            operands.append(Operand(result.dtype, units * rows, True))
+            place = row * units + Dim(unit)
+            partial_stores.append(Store(number, place, result))
+            values.append(b.node("load", result.dtype, (), (number, place, False, False)))
+        reductions.append(replace(reduction, values=tuple(values)))
+    extents = (*kernel.extents, units)
+    blocks = replace(
+        kernel,
+        name=f"{kernel.name}.blocks",
+        operands=operands,
+        extents=extents,
+        rows=partial_stores,
+        shared=shared,
+        grain=grain,
+        unit=unit,
+    )
+    final = replace(
+        kernel,
+        operands=operands,
+        extents=extents,
+        inner=(unit,),
+        stages=[Stage(reductions, [])],
+        vector=unit,
+    )
+    _choose_lanes(final, target)
+    _choose_shared(final)
+    return [blocks, final]
+
+
+def _row_address(kernel: Kernel) -> tuple[IndexExpr, int]:
+    """The number of a row, and how many there are."""
+    place: IndexExpr = add_terms(0, ())
+    rows = 1
+    for d in kernel.outer:
+        place = place * kernel.extents[d] + Dim(d)
+        rows *= kernel.extents[d]
+    return place, rows

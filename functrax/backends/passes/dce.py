@@ -1,0 +1,34 @@
+"""Dead code: equations that nothing needs go; those with side effects stay."""
+
+from __future__ import annotations
+
+from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.rewrites import Rewrites
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr
+
+
+def dce(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
+    """The program without what its results and its effects do not need."""
+    needed: set[Atom] = set(jaxpr.outvars)
+    kept: list[Eqn] = []
+    changed = False
+    for eqn in reversed(jaxpr.eqns):
+        if needed.isdisjoint(eqn.outvars) and _removed(eqn, rewrites):
+            changed = True
+            continue
+        needed.update(eqn.invars)
+        if eqn.primitive.holds_programs:
+            smaller = with_programs(eqn, lambda inner: dce(inner, rewrites))
+            changed = changed or smaller is not eqn
+            eqn = smaller
+        kept.append(eqn)
+    if not changed:
+        return jaxpr
+    kept.reverse()
+    return Jaxpr((), jaxpr.invars, jaxpr.outvars, kept, jaxpr.name, jaxpr.arg_names)
+
+
+def _removed(eqn: Eqn, rewrites: Rewrites) -> bool:
+    if eqn.primitive.has_side_effects(eqn.params):
+        return False
+    return rewrites.allow("nothing needs it", eqn)

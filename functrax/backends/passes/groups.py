@@ -1,0 +1,120 @@
+"""Groups: equations that one kernel computes.
+
+``fused`` and ``contraction`` hold a program without constants and a name.  They exist in the
+compiler alone, after differentiation and batching, so they have no such rules.  The reference
+device defines what they mean: it runs the program inside.
+
+- ``fused``: elementwise, reindex and reindex_reduce equations that become one loop nest.
+- ``contraction``: a sum of products of reindexed arrays, which never stores the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+from weakref import WeakValueDictionary
+
+from functrax.backends.reference import Program
+from functrax.core.aval import ShapedArray
+from functrax.core.errors import ShapeError
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
+from functrax.core.primitive import Avals, HigherOrder
+from functrax.core.source import SourceLine
+
+
+class Group(HigherOrder):
+    """Computes ``jaxpr``, a program without constants or side effects, in one kernel."""
+
+    takes_deferred = True  # raw values go into the program as they are
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__()
+
+    def shape_rule(self, *avals: ShapedArray, jaxpr: Jaxpr, name: str) -> Avals:
+        if list(avals) != jaxpr.in_avals:
+            raise ShapeError(
+                f"{self.name}: operands do not fit the group {name}",
+                got=f"{[a.str_short() for a in avals]} for "
+                f"{[a.str_short() for a in jaxpr.in_avals]}",
+                fix="operands of exactly the types of the group's inputs",
+            )
+        return tuple(jaxpr.out_avals)
+
+    def reference(self, *values: Any, jaxpr: Jaxpr, name: str) -> Any:
+        program = jaxpr.memo.get("reference")
+        if program is None:
+            program = jaxpr.memo["reference"] = Program(jaxpr)
+        return program(values)
+
+    def jvp(self, *args: Any, **params: Any) -> NoReturn:
+        raise self._compiled("differentiated")
+
+    def transpose(self, *args: Any, **params: Any) -> NoReturn:
+        raise self._compiled("transposed")
+
+    def batch_over_axis(self, *args: Any, **params: Any) -> NoReturn:
+        raise self._compiled("batched")
+
+    def _compiled(self, what: str) -> AssertionError:
+        return AssertionError(
+            f"a {self.name} group was {what}: groups exist in compiled programs alone, which no "
+            "transformation sees; transform the program before it goes through the pipeline"
+        )
+
+
+fused, contraction = Group("fused"), Group("contraction")
+
+
+def grouped(
+    kind: Group,
+    eqns: Sequence[Eqn],
+    outputs: Sequence[Var],
+    name: str,
+    source: SourceLine | None = None,
+) -> Eqn:
+    """An equation that computes what ``eqns`` compute.
+
+    Args:
+      kind: ``fused`` or ``contraction``.
+      eqns: equations in order; what they use and do not define becomes an input.
+      outputs: the variables of theirs that are used outside.
+      name: the name of the group.
+      source: the user's line that it stands for.
+    """
+    numbers: dict[Atom, int] = {}
+    inputs: list[Atom] = []
+    body = []
+    for eqn in eqns:
+        for x in eqn.invars:
+            if type(x) is Var and x not in numbers:
+                numbers[x] = len(numbers)
+                inputs.append(x)
+        operands = tuple([numbers.get(x, x) for x in eqn.invars])
+        results = tuple([v.aval for v in eqn.outvars])
+        for v in eqn.outvars:
+            numbers[v] = len(numbers)
+        body.append((eqn.primitive, operands, tuple(eqn.params.items()), results))
+    key = (name, tuple([x.aval for x in inputs]), tuple(body), tuple([numbers[v] for v in outputs]))
+    inner = _programs.get(key)
+    if inner is None:
+        inner = _programs[key] = _program(eqns, inputs, outputs, name)
+    return Eqn(kind, inputs, outputs, {"jaxpr": inner, "name": name}, source)
+
+
+#: Programs of groups, by what they do: equal groups share one, and what is compiled of it.
+_programs: WeakValueDictionary[Any, Jaxpr] = WeakValueDictionary()
+
+
+def _program(
+    eqns: Sequence[Eqn], inputs: Sequence[Atom], outputs: Sequence[Var], name: str
+) -> Jaxpr:
+    inner_inputs = [Var(x.aval) for x in inputs]
+    env: dict[Atom, Atom] = dict(zip(inputs, inner_inputs))
+    body = []
+    for eqn in eqns:
+        outvars = [Var(v.aval) for v in eqn.outvars]
+        invars = [env.get(x, x) for x in eqn.invars]
+        body.append(Eqn(eqn.primitive, invars, outvars, eqn.params, eqn.source))
+        env.update(zip(eqn.outvars, outvars))
+    return Jaxpr((), inner_inputs, [env[v] for v in outputs], body, name)

@@ -1,0 +1,37 @@
+"""Programs inside equations: passes treat a loop's body as they treat the program around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functrax.core.jaxpr import Eqn, Jaxpr
+
+
+def with_programs(eqn: Eqn, function: Callable[[Jaxpr], Jaxpr]) -> Eqn:
+    """The equation with ``function`` applied to each program that it holds.
+
+    Args:
+      eqn: an equation.
+      function: returns a program of the same inputs and results; the same object for no change.
+
+    Returns:
+      The same object if no program changed.
+    """
+    if not eqn.primitive.holds_programs:
+        return eqn
+    changed: dict[str, Any] = {}
+    for key, value in eqn.params.items():
+        if type(value) is Jaxpr:
+            new: Any = function(value)
+        elif type(value) is tuple and any(type(v) is Jaxpr for v in value):
+            parts = [function(v) if type(v) is Jaxpr else v for v in value]
+            same = all(a is b for a, b in zip(parts, value))
+            new = value if same else tuple(parts)
+        else:
+            continue
+        if new is not value:
+            changed[key] = new
+    if not changed:
+        return eqn
+    return Eqn(eqn.primitive, eqn.invars, eqn.outvars, {**eqn.params, **changed}, eqn.source)

@@ -1,0 +1,225 @@
+"""Recognition of contractions: sums of products whose product is larger than what it is made of.
+
+A matrix product or a convolution is written as the sum of a product of operands that a broadcast or
+another reindex repeats.  What enters is such a program; what leaves has, for each sum of that kind,
+one equation ``contraction`` that holds the sum, the cone of products beneath it, and the reindexes
+beneath those (copies, where they have other users).  So nothing of the size of the product is ever
+stored.  What it replaces becomes dead code.
+
+A product is followed (:class:`Cone`) under the conditions by which the reference device puts it off
+(``backends/deferred.py``), worked out from the equations alone (``passes/layouts.py``).  Of those
+sums, one is a contraction if the product outgrows *each* of its factors: a matrix times a repeated
+vector is as large as the matrix, and is better fused with what is around it.
+
+Start at :func:`recognise`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from functrax.backends import strided
+from functrax.backends.deferred import (
+    CONVERTIBLE,
+    MAX_FACTORS,
+    MAX_NODES,
+    MAX_TERMS,
+    OUTGROWN,
+)
+from functrax.backends.passes.groups import contraction, grouped
+from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.layouts import VIEWS, Layout, Layouts, view, volume
+from functrax.backends.passes.rewrites import Rewrites
+from functrax.core import dtypes
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+
+_LINEAR = frozenset({"mul", "neg", "add", "sub", "convert_element_type"})
+
+
+class Cone(NamedTuple):
+    """A product, or a sum of few products, that nobody has to store.
+
+    Args:
+      terms: how many products its sum has when it is multiplied out.
+      factors: the largest number of factors of a product.
+      nodes: how many operations it is made of.
+      arrays: the layouts of its factors.
+      size: its number of elements.
+    """
+
+    terms: int
+    factors: int
+    nodes: int
+    arrays: tuple[Layout, ...]
+    size: int
+
+    @property
+    def outgrows(self) -> bool:
+        """Whether it is much larger than the arrays that it is made of together."""
+        return self.size > OUTGROWN * sum(x.distinct for x in self.arrays)
+
+    @property
+    def outgrows_each(self) -> bool:
+        """Whether it has more different elements than each of the arrays."""
+        used = {k for x in self.arrays for k in x.used}
+        return volume(self.arrays[0].shape, used) > max(x.distinct for x in self.arrays)
+
+
+def recognise(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
+    """The program with its contractions as equations of their own."""
+    work = _Recognition(jaxpr)
+    eqns: list[Eqn] = []
+    changed = False
+    for eqn in jaxpr.eqns:
+        new = with_programs(eqn, lambda inner: recognise(inner, rewrites))
+        if work.follow(eqn) and rewrites.allow("sum of products", eqn):
+            new = work.contraction_of(eqn)
+        changed = changed or new is not eqn
+        eqns.append(new)
+    if not changed:
+        return jaxpr
+    return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)
+
+
+class _Recognition:
+    """Follows the equations of one program.
+
+    Attributes:
+      layouts: of the values that repeat elements.
+      cones: of the values that need not be stored.
+      producers: of each reindex's and each cone's value the number of its equation, and that.
+    """
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self.layouts = Layouts()
+        self.cones: dict[Atom, Cone] = {}
+        self.producers: dict[Atom, tuple[int, Eqn]] = {}
+
+    def follow(self, eqn: Eqn) -> bool:
+        """Note what an equation gives; whether it is the sum that makes a contraction."""
+        primitive = eqn.primitive
+        family = primitive.family
+        if family == "elementwise":
+            if self.layouts or self.cones:
+                self._elementwise(eqn)
+        elif primitive.name in VIEWS:
+            self._view(eqn)
+        elif family == "reindex_reduce" and eqn.invars[0] in self.cones:
+            return _adds_up(eqn) and self.cones[eqn.invars[0]].outgrows_each
+        return False
+
+    def _produced(self, eqn: Eqn) -> None:
+        self.producers[eqn.outvars[0]] = len(self.producers), eqn
+
+    def _view(self, eqn: Eqn) -> None:
+        x = eqn.invars[0]
+        if type(x) is Literal or len(eqn.invars) > 1:
+            return
+        cone = self.cones.get(x)
+        if cone is None:
+            self._produced(eqn)
+            self.layouts.follow_view(eqn)
+            return
+        aval = eqn.outvars[0].aval
+        if eqn.primitive.name in ("pad", "reindex") or not cone.outgrows:
+            return
+        if eqn.primitive.name == "reshape" and not all(_is_free(a, eqn) for a in cone.arrays):
+            return
+        arrays = tuple([view(eqn, a) or _dense_as(a, eqn) for a in cone.arrays])
+        if aval.size > strided.SMALL:
+            self._produced(eqn)
+            self.cones[eqn.outvars[0]] = cone._replace(arrays=arrays, size=aval.size)
+
+    def _elementwise(self, eqn: Eqn) -> None:
+        arrays = [x for x in eqn.invars if type(x) is Var]
+        cone = self._linear(eqn, arrays) if eqn.primitive.name in _LINEAR else None
+        if cone is not None:
+            self.cones[eqn.outvars[0]] = cone
+            self._produced(eqn)
+            return
+        if not any(x in self.cones for x in arrays):
+            self.layouts.follow_elementwise(eqn, arrays)
+            if eqn.outvars[0] in self.layouts:
+                self._produced(eqn)
+
+    def _linear(self, eqn: Eqn, arrays: Sequence[Var]) -> Cone | None:
+        """The cone of an operation that the reference device would put off, else None."""
+        aval = eqn.outvars[0].aval
+        product = eqn.primitive.name == "mul"
+        if aval.size <= strided.SMALL:
+            return None
+        known = [self.cones.get(x) for x in arrays]
+        if not any(known):
+            if not product or len(arrays) != 2 or not self._is_outer(arrays):
+                return None
+            return Cone(1, 2, 1, tuple([self.layouts.of(x) for x in arrays]), aval.size)
+        if eqn.primitive.name == "convert_element_type":
+            before = arrays[0].aval.dtype
+            if not any(aval.dtype in kind and before in kind for kind in CONVERTIBLE):
+                return None
+        literals = len(eqn.invars) - len(arrays)
+        parts = [c or Cone(1, 1, 0, (self.layouts.of(x),), 0) for c, x in zip(known, arrays)]
+        counts = [c.terms for c in parts] + [1] * literals
+        if product and len(counts) == 2 and min(counts) > 1:
+            return None
+        cone = Cone(
+            (math.prod if product else sum)(counts),
+            (sum if product else max)(c.factors for c in parts),
+            1 + sum(c.nodes for c in parts),
+            tuple([a for c in parts for a in c.arrays]),
+            aval.size,
+        )
+        if eqn.primitive.name in ("add", "sub") and not cone.outgrows:
+            return None
+        fits = cone.terms <= MAX_TERMS and cone.factors <= MAX_FACTORS and cone.nodes <= MAX_NODES
+        return cone if fits else None
+
+    def _is_outer(self, arrays: Sequence[Var]) -> bool:
+        """Whether a product of two arrays has more elements than one of them has in memory."""
+        x, y = self.layouts.of(arrays[0]), self.layouts.of(arrays[1])
+        if not x.used or not y.used:
+            return False
+        union = volume(x.shape, {*x.used, *y.used})
+        return union > strided.SMALL and min(x.distinct, y.distinct) < union
+
+    def contraction_of(self, eqn: Eqn) -> Eqn:
+        """The group of a sum, the products beneath it, and the reindexes beneath those."""
+        found: dict[int, Eqn] = {}
+        left: list[Atom] = [eqn.invars[0]]
+        while left:
+            x = left.pop()
+            number, producer = self.producers.get(x, (-1, None))
+            if producer is None or number in found:
+                continue
+            found[number] = producer
+            left.extend(producer.invars)
+        eqns = [found[k] for k in sorted(found)]
+        return grouped(contraction, [*eqns, eqn], eqn.outvars, "sum_of_products", eqn.source)
+
+
+def _adds_up(eqn: Eqn) -> bool:
+    """Whether a reduction of a product is a contraction."""
+    name, aval = eqn.primitive.name, eqn.invars[0].aval
+    if name == "reduce_or":
+        return bool(aval.dtype == np.bool_)
+    if name == "reindex_reduce":
+        index_map = eqn.params["map"]
+        empty = 0 in index_map.domain or 0 in index_map.codomain
+        return bool(eqn.params["op"] == "add" and aval.dtype != np.bool_ and not empty)
+    return bool(name == "reduce_sum" and eqn.params["axes"] and not dtypes.BOOL & {aval.dtype})
+
+
+def _is_free(x: Layout, eqn: Eqn) -> bool:
+    """Whether a reshape copies out no repetition."""
+    groups = strided.groups(x.shape, eqn.params["shape"])
+    return all(len({k in x.used for k in old if x.shape[k] != 1}) <= 1 for old, _ in groups)
+
+
+def _dense_as(x: Layout, eqn: Eqn) -> Layout:
+    aval: Any = eqn.outvars[0].aval
+    used = tuple([k for k, n in enumerate(aval.shape) if n != 1])
+    return Layout(aval.shape, used, min(x.distinct, aval.size))

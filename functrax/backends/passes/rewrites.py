@@ -1,0 +1,70 @@
+"""Rewrites: what a pass asks before it changes a program, and what remembers the changes.
+
+Every pass takes a :class:`Rewrites` and calls :meth:`Rewrites.allow` before each rewrite.  That is
+how the number of rewrites can be limited (to find the one that is wrong by bisection), counted, and
+logged; the passes know nothing of any of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from functrax.core.jaxpr import Eqn, Var
+from functrax.core.printing import eqn_text
+
+
+class Rewrites:
+    """Counts the rewrites of one run of a pass.
+
+    Args:
+      limit: how many rewrites are allowed; None for any number.
+      remember: whether to keep what was rewritten.
+      detailed: whether to keep also what a pass says of what it left alone.
+
+    Attributes:
+      count: the rewrites so far.
+      made: of each rewrite the rule and the equation, if they are kept.
+      notes: what the pass said besides.
+    """
+
+    __slots__ = ("count", "detailed", "limit", "made", "notes", "remember")
+
+    def __init__(
+        self, limit: int | None = None, remember: bool = False, detailed: bool = False
+    ) -> None:
+        self.count = 0
+        self.limit = sys.maxsize if limit is None else limit
+        self.remember = remember
+        self.detailed = detailed
+        self.made: list[tuple[str, Eqn]] = []
+        self.notes: list[str] = []
+
+    def allow(self, rule: str, eqn: Eqn) -> bool:
+        """Whether one more rewrite may be made; if so it is counted.
+
+        Args:
+          rule: what is done, in a few words.
+          eqn: the equation that it is done to.
+        """
+        if self.count >= self.limit:
+            if self.detailed:
+                self.notes.append(f"limit reached: {rule}: {eqn!r}")
+            return False
+        self.count += 1
+        if self.remember:
+            self.made.append((rule, eqn))
+        return True
+
+    def lines(self, names: Mapping[Var, str]) -> list[str]:
+        """One line for each rewrite that was kept, and the notes.
+
+        Args:
+          names: what the variables of the program are called in print.
+        """
+        shown = []
+        for number, (rule, eqn) in enumerate(self.made, 1):
+            first, *rest = eqn_text(eqn, names).splitlines()
+            where = "" if eqn.source is None else f"  # {eqn.source}"
+            shown.append(f"{number}: {rule}: {first}{' ...' if rest else ''}{where}")
+        return [*shown, *self.notes]

@@ -1,0 +1,192 @@
+"""The pipeline: a program's way to the groups that become kernels, as one list of passes.
+
+A pass takes a program without constants and returns an equal one (``backends/passes/``, one file
+each).  The driver, :func:`run_pipeline`, runs the passes in order; it and nobody else names them,
+times them, verifies what they made, counts and limits their rewrites, logs and dumps.  Each stage
+is a program like any other: it prints, parses, and runs on the reference device.
+
+- ``FUNCTRAX_OPT=0``: required passes only.
+- ``FUNCTRAX_OPT_LIMIT=simplify=10``: a pass stops after so many rewrites.
+- ``FUNCTRAX_LOG=simplify:>dce``: print the program after a pass that changed it; ``>`` adds a line
+  for each rewrite, ``>>`` what the pass says besides.
+- ``FUNCTRAX_DUMP=passes``: print the program after each pass (``backends/dumps.py``).
+- ``FUNCTRAX_CHECK=1``: verify after each pass.
+
+Start at :data:`PIPELINE`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from functrax.backends.dumps import dump, dumped, show
+from functrax.backends.passes.cse import cse
+from functrax.backends.passes.dce import dce
+from functrax.backends.passes.fuse import fuse
+from functrax.backends.passes.inline import inline
+from functrax.backends.passes.recognise import recognise
+from functrax.backends.passes.rewrites import Rewrites
+from functrax.core.config import state as options
+from functrax.core.errors import ArgumentError, FunctraxError, VerificationError
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.option_text import levels, limits
+from functrax.core.printing import variable_names
+from functrax.core.verify import verify
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One step of the pipeline.
+
+    Args:
+      name: what it is called in options, logs and records; no two passes share one.
+      run: takes a program and the counter of its rewrites, returns an equal program; the same
+        object if it changed nothing.
+      required: whether it runs when optimisation is off, for later steps rely on it.
+    """
+
+    name: str
+    run: Callable[[Jaxpr, Rewrites], Jaxpr]
+    required: bool = False
+
+
+PIPELINE: tuple[Pass, ...] = (
+    Pass("inline", inline, required=True),  # calls become what they call
+    Pass("cse", cse),  # equal values are computed once
+    Pass("recognise", recognise),  # sums of products become contractions
+    Pass("dce", dce),  # what nothing needs goes
+    Pass("fuse", fuse),  # equations share kernels
+)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one pass did.
+
+    Args:
+      name: the pass.
+      milliseconds: how long it took.
+      program: the program after it.
+      rewrites: how many rewrites it made.
+    """
+
+    name: str
+    milliseconds: float
+    program: Jaxpr
+    rewrites: int
+
+
+@dataclass(frozen=True)
+class CompiledStages:
+    """What the pipeline made of a program, step by step.
+
+    Args:
+      source: the program before the first pass.
+      stages: what each pass did, in order.
+    """
+
+    source: Jaxpr
+    stages: tuple[Stage, ...]
+
+    @property
+    def program(self) -> Jaxpr:
+        """The program after the last pass."""
+        return self.stages[-1].program if self.stages else self.source
+
+    @property
+    def milliseconds(self) -> float:
+        """How long the passes took together."""
+        return sum(stage.milliseconds for stage in self.stages)
+
+    def __getitem__(self, name: str) -> Stage:
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def __str__(self) -> str:
+        lines = [f"{'pass':<12} {'ms':>8} {'rewrites':>9} {'equations':>10}"]
+        for s in self.stages:
+            size = len(s.program.eqns)
+            lines.append(f"{s.name:<12} {s.milliseconds:8.2f} {s.rewrites:9} {size:10}")
+        return "\n".join(lines)
+
+
+def run_pipeline(
+    jaxpr: Jaxpr,
+    passes: Sequence[Pass] = PIPELINE,
+    rewrite_limits: Mapping[str, int] | None = None,
+) -> CompiledStages:
+    """Run the passes on a program.
+
+    Args:
+      jaxpr: a program without constants.
+      passes: the steps, in order.
+      rewrite_limits: how many rewrites a pass may make; from the option ``opt_limit`` if None.
+
+    Returns:
+      The program after each pass, with times and numbers of rewrites.
+
+    Raises:
+      ArgumentError: if the options name a pass that there is not.
+      VerificationError: if the option ``check`` is on and a pass broke a rule of the language.
+    """
+    if rewrite_limits is None:
+        rewrite_limits = limits(options.opt_limit)
+    log_levels = levels(options.log)
+    if rewrite_limits or log_levels:
+        _check_names("opt_limit", rewrite_limits, passes)
+        _check_names("log", log_levels, passes)
+    if dumped("jaxpr"):
+        dump("jaxpr", jaxpr.name, "source", str(jaxpr))
+    program, stages = jaxpr, []
+    for step in passes:
+        if not (step.required or options.opt):
+            continue
+        level = log_levels.get(step.name, 0)
+        rewrites = Rewrites(rewrite_limits.get(step.name), level > 1, level > 2)
+        begin = time.perf_counter()
+        after = step.run(program, rewrites)
+        milliseconds = (time.perf_counter() - begin) * 1e3
+        if options.check:
+            _check(step.name, after)
+        if level:
+            _log(step.name, program, after, rewrites)
+        if dumped("passes"):
+            dump("passes", jaxpr.name, step.name, str(after))
+        stages.append(Stage(step.name, milliseconds, after, rewrites.count))
+        program = after
+    if dumped("groups"):
+        dump("groups", jaxpr.name, "groups", str(program))
+    return CompiledStages(jaxpr, tuple(stages))
+
+
+def _check_names(option: str, given: Mapping[str, int], passes: Sequence[Pass]) -> None:
+    known = {step.name for step in PIPELINE} | {step.name for step in passes}
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        raise ArgumentError(
+            f"config: {option} names a pass that there is not",
+            got=", ".join(unknown),
+            fix="one of " + ", ".join(step.name for step in passes),
+        )
+
+
+def _check(name: str, program: Jaxpr) -> None:
+    try:
+        verify(program)
+    except FunctraxError as error:
+        raise VerificationError(
+            f"the pass {name} broke a rule of the language: {error.what}",
+            got=error.got,
+            fix=f"FUNCTRAX_OPT_LIMIT={name}=n for the first n of its rewrites alone",
+            where=error.where,
+        ) from error
+
+
+def _log(name: str, before: Jaxpr, after: Jaxpr, rewrites: Rewrites) -> None:
+    """Print what a pass did; nothing if it did nothing and had nothing to say."""
+    lines = rewrites.lines(variable_names(before))
+    if after is not before:
+        lines.append(str(after))
+    if lines:
+        show(f"{before.name}: {name}: {rewrites.count} rewrites", "\n".join(lines))

@@ -1,0 +1,78 @@
+"""Making a program step by step: slots first, then what reads and writes them.
+
+What enters are shapes, dtypes and instructions in the order in which they run; what leaves is a
+:class:`~functrax.backends.program.Program` that has been checked and whose memory is planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.memory_plan import plan_memory
+from functrax.backends.program import Aliases, Instruction, Kind, Program, Slot
+from functrax.backends.program_rules import check_program
+
+
+class ProgramBuilder:
+    """Collects the slots and instructions of a program.
+
+    >>> from functrax.backends.program import HostCall
+    >>> b = ProgramBuilder("negate")
+    >>> x = b.input((3,), np.dtype(np.float32))
+    >>> y = b.value((3,), np.dtype(np.float32))
+    >>> b.add(HostCall(np.negative, "negative", (x,), (y,)))
+    >>> print(b.build((y,)))
+    program negate(i0:f32[3]) -> (o0:f32[3])
+      host negative(i0) -> (o0)
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._slots: list[Slot] = []
+        self._counts: dict[Kind, int] = {}
+        self._instructions: list[Instruction] = []
+
+    def _slot(self, kind: Kind, shape: Sequence[int], dtype: Any, value: Any = None) -> int:
+        number = self._counts.get(kind, 0)
+        self._counts[kind] = number + 1
+        self._slots.append(Slot(kind, tuple(shape), np.dtype(dtype), number, value))
+        return len(self._slots) - 1
+
+    def input(self, shape: Sequence[int], dtype: Any) -> int:
+        """The next input."""
+        return self._slot("input", shape, dtype)
+
+    def value(self, shape: Sequence[int], dtype: Any) -> int:
+        """An array that instructions write: a temporary, or an output if ``build`` says so."""
+        return self._slot("temp", shape, dtype)
+
+    def const(self, value: Any) -> int:
+        """A constant, which nobody writes to from now on."""
+        array = np.asarray(value)
+        dense = np.ascontiguousarray(array).reshape(array.shape)
+        return self._slot("const", dense.shape, dense.dtype, dense)
+
+    def add(self, instruction: Instruction) -> None:
+        """The next instruction."""
+        self._instructions.append(instruction)
+
+    def build(self, outputs: Sequence[int], aliases: Aliases = ()) -> Program:
+        """The program with these results, checked, its memory planned."""
+        results = dict.fromkeys(s for s in outputs if self._slots[s].kind == "temp")
+        number = {slot: tuple(outputs).index(slot) for slot in results}
+        counts: dict[Kind, int] = {}
+        slots: list[Slot] = []
+        for n, s in enumerate(self._slots):
+            kind: Kind = "output" if n in number else s.kind
+            position = number.get(n, counts.get(kind, 0))
+            counts[kind] = counts.get(kind, 0) + 1
+            slots.append(Slot(kind, s.shape, s.dtype, position, s.value))
+        inputs = tuple(n for n, s in enumerate(slots) if s.kind == "input")
+        program = Program(
+            self.name, tuple(slots), inputs, tuple(outputs), tuple(self._instructions), aliases
+        )
+        check_program(program)
+        return plan_memory(program)

@@ -200,6 +200,7 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
             _QUARTER,
             2 if single else 5,
         ),
+        "tan": (*_of_square(mp.tan, mp.mpf(1) / 3), 0, _QUARTER, 5 if single else 12),
         "asin": (*_of_square(mp.asin, mp.mpf(1) / 6), 0, mp.mpf("0.2501"), 3 if single else 9),
         "atan": (*_of_square(mp.atan, mp.mpf(-1) / 3), 0, 1, 7 if single else 18),
         "sinh": (*_of_square(mp.sinh, mp.mpf(1) / 6), 0, 1, 2 if single else 6),
@@ -213,11 +214,11 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
             4 if single else 9,
         ),
         "erfc": (
-            scaled_erfc,
+            lambda u: scaled_erfc(u) - 1,
             lambda u: 1 / scaled_erfc(u),
             -1,
             (end - centre) / (end + centre),
-            9 if single else 20,
+            11 if single else 22,
         ),
     }
     if single:

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from functrax.backends.kernels.math import exponential, logarithm, trigonometric
+from functrax.backends.kernels.math import (
+    error_function,
+    exponential,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    trigonometric,
+)
 from functrax.backends.kernels.math.expression import Expr
 from functrax.core.lowering import Builder, Scalar
 
@@ -21,6 +28,10 @@ _FUNCTIONS: Final[tuple[Callable[..., Expr], ...]] = (
     *(logarithm.log, logarithm.log2, logarithm.log1p),
     *(logarithm.asinh, logarithm.acosh, logarithm.atanh),
     *(trigonometric.sin, trigonometric.cos, trigonometric.tan),
+    *(inverse_trigonometric.asin, inverse_trigonometric.acos),
+    *(inverse_trigonometric.atan, inverse_trigonometric.atan2),
+    *(error_function.erf, error_function.erfc, error_function.erf_inv),
+    *(power.pow, power.cbrt, power.rsqrt),
 )
 
 

@@ -40,11 +40,13 @@ def rounded(x: Expr, factor: float) -> tuple[Expr, Expr]:
     return shifted - shifter, shifted.bits
 
 
-def _reduced(x: Expr) -> tuple[Expr, Expr]:
-    """``exp(r) - 1`` and the bits that end in ``n``, for ``x = n ln 2 + r``."""
+def reduced(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr]:
+    """``exp(r) - 1`` and the bits that end in ``n``, for ``x + more = n ln 2 + r``."""
     high, low = LN2[x.is_single]
     n, bits = rounded(x, _LOG2_E)
     r = fma(n, -low, fma(n, -high, x))
+    if more is not None:
+        r = r + more
     return fma(r * r, expr_of("exp", r), r), bits
 
 
@@ -71,7 +73,7 @@ def _clamped(x: Expr) -> Expr:
 
 def exp(x: Expr) -> Expr:
     """``e^x``."""
-    e, bits = _reduced(_clamped(x))
+    e, bits = reduced(_clamped(x))
     return scaled(e + 1, bits)
 
 
@@ -87,7 +89,7 @@ def exp2(x: Expr) -> Expr:
 def expm1(x: Expr) -> Expr:
     """``e^x - 1``; by half of it, lest ``2^n`` overflow."""
     low, high = (-20, 89) if x.is_single else (-40, 709.9)
-    e, bits = _reduced(at_least(at_most(x, high), low))
+    e, bits = reduced(at_least(at_most(x, high), low))
     half = power_of_two(bits - 1, x)
     result = fma(e, half, half - 0.5) * 2
     return where(abs(x) < 2.0**-60, x, result)
@@ -95,22 +97,39 @@ def expm1(x: Expr) -> Expr:
 
 def logistic(x: Expr) -> Expr:
     """``1 / (1 + e^-x)``; by ``e^-|x|``, which does not overflow."""
-    e = exp(-abs(x))
-    return where(x < 0, e, 1.0) / (e + 1)
+    e, bits = reduced(_clamped(-abs(x)))
+    p = e + 1
+    power, lost = scaled(p, bits), scaled(e - (p - 1), bits)
+    negative = x < 0
+    d = power + 1
+    d_lost = power - (d - 1) + lost
+    upper = where(negative, power, 1.0)
+    return quotient(upper, where(negative, lost, 0.0), d, d_lost)
+
+
+def quotient(x: Expr, x_more: Expr, y: Expr, y_more: Expr) -> Expr:
+    """``(x + x_more) / (y + y_more)``, with an error hardly above half a unit."""
+    inverse = 1 / y
+    q = x * inverse
+    left = fma(-q, y_more, fma(-q, y, x) + x_more)
+    return fma(left, inverse, q)
 
 
 def tanh(x: Expr) -> Expr:
     """``t / (t + 2)`` for ``t = e^(2 |x|) - 1``."""
     a = at_most(abs(x), 10 if x.is_single else 20)
-    e, bits = _reduced(a + a)
+    e, bits = reduced(a + a)
     power = power_of_two(bits, x)
-    t = fma(e, power, power - 1)
-    return with_sign(t / (t + 2), x)
+    less = power - 1
+    t = fma(e, power, less)
+    lost = fma(e, power, less - t)
+    d = t + 2
+    return with_sign(quotient(t, lost, d, t - (d - 2) + lost), x)
 
 
 def _half_exp(x: Expr) -> Expr:
     """``e^|x| / 2``."""
-    e, bits = _reduced(at_most(abs(x), 92 if x.is_single else 714))
+    e, bits = reduced(at_most(abs(x), 92 if x.is_single else 714))
     return scaled(e + 1, bits, -1)
 
 

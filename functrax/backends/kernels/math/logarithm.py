@@ -13,6 +13,7 @@ from typing import Final
 from functrax.backends.kernels.math.exponential import LN2, mantissa_bits
 from functrax.backends.kernels.math.expression import (
     Expr,
+    at_least,
     expr_of,
     fma,
     root,
@@ -23,7 +24,7 @@ from functrax.backends.kernels.math.expression import (
 _ROOT_HALF: Final = {True: 0x3F3504F3, False: 0x3FE6A09E667F3BCD}
 _LEAST_NORMAL: Final = {True: 2.0**-126, False: 2.0**-1022}
 #: 1 / ln 2 as a float32 or float64 and the rest.
-_LOG2_E: Final = {
+LOG2_E: Final = {
     True: (1.44269502162933349609375, 1.925963033500981e-8),
     False: (1 / math.log(2), 2.035527374093103e-17),
 }
@@ -54,7 +55,7 @@ def _bend(f: Expr) -> Expr:
     return fma(s, fma(z, expr_of("log_ratio", z), half_square), -half_square)
 
 
-def _sum(k: Expr, f: Expr) -> Expr:
+def logarithm_of(k: Expr, f: Expr) -> Expr:
     """``k ln 2 + log(1 + f)``."""
     high, low = LN2[f.is_single]
     return fma(k, high, f + fma(k, low, _bend(f)))
@@ -70,12 +71,12 @@ def edges(result: Expr, x: Expr, zero: float = 0.0) -> Expr:
 def log(x: Expr) -> Expr:
     """The natural logarithm."""
     k, m = split_any(x)
-    return edges(_sum(k, m - 1), x)
+    return edges(logarithm_of(k, m - 1), x)
 
 
 def log2(x: Expr) -> Expr:
     """The logarithm to base 2; ``f / ln 2`` is kept to more bits than the dtype has."""
-    high, low = _LOG2_E[x.is_single]
+    high, low = LOG2_E[x.is_single]
     k, m = split_any(x)
     f = m - 1
     main = f * high
@@ -96,7 +97,7 @@ def log1p(x: Expr, more: Expr | None = None) -> Expr:
     one = x.like(1).bits
     scale = (one - (scale_exponent << mantissa_bits(x))).seen_as(x.dtype)
     f = fma(lost, scale, m - 1)
-    return with_sign(edges(_sum(k.to(x.dtype), f), x, -1.0), x)
+    return with_sign(edges(logarithm_of(k.to(x.dtype), f), x, -1.0), x)
 
 
 def _log1p_or_log(x: Expr, y: Expr, more: Expr, large: Expr) -> Expr:
@@ -122,9 +123,13 @@ def asinh(x: Expr) -> Expr:
 def acosh(x: Expr) -> Expr:
     """``log1p(t + sqrt(2 t + t^2))`` for ``t = x - 1``."""
     t = x - 1
-    g = root(fma(t, t, t + t))
+    twice = t + t
+    square = fma(t, t, twice)
+    g = root(square)
+    left = fma(-g, g, square) + fma(t, t, twice - square)
     y = t + g
-    result = _log1p_or_log(x, y, t - (y - g), x > _limit(x))
+    more = fma(left, 0.5 / at_least(g, 2.0**-60), t - (y - g))
+    result = _log1p_or_log(x, y, more, x > _limit(x))
     return where(x >= 1, result, math.nan)
 
 

@@ -47,17 +47,18 @@ def _words(zeros: int, count: int) -> tuple[int, ...]:
 _WORDS_SINGLE: Final = _words(26, 4)
 _WORDS_DOUBLE: Final = _words(55, 19)
 #: pi / 2 as a float32 or float64, and the rest.
-_HALF_PI: Final = {
+HALF_PI: Final = {
     True: (1.57079637050628662109375, -4.3711388286738386e-8),
     False: (math.pi / 2, 6.123233995736766036e-17),
 }
 
 
 class _Angle(NamedTuple):
-    """``|x| = quadrant pi/2 + r`` up to multiples of 2 pi; the quadrant an integer."""
+    """``|x| = quadrant pi/2 + r + more`` up to multiples of 2 pi; the quadrant an integer."""
 
     quadrant: Expr
     r: Expr
+    more: Expr
 
 
 def _window(words: tuple[Expr, ...], shift: Expr) -> list[Expr]:
@@ -88,8 +89,9 @@ def _reduced_single(a: Expr) -> _Angle:
     turns = m * high + ((m * (low >> 32)) >> 32)  # quarters, 62 bits after the point
     quadrant = ((turns + 2**61) >> 62).to(dtypes.int32)
     fraction = (turns << 2).seen_as(dtypes.int64).to(a.dtype)
-    top, rest = (c * 2.0**-64 for c in _HALF_PI[True])
-    return _Angle(quadrant, fma(fraction, top, fraction * rest))
+    top, rest = (c * 2.0**-64 for c in HALF_PI[True])
+    r = fraction * top
+    return _Angle(quadrant, r, fma(fraction, rest, fma(fraction, top, -r)))
 
 
 def _slid(start: Expr) -> tuple[Expr, ...]:
@@ -119,8 +121,9 @@ def _reduced_double(a: Expr) -> _Angle:
     x, y, z = (piece.to(a.dtype) * weight for piece, weight in pieces)
     total = x + y
     rest = y - (total - x) + z
-    top, less = _HALF_PI[False]
-    return _Angle(quadrant, fma(total, top, fma(total, less, rest * top)))
+    top, less = HALF_PI[False]
+    r = total * top
+    return _Angle(quadrant, r, fma(total, less, fma(rest, top, fma(total, top, -r))))
 
 
 def _product(x: Expr, y: Expr) -> tuple[Expr, Expr]:
@@ -142,18 +145,21 @@ def _reduced(x: Expr) -> _Angle:
     a = abs(x)
     large = _reduced_single(a) if x.is_single else _reduced_double(a)
     small = a < math.pi / 4
+    zero = large.quadrant.like(0)
     r = where(small, a, where(a < math.inf, large.r, math.nan))
-    return _Angle(where(small, large.quadrant.like(0), large.quadrant), r)
+    more = where(small, a.like(0), large.more)
+    return _Angle(where(small, zero, large.quadrant), r, more)
 
 
-def _sine(r: Expr) -> Expr:
-    z = r * r
-    return fma(r * z, expr_of("sin", z), r)
+def _sine(angle: _Angle) -> Expr:
+    z = angle.r * angle.r
+    return angle.r + fma(angle.r * z, expr_of("sin", z), angle.more)
 
 
-def _cosine(r: Expr) -> Expr:
-    z = r * r
-    return fma(z, fma(z, expr_of("cos", z), z.like(-0.5)), z.like(1))
+def _cosine(angle: _Angle) -> Expr:
+    z = angle.r * angle.r
+    bend = fma(z, fma(z, expr_of("cos", z), z.like(-0.5)), -angle.r * angle.more)
+    return bend + 1
 
 
 def _with_sign_of_bit(x: Expr, bit: Expr) -> Expr:
@@ -169,22 +175,27 @@ def _odd_signed(result: Expr, x: Expr) -> Expr:
 
 def sin(x: Expr) -> Expr:
     """The sine."""
-    quadrant, r = _reduced(x)
-    value = where((quadrant & 1).differs(0), _cosine(r), _sine(r))
-    return _odd_signed(_with_sign_of_bit(value, quadrant), x)
+    angle = _reduced(x)
+    value = where((angle.quadrant & 1).differs(0), _cosine(angle), _sine(angle))
+    return _odd_signed(_with_sign_of_bit(value, angle.quadrant), x)
 
 
 def cos(x: Expr) -> Expr:
     """The cosine."""
-    quadrant, r = _reduced(x)
-    value = where((quadrant & 1).differs(0), _sine(r), _cosine(r))
-    return _with_sign_of_bit(value, quadrant + 1)
+    angle = _reduced(x)
+    value = where((angle.quadrant & 1).differs(0), _sine(angle), _cosine(angle))
+    return _with_sign_of_bit(value, angle.quadrant + 1)
 
 
 def tan(x: Expr) -> Expr:
-    """The sine over the cosine."""
-    quadrant, r = _reduced(x)
-    s, c = _sine(r), _cosine(r)
-    odd = (quadrant & 1).differs(0)
-    value = where(odd, c, s) / where(odd, s, c)
-    return _odd_signed(_with_sign_of_bit(value, quadrant << 1), x)
+    """The tangent ``t`` of the reduced angle, or ``-1 / t``, with what ``t`` lost in rounding."""
+    angle = _reduced(x)
+    r = angle.r
+    z = r * r
+    bend = fma(r * z, expr_of("tan", z), fma(angle.more, z, angle.more))
+    t = r + bend
+    lost = bend - (t - r)
+    inverse = 1 / t
+    refined = fma(inverse, fma(-inverse, lost, fma(-inverse, t, t.like(1))), inverse)
+    value = where((angle.quadrant & 1).differs(0), refined, t)
+    return _odd_signed(_with_sign_of_bit(value, angle.quadrant << 1), x)

@@ -4,7 +4,7 @@ A planned :class:`~functrax.backends.program.Program` enters; a tuple of numbers
 dtypes, arrays and functions leaves, in which everything is decided: C++ looks at no Python object
 while a program runs, except to call it.
 
-    program      (name, slots, inputs, outputs, aliases, instructions, arena, cost)
+    program      (name, slots, inputs, outputs, aliases, instructions, arena, unlocked cost)
     slot         (kind, number, nbytes, offset, shares, shape, dtype, value, text)
     instruction  (opcode, inputs, outputs, workspace, rest)
 
@@ -41,6 +41,7 @@ from functrax.backends.program import (
     Slot,
     While,
     first_carry,
+    instruction_cost,
     updated_in_place,
 )
 from functrax.core.aval import ShapedArray
@@ -62,7 +63,7 @@ def encode(program: Program) -> tuple[Any, ...]:
             for x, place in zip(program.instructions, program.workspaces, strict=True)
         ),
         program.arena,
-        program.cost(),
+        sum(_unlocked_cost(x) for x in program.instructions),
     )
 
 
@@ -101,6 +102,16 @@ def _loop(x: While | For | Scan, slots: tuple[Slot, ...]) -> tuple[Any, ...]:
     consts = len(x.body_consts if isinstance(x, While) else x.consts)
     places = (updated_in_place(x), space.carry, space.cell, space.arena)
     return (x.carry, consts, first_carry(x), *places)
+
+
+def _unlocked_cost(x: Instruction) -> int:
+    """Estimated nanoseconds of an instruction, but for Python functions, which hold the lock."""
+    match x:
+        case HostCall():
+            return 0
+        case Cond():
+            return max(sum(map(_unlocked_cost, b.instructions)) for b in x.branches)
+    return instruction_cost(x)
 
 
 def _is_unsigned(slot: Slot) -> bool:

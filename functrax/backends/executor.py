@@ -76,16 +76,23 @@ class Executable:
         program = self.program
         if len(values) != len(program.inputs):
             raise input_count_error(program.name, len(program.inputs), len(values))
-        frame, kept = [0] * len(program.slots), []
-        for slot, value in zip(program.inputs, values):
-            frame[slot], owner = _address(value, program.slots[slot])
-            kept.append(owner)
+        frame = [0] * len(program.slots)
+        kept = _read_inputs(program, values, frame)
         results = _results(program, values, kept, donated, frame)
         arena = pool.allocate(program.arena) if program.arena else None
         run = _Run((arena, kept, results))
         run.prepare(program, frame, arena.address if arena else NOWHERE)
         run.program(program, frame)
         return results
+
+
+def _read_inputs(program: Program, values: Sequence[Any], frame: Frame) -> list[Any]:
+    """Fill in the addresses of the inputs; returns what keeps them there."""
+    kept = []
+    for slot, value in zip(program.inputs, values):
+        frame[slot], owner = _address(value, program.slots[slot])
+        kept.append(owner)
+    return kept
 
 
 def _address(value: Any, slot: Slot) -> tuple[int, Any]:

@@ -65,6 +65,8 @@ class Buffer:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self._deleted = False
         self._block = block
+        if min(self.shape, default=0) < 0:
+            raise ValueError("Buffer: a shape has sizes that are not negative")
         if block is None and self.nbytes:
             self._block = pool.allocate(self.nbytes)
 

@@ -38,9 +38,7 @@ def _pointers(count: int) -> str:
 
 
 def _element(k: int, kind: str) -> str:
-    return (
-        f"  %a{k} = getelementptr {kind}, ptr %p{k}, i64 %i\n  %x{k} = load {kind}, ptr %a{k}\n"
-    )
+    return f"  %a{k} = getelementptr {kind}, ptr %p{k}, i64 %i\n  %x{k} = load {kind}, ptr %a{k}\n"
 
 
 def _store(k: int, kind: str, value: str) -> str:

@@ -241,9 +241,7 @@ def test_arrays_without_elements(runtime: Runtime) -> None:
     empty = ((0, 3), F32)
     (out,) = run(runtime, double(empty), np.zeros((0, 3), F32))
     assert out.shape == (0, 3) and out.dtype == F32
-    (total,) = run(
-        runtime, function_program([empty], [(np.sum, ((), F32))]), np.zeros((0, 3), F32)
-    )
+    (total,) = run(runtime, function_program([empty], [(np.sum, ((), F32))]), np.zeros((0, 3), F32))
     assert total == 0
     b = ProgramBuilder("chain")
     x = b.input(*empty)
@@ -299,9 +297,7 @@ def test_python_functions_get_what_they_may_look_at(runtime: Runtime) -> None:
             x[0] = 1
         return x
 
-    np.testing.assert_array_equal(
-        run(runtime, function_program([VEC], [(check, VEC)]), X)[0], X
-    )
+    np.testing.assert_array_equal(run(runtime, function_program([VEC], [(check, VEC)]), X)[0], X)
 
 
 def test_a_python_function_may_keep_its_arguments(runtime: Runtime) -> None:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interpreter_exit.h"
 #include "numpy_arrays.h"
 #include "reference.h"
 #include "thread_pool.h"
@@ -72,6 +73,7 @@ class Run {
     return true;
   }
 
+  interpreter_exit::Active active_;
   Owner& owner_;
   Ref kept_;                        // what views of the run's memory keep alive
   PyThreadState* saved_ = nullptr;  // not null while the GIL is given up
@@ -99,6 +101,10 @@ bool Run::inner(const Program& p, Frame& frame, void* const* targets) {
 
 // Counts what has been done, and now and then lets Python handle signals.
 bool Run::poll(std::int64_t cost) {
+  if (interpreter_exit::must_stop()) {
+    if (saved_ == nullptr) give_up_gil();
+    interpreter_exit::sleep_for_good();
+  }
   budget_ -= std::max(cost, kLeastCost);
   if (budget_ > 0) return true;
   budget_ = kLookEvery;
@@ -328,7 +334,7 @@ bool Run::instruction(const Program& p, const Instruction& x, Frame& frame) {
       launch(x, frame);
       return poll(x.cost);
     case Op::kHost:
-      return host_call(p, x, frame);
+      return host_call(p, x, frame) && poll(0);
     case Op::kCopy:
       copy(frame.slots[x.outputs[0]], frame.slots[x.inputs[0]], p.slots[x.inputs[0]].nbytes);
       return true;

@@ -9,6 +9,7 @@
 #include "buffer.h"
 #include "buffer_exporter.h"
 #include "executable.h"
+#include "interpreter_exit.h"
 #include "pool.h"
 #include "pytree.h"
 #include "thread_pool.h"
@@ -72,6 +73,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
   add_pool(module);
+  if (!functrax::interpreter_exit::arrange()) throw py::error_already_set();
   module.def("num_threads", functrax::thread_pool::num_threads,
              "How many threads run a large kernel.");
   module.def("set_num_threads", set_num_threads, py::arg("threads"), "Choose how many.");

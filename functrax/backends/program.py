@@ -339,6 +339,15 @@ def subprograms(x: Instruction) -> tuple[Program, ...]:
     return ()
 
 
+def all_programs(program: Program) -> tuple[Program, ...]:
+    """The program and those inside it, each once, as they appear in its text."""
+    found = {program: None}
+    for x in program.instructions:
+        for inner in subprograms(x):
+            found |= dict.fromkeys(all_programs(inner))
+    return tuple(found)
+
+
 def first_carry(x: Loop) -> int:
     """The number of the body's input that is the first part of the carry."""
     if isinstance(x, While):

@@ -65,7 +65,7 @@ class Call final : public executor::Owner {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  PyObject* run(PyObject* donated);
+  PyObject* run(PyObject* donated, std::vector<executor::Event>* events);
   PyObject* make() override;
 
  private:
@@ -84,7 +84,7 @@ class Call final : public executor::Owner {
   Ref results_;
 };
 
-PyObject* Call::run(PyObject* donated) {
+PyObject* Call::run(PyObject* donated, std::vector<executor::Event>* events) {
   for (std::size_t k = 0; k < values_.size(); ++k) {
     if (!read_input(k)) return nullptr;
   }
@@ -92,7 +92,7 @@ PyObject* Call::run(PyObject* donated) {
   if (program_.arena > 0 && arena_.get() == nullptr) return PyErr_NoMemory();
   void* arena = arena_.get() == nullptr ? buffer::nowhere() : arena_.get()->data;
   executor::prepare(program_, frame_, static_cast<char*>(arena));
-  return executor::run(program_, frame_, *this) ? results_.release() : nullptr;
+  return executor::run(program_, frame_, *this, events) ? results_.release() : nullptr;
 }
 
 // What Python functions may keep: the arena, the inputs and the results.
@@ -200,6 +200,20 @@ pool::Block* Call::donated_block(std::size_t output, PyObject* donated) {
   return nullptr;
 }
 
+PyObject* run(const Program& program, PyObject* sequence, PyObject* donated,
+              std::vector<executor::Event>* events) {
+  Ref values(PySequence_Fast(sequence, "an executable takes a sequence of values"));
+  if (!values) return nullptr;
+  const Py_ssize_t given = PySequence_Fast_GET_SIZE(values.get());
+  const auto expected = static_cast<Py_ssize_t>(program.inputs.size());
+  if (given == expected) return Call(program, values.get(), given).run(donated, events);
+  Ref module = inputs_module();
+  if (!module) return nullptr;
+  set_error(Ref(PyObject_CallMethod(module.get(), "input_count_error", "snn", program.name.c_str(),
+                                    expected, given)));
+  return nullptr;
+}
+
 PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
@@ -209,19 +223,27 @@ PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObjec
     PyErr_SetString(PyExc_TypeError, "an executable takes (values, donated=())");
     return nullptr;
   }
-  const Program& program = *as_executable(self)->decoded;
-  Ref values(PySequence_Fast(args[0], "an executable takes a sequence of values"));
-  if (!values) return nullptr;
-  const Py_ssize_t given = PySequence_Fast_GET_SIZE(values.get());
-  if (given != static_cast<Py_ssize_t>(program.inputs.size())) {
-    Ref module = inputs_module();
-    if (!module) return nullptr;
-    set_error(
-        Ref(PyObject_CallMethod(module.get(), "input_count_error", "snn", program.name.c_str(),
-                                static_cast<Py_ssize_t>(program.inputs.size()), given)));
-    return nullptr;
+  return run(*as_executable(self)->decoded, args[0], count + named == 2 ? args[1] : nullptr,
+             nullptr);
+}
+
+PyObject* as_list(const std::vector<executor::Event>& events) {
+  Ref list(PyList_New(static_cast<Py_ssize_t>(events.size())));
+  for (std::size_t k = 0; list && k < events.size(); ++k) {
+    const executor::Event& e = events[k];
+    PyObject* item = Py_BuildValue("iiLL", e.program, e.instruction,
+                                   static_cast<long long>(e.begin), static_cast<long long>(e.end));
+    if (item == nullptr) return nullptr;
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(k), item);
   }
-  return Call(program, values.get(), given).run(count + named == 2 ? args[1] : nullptr);
+  return list.release();
+}
+
+PyObject* profile(PyObject* self, PyObject* values) {
+  std::vector<executor::Event> events;
+  Ref results(run(*as_executable(self)->decoded, values, nullptr, &events));
+  Ref times(results ? as_list(events) : nullptr);
+  return times ? PyTuple_Pack(2, results.get(), times.get()) : nullptr;
 }
 
 PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
@@ -266,6 +288,11 @@ void destroy(PyObject* self) {
   Py_DECREF(type);
 }
 
+PyMethodDef methods[] = {
+    {"profile", profile, METH_O, "The results, and when each instruction ran."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Executable, call), READONLY, nullptr},
     {"program", T_OBJECT_EX, offsetof(Executable, program), READONLY, "What it runs."},
@@ -278,6 +305,7 @@ PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(clear)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_methods, methods},
     {Py_tp_members, members},
     {Py_tp_doc, const_cast<char*>("A compiled program: (values, donated=()) -> results.")},
     {0, nullptr},

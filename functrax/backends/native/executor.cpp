@@ -27,9 +27,9 @@ constexpr std::int64_t kLeastCost = 1'000;          // an instruction is taken t
 constexpr std::int64_t kLookEvery = 50'000;         // ... and after this cost the clock is read:
 constexpr std::int64_t kSignalsEvery = 30'000'000;  // nanoseconds between looks at signals
 
-std::int64_t clock_now() {
+std::int64_t clock_now(clockid_t clock) {
   timespec now;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  clock_gettime(clock, &now);
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
@@ -49,7 +49,7 @@ std::int64_t read_integer(const void* place, std::int64_t nbytes, bool is_unsign
 
 class Run {
  public:
-  explicit Run(Owner& owner) : owner_(owner) {}
+  Run(Owner& owner, std::vector<Event>* events) : owner_(owner), events_(events) {}
   ~Run() { take_gil(); }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -60,6 +60,7 @@ class Run {
   bool poll(std::int64_t cost);
 
  private:
+  bool timed(const Program& p, Frame& frame);
   bool instruction(const Program& p, const Instruction& x, Frame& frame);
   void launch(const Instruction& x, Frame& frame);
   bool host_call(const Program& p, const Instruction& x, Frame& frame);
@@ -75,6 +76,7 @@ class Run {
 
   interpreter_exit::Active active_;
   Owner& owner_;
+  std::vector<Event>* const events_;
   Ref kept_;                        // what views of the run's memory keep alive
   PyThreadState* saved_ = nullptr;  // not null while the GIL is given up
   std::int64_t budget_ = kLookEvery;
@@ -83,8 +85,18 @@ class Run {
 
 bool Run::program(const Program& p, Frame& frame) {
   for (int slot : p.sharing) frame.slots[slot] = frame.slots[p.slots[slot].shares];
+  if (events_ != nullptr) return timed(p, frame);
   for (const Instruction& x : p.instructions) {
     if (!instruction(p, x, frame)) return false;
+  }
+  return true;
+}
+
+bool Run::timed(const Program& p, Frame& frame) {
+  for (std::size_t k = 0; k < p.instructions.size(); ++k) {
+    const std::int64_t begin = clock_now(CLOCK_MONOTONIC);
+    if (!instruction(p, p.instructions[k], frame)) return false;
+    events_->push_back({p.number, static_cast<int>(k), begin, clock_now(CLOCK_MONOTONIC)});
   }
   return true;
 }
@@ -108,7 +120,7 @@ bool Run::poll(std::int64_t cost) {
   budget_ -= std::max(cost, kLeastCost);
   if (budget_ > 0) return true;
   budget_ = kLookEvery;
-  const std::int64_t now = clock_now();
+  const std::int64_t now = clock_now(CLOCK_MONOTONIC_COARSE);
   if (looked_ == 0) looked_ = now;
   if (now - looked_ < kSignalsEvery) return true;
   looked_ = now;
@@ -363,8 +375,8 @@ void prepare(const Program& program, Frame& frame, char* arena) {
   }
 }
 
-bool run(const Program& program, Frame& frame, Owner& owner) {
-  Run state(owner);
+bool run(const Program& program, Frame& frame, Owner& owner, std::vector<Event>* events) {
+  Run state(owner, events);
   if (program.cost >= kWorthTheGil) state.give_up_gil();
   return state.program(program, frame);
 }

@@ -9,6 +9,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "program.h"
 #include "small_array.h"
@@ -35,7 +36,14 @@ class Owner {
   virtual PyObject* make() = 0;
 };
 
-// Runs the program, with the GIL given up meanwhile where that pays; false with an error set.
-bool run(const program::Program& program, Frame& frame, Owner& owner);
+// When an instruction ran, in nanoseconds of CLOCK_MONOTONIC.
+struct Event {
+  int program, instruction;
+  std::int64_t begin, end;
+};
+
+// Runs the program, with the GIL given up meanwhile where that pays; false with an error set. Where
+// `events` is not null the instructions' times are added to it, in the order in which they end.
+bool run(const program::Program& program, Frame& frame, Owner& owner, std::vector<Event>* events);
 
 }  // namespace functrax::executor

@@ -110,6 +110,7 @@ std::unique_ptr<Program> decode(const py::tuple& t) {
   for (py::handle x : t[5]) p.instructions.push_back(decode_instruction(x.cast<py::tuple>()));
   p.arena = t[6].cast<std::int64_t>();
   p.cost = t[7].cast<std::int64_t>();
+  p.number = t[8].cast<int>();
   for (int n = 0; n < static_cast<int>(p.outputs.size()); ++n) {
     const Slot& slot = p.slots[p.outputs[n]];
     const bool own = slot.kind == Kind::kOutput && slot.number == n;

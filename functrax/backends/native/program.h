@@ -74,6 +74,7 @@ struct Program {
   std::vector<std::pair<int, int>> aliases;  // (output, input) which may share memory
   std::vector<Instruction> instructions;
   std::int64_t arena;
+  int number;                  // among all the programs of the executable
   std::int64_t cost;           // estimated nanoseconds without the GIL
   std::vector<int> written;    // results that are outputs of their own
   std::vector<int> forwarded;  // results that are another slot as it is

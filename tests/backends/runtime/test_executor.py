@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.backends.program import Cond, Copy, For, HostCall, Program, Scan, While
+from functrax.backends.program import (
+    Cond,
+    Copy,
+    For,
+    HostCall,
+    Program,
+    Scan,
+    While,
+    all_programs,
+)
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.runtime import Runtime
 from functrax.core.errors import ArgumentError, DonatedBufferError
@@ -359,3 +369,22 @@ def test_a_python_function_may_run_programs(runtime: Runtime) -> None:
     np.testing.assert_array_equal(
         run(runtime, function_program([VEC], [(again, VEC)]), X)[0], 2 * X
     )
+
+
+def test_a_profile_tells_when_each_instruction_ran(runtime: Runtime) -> None:
+    b = ProgramBuilder("body")
+    i, x = b.input(*SCALAR), b.input(*VEC)
+    body = b.build((host(b, lambda i, x: x + i, (i, x), VEC),))
+    b = ProgramBuilder("profiled")
+    n, x = b.input(*SCALAR), b.input(*VEC)
+    y, z = host(b, np.negative, (x,), VEC), b.value(*VEC)
+    b.add(For(body, b.const(np.int32(0)), n, (), (y,), (z,)))
+    program = b.build((z,))
+    assert all_programs(program) == (program, body)
+    begin = time.perf_counter_ns()
+    results, events = runtime.load(program).profile([np.int32(3), X])
+    end = time.perf_counter_ns()
+    np.testing.assert_array_equal(np.asarray(results[0]), 3 - X)
+    assert [e[:2] for e in events] == [(0, 0), (1, 0), (1, 0), (1, 0), (0, 1)]
+    assert all(begin <= e[2] <= e[3] <= end for e in events)
+    assert events[4][2] <= events[1][2] and events[3][3] <= events[4][3]

@@ -2,7 +2,12 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
+#include <memory>
+#include <string>
+
 #include "buffer_exporter.h"
+#include "object_loader.h"
 #include "pytree.h"
 
 namespace {
@@ -12,6 +17,25 @@ template <PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)>
 constexpr PyMethodDef fast(const char* name, const char* doc) {
   return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
           METH_FASTCALL, doc};
+}
+
+void bind_object_loader(pybind11::module_& module) {
+  namespace loader = functrax::object_loader;
+  pybind11::class_<loader::Code>(module, "ObjectCode", "An object file as code that can be called.")
+      .def(pybind11::init([](const pybind11::bytes& object) {
+        return std::make_unique<loader::Code>(std::string(object));
+      }))
+      .def_property_readonly("address", &loader::Code::address)
+      .def_property_readonly("size", &loader::Code::size);
+  module.def(
+      "link_object",
+      [](const pybind11::bytes& object, std::uint16_t machine, std::size_t page_size) {
+        const loader::Image image = loader::link(object, machine, page_size);
+        const pybind11::bytes bytes(reinterpret_cast<const char*>(image.bytes.data()),
+                                    image.bytes.size());
+        return pybind11::make_tuple(bytes, image.code_size, image.entry);
+      },
+      "The bytes of an object file's image, the size of its code, and where it begins.");
 }
 
 }  // namespace
@@ -32,4 +56,5 @@ PYBIND11_MODULE(_native, module) {
   PyObject* exporter = functrax::buffer_exporter::make_type();
   if (exporter == nullptr) throw pybind11::error_already_set();
   module.add_object("BufferExporter", pybind11::reinterpret_steal<pybind11::object>(exporter));
+  bind_object_loader(module);
 }

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import platform
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
 
+from functrax.backends.cpu_info import cpu_info
 from functrax.core import native
 
 X86_64: Final = 62
@@ -147,9 +147,9 @@ class _Linker:
                 _need(first, "its symbols are of another form")
                 self._symbols = n
         _need(self._sections[0].type == 0 and self._symbols != 0, "it has no symbols")
-        named = names < count and self._sections[names].type == _STRTAB
-        _need(named, "its sections have no names")
-        return self._sections[names]
+        names_section = self._sections[names] if names < count else self._sections[0]
+        _need(names_section.type == _STRTAB, "its sections have no names")
+        return names_section
 
     def _is_unwind(self, section: _Section, names: _Section) -> bool:
         if section.type == _X86_UNWIND:
@@ -235,7 +235,7 @@ class _Linker:
         if type_ == 0:  # none
             return
         size = self._sections[section].size
-        _need(4 <= size and offset <= size - 4, "a relocation lies outside of its section")
+        _need(size >= 4 and offset <= size - 4, "a relocation lies outside of its section")
         here = self._places[section] + offset
         start = self._symbol_place(self._symbol(symbol))
         _need(-(1 << 32) < addend < 1 << 32, "an addend is out of range")
@@ -345,7 +345,7 @@ class MappedCode:
     __slots__ = ("_memory", "address", "size")
 
     def __init__(self, data: bytes) -> None:
-        machine = _MACHINES.get(platform.machine(), 0)
+        machine = _MACHINES.get(cpu_info().machine, 0)
         _need(machine != AARCH64, "the instruction cache cannot be flushed from Python")
         image = link(data, machine, mmap.PAGESIZE)
         self.size = len(image.data)

@@ -62,7 +62,9 @@ void need(bool condition, const char* why) {
   if (!condition) refuse(why);
 }
 
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 // The object and where its sections lie in the image.
 class Linker {
@@ -104,11 +106,13 @@ class Linker {
     for (std::size_t n = 0; n < header.section_count; ++n) {
       sections_.push_back(record<SectionHeader>(header.section_offset, table, n));
       const SectionHeader& section = sections_.back();
-      need(section.type == 0 || section.type == kNobits ||
-               (section.offset <= object_.size() && section.size <= object_.size() - section.offset),
-           "a section lies outside of it");
+      need(
+          section.type == 0 || section.type == kNobits ||
+              (section.offset <= object_.size() && section.size <= object_.size() - section.offset),
+          "a section lies outside of it");
       if (section.type != kSymtab) continue;
-      need(symbols_ == 0 && section.entry_size == sizeof(Symbol), "its symbols are of another form");
+      need(symbols_ == 0 && section.entry_size == sizeof(Symbol),
+           "its symbols are of another form");
       symbols_ = n;
     }
     need(sections_[0].type == 0 && symbols_ != 0, "it has no symbols");
@@ -310,8 +314,8 @@ Image link(const std::string& object, std::uint16_t machine, std::size_t page_si
 
 Code::Code(const std::string& object) {
   const Image image = link(object, host_machine(), static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
-  void* memory = mmap(nullptr, image.bytes.size(), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, image.bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
   auto* start = static_cast<char*>(memory);
   std::memcpy(start, image.bytes.data(), image.bytes.size());

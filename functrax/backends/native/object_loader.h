@@ -20,7 +20,7 @@
 
 namespace functrax::object_loader {
 
-constexpr std::uint16_t kX86_64 = 62;    // e_machine of ELF
+constexpr std::uint16_t kX86_64 = 62;  // e_machine of ELF
 constexpr std::uint16_t kAArch64 = 183;
 
 // The processor that this extension was built for, or 0 if it is neither of the two.

@@ -166,6 +166,7 @@ class DiskCache:
         self.stats = CacheStats()
         self._directory: _Directory | None = None
         self._reads = self._writes = root is not None  # what the disk has not failed at
+        self._warned = False
         self._lock = threading.Lock()  # of the statistics and of opening
 
     def get(self, key: bytes) -> Entry | None:
@@ -178,8 +179,8 @@ class DiskCache:
             if directory is not None:
                 data = _read(directory, key.hex())
         except OSError as error:
-            self._reads = False
-            self._give_up("read", error)
+            self._reads = self._writes = False
+            self._warn(error)
             return None
         entry = None if data is None else unpack(data, key)
         if data is None or entry is None:
@@ -207,7 +208,8 @@ class DiskCache:
             self._count(writes=1, bytes_written=len(data))
             self._enter(directory, blocks)
         except OSError as error:
-            self._give_up("written", error)
+            self._writes = False
+            self._warn(error)
 
     def discard(self, key: bytes) -> None:
         """Drop an entry whose content turned out to be of no use."""
@@ -243,15 +245,17 @@ class DiskCache:
             raise FileNotFoundError(f"{self.root} was removed")
         return directory
 
-    def _give_up(self, what: str, error: OSError) -> None:
-        """Do without the disk from now on, and say so once."""
-        self._writes = False
+    def _warn(self, error: OSError) -> None:
+        """Say, once, that the disk is of no use."""
+        with self._lock:
+            if self._warned:
+                return
+            self._warned = True
         import logging
 
         logging.getLogger("functrax").warning(
-            "compiled kernels are not %s on disk: %s (directory %s; FUNCTRAX_CACHE=0 switches the "
-            "cache off, FUNCTRAX_CACHE_DIR puts it elsewhere)",
-            what,
+            "compiled kernels are not kept on disk: %s (directory %s; FUNCTRAX_CACHE=0 switches "
+            "the cache off, FUNCTRAX_CACHE_DIR puts it elsewhere)",
             error,
             self.root,
         )

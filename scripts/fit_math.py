@@ -205,9 +205,7 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
         "atan": (*_of_square(mp.atan, mp.mpf(-1) / 3), 0, 1, 7 if single else 18),
         "sinh": (*_of_square(mp.sinh, mp.mpf(1) / 6), 0, 1, 2 if single else 6),
         "erf": (
-            _near_zero(
-                lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1
-            ),
+            _near_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1),
             lambda z: mp.mpf(1),
             0,
             mp.mpf("0.86") if single else 1,

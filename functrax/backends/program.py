@@ -100,6 +100,7 @@ class Launch:
       cost: estimated nanoseconds of the whole launch on one thread; 0 keeps it on one thread.
       grain: ranges begin at multiples of it.
       aliases: (output, input) positions which may share memory if the input is not needed later.
+      owner: what keeps the machine code where it is.
     """
 
     function: int
@@ -111,6 +112,7 @@ class Launch:
     cost: int = 0
     grain: int = 1
     aliases: Aliases = ()
+    owner: Any = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,15 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "buffer.h"
 #include "buffer_exporter.h"
 #include "executable.h"
 #include "interpreter_exit.h"
+#include "object_loader.h"
 #include "pool.h"
 #include "pytree.h"
 #include "thread_pool.h"
@@ -54,6 +57,25 @@ void set_num_threads(int threads) {
   functrax::thread_pool::set_num_threads(threads);
 }
 
+void add_object_loader(py::module_& module) {
+  namespace loader = functrax::object_loader;
+  py::class_<loader::Code>(module, "ObjectCode", "An object file as code that can be called.")
+      .def(py::init([](const py::bytes& object) {
+        return std::make_unique<loader::Code>(std::string(object));
+      }))
+      .def_property_readonly("address", &loader::Code::address)
+      .def_property_readonly("size", &loader::Code::size);
+  module.def(
+      "link_object",
+      [](const py::bytes& object, std::uint16_t machine, std::size_t page_size) {
+        const loader::Image image = loader::link(object, machine, page_size);
+        const py::bytes bytes(reinterpret_cast<const char*>(image.bytes.data()),
+                                    image.bytes.size());
+        return py::make_tuple(bytes, image.code_size, image.entry);
+      },
+      "The bytes of an object file's image, the size of its code, and where it begins.");
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_native, module) {
@@ -77,4 +99,5 @@ PYBIND11_MODULE(_native, module) {
   module.def("num_threads", functrax::thread_pool::num_threads,
              "How many threads run a large kernel.");
   module.def("set_num_threads", set_num_threads, py::arg("threads"), "Choose how many.");
+  add_object_loader(module);
 }

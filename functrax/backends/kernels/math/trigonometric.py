@@ -10,6 +10,7 @@ There is no other way for small angles: choosing costs as much.  One float32 nee
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Final, NamedTuple
 
@@ -64,7 +65,7 @@ class _Angle(NamedTuple):
 def _window(words: tuple[Expr, ...], shift: Expr) -> list[Expr]:
     """The words of a long number shifted left by less than a word."""
     back = shift ^ (_WORD - 1)
-    return [(high << shift) | ((low >> 1) >> back) for high, low in zip(words, words[1:])]
+    return [(high << shift) | ((low >> 1) >> back) for high, low in itertools.pairwise(words)]
 
 
 def _significand(a: Expr) -> tuple[Expr, Expr]:
@@ -84,7 +85,7 @@ def _reduced_single(a: Expr) -> _Angle:
     m, start = _significand(a)
     far = (start & _WORD).differs(0)
     numbers = [m.like(w) for w in _WORDS_SINGLE]
-    words = tuple(where(far, y, x) for x, y in zip(numbers, numbers[1:]))
+    words = tuple(where(far, y, x) for x, y in itertools.pairwise(numbers))
     high, low = _window(words, start & (_WORD - 1))
     turns = m * high + ((m * (low >> 32)) >> 32)  # quarters, 62 bits after the point
     quadrant = ((turns + 2**61) >> 62).to(dtypes.int32)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.dumps import dump, dumped
+from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, verify
 from functrax.backends.kernels.loops import lower_loop
 from functrax.backends.kernels.lower import lower_group
@@ -29,6 +30,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import MATH
+from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
@@ -104,14 +106,16 @@ def _possible(kernel: Kernel) -> Kernel:
 
 
 def loop_code(eqn: Eqn) -> GroupCode:
-    """The code of a ``scan`` or ``while`` whose points do not depend on one another.
+    """The code of a loop, or of a cumulative operation, as one kernel.
 
     Its inputs are the equation's operands that are variables, each once, then come its results.
 
     Raises:
-      NotAKernelError: they do, or a step is too large.
+      NotAKernelError: the points of a loop depend on one another, or a step is too large.
     """
-    (kernel,) = schedule(_possible(lower_loop(eqn)), _target())
+    cumulative = isinstance(eqn.primitive, Cumulative)
+    lowered = lower_cumulative(eqn) if cumulative else lower_loop(eqn)
+    (kernel,) = schedule(_possible(lowered), _target())
     return GroupCode((), (), (_kernel_code(kernel),))
 
 

@@ -90,7 +90,10 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
-        tuple(kernels[-1].operands[known:]), copies, tuple(map(_kernel_code, kernels)), fill
+        tuple(o for o in kernels[-1].operands[known:] if not o.scratch),
+        copies,
+        tuple(map(_kernel_code, kernels)),
+        fill,
     )
 
 

@@ -84,12 +84,16 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
-    kernels = schedule(_possible(lower_group(jaxpr, name)), Target())
+    kernels = schedule(_possible(lower_group(jaxpr, name)), _target())
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
         tuple(kernels[-1].operands[known:]), copies, tuple(map(_kernel_code, kernels)), fill
     )
+
+
+def _target() -> Target:
+    return Target(machine().vector_bytes)
 
 
 def _possible(kernel: Kernel) -> Kernel:
@@ -107,7 +111,7 @@ def loop_code(eqn: Eqn) -> GroupCode:
     Raises:
       NotAKernelError: they do, or a step is too large.
     """
-    (kernel,) = schedule(_possible(lower_loop(eqn)), Target())
+    (kernel,) = schedule(_possible(lower_loop(eqn)), _target())
     return GroupCode((), (), (_kernel_code(kernel),))
 
 
@@ -166,5 +170,5 @@ def _fill_code(out: Var, value: Any) -> KernelCode:
     result = Var(out.aval)
     number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
     eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
-    (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), Target())
+    (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), _target())
     return _kernel_code(kernel)

@@ -124,6 +124,7 @@ class Assembly:
                 code.emitted.numbers,
                 code.kernel.units,
                 code.cost,
+                owner=code.compiled,
             )
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Hashable
 from types import CodeType, FrameType
 
@@ -83,6 +84,30 @@ class FixedLine(SourceLine):
         return self._function
 
 
+class ScopedLine(SourceLine):
+    """A line that ran inside ``named_scope``s."""
+
+    __slots__ = ("scope",)
+
+    def __init__(self, code: CodeType, offset: int, scope: str) -> None:
+        super().__init__(code, offset)
+        self.scope = scope
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, {self.scope}"
+
+    __repr__ = __str__
+
+
+class _Scopes(threading.local):
+    """The names of the ``named_scope``s that a thread is in, with slashes between; "" in none."""
+
+    name: str = ""
+
+
+scopes = _Scopes()
+
+
 def _internal(code: CodeType) -> bool:
     name = code.co_filename
     answer = name.startswith((_PACKAGE, "<frozen")) or name == "<string>"
@@ -100,6 +125,8 @@ def user_line() -> SourceLine | None:
         if internal is None:
             internal = _internal(code)
         if not internal:
+            if scopes.name:
+                return ScopedLine(code, frame.f_lasti, scopes.name)
             return SourceLine(code, frame.f_lasti)
         frame = frame.f_back
     return None

@@ -1,11 +1,11 @@
 """Fits the polynomials of functrax's mathematical functions and writes them down.
 
-    python scripts/fit_math.py            # needs mpmath; writes functrax/backends/kernels/math/coefficients.py
+    python scripts/fit_math.py            # needs mpmath; writes the file TARGET
     python scripts/fit_math.py exp erf    # only these, the others stay
 
 Each fit is a polynomial ``Q`` near ``g`` on an interval; ``w`` says what an error of ``Q`` makes of
-the relative error of the function.  Remez' exchange makes the largest ``|w (Q - g)|`` as small as it
-can be; the degree is the least for which that is below an eighth of the last place.
+the relative error of the function.  Remez' exchange makes the largest ``|w (Q - g)|`` as small as
+it can be; the degree is the least for which that is below an eighth of the last place.
 """
 
 from __future__ import annotations
@@ -130,6 +130,15 @@ def _inverse_erf(w: Any) -> Any:
     return y / x
 
 
+def _of_inverse_erf() -> tuple[Function, Function]:
+    limit = mp.sqrt(mp.pi) / 2
+    slope = mp.sqrt(mp.pi) / 2 * mp.pi / 12
+    return (
+        _near_zero(lambda w: (_inverse_erf(w) - limit) / w, slope),
+        lambda w: w / _inverse_erf(w) if w else mp.mpf(0),
+    )
+
+
 _L = mp.log(2) / 2 * mp.mpf("1.001")
 _BELOW, _ABOVE = mp.sqrt(mp.mpf(1) / 2) - 1, mp.sqrt(2) - 1
 _QUARTER = (mp.pi / 4) ** 2 * mp.mpf("1.0001")
@@ -143,12 +152,73 @@ def _log_remainder(z: Any) -> Any:
     return (2 * mp.atanh(s) / s - 2) / z
 
 
+def _lgamma_ratio(u: Any) -> Any:
+    """``lgamma(y) / ((y - 1) (y - 2))`` for ``y = u + 2``."""
+    for zero, limit in ((0, 1 - mp.euler), (-1, mp.euler)):
+        if abs(u - zero) < mp.mpf(10) ** -20:
+            return limit
+    return mp.loggamma(u + 2) / (u * (u + 1))
+
+
+def _stirling_rest(z: Any) -> Any:
+    """``x (lgamma(x) - (x - 1/2) (log(x) - 1) + 1/2 - log(2 pi) / 2)`` for ``z = 1 / x^2``."""
+    x = 1 / mp.sqrt(z)
+    main = (x - mp.mpf(1) / 2) * (mp.log(x) - 1) - mp.mpf(1) / 2 + mp.log(2 * mp.pi) / 2
+    return x * (mp.loggamma(x) - main)
+
+
+def _digamma_rest(z: Any) -> Any:
+    """``(log(x) - 1 / (2 x) - digamma(x)) / z`` for ``z = 1 / x^2``."""
+    x = 1 / mp.sqrt(z)
+    return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) / z
+
+
+def _digamma_ratio(u: Any) -> Any:
+    """``digamma(x) / (x - x0)`` for ``x = u + 2``."""
+    x = u + 2
+    gap = x - DIGAMMA_ZERO
+    return mp.psi(1, DIGAMMA_ZERO) if abs(gap) < mp.mpf(10) ** -20 else mp.digamma(x) / gap
+
+
 def _scaled_erfc(centre: int) -> Function:
     def g(u: Any) -> Any:
         t = centre * (1 + u) / (1 - u)
         return _erfcx(t) * (1 + 2 * t)
 
     return g
+
+
+DIGAMMA_ZERO = mp.findroot(mp.digamma, mp.mpf("1.4616321449683623"))
+_LGAMMA = (
+    _lgamma_ratio,
+    lambda u: 1 / _lgamma_ratio(u),
+    mp.mpf("-1.5"),
+    mp.mpf("1.5"),
+)
+_LGAMMA_FAR = (
+    _near_zero(_stirling_rest, mp.mpf(1) / 12),
+    lambda z: mp.sqrt(z) / mp.loggamma(1 / mp.sqrt(z)) if z else mp.mpf(0),
+    0,
+    1 / mp.mpf("3.5") ** 2,
+)
+_DIGAMMA = (_digamma_ratio, lambda u: 1 / _digamma_ratio(u), -1, 1)
+_DIGAMMA_FAR = (
+    _near_zero(_digamma_rest, mp.mpf(1) / 12),
+    lambda z: z / mp.digamma(1 / mp.sqrt(z)) if z else mp.mpf(0),
+    0,
+    1 / mp.mpf(9),
+)
+#: Numbers that are needed to twice the bits of a dtype.
+CONSTANTS = {
+    "half_pi": mp.pi / 2,
+    "pi": mp.pi,
+    "ln_2": mp.log(2),
+    "log2_e": 1 / mp.log(2),
+    "third": mp.mpf(1) / 3,
+    "half_root_pi": mp.sqrt(mp.pi) / 2,
+    "log_pi": mp.log(mp.pi),
+    "digamma_zero": DIGAMMA_ZERO,
+}
 
 
 def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
@@ -204,10 +274,12 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
         "asin": (*_of_square(mp.asin, mp.mpf(1) / 6), 0, mp.mpf("0.2501"), 3 if single else 9),
         "atan": (*_of_square(mp.atan, mp.mpf(-1) / 3), 0, 1, 7 if single else 18),
         "sinh": (*_of_square(mp.sinh, mp.mpf(1) / 6), 0, 1, 2 if single else 6),
+        "lgamma": (*_LGAMMA, 10 if single else 24),
+        "lgamma_far": (*_LGAMMA_FAR, 4 if single else 9),
+        "digamma": (*_DIGAMMA, 10 if single else 24),
+        "digamma_far": (*_DIGAMMA_FAR, 4 if single else 9),
         "erf": (
-            _near_zero(
-                lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1
-            ),
+            _near_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1),
             lambda z: mp.mpf(1),
             0,
             mp.mpf("0.86") if single else 1,
@@ -229,33 +301,27 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
             4,
             5,
         )
-        table["erf_inv"] = (lambda u: _inverse_erf(u + 2), lambda u: mp.mpf(1), -2, 3, 7)
+        table["erf_inv"] = (*_of_inverse_erf(), 0, 3, 7)
         table["erf_inv_tail"] = (
-            lambda u: _inverse_erf((u + 3) ** 2),
-            lambda u: mp.mpf(1) / 3,
-            mp.sqrt(5) - 3,
-            mp.mpf("4.05") - 3,
-            7,
+            lambda u: _inverse_erf((u + mp.mpf("2.875")) ** 2),
+            lambda u: mp.mpf(1) / 2,
+            mp.sqrt(3) - mp.mpf("2.875"),
+            mp.mpf("1.175"),
+            11,
         )
     else:
-        table["erf_inv"] = (
-            lambda u: _inverse_erf(u + 3),
-            lambda u: mp.mpf(1),
-            -3,
-            mp.mpf("3.25"),
-            18,
-        )
+        table["erf_inv"] = (*_of_inverse_erf(), 0, 3, 16)
         table["erf_inv_tail"] = (
-            lambda u: _inverse_erf((u + mp.mpf("3.25")) ** 2),
-            lambda u: mp.mpf(1) / 3,
-            mp.mpf("-0.75"),
-            mp.mpf("0.75"),
-            15,
+            lambda u: _inverse_erf((u + mp.mpf("2.875")) ** 2),
+            lambda u: mp.mpf(1) / 2,
+            mp.sqrt(3) - mp.mpf("2.875"),
+            mp.mpf("1.125"),
+            25,
         )
         table["erf_inv_far"] = (
             lambda u: _inverse_erf((u + 5) ** 2),
-            lambda u: mp.mpf(1) / 4,
-            mp.mpf(-1),
+            lambda u: mp.mpf(1) / 3,
+            -1,
             mp.mpf("1.01"),
             14,
         )
@@ -296,6 +362,15 @@ def main(names: list[str]) -> None:
             lines.append(f'        "{dtype}": (')
             lines += [f"            {number!r}," for number in numbers]
             lines.append("        ),")
+        lines.append("    },")
+    lines += ["}", "", "#: A number as a float of the dtype, and the rest."]
+    lines.append("CONSTANTS: Final[dict[str, dict[str, tuple[float, float]]]] = {")
+    for name, exact in CONSTANTS.items():
+        lines.append(f'    "{name}": {{')
+        for dtype in TOLERANCE:
+            high = float(np.dtype(dtype).type(mp.nstr(exact, 30)))
+            low = float(np.dtype(dtype).type(mp.nstr(exact - mp.mpf(high), 30)))
+            lines.append(f'        "{dtype}": ({high!r}, {low!r}),')
         lines.append("    },")
     TARGET.write_text("\n".join([*lines, "}"]) + "\n")
 

@@ -17,6 +17,8 @@ from functrax.backends.kernels.math.exponential import power_of_two, quotient, r
 from functrax.backends.kernels.math.expression import (
     Expr,
     at_most,
+    careful,
+    constant,
     expr_of,
     fma,
     root,
@@ -50,7 +52,8 @@ def _complement(t: Expr) -> Expr:
 def erfc(x: Expr) -> Expr:
     """The complementary error function."""
     value = _complement(abs(x))
-    return where(x < 0, 2 - value, value)
+    near = 1 - fma(x, expr_of("erf", x * x), x)
+    return where(abs(x) < 0.5, near, where(x < 0, 2 - value, value))
 
 
 def erf(x: Expr) -> Expr:
@@ -72,11 +75,15 @@ def erf_inv(x: Expr) -> Expr:
     a = abs(x)
     k, m = split(fma(-x, x, x.like(1)))
     w = -logarithm_of(k.to(x.dtype), m - 1)
+    high, low = constant("half_root_pi", x)
+    near = fma(x, high, x * fma(w, careful("erf_inv", w), w.like(low)))
     g = root(w)
+    lost = fma(-g, g, w) * (0.5 / g)
     if x.is_single:
-        factor = where(w < 5, expr_of("erf_inv", w - 2), expr_of("erf_inv_tail", g - 3))
+        far = careful("erf_inv_tail", g - 2.875 + lost)
     else:
-        tail = where(w < 16, expr_of("erf_inv_tail", g - 3.25), expr_of("erf_inv_far", g - 5))
-        factor = where(w < 6.25, expr_of("erf_inv", w - 3), tail)
+        tail = careful("erf_inv_tail", g - 2.875 + lost)
+        far = where(w < 16, tail, careful("erf_inv_far", g - 5 + lost))
+    value = where(w < 3, near, x * far)
     end = where(a.equals(1), x.like(math.inf), math.nan)
-    return where(a < 1, x * factor, with_sign(end, x))
+    return where(a < 1, value, with_sign(end, x))

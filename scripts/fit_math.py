@@ -79,15 +79,26 @@ def _shifted(solution: list[Any], middle: Any, half: Any) -> list[Any]:
     return result[: len(solution)]
 
 
-def fit(g: Function, w: Function, a: Any, b: Any, dtype: str, degree: int) -> list[float]:
-    """The coefficients of the least degree that is good enough, rounded to the dtype."""
+def fit(g: Function, w: Function, a: Any, b: Any, dtype: str, degree: int) -> list[Any]:
+    """The coefficients of the least degree that is good enough."""
     while True:
         coefficients, error = remez(g, w, mp.mpf(a), mp.mpf(b), degree)
         if error < TOLERANCE[dtype]:
             break
         degree += 1
     print(f"  {dtype} degree {degree} error {mp.nstr(error / TOLERANCE[dtype] / 8, 3)} ulp")
-    return [float(np.dtype(dtype).type(mp.nstr(c, 30))) for c in coefficients]
+    return coefficients
+
+
+def rounded(exact: Any, dtype: str) -> float:
+    """The nearest float of the dtype."""
+    return float(np.dtype(dtype).type(mp.nstr(exact, 30)))
+
+
+def in_two(exact: Any, dtype: str) -> tuple[float, float]:
+    """The nearest float of the dtype, and the rest."""
+    high = rounded(exact, dtype)
+    return high, rounded(exact - mp.mpf(high), dtype)
 
 
 def _near_zero(g: Function, at_zero: Any) -> Function:
@@ -192,14 +203,14 @@ DIGAMMA_ZERO = mp.findroot(mp.digamma, mp.mpf("1.4616321449683623"))
 _LGAMMA = (
     _lgamma_ratio,
     lambda u: 1 / _lgamma_ratio(u),
-    mp.mpf("-1.5"),
-    mp.mpf("1.5"),
+    mp.mpf(-1),
+    mp.mpf(1),
 )
 _LGAMMA_FAR = (
     _near_zero(_stirling_rest, mp.mpf(1) / 12),
     lambda z: mp.sqrt(z) / mp.loggamma(1 / mp.sqrt(z)) if z else mp.mpf(0),
     0,
-    1 / mp.mpf("3.5") ** 2,
+    1 / mp.mpf(9),
 )
 _DIGAMMA = (_digamma_ratio, lambda u: 1 / _digamma_ratio(u), -1, 1)
 _DIGAMMA_FAR = (
@@ -337,26 +348,31 @@ from __future__ import annotations
 
 from typing import Final
 
-# ruff: format off
+# fmt: off
 COEFFICIENTS: Final[dict[str, dict[str, tuple[float, ...]]]] = {
 '''
 
 
 def main(names: list[str]) -> None:
     """Fits and writes the file."""
-    known: dict[str, dict[str, tuple[float, ...]]] = {}
-    if names and TARGET.exists():
+    polynomials: dict[str, dict[str, Any]] = {}
+    constants: dict[str, dict[str, Any]] = {}
+    if names:
         space: dict[str, Any] = {}
         exec(TARGET.read_text(), space)
-        known = space["COEFFICIENTS"]
-    for dtype in ("float32", "float64"):
+        polynomials, constants = space["COEFFICIENTS"], space["CONSTANTS"]
+    for dtype in TOLERANCE:
         for name, (g, w, a, b, degree) in fits(dtype).items():
             if names and name not in names:
                 continue
             print(name)
-            known.setdefault(name, {})[dtype] = tuple(fit(g, w, a, b, dtype, degree))
-    lines = [HEADER.rstrip("\n").replace("# ruff: format off", "# fmt: off")]
-    for name, by_dtype in sorted(known.items()):
+            exact = fit(g, w, a, b, dtype, degree)
+            polynomials.setdefault(name, {})[dtype] = [rounded(c, dtype) for c in exact]
+            constants.setdefault(f"{name}_0", {})[dtype] = in_two(exact[0], dtype)
+        for name, number in CONSTANTS.items():
+            constants.setdefault(name, {})[dtype] = in_two(number, dtype)
+    lines = [HEADER.rstrip("\n")]
+    for name, by_dtype in sorted(polynomials.items()):
         lines.append(f'    "{name}": {{')
         for dtype, numbers in by_dtype.items():
             lines.append(f'        "{dtype}": (')
@@ -365,12 +381,9 @@ def main(names: list[str]) -> None:
         lines.append("    },")
     lines += ["}", "", "#: A number as a float of the dtype, and the rest."]
     lines.append("CONSTANTS: Final[dict[str, dict[str, tuple[float, float]]]] = {")
-    for name, exact in CONSTANTS.items():
+    for name, by_dtype in sorted(constants.items()):
         lines.append(f'    "{name}": {{')
-        for dtype in TOLERANCE:
-            high = float(np.dtype(dtype).type(mp.nstr(exact, 30)))
-            low = float(np.dtype(dtype).type(mp.nstr(exact - mp.mpf(high), 30)))
-            lines.append(f'        "{dtype}": ({high!r}, {low!r}),')
+        lines += [f'        "{dtype}": {pair!r},' for dtype, pair in by_dtype.items()]
         lines.append("    },")
     TARGET.write_text("\n".join([*lines, "}"]) + "\n")
 

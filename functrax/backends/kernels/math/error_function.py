@@ -24,8 +24,9 @@ from functrax.backends.kernels.math.expression import (
     root,
     where,
     with_sign,
+    without_first,
 )
-from functrax.backends.kernels.math.logarithm import logarithm_of, split
+from functrax.backends.kernels.math.logarithm import logarithm_in_two, split
 
 _CENTRE: Final = {True: 2.0, False: 4.0}
 _END: Final = {True: 10.15, False: 27.3}
@@ -70,20 +71,25 @@ def erf(x: Expr) -> Expr:
     return where(a < (0.925 if x.is_single else 1.0), near, with_sign(far, x))
 
 
+def _tail(name: str, x: Expr, u: Expr) -> Expr:
+    """``x`` times a polynomial in ``u``, whose first coefficient has more bits than the dtype."""
+    high, low = constant(f"{name}_0", x)
+    return fma(x, high, x * (without_first(name, u) * u + low))
+
+
 def erf_inv(x: Expr) -> Expr:
     """The inverse of the error function, on (-1, 1)."""
     a = abs(x)
     k, m = split(fma(-x, x, x.like(1)))
-    w = -logarithm_of(k.to(x.dtype), m - 1)
+    main, lost = logarithm_in_two(k.to(x.dtype), m - 1)
+    w = -main
     high, low = constant("half_root_pi", x)
     near = fma(x, high, x * fma(w, careful("erf_inv", w), w.like(low)))
     g = root(w)
-    lost = fma(-g, g, w) * (0.5 / g)
-    if x.is_single:
-        far = careful("erf_inv_tail", g - 2.875 + lost)
-    else:
-        tail = careful("erf_inv_tail", g - 2.875 + lost)
-        far = where(w < 16, tail, careful("erf_inv_far", g - 5 + lost))
-    value = where(w < 3, near, x * far)
+    more = (fma(-g, g, w) - lost) * (0.5 / g)
+    far = _tail("erf_inv_tail", x, g - 2.875 + more)
+    if not x.is_single:
+        far = where(w < 16, far, _tail("erf_inv_far", x, g - 5 + more))
+    value = where(w < 3, near, far)
     end = where(a.equals(1), x.like(math.inf), math.nan)
     return where(a < 1, value, with_sign(end, x))

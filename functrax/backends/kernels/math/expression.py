@@ -203,3 +203,8 @@ def expr_of(name: str, x: Expr) -> Expr:
 def careful(name: str, x: Expr) -> Expr:
     """The same by Horner's rule: slower, but better where odd and even powers cancel."""
     return _horner(x, COEFFICIENTS[name][x.dtype.name])
+
+
+def without_first(name: str, x: Expr) -> Expr:
+    """The same without its first coefficient, divided by ``x``."""
+    return _horner(x, COEFFICIENTS[name][x.dtype.name][1:])

@@ -51,10 +51,17 @@ def _bend(f: Expr) -> Expr:
     return fma(s, fma(z, expr_of("log_ratio", z), half_square), -half_square)
 
 
+def logarithm_in_two(k: Expr, f: Expr) -> tuple[Expr, Expr]:
+    """``k ln 2 + log(1 + f)``, and what the last sum lost in rounding."""
+    high, low = constant("ln_2", f)
+    rest = f + fma(k, low, _bend(f))
+    main = fma(k, high, rest)
+    return main, fma(k, high, -main) + rest
+
+
 def logarithm_of(k: Expr, f: Expr) -> Expr:
     """``k ln 2 + log(1 + f)``."""
-    high, low = constant("ln_2", f)
-    return fma(k, high, f + fma(k, low, _bend(f)))
+    return logarithm_in_two(k, f)[0]
 
 
 def edges(result: Expr, x: Expr, zero: float = 0.0) -> Expr:

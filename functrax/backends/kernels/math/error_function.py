@@ -92,4 +92,4 @@ def erf_inv(x: Expr) -> Expr:
         far = where(w < 16, far, _tail("erf_inv_far", x, g - 5 + more))
     value = where(w < 3, near, far)
     end = where(a.equals(1), x.like(math.inf), math.nan)
-    return where(a < 1, value, with_sign(end, x))
+    return with_sign(where(a < 1, value, end), x)

@@ -12,10 +12,13 @@ import math
 
 from functrax.backends.kernels.math.expression import (
     Expr,
+    careful,
     constant,
     expr_of,
     fma,
     where,
+    with_sign,
+    without_first,
 )
 from functrax.backends.kernels.math.power import log_in_two
 
@@ -27,8 +30,10 @@ def _lgamma_of_positive(a: Expr) -> Expr:
     log, lost = log_in_two(a)
     first, u = where(low, a, a - 1), where(low, a - 1, a - 2)
     product = first * u
-    ratio = expr_of("lgamma", u)
-    near = fma(product, ratio, fma(first, u, -product) * ratio)
+    high, rest = constant("lgamma_0", a)
+    bend = fma(without_first("lgamma", u), u, a.like(rest))
+    product_lost = fma(first, u, -product)
+    near = fma(product, high, fma(product, bend, product_lost * (bend + high)))
     near = where(low, near - lost - log, near)
     less = log - 1
     lost = log - (less + 1) + lost
@@ -53,7 +58,8 @@ def lgamma(x: Expr) -> Expr:
     log, lost = log_in_two(a * sine)
     high, low = constant("log_pi", x)
     reflected = high - value - log + (low - lost)
-    value = where(x.bits < 0, reflected, value)
+    # Nearer to 0 the product is too small, and the logarithm of |x| is all there is.
+    value = where(x < -(2.0**-60), reflected, value)
     pole = (x <= 0) & d.equals(0)
     return where(pole | a.equals(math.inf), x.like(math.inf), where(a < math.inf, value, x))
 
@@ -80,7 +86,7 @@ def _digamma_of_positive(a: Expr) -> Expr:
     u = where(low, a - 1, a - 2)
     high, rest = constant("digamma_zero", a)
     gap = where(low, a - (high - 1), a - high) - rest
-    near = gap * expr_of("digamma", u)
+    near = gap * careful("digamma", u)
     near = where(low, near - inverse, near)
     log, lost = log_in_two(a)
     z = inverse * inverse
@@ -94,20 +100,24 @@ def digamma(x: Expr) -> Expr:
     negative = x < 0
     y = where(negative, a + 1, a)
     value = _digamma_of_positive(y)
-    reflected = value + math.pi * _cotangent_of_turn(_distance(a))
+    reflected = value + _cotangent_of_turn(_distance(a))
     value = where(negative, reflected, value)
     whole = Expr(x.b, x.b.trunc(x.s)).equals(x)
-    nowhere = negative & whole
-    value = where(nowhere, x.like(math.nan), value)
-    return where(x.equals(0), -1 / x, value)
+    nowhere = (x <= 0) & whole
+    return where(nowhere, x.like(math.nan), value)
 
 
 def _cotangent_of_turn(d: Expr) -> Expr:
-    """``cot(pi d)`` for ``d`` in [-1/2, 1/2]."""
+    """``pi cot(pi d)`` for ``d`` in [-1/2, 1/2]."""
     a = abs(d)
     near = a < 0.25
     r, more = _times_pi(where(near, a, 0.5 - a))
     z = r * r
-    t = r + fma(r * z, expr_of("tan", z), more)
-    value = where(near, 1 / t, t)
-    return where(d < 0, -value, value)
+    bend = fma(r * z, expr_of("tan", z), more)
+    t = r + bend
+    lost = bend - (t - r)
+    high, low = constant("pi", d)
+    inverse = 1 / t
+    q = inverse * high
+    refined = fma(fma(-q, t, t.like(high)) + fma(-q, lost, t.like(low)), inverse, q)
+    return with_sign(where(near, refined, fma(t, high, t * low)), d)

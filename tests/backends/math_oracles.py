@@ -71,7 +71,7 @@ def erf_inv(x: Array) -> Array:
 
 
 @cache
-def _zeta(k: int, start: Array = Long(1)) -> Array:
+def _zeta(k: int, start: Array) -> Array:
     """``start^-k + (start + 1)^-k + ...``, by Euler and Maclaurin."""
     terms, top = start + np.arange(400)[::-1], start + 400
     tail = top ** (1 - k) / (k - 1) + top**-k / 2 + k * top ** (-k - 1) / 12
@@ -82,7 +82,7 @@ def _lgamma_near_one(t: Array) -> Array:
     """``lgamma(1 + t)`` for ``|t| <= 1 / 2``."""
     total = np.zeros_like(t)
     for k in range(70, 1, -1):
-        total = (total + _zeta(k) / k) * -t
+        total = (total + _zeta(k, Long(1)) / k) * -t
     return (total + _EULER) * -t
 
 
@@ -207,8 +207,23 @@ def errors_in_ulp(name: str, operands: tuple[Array, ...], got: Array, want: Arra
     return np.where(same, 0, np.where(wrong, np.inf, errors)).astype(np.float64)
 
 
+def operands_of(name: str, dtype: Any, count: int, seed: int) -> tuple[Array, ...]:
+    """Samples for a function, for pow also such that the power is in range."""
+    x = samples(dtype, count, seed)
+    if ARITY.get(name, 1) == 1:
+        return (x,)
+    rng = np.random.default_rng(seed + 1)
+    y = rng.permutation(samples(dtype, count, seed + 2))
+    a, b = (v.ravel() for v in np.meshgrid(edges(dtype), edges(dtype)))
+    base = np.exp(3 * rng.standard_normal(count))
+    exponent = rng.uniform(-150, 130, count) * (1 if dtype == np.float32 else 8) / np.log2(base)
+    return np.concatenate([x, a, base.astype(dtype)]), np.concatenate(
+        [y, b, exponent.astype(dtype)]
+    )
+
+
 def samples(dtype: Any, count: int, seed: int) -> Array:
-    """Floats of every kind: all bit patterns, ordinary sizes, near 1, multiples of pi / 2, edges."""
+    """Floats of every kind: all bit patterns, ordinary sizes, near 1, near pi / 2, edges."""
     dtype = np.dtype(dtype)
     rng = np.random.default_rng(seed)
     words = f"u{dtype.itemsize}"

@@ -9,10 +9,10 @@ digamma have there, the error is small beside the terms, not beside their differ
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from functrax.backends.kernels.math.expression import (
     Expr,
-    careful,
     constant,
     expr_of,
     fma,
@@ -22,19 +22,20 @@ from functrax.backends.kernels.math.expression import (
 )
 from functrax.backends.kernels.math.power import log_in_two
 
-_HALF_LOG_TAU = (math.log(2 * math.pi) - 1) / 2
+#: What Stirling's series has besides powers of 1 / x.
+_HALF_LOG_TAU: Final = (math.log(2 * math.pi) - 1) / 2
 
 
 def _lgamma_of_positive(a: Expr) -> Expr:
-    low = a < 1
+    below = a < 1
     log, lost = log_in_two(a)
-    first, u = where(low, a, a - 1), where(low, a - 1, a - 2)
+    first, u = where(below, a, a - 1), where(below, a - 1, a - 2)
     product = first * u
-    high, rest = constant("lgamma_0", a)
-    bend = fma(without_first("lgamma", u), u, a.like(rest))
+    high, low = constant("lgamma_0", a)
+    bend = fma(without_first("lgamma", u), u, a.like(low))
     product_lost = fma(first, u, -product)
     near = fma(product, high, fma(product, bend, product_lost * (bend + high)))
-    near = where(low, near - lost - log, near)
+    near = where(below, near - lost - log, near)
     less = log - 1
     lost = log - (less + 1) + lost
     inverse = 1 / a
@@ -81,13 +82,14 @@ def _times_pi(x: Expr) -> tuple[Expr, Expr]:
 
 
 def _digamma_of_positive(a: Expr) -> Expr:
-    low = a < 1
+    below = a < 1
     inverse = 1 / a
-    u = where(low, a - 1, a - 2)
-    high, rest = constant("digamma_zero", a)
-    gap = where(low, a - (high - 1), a - high) - rest
-    near = gap * careful("digamma", u)
-    near = where(low, near - inverse, near)
+    u = where(below, a - 1, a - 2)
+    high, low = constant("digamma_zero", a)
+    gap = where(below, a - (high - 1), a - high) - low
+    first, rest = constant("digamma_0", a)
+    near = fma(gap, first, gap * fma(without_first("digamma", u), u, a.like(rest)))
+    near = where(below, near - inverse, near)
     log, lost = log_in_two(a)
     z = inverse * inverse
     far = log + (fma(inverse, -0.5, lost) - z * expr_of("digamma_far", z))
@@ -120,4 +122,5 @@ def _cotangent_of_turn(d: Expr) -> Expr:
     inverse = 1 / t
     q = inverse * high
     refined = fma(fma(-q, t, t.like(high)) + fma(-q, lost, t.like(low)), inverse, q)
+    refined = where(q < math.inf, refined, q)
     return with_sign(where(near, refined, fma(t, high, t * low)), d)

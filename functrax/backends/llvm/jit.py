@@ -1,9 +1,9 @@
 """From LLVM IR to machine code in this process.
 
 A text is looked for in memory, then on disk (:mod:`functrax.backends.disk_cache`), and only then
-given to LLVM.  Object code is loaded by functrax itself
-(:mod:`functrax.backends.llvm.object_code`),
-so a process that finds all of its kernels on disk does not load LLVM.
+given to LLVM (:mod:`functrax.backends.llvm.code_generator`).  Object code is loaded by functrax
+itself (:mod:`functrax.backends.llvm.object_code`), so a process that finds all of its kernels on
+disk does not load LLVM.
 
 Start at :func:`compile_texts`.
 """

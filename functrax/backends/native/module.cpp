@@ -21,7 +21,8 @@ constexpr PyMethodDef fast(const char* name, const char* doc) {
 
 void bind_object_loader(pybind11::module_& module) {
   namespace loader = functrax::object_loader;
-  pybind11::class_<loader::Code>(module, "ObjectCode", "An object file as code that can be called.")
+  const pybind11::metaclass plain(reinterpret_cast<PyObject*>(&PyType_Type));
+  pybind11::class_<loader::Code>(module, "ObjectCode", plain, "An object file as code in memory.")
       .def(pybind11::init([](const pybind11::bytes& object) {
         return std::make_unique<loader::Code>(std::string(object));
       }))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import time
 from collections.abc import Mapping
 
 from benchmarks import machine, report, runner, workloads
 from benchmarks.frameworks import version
 from benchmarks.runner import Limits, Row
 from benchmarks.worker import Worker
-from benchmarks.workload import FRAMEWORKS, NAMES
+from benchmarks.workload import FRAMEWORKS, NAMES, UNITS, Workload
 
 
 def arguments() -> argparse.Namespace:
@@ -45,7 +46,7 @@ def main() -> None:
     workers = {name: Worker(name) for name in frameworks(options.only, options.quick)}
     try:
         tables = {
-            title: [show(runner.run(w, workers, limits), here) for w in rows]
+            title: [run(workload, workers, limits, here) for workload in rows]
             for title, rows in chosen.items()
         }
     finally:
@@ -67,8 +68,22 @@ def frameworks(only: str, quick: bool) -> list[str]:
     return [name for name in wanted if version(name) is not None]
 
 
-def show(row: Row, here: machine.Machine) -> Row:
-    """Print a row in one line, so that a long run can be watched."""
+BEGUN = time.perf_counter()
+
+
+def run(
+    workload: Workload, workers: Mapping[str, Worker], limits: Limits, here: machine.Machine
+) -> Row:
+    """Run a row and print it in one line, so that a long run can be watched."""
+    if time.perf_counter() - BEGUN > limits.suite:
+        workers = {}
+    elif workload.mode in ("cold", "warm disk") and limits is runner.QUICK:
+        workers = {name: workers[name] for name in workers if name in ("functrax", "jax")}
+    floor = here.floor(workload.bytes, workload.flops, workload.read_only)
+    row = runner.run(workload, workers, limits, floor)
+    if not row.measurements:
+        print(f"{workload.name}: not run")
+        return row
     figures = ", ".join(f"{NAMES[n]} {figure(row, n)}" for n in row.measurements)
     print(f"{row.workload.name}: {figures} [{report.judge(row, here)[1].strip('*')}]", flush=True)
     return row
@@ -76,9 +91,12 @@ def show(row: Row, here: machine.Machine) -> Row:
 
 def figure(row: Row, name: str) -> str:
     """A framework's figure or what is wrong with it."""
-    problem = row.measurements[name].problem
-    unit: Mapping[str, str] = report.UNITS
-    return problem or report.amount(row.median(name), unit.get(row.workload.mode, "µs"))
+    measurement = row.measurements[name]
+    if measurement.first is not None and not measurement.samples and not measurement.problem:
+        return f"first call {report.amount(measurement.first)}"
+    return measurement.problem or report.amount(
+        row.median(name), UNITS.get(row.workload.mode, "µs")
+    )
 
 
 if __name__ == "__main__":

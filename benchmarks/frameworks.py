@@ -6,9 +6,14 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import importlib
 import importlib.metadata
+import os
+import pwd
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,6 +97,9 @@ def _torch(name: str) -> Framework:
 
 def _drjit(name: str) -> Framework:
     """Dr.Jit on its LLVM backend; nothing is computed before ``eval``."""
+    newest = newest_llvm()
+    if newest is not None:
+        os.environ.setdefault("DRJIT_LIBLLVM_PATH", str(newest))
     drjit = importlib.import_module(name)
     llvm = importlib.import_module("drjit.llvm.ad")
 
@@ -115,6 +123,17 @@ def _drjit(name: str) -> Framework:
     return Framework(name, build, place, block, arrays)
 
 
+def newest_llvm() -> Path | None:
+    """The newest LLVM library of the system: older ones than the processor may crash on it."""
+    places = ("/usr/lib/*/libLLVM*.so*", "/usr/lib/llvm-*/lib/libLLVM*.so*")
+    home = pwd.getpwuid(os.getuid()).pw_dir  # $HOME may be a cache directory for the moment
+    rust = f"{home}/.rustup/toolchains/*/lib/libLLVM*.so*"
+    found = [Path(path) for place in (*places, rust) for path in glob.glob(place)]
+    versions = {path: re.search(r"libLLVM\D*(\d+)", path.name) for path in found}
+    numbered = [(int(v.group(1)), path) for path, v in versions.items() if v is not None]
+    return max(numbered)[1] if numbered else None
+
+
 def _host(name: str) -> Framework:
     """NumPy and numba: arrays of NumPy, results at once."""
     module = importlib.import_module(name)
@@ -122,7 +141,11 @@ def _host(name: str) -> Framework:
     def build(workload: Workload) -> Callable[..., Any]:
         return workload.peers[name](module)
 
-    return Framework(name, build, same, same, lambda r: [np.asarray(x) for x in leaves(r)])
+    def arrays(result: Any) -> list[np.ndarray]:
+        """numba hands a float32 scalar back as a Python float."""
+        return [np.asarray(x, np.float32 if type(x) is float else None) for x in leaves(result)]
+
+    return Framework(name, build, same, same, arrays)
 
 
 def same(value: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks import workloads
 from benchmarks.frameworks import DISTRIBUTIONS, version
-from benchmarks.worker import Failed, Session, Worker, compared
+from benchmarks.worker import MeasurementError, Session, Worker, compared
 from benchmarks.workload import Workload
 
 NEW_SIZES = range(33, 83)  # 50 batch sizes; the first two are not counted
@@ -36,10 +36,10 @@ def figure(
     ``directory`` is the cache directory of "warm disk"; the first use of it fills it.
 
     Raises:
-        Failed: it cannot be had, or not within ``limit`` seconds.
+        MeasurementError: it cannot be had, or not within ``limit`` seconds.
     """
     if version(framework) is None:
-        raise Failed("not installed")
+        raise MeasurementError("not installed")
     if workload.mode == "import":
         return import_time(framework, limit), []
     if workload.mode == "installed":
@@ -126,7 +126,7 @@ def import_time(framework: str, limit: float) -> float:
         try:
             subprocess.run([sys.executable, "-c", statement], check=True, timeout=limit)
         except subprocess.TimeoutExpired:
-            raise Failed("over the time limit") from None
+            raise MeasurementError("over the time limit") from None
         times.append((time.perf_counter() - begin) * 1e6)
     return times[1] - times[0]
 
@@ -162,4 +162,3 @@ def dependencies(distribution: str, seen: set[str]) -> set[str]:
         if "extra" not in marker and needed is not None:
             dependencies(needed.group(), seen)
     return seen
-

@@ -86,12 +86,13 @@ def judge(row: Row, machine: Machine) -> tuple[list[str], str]:
     results = [verdict(row, target, machine) for target in row.workload.targets]
     judged = [met for _, met in results]
     functrax = row.measurements.get("functrax")
-    if functrax is not None and functrax.problem:
-        word = "**missed**"
-    elif any(met is False for met in judged):
+    failed = functrax is not None and functrax.problem
+    if failed or any(met is False for met in judged):
         word = "**missed**"
     elif None in judged:
         word = "met as far as measured" if True in judged else "not measured"
+    elif not judged:
+        word = "no target"
     else:
         word = "met"
     return [text for text, _ in results], word

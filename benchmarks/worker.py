@@ -1,8 +1,8 @@
 """The process that one framework lives in: it prepares workloads and takes samples on request.
 
 Each framework has a process of its own, so that thread pools and allocators do not meet, and one
-that crashes or runs over its time can be ended alone.  ``Worker`` is the runner's end: ``ask`` sends
-a request and waits for the answer; ``serve`` is the other end, and ``Session`` what it does.
+that crashes or runs over its time can be ended alone.  ``Worker`` is the runner's end: ``ask``
+sends a request and waits for the answer; ``serve`` is the other end, and ``Session`` what it does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAMPLE_SECONDS = 1e-3  # a sample lasts at least this long, in as many calls as 
 STARTING_SECONDS = 60.0
 
 
-class Failed(Exception):
+class MeasurementError(Exception):
     """A framework could not do what it was asked; the text says why."""
 
 
@@ -45,7 +45,7 @@ class Worker:
         """Send a request and wait for its answer.
 
         Raises:
-            Failed: the framework is not installed, raised, crashed, or took more than ``limit``
+            MeasurementError: the framework is not installed, raised, crashed, or took more than ``limit``
                 seconds; in the last two cases its process is gone.
         """
         if self._process is None:
@@ -64,7 +64,7 @@ class Worker:
 
     def _start(self) -> None:
         if version(self.framework) is None:
-            raise Failed("not installed")
+            raise MeasurementError("not installed")
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         details = (theirs, self.framework, self._environment)
@@ -76,14 +76,14 @@ class Worker:
     def _answer(self, limit: float) -> Any:
         if not self._connection.poll(max(limit, 0.0)):
             self.close()
-            raise Failed("over the time limit")
+            raise MeasurementError("over the time limit")
         try:
             done, answer = self._connection.recv()
         except (EOFError, ConnectionResetError):
             self.close()
-            raise Failed("crashed") from None
+            raise MeasurementError("crashed") from None
         if not done:
-            raise Failed(answer)
+            raise MeasurementError(answer)
         return answer
 
 

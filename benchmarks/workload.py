@@ -93,7 +93,8 @@ class Workload:
     each output written once.  ``read_only`` says that the bytes are nearly all reads.  ``per`` is
     the number of steps in a call, for rows stated per step.  ``compared`` is false where outputs
     cannot be alike (sizes, imports); ``not_compared`` names peers with other random numbers.
-    ``tolerance`` bounds ‖a - b‖/‖b‖ of each output between two frameworks.
+    ``tolerance`` bounds ‖a - b‖/‖b‖ of each output between two frameworks, where outputs whose
+    root mean square is below ``noise`` count as that large.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Workload:
     per: int = 1
     read_only: bool = False
     tolerance: float = 1e-3
+    noise: float = 0.0
     not_compared: frozenset[str] = frozenset()
     note: str = ""
 

@@ -21,7 +21,13 @@ def state(params: Any) -> tuple[Any, Any, Any]:
 
 
 def update(
-    jax: Any, params: Any, mean: Any, square: Any, grads: Any, rate: float, betas: tuple[float, float]
+    jax: Any,
+    params: Any,
+    mean: Any,
+    square: Any,
+    grads: Any,
+    rate: float,
+    betas: tuple[float, float],
 ) -> tuple[Any, Any, Any]:
     """New parameters and moments after Adam's first step."""
     tree_map, sqrt = jax.tree_util.tree_map, jax.numpy.sqrt

@@ -10,6 +10,7 @@ Batch norms use the batch's statistics; running ones are not kept, on any side.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def inputs(least_squares: bool) -> tuple[Any, ...]:
     if not least_squares:
         g["norm"] = norm(128)
     d = {
-        "convs": [conv(m, n, m != 1) for m, n in zip(CHANNELS, CHANNELS[1:])],
+        "convs": [conv(m, n, m != 1) for m, n in pairwise(CHANNELS)],
         "linear": {"w": uniform(512, 512, 1), "b": uniform(512, 1)},
     }
     real = rng.uniform(-1, 1, (BATCH, 1, 32, 32)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Single formulas of several lines: uniformity loss, attention, a two-layer perceptron with GELU."""
+"""Single formulas of several lines: uniformity loss, attention, a perceptron with GELU."""
 
 from __future__ import annotations
 

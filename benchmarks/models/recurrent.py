@@ -22,7 +22,11 @@ def lstm_inputs(
 ) -> tuple[np.ndarray, ...]:
     """Weights W_ih, W_hh, both biases, and the sequence."""
     return floats(
-        (4 * width, width), (4 * width, width), (4 * width,), (4 * width,), (steps, batch, width),
+        (4 * width, width),
+        (4 * width, width),
+        (4 * width,),
+        (4 * width,),
+        (steps, batch, width),
         scale=0.1,
     )()
 
@@ -108,14 +112,14 @@ def product_inputs() -> tuple[np.ndarray, ...]:
 
 
 def rolled(jax: Any) -> Any:
-    """A body of 40 × (sin, roll, add) on 32 floats."""
+    """A body of 40 × (sin, roll, add) on 32 floats; no step enlarges a difference."""
     jnp = jax.numpy
 
     def run(start, xs):
         def body(v, x):
             for _ in range(40):
-                v = v + jnp.roll(jnp.sin(v), 1)
-            return 0.1 * jnp.tanh(v) + x, None
+                v = jnp.roll(jnp.sin(v), 1) + x
+            return v, None
 
         return jnp.sum(jax.lax.scan(body, start, xs)[0])
 

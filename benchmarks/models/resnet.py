@@ -51,9 +51,7 @@ def loss(jax: Any) -> Any:
 
     def conv_norm(p, x, stride):
         size = p["w"].shape[-1] // 2
-        x = jax.lax.conv_general_dilated(
-            x, p["w"], (stride, stride), ((size, size), (size, size))
-        )
+        x = jax.lax.conv_general_dilated(x, p["w"], (stride, stride), ((size, size), (size, size)))
         mean = jnp.mean(x, (0, 2, 3), keepdims=True)
         variance = jnp.mean((x - mean) ** 2, (0, 2, 3), keepdims=True)
         x = (x - mean) / jnp.sqrt(variance + 1e-5)

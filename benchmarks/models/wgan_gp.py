@@ -8,6 +8,7 @@ in the critic's step ("detached"); ``torch_attached`` is PyTorch without that.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def linear_layers(rng: np.random.Generator, sizes: tuple[int, ...]) -> list[dict
     def uniform(fan_in: int, *shape: int) -> np.ndarray:
         return rng.uniform(-(fan_in**-0.5), fan_in**-0.5, shape).astype(np.float32)
 
-    return [{"w": uniform(m, m, n), "b": uniform(m, n)} for m, n in zip(sizes, sizes[1:])]
+    return [{"w": uniform(m, m, n), "b": uniform(m, n)} for m, n in pairwise(sizes)]
 
 
 def inputs() -> tuple[Any, ...]:
@@ -128,5 +129,5 @@ def torch_critic_step(torch: Any, staged: Any, detach: bool) -> Any:
 
 def flops() -> float:
     """Of the matrix products: G once; D forward on three batches, twice backward on each."""
-    pairs = lambda sizes: sum(m * n for m, n in zip(sizes, sizes[1:]))  # noqa: E731
-    return 2.0 * BATCH * (pairs(GENERATOR) + 3 * 3 * pairs(CRITIC) + 2 * pairs(CRITIC))
+    g, d = (sum(m * n for m, n in pairwise(sizes)) for sizes in (GENERATOR, CRITIC))
+    return 2.0 * BATCH * (g + 3 * 3 * d + 2 * d)

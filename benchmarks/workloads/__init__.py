@@ -19,7 +19,7 @@ def find(name: str) -> Workload:
 
 
 def matching(patterns: list[str]) -> dict[str, list[Workload]]:
-    """The tables, with the rows whose names hold one of the patterns (all rows if none is given)."""
+    """The tables, with those rows whose names hold one of the patterns; without any, all rows."""
     chosen = {
         title: [r for r in rows if not patterns or any(p in r.name for p in patterns)]
         for title, rows in TABLES.items()

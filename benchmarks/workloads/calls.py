@@ -95,9 +95,7 @@ EAGER = (
         {"torch": lambda torch, staged: lambda x: x[2:7], "numpy": lambda np: lambda x: x[2:7]},
         mode="eager",
     ),
-    Workload(
-        "eager random.split", KEY, lambda jax: jax.random.split, (faster(3),), mode="eager"
-    ),
+    Workload("eager random.split", KEY, lambda jax: jax.random.split, (faster(3),), mode="eager"),
     Workload(
         "eager x + x on 10 elements, never looked at",
         TEN,

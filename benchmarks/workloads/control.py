@@ -164,7 +164,10 @@ LOOPS = (
         tolerance=2e-2,
     ),
     *per_step(
-        "40×(sin, roll, add) on 32 floats", floats((32,), (50, 32)), recurrent.rolled, (faster(15),),
+        "40×(sin, roll, add) on 32 floats",
+        floats((32,), (50, 32)),
+        recurrent.rolled,
+        (faster(15),),
         tolerance=1e-2,
     ),
     *per_step(
@@ -189,6 +192,11 @@ LOOPS = (
 # ---- random numbers and ordering ----------------------------------------------------------------
 
 
+def numpy_normal(np: Any) -> Any:
+    rng = np.random.default_rng(0)
+    return lambda _: rng.standard_normal((1024, 1000), np.float32)
+
+
 def ordering(name: str, peers: dict[str, Any]) -> Workload:
     """``sort`` or ``argsort`` of a million floats without ties."""
     return Workload(
@@ -209,11 +217,7 @@ ORDERS = (
         (faster(3),),
         {
             "torch": lambda torch, staged: staged(lambda _: torch.randn(1024, 1000)),
-            "numpy": lambda np: (
-                lambda _, rng=np.random.default_rng(0): rng.standard_normal(
-                    (1024, 1000), np.float32
-                )
-            ),
+            "numpy": numpy_normal,
         },
         bytes=4 * 1024 * 1000,
         not_compared=frozenset({"torch", "inductor", "numpy"}),

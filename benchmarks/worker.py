@@ -45,7 +45,7 @@ class Worker:
         """Send a request and wait for its answer.
 
         Raises:
-            MeasurementError: the framework is not installed, raised, crashed, or took more than ``limit``
+            MeasurementError: it is not installed, raised, crashed, or took more than ``limit``
                 seconds; in the last two cases its process is gone.
         """
         if self._process is None:

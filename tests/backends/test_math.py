@@ -112,7 +112,9 @@ def test_numpy_gives_the_same_bits(name: str) -> None:
         operands = tuple(x[:300] for x in operands_of(name, dtype, 40, 5))
         b = Builder()
         loads = [load(b, dtype, k) for k in range(len(operands))]
-        (got,) = evaluate([EXPANSIONS[name](b, *loads)], lambda node: operands[node.attr])
+        (got,) = evaluate(
+            [EXPANSIONS[name](b, *loads)], lambda node, operands=operands: operands[node.attr]
+        )
         want = _kernel(name, dtype)(*operands)
         np.testing.assert_array_equal(got, want)
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from functrax.backends.kernels.values import is_update, reduced_axes
-from functrax.backends.passes.groups import fused, grouped
+from functrax.backends.passes.groups import Group, fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core import dtypes
@@ -670,7 +670,10 @@ class Fusion:
     def _equation(self, n: int) -> Eqn:
         group = self.groups.get(n)
         if group is None:
-            return with_programs(self.eqns[n], lambda inner: fuse(inner, self.rewrites))
+            eqn = self.eqns[n]
+            if isinstance(eqn.primitive, Group):
+                return eqn
+            return with_programs(eqn, lambda inner: fuse(inner, self.rewrites))
         inside = self._with_views(group)
         eqns = [self.eqns[k] for k in inside]
         outputs = [v for e in eqns for v in e.outvars if v in group.writes]

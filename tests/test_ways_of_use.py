@@ -369,3 +369,18 @@ def test_updating_the_configuration():
             jnp.log(-jnp.ones(()))
     finally:
         jax.config.update("debug_nans", False)
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.grad, jax.vmap, jax.make_jaxpr])
+def test_no_attribute_of_a_tracer_hides_a_method_of_arrays(transform) -> None:
+    seen = []
+
+    def function(x):
+        seen.append({name for name in METHODS if callable(getattr(x, name))})
+        return x.var() + x.sum()
+
+    transform(function)(jnp.ones((2, 3)) if transform is jax.vmap else jnp.float32(1.0))
+    assert seen == [METHODS]
+
+
+METHODS = {"var", "std", "sum", "mean", "prod", "max", "min", "reshape", "dot", "astype", "take"}

@@ -169,6 +169,20 @@ OPTIONS: Final[dict[str, Option]] = {
             choices=("threefry2x32",),
             traced=True,
         ),
+        Option(
+            "strict",
+            "switch",
+            False,
+            "Round every operation, so that results do not depend on what shares a kernel.",
+            traced=True,
+        ),
+        Option(
+            "backend",
+            "choice",
+            "llvm",
+            "What runs programs: machine code made by LLVM, or interpreted NumPy.",
+            choices=("llvm", "interp"),
+        ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option(
             "compilation_cache_dir",
@@ -458,3 +472,13 @@ def default_device(new_val: Any) -> Override:
 def default_prng_impl(new_val: str) -> Override:
     """The random number generator behind keys made within the block."""
     return Override("default_prng_impl", new_val)
+
+
+def backend(new_val: str) -> Override:
+    """What runs programs within the block: ``"llvm"`` compiles them, ``"interp"`` interprets them.
+
+    >>> with backend("interp"):
+    ...     config.backend
+    'interp'
+    """
+    return Override("backend", new_val)

@@ -33,16 +33,16 @@ program_observers: list[Callable[[Jaxpr], None]] = []
 class StagedTracer(Tracer):
     """A value of the program being written."""
 
-    __slots__ = ("var",)
+    __slots__ = ("variable",)
 
     def __init__(self, trace: Trace, aval: ShapedArray) -> None:
         self._trace = trace
         self.aval = aval
-        self.var = Var(aval)
+        self.variable = Var(aval)
 
     def origin(self) -> str:
         assert isinstance(self._trace, StagingTrace)
-        lines = (f", at {e.source}" for e in self._trace.eqns if self.var in e.outvars)
+        lines = (f", at {e.source}" for e in self._trace.eqns if self.variable in e.outvars)
         return next(lines, ", as one of its arguments")
 
 
@@ -97,7 +97,7 @@ class StagingTrace(Trace):
             folded = fold(primitive, operands, params)
             if folded is not None:
                 return folded
-        invars = tuple([x.var if isinstance(x, StagedTracer) else x for x in operands])
+        invars = tuple([x.variable if isinstance(x, StagedTracer) else x for x in operands])
         key = (primitive, invars, *params.items())
         pure = primitive.pure or not primitive.has_side_effects(params)
         if pure and key in self.shared:
@@ -107,10 +107,10 @@ class StagingTrace(Trace):
         outvars: tuple[Var, ...]
         if type(avals) is ShapedArray:
             result = StagedTracer(self, avals)
-            outvars = (result.var,)
+            outvars = (result.variable,)
         else:
             result = [StagedTracer(self, a) for a in avals]
-            outvars = tuple([t.var for t in result])
+            outvars = tuple([t.variable for t in result])
         self.eqns.append(Eqn(primitive, invars, outvars, params, state.source or user_line()))
         if pure:
             self.shared[key] = result
@@ -123,7 +123,7 @@ class StagingTrace(Trace):
         """A value as an operand of the program."""
         own = type(x) is StagedTracer and x._trace is self
         operand = x if own else self.lift(x)
-        return operand.var if isinstance(operand, StagedTracer) else operand
+        return operand.variable if isinstance(operand, StagedTracer) else operand
 
     def finish(
         self, inputs: Sequence[StagedTracer], outputs: Sequence[Value], **names: Any
@@ -132,9 +132,14 @@ class StagingTrace(Trace):
         out_atoms = [self.atom(x) for x in outputs]
         eqns = live_eqns(self.eqns, out_atoms)
         used = {v for e in eqns for v in e.invars} | set(out_atoms)
-        constants = [(c, t.var) for c, t in self.constants.values() if t.var in used]
+        constants = [(c, t.variable) for c, t in self.constants.values() if t.variable in used]
         jaxpr = Jaxpr(
-            [v for _, v in constants], [t.var for t in inputs], out_atoms, eqns, self.name, **names
+            [v for _, v in constants],
+            [t.variable for t in inputs],
+            out_atoms,
+            eqns,
+            self.name,
+            **names,
         )
         return jaxpr, [c for c, _ in constants]
 
@@ -151,12 +156,13 @@ def fold(
     return ConcreteArray(np.asarray(value, aval.dtype), aval)
 
 
-def live_eqns(eqns: Sequence[Eqn], outputs: Sequence[Atom]) -> list[Eqn]:
-    """The equations that the outputs need, and those with effects, in order."""
+def live_eqns(eqns: Sequence[Eqn], outputs: Sequence[Atom], effects: bool = True) -> list[Eqn]:
+    """The equations that the outputs need, and with ``effects`` those that have some, in order."""
     needed: set[Atom] = set(outputs)
     kept = []
     for eqn in reversed(eqns):
-        if eqn.primitive.has_side_effects(eqn.params) or not needed.isdisjoint(eqn.outvars):
+        acts = effects and eqn.primitive.has_side_effects(eqn.params)
+        if acts or not needed.isdisjoint(eqn.outvars):
             needed.update(eqn.invars)
             kept.append(eqn)
     kept.reverse()

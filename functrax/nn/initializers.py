@@ -18,7 +18,7 @@ import numpy as np
 
 from functrax import numpy as jnp, random
 from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.errors import ArgumentError, AxisError, ShapeError
 from functrax.core.operators import Array
 from functrax.lax.operands import as_array
 from functrax.random.shapes import DType, Shape, checked_shape
@@ -273,3 +273,93 @@ he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", _HE)
 he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
+
+
+def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer with orthogonal matrices, all as likely (Saxe et al., arXiv:1312.6120).
+
+    The axis ``column_axis`` is that of the columns; the others together are that of the rows.  An
+    oblong matrix has orthonormal rows or columns, whichever are fewer.
+
+    Args:
+      scale: what the matrices are multiplied by.
+      column_axis: the axis of the columns.
+      dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Raises:
+      ShapeError: from the initializer, for a shape of fewer than two axes.
+      AxisError: from the initializer, for a shape without the axis.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> w = functrax.nn.initializers.orthogonal()(functrax.random.key(0), (2, 3))
+    >>> jnp.allclose(w @ w.T, jnp.eye(2), atol=1e-6)
+    Array(True, dtype=bool)
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
+        sizes, asked = checked_shape("orthogonal", shape), _dtype_of(dtype)
+        ndim = len(sizes)
+        if ndim < 2:
+            raise ShapeError(
+                "orthogonal: weights need an axis of rows and one of columns",
+                got=f"shape {sizes}",
+                fix="a shape of two axes or more",
+            )
+        if not -ndim <= column_axis < ndim:
+            raise AxisError(
+                "orthogonal: no such axis",
+                got=f"column_axis {column_axis} of shape {sizes}",
+                fix=f"an axis from {-ndim} to {ndim - 1}",
+            )
+        if not math.prod(sizes):
+            return as_array(jnp.zeros(sizes, asked))
+        axis = column_axis % ndim
+        rows, columns = sizes[:axis] + sizes[axis + 1 :], sizes[axis]
+        matrix: Any = random.orthogonal(key, math.prod(rows), (), asked, columns)
+        weights = jnp.moveaxis(matrix.reshape((*rows, columns)), -1, axis)
+        return _product(jnp.asarray(scale, asked), weights)
+
+    return init
+
+
+def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+    """An initializer for convolutions that preserve norms (Xiao et al., arXiv:1806.05393).
+
+    The kernel is zero but for its centre, which is a matrix of :func:`orthogonal`.
+
+    Args:
+      scale, column_axis: as for :func:`orthogonal`.
+      dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Raises:
+      ShapeError: from the initializer, unless the shape has one, two or three axes of space, and
+        then one of inputs and one of outputs, which is not the smaller.
+
+    >>> import functrax
+    >>> init = functrax.nn.initializers.delta_orthogonal()
+    >>> bool((init(functrax.random.key(0), (3, 4, 4))[0] == 0).all())
+    True
+    """
+
+    def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
+        sizes, asked = checked_shape("delta_orthogonal", shape), _dtype_of(dtype)
+        if len(sizes) not in (3, 4, 5):
+            raise ShapeError(
+                "delta_orthogonal: weights have axes of space, 1 to 3, of inputs, and of outputs",
+                got=f"shape {sizes}",
+                fix="a shape of 3, 4 or 5 axes",
+            )
+        if sizes[-1] < sizes[-2]:
+            raise ShapeError(
+                "delta_orthogonal: fewer outputs than inputs cannot preserve norms",
+                got=f"shape {sizes}, with {sizes[-2]} inputs and {sizes[-1]} outputs",
+                fix="at least as many outputs as inputs",
+            )
+        matrix = orthogonal(scale, column_axis)(key, sizes[-2:], asked)
+        if not math.prod(sizes):
+            return as_array(jnp.zeros(sizes, asked))
+        centre = tuple((n - 1) // 2 for n in sizes[:-2])
+        empty: Any = jnp.zeros(sizes, asked)
+        return as_array(empty.at[centre].set(matrix))
+
+    return init

@@ -4,7 +4,8 @@ The names, signatures and numbers are those of ``jax.random``: a function of the
 dtype gives the same result on every machine, under every transformation.
 
 ``keys`` makes keys, ``cipher`` makes random bits from a key, and the other modules make samples
-from the bits: ``continuous`` and ``parametric``, ``discrete``, ``shuffles``.
+from the bits: ``continuous`` and ``parametric``, ``gammas``, ``multivariate``, ``discrete``,
+``counts`` and ``shuffles``.
 
 >>> from functrax import random
 >>> key, subkey = random.split(random.key(42))
@@ -26,12 +27,26 @@ from functrax.random.continuous import (
     truncated_normal as truncated_normal,
     uniform as uniform,
 )
+from functrax.random.counts import (
+    binomial as binomial,
+    multinomial as multinomial,
+    poisson as poisson,
+)
 from functrax.random.discrete import (
     bernoulli as bernoulli,
     categorical as categorical,
     geometric as geometric,
     rademacher as rademacher,
     randint as randint,
+)
+from functrax.random.gammas import (
+    beta as beta,
+    chisquare as chisquare,
+    dirichlet as dirichlet,
+    f as f,
+    gamma as gamma,
+    loggamma as loggamma,
+    t as t,
 )
 from functrax.random.key_array import KeyArray as KeyArray
 from functrax.random.keys import (
@@ -45,7 +60,12 @@ from functrax.random.keys import (
     split as split,
     wrap_key_data as wrap_key_data,
 )
-from functrax.random.multivariate import multivariate_normal as multivariate_normal
+from functrax.random.multivariate import (
+    ball as ball,
+    generalized_normal as generalized_normal,
+    multivariate_normal as multivariate_normal,
+    orthogonal as orthogonal,
+)
 from functrax.random.parametric import (
     double_sided_maxwell as double_sided_maxwell,
     lognormal as lognormal,
@@ -53,6 +73,7 @@ from functrax.random.parametric import (
     pareto as pareto,
     rayleigh as rayleigh,
     triangular as triangular,
+    wald as wald,
     weibull_min as weibull_min,
 )
 from functrax.random.shuffles import choice as choice, permutation as permutation

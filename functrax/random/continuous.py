@@ -46,6 +46,16 @@ def checked(name: str, key: Any, shape: Any, dtype: Any) -> tuple[Value, Shape, 
     return key_words(name, key), checked_shape(name, shape), float_dtype(name, dtype)
 
 
+def prepared(
+    name: str, key: Any, shape: Any, dtype: Any, *parameters: Any
+) -> tuple[Value, Shape, DType, list[Any]]:
+    """The words, the shape and the dtype of a sample with parameters, and these of that dtype."""
+    of_type = float_dtype(name, dtype)
+    sizes = broadcast_shape(name, shape, *map(np.shape, parameters))
+    values = [parameter(name, x, of_type) for x in parameters]
+    return key_words(name, key), sizes, of_type, values
+
+
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Uniform random bits, as unsigned integers.
 
@@ -165,6 +175,10 @@ _SIMPLE_DOC = """{summary}
       DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
 
     {formula}
+
+    >>> from functrax import random
+    >>> random.{name}(random.key(0), (3,)).shape
+    (3,)
     """
 
 
@@ -179,7 +193,7 @@ def _simple(name: str, transform: Callable[[Any, DType], Any], low: Low, doc: st
 
     summary, formula = doc.split("; ")
     sampler.__name__ = sampler.__qualname__ = name
-    sampler.__doc__ = _SIMPLE_DOC.format(summary=summary, formula=formula)
+    sampler.__doc__ = _SIMPLE_DOC.format(name=name, summary=summary, formula=formula)
     return sampler
 
 
@@ -226,6 +240,10 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
       DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
 
     ``-log(-log(u))`` of a uniform ``u``.
+
+    >>> from functrax import random
+    >>> random.gumbel(random.key(0), (3,), mode="high").shape
+    (3,)
     """
     return as_array(gumbel_sample(*checked("gumbel", key, shape, dtype), mode, "gumbel"))
 

@@ -167,6 +167,10 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
       dtype: an integer dtype; the default integer if omitted.
 
     ``floor(log(u) / log(1 - p)) + 1`` of a uniform ``u``.
+
+    >>> from functrax import random
+    >>> random.geometric(random.key(0), 0.3, (3,)).shape
+    (3,)
     """
     words, of_type = key_words("geometric", key), integer_dtype("geometric", dtype)
     given = as_value(p, "the probability of geometric")

@@ -230,7 +230,15 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 
 
 def key_impl(keys: Any) -> str:
-    """The name of the generator of random bits: ``"threefry2x32"``."""
+    """The name of the generator of random bits: ``"threefry2x32"``.
+
+    Raises:
+      DTypeError, ShapeError: for what is not keys.
+
+    >>> from functrax import random
+    >>> random.key_impl(random.key(0))
+    'threefry2x32'
+    """
     key_words("key_impl", keys, many=True)
     return _IMPLEMENTATION
 
@@ -240,13 +248,23 @@ def key_dtype(impl: Any = None) -> KeyDType:
 
     Args:
       impl: None or ``"threefry2x32"``.
+
+    >>> from functrax import random
+    >>> random.key(0).dtype == random.key_dtype()
+    True
     """
     _check_implementation("key_dtype", impl, None)
     return KeyDType()
 
 
 def clone(key: Any) -> Any:
-    """The same key, for a reader who should know that it is used twice on purpose."""
+    """The same key, for a reader who should know that it is used twice on purpose.
+
+    >>> from functrax import random
+    >>> random.clone(random.key(7))
+    Array((), dtype=key<fry>) overlaying:
+    [0 7]
+    """
     key_words("clone", key, many=True)
     return key
 

@@ -1,4 +1,7 @@
-"""Samples of the multivariate normal distribution: a factor of the covariance times normal ones."""
+"""Samples of vectors and matrices: multivariate normal, orthogonal, and in a ball.
+
+Start at :func:`multivariate_normal`, a factor of the covariance times normal samples.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from functrax import numpy as jnp
+from functrax import lax, numpy as jnp
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.operators import Array
+from functrax.core.primitive import Value
 from functrax.core.prims.linear_systems import cholesky
 from functrax.core.prims.spectra import eigh, svd
 from functrax.lax.operands import as_array
 from functrax.numpy.promote import inexact, promote_dtypes
-from functrax.random.continuous import normal_sample
-from functrax.random.keys import key_words
-from functrax.random.shapes import broadcast_shape, float_dtype
+from functrax.random.continuous import checked, exponential, normal_sample
+from functrax.random.discrete import rademacher
+from functrax.random.gammas import gamma
+from functrax.random.keys import key_words, split_pair
+from functrax.random.shapes import (
+    DType,
+    Shape,
+    broadcast_shape,
+    checked_shape,
+    float_dtype,
+    inexact_dtype,
+)
 
 _METHODS = ("cholesky", "eigh", "svd")
 
@@ -77,3 +90,103 @@ def _factor(cov: Any, method: str) -> Any:
     else:
         values, vectors, _ = svd.bind(cov, full_matrices=True, compute_uv=True)
     return vectors * jnp.sqrt(as_array(values))[..., None, :]
+
+
+def orthogonal(key: Any, n: Any, shape: Any = (), dtype: Any = None, m: Any = None) -> Array:
+    """Orthogonal (or unitary) matrices, all as likely; with orthonormal rows or columns if oblong.
+
+    Args:
+      key: a key.
+      n: how many rows.
+      shape: the shape of the batch of matrices.
+      dtype: a floating point or complex dtype; the default float if omitted.
+      m: how many columns; ``n`` if omitted.
+
+    Returns:
+      ``[*shape, n, m]``: with orthonormal columns if ``n >= m``, else with orthonormal rows.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, bad sizes, and what is not a key.
+
+    The orthogonal factor of a matrix of normal samples, with the signs that make the diagonal of
+    the other factor positive: Mezzadri, "How to generate random matrices from the classical compact
+    groups" (2007).
+
+    >>> from functrax import numpy as jnp, random
+    >>> q = random.orthogonal(random.key(0), 3)
+    >>> jnp.allclose(q @ q.T, jnp.eye(3), atol=1e-6)
+    Array(True, dtype=bool)
+    """
+    words = key_words("orthogonal", key)
+    batch, of_type = checked_shape("orthogonal", shape), inexact_dtype("orthogonal", dtype)
+    rows, columns = checked_shape("orthogonal", (n, n if m is None else m), "the matrix's shape")
+    tall = (*batch, max(rows, columns), min(rows, columns))
+    q, r = jnp.linalg.qr(normal_sample(words, tall, of_type))
+    out = q * jnp.sign(jnp.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
+    return as_array(jnp.matrix_transpose(out) if rows < columns else out)
+
+
+def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Array:
+    """Floats with a density in proportion to ``exp(-|x|**p)``.
+
+    Args:
+      key: a key.
+      p: the power, above 0: a number.
+      shape: the shape of the result.
+      dtype: a floating point dtype; the default float if omitted.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
+
+    >>> from functrax import random
+    >>> random.generalized_normal(random.key(0), 3.0, (3,)).shape
+    (3,)
+    """
+    words, sizes, of_type = checked("generalized_normal", key, shape, dtype)
+    power = _power("generalized_normal", p)
+    return as_array(_generalized_normal(words, power, sizes, of_type))
+
+
+def _power(name: str, p: Any) -> Any:
+    (value,) = promote_dtypes(name, p, kind=inexact)
+    return as_array(value)
+
+
+def _generalized_normal(words: Value, power: Any, shape: Shape, dtype: DType) -> Any:
+    by_size, by_sign = split_pair(words)
+    sizes = gamma(by_size, 1 / power, shape, dtype)
+    signs: Any = rademacher(by_sign, shape, dtype)
+    return signs * jnp.power(sizes, 1 / power)
+
+
+def ball(key: Any, d: Any, p: Any = 2, shape: Any = (), dtype: Any = None) -> Array:
+    """Vectors whose ``p``-norm is at most 1, all as likely.
+
+    Args:
+      key: a key.
+      d: the size of the vectors.
+      p: the power of the norm, above 0: a number.
+      shape: the shape of the batch of vectors.
+      dtype: a floating point dtype; the default float if omitted.
+
+    Returns:
+      ``[*shape, d]``.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, bad sizes, and what is not a key.
+
+    ``g / (sum(|g|**p) + e)**(1 / p)`` of generalised normal ``g`` and exponential ``e``: Barthe et
+    al., "A probabilistic approach to the geometry of the l_p^n-ball" (2005).
+
+    >>> from functrax import numpy as jnp, random
+    >>> (jnp.linalg.norm(random.ball(random.key(0), 3, shape=(9,)), axis=-1) <= 1).all()
+    Array(True, dtype=bool)
+    """
+    words, sizes, of_type = checked("ball", key, shape, dtype)
+    (dimension,) = checked_shape("ball", (d,), "the vectors' size")
+    power = _power("ball", p)
+    by_direction, by_radius = split_pair(words)
+    g = _generalized_normal(by_direction, power, (*sizes, dimension), of_type)
+    e: Any = exponential(by_radius, sizes, of_type)
+    norm = jnp.power(jnp.power(lax.abs(g), power).sum(-1) + e, 1 / power)
+    return as_array(g / norm[..., None])

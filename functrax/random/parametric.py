@@ -14,27 +14,11 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.core.operators import Array
-from functrax.core.primitive import Value
 from functrax.lax.operands import as_array
-from functrax.random.continuous import checked, normal_sample, uniform_sample
+from functrax.random.continuous import checked, normal_sample, prepared, uniform_sample
 from functrax.random.discrete import rademacher
-from functrax.random.keys import key_words, split_pair
-from functrax.random.shapes import (
-    DType,
-    Shape,
-    broadcast_shape,
-    float_dtype,
-    parameter,
-)
-
-
-def _prepared(
-    name: str, key: Any, shape: Any, dtype: Any, *parameters: Any
-) -> tuple[Value, Shape, DType, list[Any]]:
-    of_type = float_dtype(name, dtype)
-    sizes = broadcast_shape(name, shape, *map(np.shape, parameters))
-    values = [parameter(name, x, of_type) for x in parameters]
-    return key_words(name, key), sizes, of_type, values
+from functrax.random.keys import split_pair
+from functrax.random.shapes import repeated
 
 
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Array:
@@ -50,7 +34,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     >>> random.lognormal(random.key(0), 0.5, (2,)).shape
     (2,)
     """
-    words, sizes, of_type, (scale,) = _prepared("lognormal", key, shape, dtype, sigma)
+    words, sizes, of_type, (scale,) = prepared("lognormal", key, shape, dtype, sigma)
     return as_array(jnp.exp(normal_sample(words, sizes, of_type) * scale))
 
 
@@ -62,8 +46,12 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
       b: the parameter.
       shape: the shape of the result; that of ``b`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.pareto(random.key(0), 2.5, (3,)).shape
+    (3,)
     """
-    words, sizes, of_type, (power,) = _prepared("pareto", key, shape, dtype, b)
+    words, sizes, of_type, (power,) = prepared("pareto", key, shape, dtype, b)
     u = uniform_sample(words, sizes, of_type)
     return as_array(jnp.exp(-jnp.log1p(-u) / power))
 
@@ -76,8 +64,12 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Arra
       scale: the parameter.
       shape: the shape of the result; that of ``scale`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.rayleigh(random.key(0), 2.0, (3,)).shape
+    (3,)
     """
-    words, sizes, of_type, (sigma,) = _prepared("rayleigh", key, shape, dtype, scale)
+    words, sizes, of_type, (sigma,) = prepared("rayleigh", key, shape, dtype, scale)
     u = uniform_sample(words, sizes, of_type)
     return as_array(jnp.sqrt(jnp.log(u) * -2.0) * sigma)
 
@@ -92,6 +84,10 @@ def weibull_min(
       scale, concentration: the parameters.
       shape: the shape of the uniform numbers; the result broadcasts with the parameters.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.weibull_min(random.key(0), 2.0, 1.5, (3,)).shape
+    (3,)
     """
     words, sizes, of_type = checked("weibull_min", key, shape, dtype)
     u = uniform_sample(words, sizes, of_type)
@@ -108,8 +104,12 @@ def triangular(
       left, mode, right: the parameters, in this order of size.
       shape: the shape of the result; that of the parameters if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.triangular(random.key(0), 0.0, 1.0, 3.0, (3,)).shape
+    (3,)
     """
-    words, sizes, of_type, (a, c, b) = _prepared("triangular", key, shape, dtype, left, mode, right)
+    words, sizes, of_type, (a, c, b) = prepared("triangular", key, shape, dtype, left, mode, right)
     u = uniform_sample(words, sizes, of_type)
     rising = a + jnp.sqrt(u * (b - a) * (c - a))
     falling = b - jnp.sqrt((1 - u) * (b - a) * (b - c))
@@ -123,6 +123,10 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
       key: a key.
       shape: the shape of the result.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.maxwell(random.key(0), (3,)).shape
+    (3,)
     """
     words, sizes, of_type = checked("maxwell", key, shape, dtype)
     parts = normal_sample(words, (*sizes, 3), of_type)
@@ -139,6 +143,10 @@ def double_sided_maxwell(
       loc, scale: the parameters.
       shape: what stands before the parameters' shape in that of the result.
       dtype: a floating point dtype; the default float if omitted.
+
+    >>> from functrax import random
+    >>> random.double_sided_maxwell(random.key(0), 0.0, 1.0, (3,)).shape
+    (3,)
     """
     words, sizes, of_type = checked("double_sided_maxwell", key, shape, dtype)
     inner = lax.broadcast_shapes(np.shape(loc), np.shape(scale))
@@ -146,3 +154,33 @@ def double_sided_maxwell(
     first, second = split_pair(words)
     signs: Any = rademacher(second, whole, of_type)
     return as_array(signs * maxwell(first, whole, of_type) * scale + loc)
+
+
+def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
+    """Floats above 0, inverse Gaussian: when a Brownian motion with drift 1 first reaches ``mean``.
+
+    The variance is ``mean**3``.  Michael, Schucany and Haas, "Generating random variates using
+    transformations with multiple roots" (1976).
+
+    Args:
+      key: a key.
+      mean: the mean, above 0: a number or an array.
+      shape: the shape of the result; that of ``mean`` if omitted.
+      dtype: a floating point dtype; the default float if omitted.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
+
+    >>> from functrax import random
+    >>> random.wald(random.key(0), 2.0, (3,)).shape
+    (3,)
+    """
+    words, sizes, of_type, (given,) = prepared("wald", key, shape, dtype, mean)
+    centre: Any = as_array(repeated(given, sizes))
+    by_root, by_side = split_pair(words)
+    square = lax.integer_pow(normal_sample(by_root, sizes, of_type), 2)
+    u = uniform_sample(by_side, sizes, of_type)
+    area = lax.integer_pow(centre, 2)
+    width = lax.sqrt(4 * centre * square + area * lax.integer_pow(square, 2))
+    root = centre + area * square / 2 - centre / 2 * width
+    return as_array(jnp.where(u <= centre / (centre + root), root, area / root))

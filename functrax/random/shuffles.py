@@ -16,15 +16,15 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.core import dtypes
-from functrax.core.errors import AxisError, DTypeError, ShapeError
+from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.core.inputs import as_value
-from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.core.prims.ordering import sort, top_k
 from functrax.lax.operands import as_array
 from functrax.random.cipher import random_bits
 from functrax.random.continuous import gumbel_sample, uniform_sample
 from functrax.random.discrete import randint
+from functrax.random.key_array import KeyArray
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import Shape, checked_shape
 
@@ -32,12 +32,12 @@ from functrax.random.shapes import Shape, checked_shape
 _ROUNDS_PER_LOG = 3 / math.log(0xFFFFFFFF)
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Array:
+def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
     """An array in random order.
 
     Args:
       key: a key.
-      x: an array, or an integer, which stands for the integers below it.
+      x: an array, also of keys, or an integer, which stands for the integers below it.
       axis: the axis along which elements change places.
       independent: whether each vector along the axis gets an order of its own.
 
@@ -50,11 +50,23 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     Array([0, 1, 4, 3, 2], dtype=int32)
     """
     words = key_words("permutation", key)
+    if isinstance(x, KeyArray):
+        return _permuted_keys(key, x, axis, independent)
     values, place = _population("permutation", x), _axis("permutation", x, axis)
     if independent or values.ndim == 1:
         return as_array(_shuffled(words, values, place))
     order = _shuffled(words, jnp.arange(values.shape[place]), 0)
     return as_array(_taken(values, order, place))
+
+
+def _permuted_keys(key: Any, keys: KeyArray, axis: int, independent: bool) -> Any:
+    if independent and keys.ndim > 1:
+        raise ArgumentError(
+            "permutation: keys are shuffled together, not independently",
+            got=f"keys of shape {keys.shape} and independent=True",
+            fix="functrax.vmap(random.permutation)(random.split(key, n), keys) over n rows",
+        )
+    return KeyArray(permutation(key, keys.words, _axis("permutation", keys, axis)))
 
 
 def _population(name: str, x: Any) -> Any:
@@ -101,12 +113,12 @@ def choice(
     p: Any = None,
     axis: int = 0,
     mode: str | None = None,
-) -> Array:
+) -> Any:
     """Elements chosen from an array.
 
     Args:
       key: a key.
-      a: an array, or an integer, which stands for the integers below it.
+      a: an array, also of keys, or an integer, which stands for the integers below it.
       shape: how many to choose, as a shape.
       replace: whether an element may be chosen twice.
       p: the probability of each place along ``axis``, an array of rank 1; all alike if omitted.
@@ -124,6 +136,9 @@ def choice(
     Array([0, 1, 8], dtype=int32)
     """
     words = key_words("choice", key)
+    if isinstance(a, KeyArray):
+        chosen_words = choice(key, a.words, shape, replace, p, _axis("choice", a, axis), mode)
+        return KeyArray(chosen_words)
     if not isinstance(shape, (tuple, list)):
         raise ShapeError("choice: the shape is not a sequence", got=repr(shape), fix="a tuple")
     sizes = checked_shape("choice", shape)

@@ -304,12 +304,12 @@ class _Splitter:
         inputs_of_unknown = [*self.twins, *unknown_inputs]
         unknown_jaxpr, unknown_consts = self.unknown.finish(inputs_of_unknown, unknown_outs)
         known_inputs = [x for x, u in zip(args, unknown, strict=True) if not u]
-        given = {x.var: i for i, x in enumerate(known_inputs)}
-        saved = [x for x in self.sources if x.var not in given]
+        given = {x.variable: i for i, x in enumerate(known_inputs)}
+        saved = [x for x in self.sources if x.variable not in given]
         known_outs = [x for x, u in zip(outs, out_unknown, strict=True) if not u]
         known_jaxpr, known_consts = self.known.finish(known_inputs, [*known_outs, *saved])
-        given.update({x.var: ~i for i, x in enumerate(saved)})
-        residuals = tuple(given[x.var] for x in self.sources)
+        given.update({x.variable: ~i for i, x in enumerate(saved)})
+        residuals = tuple(given[x.variable] for x in self.sources)
         for trace in (self.known, self.unknown, partial):
             trace.end()
         return SplitJaxpr(
@@ -340,12 +340,12 @@ class _Splitter:
             return x
         if type(x) is not StagedTracer or x._trace is not self.known:
             return x
-        if x.var not in self.env:
+        if x.variable not in self.env:
             self._recompute_or_pass(x)
-        return self.env[x.var]
+        return self.env[x.variable]
 
     def _recompute_or_pass(self, x: StagedTracer) -> None:
-        stack: list[Atom] = [x.var]
+        stack: list[Atom] = [x.variable]
         while stack:
             var = stack[-1]
             eqn = self.definitions.get(var) if isinstance(var, Var) else None
@@ -370,7 +370,7 @@ class _Splitter:
 
     def _tracer_of(self, var: Atom) -> StagedTracer:
         tracer = StagedTracer(self.known, var.aval)
-        tracer.var = var  # type: ignore[assignment]
+        tracer.variable = var  # type: ignore[assignment]
         return tracer
 
     def _recompute(self, eqn: Eqn) -> None:

@@ -203,6 +203,10 @@ Q = np.ones((1, 2, 4, 3), np.float32)
             ArgumentError,
             "distribution",
         ),
+        (lambda: nn.initializers.orthogonal()(KEY, (3,)), ShapeError, "rows"),
+        (lambda: nn.initializers.orthogonal(column_axis=2)(KEY, (3, 3)), AxisError, "axis"),
+        (lambda: nn.initializers.delta_orthogonal()(KEY, (3, 3)), ShapeError, "space"),
+        (lambda: nn.initializers.delta_orthogonal()(KEY, (3, 4, 2)), ShapeError, "norms"),
         (lambda: nn.initializers.normal()(0, (3,)), DTypeError, "not a key"),
     ],
 )
@@ -211,3 +215,19 @@ def test_misuse(call, error, match):
         call()
     assert isinstance(caught.value, FunctraxError)
     assert caught.value.got and caught.value.where
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 6), (6, 2), (2, 3, 4)])
+def test_orthogonal_weights_are_orthogonal(shape):
+    matrix = np.asarray(nn.initializers.orthogonal(scale=3.0)(KEY, shape)).reshape(-1, shape[-1])
+    small = matrix @ matrix.T if len(matrix) <= shape[-1] else matrix.T @ matrix
+    np.testing.assert_allclose(small, 9 * np.eye(len(small)), atol=1e-5)
+
+
+def test_delta_orthogonal_convolutions_preserve_norms():
+    kernel = nn.initializers.delta_orthogonal()(KEY, (3, 3, 4, 6))
+    image = random.normal(KEY, (1, 5, 5, 4))
+    out = functrax.lax.conv_general_dilated(
+        image, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    np.testing.assert_allclose(jnp.linalg.norm(out), jnp.linalg.norm(image), rtol=1e-5)

@@ -29,16 +29,23 @@ class Reduction(ABC):
     """What a kernel does with the elements that become one.
 
     Attributes:
+      name: what it is called in print.
       carries: the dtypes of the numbers carried.
       place: the dtype of the places that elements are told apart by.
       identity: the numbers carried for no elements; None if the result must start from something.
       commutative: the elements may come in any order; else in row-major order of their places.
     """
 
+    name: str
     carries: tuple[np.dtype[Any], ...]
     place: np.dtype[Any] = dtypes.int32
     identity: tuple[Any, ...] | None
     commutative: bool = True
+
+    def empty(self, b: Builder) -> Carried:
+        """What is carried for no elements."""
+        assert self.identity is not None, f"{self.name} starts from an element"
+        return tuple(b.const(x, d) for x, d in zip(self.identity, self.carries, strict=True))
 
     @abstractmethod
     def start(self, b: Builder, x: Scalar, place: Scalar) -> Carried:
@@ -89,7 +96,7 @@ class Fold(Reduction):
     def __init__(
         self, op: str, dtype: np.dtype[Any], carried: np.dtype[Any], identity: Any
     ) -> None:
-        self.op = op
+        self.op = self.name = op
         self.carries = (carried,)
         self.identity = None if identity is None else (identity,)
         self.commutative = op != "set"
@@ -132,6 +139,7 @@ class ArgExtremum(Reduction):
         self.carries = (dtypes.float32 if dtype in dtypes.HALF else dtype, self.place)
         self.identity = (identity, np.iinfo(self.place).max)
         self._wins = wins
+        self.name = "argmax" if wins == "gt" else "argmin"
         self._index_dtype = index_dtype
 
     def start(self, b: Builder, x: Scalar, place: Scalar) -> Carried:

@@ -149,6 +149,16 @@ def initializer_cases() -> list[Any]:
     for distribution in ("uniform", "normal", "truncated_normal"):
         made = {"scale": 1.0, "mode": "fan_in", "distribution": distribution}
         cases.append(("variance_scaling", made, [3, 2], "complex64"))
+    cases += [("orthogonal", {}, shape, None) for shape in ([3, 3], [2, 5], [5, 2], [2, 3, 4])]
+    cases += [
+        ("orthogonal", {"scale": 2.0, "column_axis": 0}, [4, 3], None),
+        ("orthogonal", {"column_axis": 1}, [2, 4, 3], None),
+        ("orthogonal", {}, [0, 3], "float16"),
+        ("orthogonal", {}, [3, 3], "complex64"),
+        ("delta_orthogonal", {}, [3, 2, 4], None),
+        ("delta_orthogonal", {"scale": 0.5}, [2, 3, 3, 3], None),
+        ("delta_orthogonal", {"column_axis": 0}, [2, 1, 4, 2, 3], None),
+    ]
     return cases
 
 

@@ -1,0 +1,340 @@
+"""Each operation of scalar expressions, for every dtype and number of lanes, against NumPy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from functrax.backends.llvm.instructions import OPERATIONS, constant, definitions, llvm_type
+from functrax.core.errors import DTypeError
+from functrax.core.lowering import Builder
+from tests.backends.llvm.scalar_kernels import Kernel, compile_scalars, load, module_text
+
+LANES = (1, 8, 16)
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+SIGNED = [np.dtype(f"int{n}") for n in (8, 16, 32, 64)]
+UNSIGNED = [np.dtype(f"uint{n}") for n in (8, 16, 32, 64)]
+INTEGERS = SIGNED + UNSIGNED
+WIDE = [np.dtype(np.float32), np.dtype(np.float64)]
+FLOATS = [*WIDE, np.dtype(np.float16), BFLOAT16]
+BOOL = np.dtype(np.bool_)
+
+
+@pytest.fixture(autouse=True)
+def quiet_numpy() -> Iterator[None]:
+    with np.errstate(all="ignore"):
+        yield
+
+
+def _values(dtype: np.dtype[Any]) -> Any:
+    if dtype == BOOL:
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        numbers = {info.min, info.min + 1, info.max - 1, info.max, 0, 1, 2, 3, 7, 100, 113}
+        if dtype.kind == "i":
+            numbers |= {-1, -2, -7, -100}
+        return np.array(sorted(numbers), dtype)
+    info = ml_dtypes.finfo(dtype)
+    tiny, least, top = (float(v) for v in (info.smallest_subnormal, info.tiny, info.max))
+    numbers = [0.0, tiny, 3 * tiny, least, 0.5, 1.0, 1.5, 2.5, 3.0, 7.25, 100.0, 1e4, top, np.inf]
+    return np.array([*numbers, *(-v for v in numbers), np.nan]).astype(dtype)
+
+
+def _pairs(dtype: np.dtype[Any]) -> list[Any]:
+    values = _values(dtype)
+    return list(np.array(list(itertools.product(values, values)), dtype).T.copy())
+
+
+def _same(got: Any, want: Any) -> None:
+    assert got.dtype == want.dtype
+    if got.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, want)
+        return
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    np.testing.assert_array_equal(got, want)
+    known = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+
+
+def _in_c(op: str, x: Any, y: Any) -> Any:
+    """As C divides integers, by Python's; wrapped."""
+    modulus = 2 ** (8 * x.dtype.itemsize)
+    results = []
+    for a, b in zip(x.tolist(), y.tolist()):
+        quotient = abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+        results.append((quotient if op == "div" else a - quotient * b) % modulus)
+    return np.array(results, np.uint64).astype(x.dtype)
+
+
+OF_TWO = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "copysign": np.copysign,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "min", "max"])
+def test_arithmetic(op: str, lanes: int) -> None:
+    for dtype in INTEGERS + FLOATS:
+        x, y = _pairs(dtype)
+        both_zero = (x == 0) & (y == 0) & (op in ("min", "max"))
+        kernel = compile_scalars(getattr(Builder, op), [dtype, dtype], lanes)
+        want = OF_TWO[op](x, y)
+        _same(kernel(x, y)[~both_zero], want.astype(dtype)[~both_zero])
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("op", ["div", "rem"])
+def test_quotients(op: str, lanes: int) -> None:
+    for dtype in INTEGERS + FLOATS:
+        x, y = _pairs(dtype)
+        kernel = compile_scalars(getattr(Builder, op), [dtype, dtype], lanes)
+        if dtype in FLOATS:
+            want = np.divide(x, y) if op == "div" else np.fmod(x, y)
+            _same(kernel(x, y), want)
+        else:
+            x, y = x[y != 0], y[y != 0]
+            _same(kernel(x, y), _in_c(op, x, y))
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_remainders_of_all_sizes(dtype: np.dtype[Any]) -> None:
+    rng = np.random.default_rng(0)
+    words = f"uint{8 * dtype.itemsize}"
+    x, y = (
+        rng.integers(0, np.iinfo(words).max, 20_000, words, endpoint=True).view(dtype)
+        for _ in range(2)
+    )
+    x[:5000] = y[:5000] * rng.integers(1, 1000, 5000).astype(dtype)
+    want = np.fmod(x, y)
+    for lanes in LANES:
+        _same(compile_scalars(Builder.rem, [dtype, dtype], lanes)(x, y), want)
+
+
+def test_long_division_of_integers() -> None:
+    rng = np.random.default_rng(1)
+    for dtype in INTEGERS:
+        info = np.iinfo(dtype)
+        x = rng.integers(info.min, info.max, 4096, dtype, endpoint=True)
+        y = rng.integers(1, info.max, 4096, dtype, endpoint=True) >> rng.integers(
+            0, 8 * dtype.itemsize - 1, 4096
+        ).astype(dtype)
+        y[y == 0] = 1
+        x[:1000] = (x[:1000] // y[:1000]) * y[:1000]
+        for op in ("div", "rem"):
+            _same(compile_scalars(getattr(Builder, op), [dtype] * 2, 16)(x, y), _in_c(op, x, y))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_of_one_float(lanes: int) -> None:
+    for dtype in FLOATS:
+        x = _values(dtype)
+        for op, numpy in [
+            ("sqrt", np.sqrt),
+            ("floor", np.floor),
+            ("ceil", np.ceil),
+            ("trunc", np.trunc),
+            ("round_even", np.rint),
+            ("abs", np.abs),
+            ("neg", np.negative),
+        ]:
+            kernel = compile_scalars(getattr(Builder, op), [dtype], lanes)
+            _same(kernel(x), numpy(x).astype(dtype))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_fma_and_copysign(lanes: int) -> None:
+    for dtype in FLOATS:
+        x, y = _pairs(dtype)
+        _same(compile_scalars(Builder.copysign, [dtype] * 2, lanes)(x, y), np.copysign(x, y))
+    fma = compile_scalars(Builder.fma, [np.float64] * 3, lanes)
+    e = 2.0**-30
+    assert fma([1 + e], [1 - e], [-1.0])[0] == -(e * e)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_of_one_integer(lanes: int) -> None:
+    for dtype in INTEGERS:
+        x = _values(dtype)
+        bits = 8 * dtype.itemsize
+        whole = [v % 2**bits for v in x.tolist()]
+        for op, want in [
+            ("popcount", [v.bit_count() for v in whole]),
+            ("clz", [bits - v.bit_length() for v in whole]),
+            ("not", np.invert(x)),
+        ]:
+            kernel = compile_scalars(lambda b, v, op=op: b.logic(op, v), [dtype], lanes)
+            _same(kernel(x), np.asarray(want).astype(dtype))
+        _same(compile_scalars(Builder.neg, [dtype], lanes)(x), np.negative(x))
+        _same(compile_scalars(Builder.abs, [dtype], lanes)(x), np.abs(x))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_logic(lanes: int) -> None:
+    for dtype in [*INTEGERS, BOOL]:
+        x, y = _pairs(dtype)
+        for op in ("and", "or", "xor"):
+            kernel = compile_scalars(lambda b, v, w, op=op: b.logic(op, v, w), [dtype] * 2, lanes)
+            _same(kernel(x, y), OF_TWO[op](x, y))
+    which = np.array([False, True])
+    _same(compile_scalars(lambda b, v: b.logic("not", v), [BOOL], lanes)(which), ~which)
+    x, y = _pairs(BOOL)
+    _same(compile_scalars(Builder.min, [BOOL] * 2, lanes)(x, y), x & y)
+    _same(compile_scalars(Builder.max, [BOOL] * 2, lanes)(x, y), x | y)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_shifts(lanes: int) -> None:
+    for dtype in INTEGERS:
+        values = _values(dtype)
+        counts = np.arange(8 * dtype.itemsize)
+        x, n = (a.ravel().astype(dtype) for a in np.meshgrid(values, counts))
+        for op, numpy in (("shl", np.left_shift), ("shr", np.right_shift)):
+            kernel = compile_scalars(lambda b, v, w, op=op: b.logic(op, v, w), [dtype] * 2, lanes)
+            _same(kernel(x, n), numpy(x, n))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_comparisons(lanes: int) -> None:
+    compare = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }
+    for dtype in [*INTEGERS, *FLOATS, BOOL]:
+        x, y = _pairs(dtype)
+        builder = Builder()
+        operands = load(builder, dtype, 0), load(builder, dtype, 1)
+        outs = [builder.compare(kind, *operands) for kind in compare]
+        for got, numpy in zip(Kernel(outs, [dtype] * 2, lanes)(x, y), compare.values()):
+            _same(got, numpy(x, y))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_select(lanes: int) -> None:
+    for dtype in [*INTEGERS, *FLOATS, BOOL]:
+        x, y = _pairs(dtype)
+        which = np.arange(x.size) % 3 == 0
+        kernel = compile_scalars(Builder.select, [BOOL, dtype, dtype], lanes)
+        _same(kernel(which, x, y), np.where(which, x, y))
+
+
+def _converted(x: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind in "iu" and x.dtype in FLOATS:
+        info = np.iinfo(dtype)
+        whole = [0 if v != v else v for v in x.astype(np.float64).tolist()]
+        return (
+            np.array(
+                [
+                    int(min(max(v, float(info.min)), float(info.max)))
+                    if abs(v) < 2**70
+                    else (info.min if v < 0 else info.max)
+                    for v in whole
+                ],
+                object,
+            )
+            .clip(info.min, info.max)
+            .astype(dtype)
+        )
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_conversions(lanes: int) -> None:
+    every = [*INTEGERS, *FLOATS, BOOL]
+    for source in every:
+        x = _values(source)
+        builder = Builder()
+        operand = load(builder, source)
+        targets = [d for d in every if d != source]
+        outs = [builder.convert(operand, d) for d in targets]
+        for got, dtype in zip(Kernel(outs, [source], lanes)(x), targets):
+            _same(got, _converted(x, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16])
+@pytest.mark.parametrize("source", WIDE)
+def test_rounding_to_sixteen_bits(source: np.dtype[Any], dtype: np.dtype[Any]) -> None:
+    every = np.arange(2**16, dtype=np.uint16).view(dtype)
+    x = every.astype(source)
+    x = x[np.isfinite(x)]
+    halves = (x[1:] + x[:-1]) / 2
+    x = np.concatenate([x, halves, np.nextafter(halves, 0), np.nextafter(halves, np.inf)])
+    kernel = compile_scalars(lambda b, v: b.convert(v, dtype), [source])
+    _same(kernel(x), x.astype(dtype))
+    back = compile_scalars(lambda b, v: b.convert(v, source), [dtype])
+    _same(back(every), every.astype(source))
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_bitcasts(lanes: int) -> None:
+    for source, target in [
+        (np.float32, np.int32),
+        (np.uint32, np.float32),
+        (np.float64, np.uint64),
+        (np.int32, np.uint32),
+        (np.float16, np.int16),
+        (np.uint16, BFLOAT16),
+    ]:
+        x = _values(np.dtype(source))
+        kernel = compile_scalars(lambda b, v, t=target: b.bitcast(v, np.dtype(t)), [source], lanes)
+        assert kernel(x).tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_constants(lanes: int) -> None:
+    for dtype in [*INTEGERS, *FLOATS, BOOL]:
+        builder = Builder()
+        values = _values(dtype)
+        outs = [builder.const(v, dtype) for v in values]
+        got = np.concatenate([g[:1] for g in Kernel(outs, [dtype], lanes)(values[:1])])
+        _same(got, values)
+
+
+def test_products_and_sums_become_one_only_when_asked() -> None:
+    e = 2.0**-30
+    operands = ([1 + e], [1 - e], [-1.0])
+
+    def expression(b: Builder, x: Any, y: Any, z: Any) -> Any:
+        return b.add(b.mul(x, y), z)
+
+    apart = compile_scalars(expression, [np.float64] * 3)
+    assert apart(*operands)[0] == 0
+    fused = compile_scalars(expression, [np.float64] * 3, contract=True)
+    assert fused(*operands)[0] == -(e * e)
+
+
+def test_every_operation_is_tested_for_what_the_builder_makes() -> None:
+    of_builder = {"add", "sub", "mul", "neg", "min", "max", "div", "rem", "fma"}
+    of_builder |= {"sqrt", "floor", "ceil", "trunc", "round_even", "abs", "copysign"}
+    of_builder |= {"and", "or", "xor", "not", "shl", "shr", "popcount", "clz"}
+    of_builder |= {"eq", "ne", "lt", "le", "gt", "ge", "select", "convert", "bitcast"}
+    assert of_builder == OPERATIONS
+
+
+def test_text() -> None:
+    builder = Builder()
+    x = load(builder, np.float32)
+    text = module_text([builder.add(x, builder.like(x, 1.5))], 1, 16)
+    assert "fadd <16 x float> %t1, splat (float 0x3FF8000000000000)" in text
+    assert definitions(text) == ""
+    assert llvm_type(np.dtype(np.float16), 8) == "<8 x i16>"
+    assert constant(np.float64("nan"), np.dtype(np.float64), 1) == "0x7FF8000000000000"
+    with pytest.raises(DTypeError, match="complex64"):
+        llvm_type(np.dtype(np.complex64), 4)

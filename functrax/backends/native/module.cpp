@@ -71,7 +71,7 @@ void add_object_loader(py::module_& module) {
       [](const py::bytes& object, std::uint16_t machine, std::size_t page_size) {
         const loader::Image image = loader::link(object, machine, page_size);
         const py::bytes bytes(reinterpret_cast<const char*>(image.bytes.data()),
-                                    image.bytes.size());
+                              image.bytes.size());
         return py::make_tuple(bytes, image.code_size, image.entry);
       },
       "The bytes of an object file's image, the size of its code, and where it begins.");

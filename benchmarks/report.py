@@ -26,10 +26,7 @@ def verdict(row: Row, target: Target, machine: Machine) -> tuple[str, bool | Non
     """A target with what was reached, and whether it holds (None: cannot be said)."""
     mine = row.median("functrax")
     if target.kind == "ratio":
-        theirs = best_peer(row) if target.peer == "best" else row.median(target.peer)
-        text, needed = f"≥ {target.value:.3g}× {NAMES[target.peer]}", target.value
-        reached = theirs / mine if mine and theirs is not None else None
-        return outcome(text, reached, "×", reached is not None and reached >= needed)
+        return ratio_verdict(row, target, mine)
     if target.kind in ("time", "excess"):
         base = row.median("numpy") if target.kind == "excess" else 0.0
         reached = mine - base if mine is not None and base is not None else None
@@ -38,6 +35,19 @@ def verdict(row: Row, target: Target, machine: Machine) -> tuple[str, bool | Non
         met = reached is not None and reached <= target.value
         return outcome(text, reached, unit, met)
     return share_verdict(row, target, machine, mine)
+
+
+def ratio_verdict(row: Row, target: Target, mine: float | None) -> tuple[str, bool | None]:
+    """A target that is a ratio; a peer ended at its time limit gives a lower bound of it."""
+    text = f"≥ {target.value:.3g}× {NAMES[target.peer]}"
+    theirs = best_peer(row) if target.peer == "best" else row.median(target.peer)
+    peer = row.measurements.get(target.peer)
+    if mine and theirs is None and peer is not None and peer.at_least is not None:
+        reached = peer.at_least / row.workload.per / mine
+        said, met = outcome(text, reached, "× or more", reached >= target.value)
+        return said, met or None
+    reached = theirs / mine if mine and theirs is not None else None
+    return outcome(text, reached, "×", reached is not None and reached >= target.value)
 
 
 def share_verdict(

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import fresh
-from benchmarks.worker import MeasurementError
+from benchmarks.worker import OVER_LIMIT, MeasurementError
 from benchmarks.workload import Workload
 
 
@@ -65,6 +65,7 @@ class Measurement:
     samples: list[float] = dataclasses.field(default_factory=list)
     first: float | None = None  # microseconds of the first call, compiling included
     problem: str = ""
+    at_least: float | None = None  # microseconds, of one that was ended at its time limit
     values: list[np.ndarray] = dataclasses.field(default_factory=list)
 
     @property
@@ -133,8 +134,14 @@ def prepare(workload: Workload, worker: Any, limits: Limits) -> Measurement:
     try:
         first, values = worker.ask(limits.prepare, "prepare", workload.name)
     except MeasurementError as error:
-        return Measurement(problem=str(error))
+        return failed(error, limits.prepare, workload.mode)
     return Measurement(first=first, values=values)
+
+
+def failed(error: MeasurementError, limit: float, mode: str) -> Measurement:
+    """A measurement without samples; a first call ended at the limit took so long."""
+    late = str(error) == OVER_LIMIT and mode in ("cold", "warm disk")
+    return Measurement(problem=str(error), at_least=limit * 1e6 if late else None)
 
 
 def take_turn(measurement: Measurement, worker: Any, limits: Limits) -> None:
@@ -156,12 +163,12 @@ def in_new_processes(
 
     def add_figure(name: str, directory: str | None) -> None:
         measurement = found[name]
-        if measurement.problem:
-            return
+        if measurement.problem or (name == "inductor" and measurement.samples):
+            return  # torch.compile's first calls take many seconds each: one must do
         try:
             figure, values = fresh.figure(workload, name, limits.prepare, directory)
         except MeasurementError as error:
-            measurement.problem = str(error)
+            found[name] = failed(error, limits.prepare, workload.mode)
             return
         measurement.samples.append(figure)
         measurement.values = values

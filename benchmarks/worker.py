@@ -26,6 +26,7 @@ from benchmarks.workload import Workload
 MOST_COMPARED = 1 << 19  # elements of one output that are sent for comparing
 SAMPLE_SECONDS = 1e-3  # a sample lasts at least this long, in as many calls as it takes
 STARTING_SECONDS = 60.0
+OVER_LIMIT = "over the time limit"
 
 
 class MeasurementError(Exception):
@@ -76,7 +77,7 @@ class Worker:
     def _answer(self, limit: float) -> Any:
         if not self._connection.poll(max(limit, 0.0)):
             self.close()
-            raise MeasurementError("over the time limit")
+            raise MeasurementError(OVER_LIMIT)
         try:
             done, answer = self._connection.recv()
         except (EOFError, ConnectionResetError):

@@ -97,7 +97,7 @@ def test_who_beats_the_floor_has_not_done_the_work() -> None:
 def test_a_framework_that_fails_leaves_the_others() -> None:
     class Refusing(FakeWorker):
         def ask(self, limit: float, request: str, *details: Any) -> Any:
-            raise worker.MeasurementError("over the time limit")
+            raise worker.MeasurementError(worker.OVER_LIMIT)
 
     workers = {
         "functrax": FakeWorker("functrax", [], [1], [2.0] * 3),
@@ -171,6 +171,14 @@ def test_the_report_names_ratios_floors_and_misses() -> None:
     assert "| good \\| row | 5 | 20 | 4 | ≥ 2× JAX jit: **4.00×** | met |" in text
     assert "| bad row | 5 | 6 | – | ≥ 2× JAX jit: **1.20×** | **missed** |" in text
     assert "a processor, 2 threads" in text and "`the command`" in text
+
+
+@pytest.mark.parametrize("mine, met", [(10.0, True), (90.0, None)])
+def test_a_peer_ended_at_its_limit_gives_a_bound(mine: float, met: bool | None) -> None:
+    late = Measurement(problem=worker.OVER_LIMIT, at_least=100.0)
+    row = Row(fake_workload(mode="cold"), {"functrax": Measurement([mine]), "jax": late})
+    said, holds = report.verdict(row, faster(2.0), MACHINE)
+    assert "× or more" in said and holds is met
 
 
 def test_other_sections_of_the_results_stay(tmp_path: Path) -> None:

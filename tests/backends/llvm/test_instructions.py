@@ -108,7 +108,8 @@ def test_quotients(op: str, lanes: int) -> None:
             want = np.divide(x, y) if op == "div" else np.fmod(x, y)
             _same(kernel(x, y), want)
         else:
-            x, y = x[y != 0], y[y != 0]
+            allowed = (y != 0) & (y != np.array(-1).astype(dtype))
+            x, y = x[allowed], y[allowed]
             _same(kernel(x, y), _in_c(op, x, y))
 
 
@@ -264,7 +265,7 @@ def test_conversions(lanes: int) -> None:
         x = _values(source)
         builder = Builder()
         operand = load(builder, source)
-        targets = [d for d in every if d != source]
+        targets = [d for d in every if d not in (source, BOOL)]
         outs = [builder.convert(operand, d) for d in targets]
         for got, dtype in zip(Kernel(outs, [source], lanes)(x), targets):
             _same(got, _converted(x, dtype))
@@ -346,7 +347,7 @@ def test_no_operation_calls_a_library(triple: str, cpu: str) -> None:
     for source in every:
         builder = Builder()
         x = load(builder, source)
-        outs = [builder.convert(x, d) for d in every if d != source]
+        outs = [builder.convert(x, d) for d in every if d not in (source, BOOL)]
         if source in FLOATS:
             outs += [getattr(builder, op)(x) for op in ("sqrt", "floor", "ceil", "trunc")]
             outs += [builder.round_even(x), builder.fma(x, x, x), builder.max(x, x)]

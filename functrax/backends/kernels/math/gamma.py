@@ -82,7 +82,7 @@ def _times_pi(x: Expr) -> tuple[Expr, Expr]:
 
 
 def _digamma_of_positive(a: Expr, lost: Expr) -> Expr:
-    """digamma of ``a + lost``."""
+    """Digamma of ``a + lost``."""
     below = a < 1
     inverse = 1 / a
     u = where(below, a - 1, a - 2)

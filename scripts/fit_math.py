@@ -312,11 +312,11 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
             4,
             5,
         )
-        table["erf_inv"] = (*_of_inverse_erf(), 0, 3, 7)
+        table["erf_inv"] = (*_of_inverse_erf(), 0, 4, 7)
         table["erf_inv_tail"] = (
             lambda u: _inverse_erf((u + mp.mpf("2.875")) ** 2),
             lambda u: mp.mpf(1) / 2,
-            mp.sqrt(3) - mp.mpf("2.875"),
+            2 - mp.mpf("2.875"),
             mp.mpf("1.175"),
             11,
         )

@@ -29,18 +29,18 @@ def logistic(x: Array) -> Array:
 
 
 def _erf_of_small(x: Array) -> Array:
-    """The series without alternating signs, for |x| < 2.5."""
+    """The series without alternating signs, for |x| <= 1.2."""
     term = total = x * 2 / np.sqrt(_PI) * np.exp(-x * x)
-    for n in range(1, 90):
+    for n in range(1, 60):
         term = term * (2 * x * x) / (2 * n + 1)
         total = total + term
     return total
 
 
 def _erfc_of_large(x: Array) -> Array:
-    """The continued fraction, for x > 2."""
+    """The continued fraction, for x >= 1.2."""
     tail = np.zeros_like(x)
-    for n in range(160, 0, -1):
+    for n in range(300, 0, -1):
         tail = n / (2 * (x + tail))
     high = (x.astype(np.float32)).astype(Long)  # whose square is exact
     return np.exp(-high * high) * np.exp((high - x) * (high + x)) / np.sqrt(_PI) / (x + tail)
@@ -48,14 +48,14 @@ def _erfc_of_large(x: Array) -> Array:
 
 def erf(x: Array) -> Array:
     a = np.abs(x)
-    far = 1 - _erfc_of_large(np.clip(a, 2.2, 12))
-    return np.where(a < 2.2, _erf_of_small(np.clip(x, -2.2, 2.2)), np.copysign(far, x))
+    far = 1 - _erfc_of_large(np.clip(a, 1.2, 12))
+    return np.where(a < 1.2, _erf_of_small(np.clip(x, -1.2, 1.2)), np.copysign(far, x))
 
 
 def erfc(x: Array) -> Array:
-    near = 1 - _erf_of_small(np.clip(x, -2.2, 2.2))
-    far = _erfc_of_large(np.clip(np.abs(x), 2.2, 100))
-    return np.where(np.abs(x) < 2.2, near, np.where(x < 0, 2 - far, far))
+    near = 1 - _erf_of_small(np.clip(x, -1.2, 1.2))
+    far = _erfc_of_large(np.clip(np.abs(x), 1.2, 100))
+    return np.where(np.abs(x) < 1.2, near, np.where(x < 0, 2 - far, far))
 
 
 def erf_inv(x: Array) -> Array:

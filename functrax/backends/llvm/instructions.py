@@ -269,7 +269,7 @@ def _convert(t: Template, x: str) -> str:
 
 
 def _to(t: Template, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
-    """Between bools, integers, float32 and float64."""
+    """From bools, integers, float32 and float64 to the latter three."""
     if source == target:
         return x
     have, want = _REGISTERS[source], _REGISTERS[target]
@@ -279,9 +279,6 @@ def _to(t: Template, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> st
         type = t.of(want)
         one, zero = t.splat(1, want), t.splat(0, want)
         return t.add(f"select {t.of('i1')} {x}, {type} {one}, {type} {zero}")
-    if target.kind == "b":
-        how = "fcmp une" if source.kind == "f" else "icmp ne"
-        return t.add(f"{how} {t.of(have)} {x}, {t.splat(0, have)}")
     if source.kind == "f" and target.kind == "f":
         return t.cast("fpext" if have == "float" else "fptrunc", x, have, want)
     if target.kind == "f":

@@ -31,14 +31,25 @@ def rounded(x: Expr, factor: float) -> tuple[Expr, Expr]:
     return shifted - shifter, shifted.bits
 
 
-def reduced(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr]:
-    """``exp(r) - 1`` and the bits that end in ``n``, for ``x + more = n ln 2 + r``."""
+def reduced_in_two(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr, Expr]:
+    """``exp(r) - 1``, what it lost in rounding, and the bits that end in ``n``.
+
+    For ``x + more = n ln 2 + r``.
+    """
     high, low = constant("ln_2", x)
     n, bits = rounded(x, constant("log2_e", x)[0])
     r = fma(n, -low, fma(n, -high, x))
     if more is not None:
         r = r + more
-    return fma(r * r, expr_of("exp", r), r), bits
+    square, bend = r * r, expr_of("exp", r)
+    e = fma(square, bend, r)
+    return e, fma(square, bend, r - e), bits
+
+
+def reduced(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr]:
+    """``exp(r) - 1`` and the bits that end in ``n``, for ``x + more = n ln 2 + r``."""
+    e, _, bits = reduced_in_two(x, more)
+    return e, bits
 
 
 def power_of_two(bits: Expr, like: Expr) -> Expr:
@@ -80,10 +91,12 @@ def exp2(x: Expr) -> Expr:
 def expm1(x: Expr) -> Expr:
     """``e^x - 1``; by half of it, lest ``2^n`` overflow."""
     low, high = (-20, 89) if x.is_single else (-40, 709.9)
-    e, bits = reduced(at_least(at_most(x, high), low))
+    e, lost, bits = reduced_in_two(at_least(at_most(x, high), low))
     half = power_of_two(bits - 1, x)
-    result = fma(e, half, half - 0.5) * 2
-    return where(abs(x) < 2.0**-60, x, result)
+    base = half - 0.5
+    total = fma(e, half, base)
+    total = total + fma(lost, half, fma(e, half, base - total))
+    return where(abs(x) < 2.0**-60, x, total * 2)
 
 
 def logistic(x: Expr) -> Expr:

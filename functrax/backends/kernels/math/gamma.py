@@ -81,18 +81,20 @@ def _times_pi(x: Expr) -> tuple[Expr, Expr]:
     return r, fma(x, low, fma(x, high, -r))
 
 
-def _digamma_of_positive(a: Expr) -> Expr:
+def _digamma_of_positive(a: Expr, lost: Expr) -> Expr:
+    """Digamma of ``a + lost``."""
     below = a < 1
     inverse = 1 / a
     u = where(below, a - 1, a - 2)
     high, low = constant("digamma_zero", a)
-    gap = where(below, a - (high - 1), a - high) - low
+    gap = where(below, a - (high - 1), a - high) - (low - lost)
     first, rest = constant("digamma_0", a)
     near = fma(gap, first, gap * fma(without_first("digamma", u), u, a.like(rest)))
-    near = where(below, near - inverse, near)
-    log, lost = log_in_two(a)
+    left = where(a > 0.25, inverse * fma(-inverse, a, a.like(1)), 0.0)
+    near = where(below, near - left - inverse, near)
+    log, log_lost = log_in_two(a)
     z = inverse * inverse
-    far = log + (fma(inverse, -0.5, lost) - z * expr_of("digamma_far", z))
+    far = log + (fma(inverse, -0.5, log_lost) - z * expr_of("digamma_far", z))
     return where(a < 3, near, where(a < math.inf, far, a))
 
 
@@ -101,7 +103,7 @@ def digamma(x: Expr) -> Expr:
     a = abs(x)
     negative = x < 0
     y = where(negative, a + 1, a)
-    value = _digamma_of_positive(y)
+    value = _digamma_of_positive(y, where(negative, a - (y - 1), 0.0))
     reflected = value + _cotangent_of_turn(_distance(a))
     value = where(negative, reflected, value)
     whole = Expr(x.b, x.b.trunc(x.s)).equals(x)
@@ -123,4 +125,5 @@ def _cotangent_of_turn(d: Expr) -> Expr:
     q = inverse * high
     refined = fma(fma(-q, t, t.like(high)) + fma(-q, lost, t.like(low)), inverse, q)
     refined = where(q < math.inf, refined, q)
-    return with_sign(where(near, refined, fma(t, high, t * low)), d)
+    direct = fma(t, high, fma(lost, high, t * low))
+    return with_sign(where(near, refined, direct), d)

@@ -72,8 +72,8 @@ def _significand(a: Expr) -> tuple[Expr, Expr]:
     exponent = a.bits >> m
     kept = Expr(a.b, a.b.min(exponent.s, exponent.node(most)))
     fraction = (a.bits & (2**m - 1)) | 2**m
-    above = Expr(a.b, a.b.min((exponent - kept).s, exponent.node(1)))
-    return (fraction << above).to(dtypes.uint64), (kept - least).to(dtypes.uint64)
+    doubled = fraction << (exponent - kept)
+    return doubled.to(dtypes.uint64), (kept - least).to(dtypes.uint64)
 
 
 def _reduced_single(a: Expr) -> _Angle:

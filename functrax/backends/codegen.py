@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.ir import Kernel, Operand, verify
 from functrax.backends.kernels.lower import NotAKernelError, lower_group
@@ -73,14 +74,20 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
       NotAKernelError: the group does not fit the form of a kernel.
     """
     key = ("group code", options.strict)
-    found = jaxpr.memo.get(key)
-    if found is None:
-        found = jaxpr.memo[key] = _group_code(jaxpr, name)
-    return found  # type: ignore[no-any-return]
+    code: GroupCode | None = jaxpr.memo.get(key)
+    if code is None:
+        code = jaxpr.memo[key] = _group_code(jaxpr, name)
+    else:
+        for _ in code.kernels:
+            found("memory")
+    return code
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
-    kernels = schedule(lower_group(jaxpr, name), Target())
+    with step("lower", name):
+        lowered = lower_group(jaxpr, name)
+    with step("schedule", name):
+        kernels = schedule(lowered, Target())
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
@@ -91,12 +98,14 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 def _kernel_code(kernel: Kernel) -> KernelCode:
     if options.check:
         verify(kernel)
-    emitted = emit_kernel(kernel, contract=not options.strict)
+    with step("emit", kernel.name):
+        emitted = emit_kernel(kernel, contract=not options.strict)
     if dumped("kernels"):
         dump("kernels", kernel.name, "kernel", str(kernel))
     if dumped("llvm"):
         dump("llvm", kernel.name, "llvm", emitted.text)
-    compiled = compile_text(emitted.text)
+    with step("llvm", kernel.name):
+        compiled = compile_text(emitted.text)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
     return KernelCode(kernel, emitted, compiled, kernel_cost(kernel))

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from functrax.backends import compile_log
 from functrax.backends.dumps import dump, dumped, show
 from functrax.backends.passes.cse import cse
 from functrax.backends.passes.dce import dce
@@ -145,7 +146,8 @@ def run_pipeline(
         level = log_levels.get(step.name, 0)
         rewrites = Rewrites(rewrite_limits.get(step.name), level > 1, level > 2)
         begin = time.perf_counter()
-        after = step.run(program, rewrites)
+        with compile_log.step("passes", step.name):
+            after = step.run(program, rewrites)
         milliseconds = (time.perf_counter() - begin) * 1e3
         if options.check:
             _check(step.name, after)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from functrax.backends.compile_log import found
 from functrax.backends.llvm.emit import NAME
 
 
@@ -63,10 +64,11 @@ class Machine:
     def compile(self, text: str) -> Compiled:
         """The machine code of a module with one function."""
         with self._lock:
-            found = self._compiled.get(text)
-            if found is None:
-                found = self._compiled[text] = self._compile(text)
-        return found
+            known = self._compiled.get(text)
+            found("compiled" if known is None else "memory")
+            if known is None:
+                known = self._compiled[text] = self._compile(text)
+        return known
 
     def _compile(self, text: str) -> Compiled:
         begin = time.perf_counter()

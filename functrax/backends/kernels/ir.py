@@ -129,6 +129,8 @@ class Kernel:
       lanes: how many.
       shared: the dim whose blocks are the units of work that threads share, or None.
       grain: how many of its points make a unit.
+      tile: the dim of which ``lanes`` neighbouring points are computed together with those of the
+        vector dim, so that what is contiguous along it is read in rows and transposed; or None.
       unit: the number of a dim that stands for the number of the unit, where one is needed.
     """
 
@@ -145,6 +147,7 @@ class Kernel:
     shared: int | None = None
     grain: int = 1
     unit: int | None = None
+    tile: int | None = None
 
     @property
     def units(self) -> int:
@@ -210,9 +213,9 @@ def verify(kernel: Kernel) -> None:
     check(sorted(loops) == sorted(set(loops)), "a dim is in two loops", loops)
     check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
     innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}
-    check(
-        kernel.vector is None or kernel.vector in innermost, "the vector dim is not innermost", ""
-    )
+    vector = kernel.vector
+    placed = vector is None or vector in innermost or kernel.tile in innermost
+    check(placed, "the vector dim is not innermost", vector)
     for node in kernel.nodes():
         if node.op == "load":
             _check_address(check, node.attr[1], loops)
@@ -277,7 +280,7 @@ def kernel_text(kernel: Kernel) -> str:
 
 def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
     for d in dims:
-        step = f" step {kernel.lanes}" if d == kernel.vector else ""
+        step = f" step {kernel.lanes}" if d in (kernel.vector, kernel.tile) else ""
         lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}:")
         indent += 1
     return indent

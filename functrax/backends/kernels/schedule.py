@@ -7,6 +7,7 @@ written as LLVM IR.  In order:
    dims, which run in order.
 2. ``collapse``: neighbouring dims become one where every address allows it.
 3. ``_choose_vector``: the dim along which most of the memory is contiguous is computed in lanes.
+   Arrays that are contiguous along another one are read in tiles (``_choose_tile``).
 4. ``_choose_shared``: the dim that threads share, in units of at least ``UNIT`` points.
 5. ``_in_two``: a reduction with few results and long rows is done in blocks, whose results a
    second kernel reduces.  The blocks follow from the shapes alone, so the bits of the result do
@@ -30,6 +31,8 @@ UNIT = 4096
 #: A reduction is done in blocks when it has fewer rows than this, and longer ones than BLOCK.
 FEW_ROWS = 8
 BLOCK = 1 << 15
+#: How many neighbouring elements of a row a transpose reads before it goes to the next row.
+TILE_WIDTH = 64
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT = 12
 
@@ -55,6 +58,7 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     kernel.vector = _choose_vector(kernel)
     _vector_innermost(kernel)
     _choose_lanes(kernel, target)
+    _choose_tile(kernel, target)
     if _is_long_reduction(kernel):
         return _in_two(kernel, target)
     _choose_shared(kernel)
@@ -80,6 +84,11 @@ def coefficients(address: IndexExpr, rank: int) -> list[int]:
         assert isinstance(atom, Dim)
         row[atom.number] = coef
     return row
+
+
+def coefficient(address: IndexExpr, d: int | None) -> int:
+    """How far apart in memory neighbours along a dim are."""
+    return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
 
 
 # ---- scatters -----------------------------------------------------------------------------------
@@ -262,8 +271,8 @@ def _choose_shared(kernel: Kernel) -> None:
         return
     total = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
     long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
-    if _gathers_along_vector(kernel):
-        shared = kernel.vector  # in blocks, so that what is gathered stays in the cache
+    if kernel.tile is not None:
+        shared = kernel.tile
     elif long_enough:
         shared = long_enough[0]
     else:
@@ -272,22 +281,35 @@ def _choose_shared(kernel: Kernel) -> None:
     kernel.shared = shared
     per_point = max(total // kernel.extents[shared], 1)
     grain = -(-UNIT // per_point)
-    if shared == kernel.vector:
-        if _gathers_along_vector(kernel):
-            grain = 64
+    if shared == kernel.tile:
+        grain = TILE_WIDTH
+    if shared in (kernel.vector, kernel.tile):
         grain = -(-grain // kernel.lanes) * kernel.lanes
     kernel.grain = max(1, min(grain, kernel.extents[shared]))
 
 
-def _gathers_along_vector(kernel: Kernel) -> bool:
-    """Whether an array is read across its rows by neighbouring lanes (a transpose)."""
+def _choose_tile(kernel: Kernel, target: Target) -> None:
+    """Read in rows what neighbouring lanes would read across rows (a transpose)."""
     v = kernel.vector
-    if v is None or v not in kernel.outer or len(kernel.outer) < 2:
-        return False
-    return any(
-        coefficients(address, len(kernel.extents))[v] not in (0, 1)
-        for address, _, _ in accesses(kernel)
-    )
+    if v is None or v not in kernel.outer or kernel.inner:
+        return
+    if any(s.serial for s in kernel.stores()):
+        return
+    rank = len(kernel.extents)
+    rows = [(coefficients(address, rank), stored) for address, _, stored in accesses(kernel)]
+    if any(stored and row[v] != 1 for row, stored in rows):
+        return
+    across = [row for row, _ in rows if row[v] not in (0, 1)]
+    dims = [d for d in kernel.outer if d != v and any(row[d] == 1 for row in across)]
+    if not dims:
+        return
+    w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
+    widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
+    lanes = min(target.vector_bytes // max(widest, 4), 16)
+    if min(kernel.extents[v], kernel.extents[w]) < lanes:
+        return
+    kernel.tile, kernel.lanes = w, lanes
+    kernel.outer = (*(d for d in kernel.outer if d not in (v, w)), v, w)
 
 
 # ---- long reductions ----------------------------------------------------------------------------

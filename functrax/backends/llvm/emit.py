@@ -26,6 +26,7 @@ import numpy as np
 
 from functrax.backends.kernels.ir import Kernel, Reduce, Stage, Store
 from functrax.backends.kernels.math import EXPANSIONS
+from functrax.backends.kernels.schedule import coefficient
 from functrax.backends.llvm.instructions import (
     OPERATIONS,
     constant,
@@ -34,7 +35,7 @@ from functrax.backends.llvm.instructions import (
     llvm_type,
 )
 from functrax.core.errors import VerificationError
-from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Scalar
 
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
@@ -105,6 +106,9 @@ class _Emitter:
         #: The labels of the open loops, and the types and names of what they carry.
         self.open: list[tuple[str, list[tuple[str, str]]]] = []
         self.shared_range = ("", "")
+        self.tile_lane = 0
+        #: For each array and address the loop in which its tile was read, and its rows.
+        self.tiles: dict[tuple[int, IndexExpr], tuple[str, Names]] = {}
         self.lanes = kernel.lanes if kernel.vector is not None else 1
         self.masked = self._needs_mask()
         self.tail: Scalar | None = None
@@ -161,9 +165,113 @@ class _Emitter:
         """Everything inside the outer loops."""
         for stage in self.kernel.stages:
             self._stage(stage)
-        for store in self.kernel.rows:
-            self._store(store)
+        if self.kernel.tile is not None:
+            self._tile()
+        else:
+            for store in self.kernel.rows:
+                self._store(store)
         return carried
+
+    def _tile(self) -> None:
+        """The stores for each of ``lanes`` points of the tile dim."""
+        tile, index = self.kernel.tile, self._loop_index()
+        assert tile is not None
+        whole = self.kernel.extents[tile] % self.lanes == 0
+        high = self._extent(tile)
+        for k in range(self.lanes):
+            self.levels.append(_Level(block=self.levels[-1].block))
+            self.tile_lane = k
+            here = self._line(f"add i64 {index}, {k}")
+            self._define_dim(tile, here)
+            label = f"tile{self._count()}"
+            if not whole:
+                inside = self._line(f"icmp slt i64 {here}, {high}")
+                level = self.levels[-1]
+                level.lines.append(f"  br i1 {inside}, label %{label}, label %{label}.end")
+                level.lines.append(f"{label}:")
+            for store in self.kernel.rows:
+                self._store(store)
+            closed = self.levels.pop()
+            for key in closed.known:
+                self.known.pop(key, None)
+            outer = self.levels[-1]
+            outer.lines.extend(closed.lines)
+            if not whole:
+                outer.lines += [f"  br label %{label}.end", f"{label}.end:"]
+                outer.block = f"{label}.end"
+
+    def _tile_rows(self, buffer: int, address: IndexExpr, stride: int) -> Names:
+        """A tile of an array that is contiguous along the tile dim: a vector for each point of it.
+
+        Rows along the tile dim are read, and transposed in registers.
+        """
+        level = len(self.levels) - 2  # once for all points of the tile
+        found = self.tiles.get((buffer, address))
+        if found is not None and found[0] == self.open[-1][0]:
+            return found[1]
+        dtype = self.kernel.operands[buffer].dtype
+        type_ = self._memory_type(dtype, self.lanes)
+        others = [(a, c) for a, c in address.terms if a.dims_mask != 1 << (self.kernel.tile or 0)]
+        base, _, _ = self._pointer(buffer, add_terms(address.const, others))
+        element = self._memory_type(dtype)
+        base = self._line(f"getelementptr {element}, ptr {base}, i64 {self._loop_index()}", level)
+        step = self._number(stride, ("stride", buffer, self.kernel.vector, stride))
+        mask = self._tile_mask(level)
+        rows = []
+        for k in range(self.lanes):
+            offset = self._line(f"mul nsw i64 {step}, {self._tile_row(k, level)}", level)
+            pointer = self._line(f"getelementptr {element}, ptr {base}, i64 {offset}", level)
+            rows.append(self._load_lanes(type_, dtype, pointer, mask, level))
+        rows = self._transposed(type_, rows, level)
+        self.tiles[buffer, address] = (self.open[-1][0], rows)
+        return rows
+
+    def _tile_row(self, k: int, level: int) -> str:
+        """The number of a lane of the vector dim, or of the last one inside its extent."""
+        if not self.masked or k == 0:
+            return str(k)
+        key = ("tile row", k)
+        found = self.known.get(key)
+        if found is None:
+            count = self.known["inside"].name
+            last = self._line(f"sub i64 {count}, 1", level)
+            more = self._line(f"icmp slt i64 {k}, {count}", level)
+            name = self._line(f"select i1 {more}, i64 {k}, i64 {last}", level)
+            found = self._know(key, name, False, level)
+        return found.name
+
+    def _tile_mask(self, level: int) -> str | None:
+        """The points of a tile that are inside the extent of the tile dim; None for all."""
+        tile = self.kernel.tile
+        assert tile is not None
+        if self.kernel.extents[tile] % self.lanes == 0:
+            return None
+        left = self._line(f"sub i64 {self._extent(tile)}, {self._loop_index()}", level)
+        narrow = self._line(f"trunc i64 {left} to i32", level)
+        count = self._splat(narrow, _INT32, self.levels[level].lines)
+        iota = self._iota(_INT32)
+        return self._line(f"icmp slt <{self.lanes} x i32> {iota}, {count}", level)
+
+    def _transposed(self, type_: str, rows: Names, level: int) -> Names:
+        """A square of elements, its rows as columns, by exchanging ever larger blocks."""
+        lanes = self.lanes
+        distance = 1
+        while distance < lanes:
+            new = list(rows)
+            for i in range(lanes):
+                if i & distance:
+                    continue
+                a, b = rows[i], rows[i + distance]
+                low = [k if not k & distance else lanes + k - distance for k in range(lanes)]
+                high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
+                for place, mask in ((i, low), (i + distance, high)):
+                    text = ", ".join(f"i32 {m}" for m in mask)
+                    new[place] = self._line(
+                        f"shufflevector {type_} {a}, {type_} {b}, <{lanes} x i32> <{text}>", level
+                    )
+            rows = new
+            distance *= 2
+        return rows
 
     # ---- loops --------------------------------------------------------------------------------
 
@@ -185,7 +293,9 @@ class _Emitter:
         index = self._loop_index()
         self._define_dim(d, index)
         step = "1"
-        if d == self.kernel.vector and self.lanes > 1:
+        if d == self.kernel.tile:
+            step = str(self.lanes)
+        elif d == self.kernel.vector and self.lanes > 1:
             step = str(self.lanes)
             self.vector_level = len(self.levels) - 1
             if self.masked:
@@ -243,6 +353,7 @@ class _Emitter:
     def _define_tail(self, index: str, high: str) -> None:
         """A mask of the lanes that are inside the extent."""
         left = self._line(f"sub i64 {high}, {index}")
+        self._know("inside", left, False, len(self.levels) - 1)
         narrow = self._line(f"trunc i64 {left} to i32")
         count = self._splat(narrow, _INT32, self.levels[-1].lines)
         name = self._line(f"icmp slt <{self.lanes} x i32> {self._iota(_INT32)}, {count}")
@@ -457,6 +568,12 @@ class _Emitter:
     ) -> None:
         """Read an element, or a vector of them, at a level not below ``lowest``."""
         dtype = self.kernel.operands[buffer].dtype
+        if self._is_tiled(address, offset, guard):
+            stride = coefficient(address, self.kernel.vector)
+            name = self._tile_rows(buffer, address, stride)[self.tile_lane]
+            level = len(self.levels) - 1
+            self._know(key, self._from_memory(name, dtype, True, level), True, level)
+            return
         pointer, level, stride = self._pointer(buffer, address)
         parts = [self._operand(x) for x in (offset, guard) if x is not None]
         level = max([level, lowest, *(p.level for p in parts)])
@@ -467,10 +584,17 @@ class _Emitter:
         if not vector:
             name = self._read_scalar(buffer, pointer, offset, guard, level)
         elif stride == 1 and not scattered:
-            name = self._read_row(dtype, pointer, offset, guard, level)
+            name = self._read_row(buffer, pointer, offset, guard, level)
         else:
             name = self._gather(buffer, pointer, stride, offset, guard, level)
         self._know(key, self._from_memory(name, dtype, vector, level), vector, level)
+
+    def _is_tiled(self, address: IndexExpr, offset: Scalar | None, guard: Scalar | None) -> bool:
+        """Whether an array is read in tiles: it is contiguous along the tile dim."""
+        if self.kernel.tile is None or offset is not None or guard is not None:
+            return False
+        across = coefficient(address, self.kernel.vector) not in (0, 1)
+        return across and coefficient(address, self.kernel.tile) == 1
 
     def _mask(self, guard: Scalar | None, level: int) -> str | None:
         """The lanes that may be touched at a level, or None for all."""
@@ -507,15 +631,24 @@ class _Emitter:
 
     def _read_row(
         self,
-        dtype: np.dtype[Any],
+        buffer: int,
         pointer: str,
         offset: Scalar | None,
         guard: Scalar | None,
         level: int,
     ) -> str:
+        dtype = self.kernel.operands[buffer].dtype
         type_ = self._memory_type(dtype, self.lanes)
         pointer = self._offset_pointer(dtype, pointer, offset, level)
-        mask = self._mask(guard, level)
+        if guard is not None and not self._operand(guard).vector:
+            # Nothing is read where it is false, but the address must be one that could be.
+            inside = self._operand(guard).name
+            pointer = self._line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", level)
+        return self._load_lanes(type_, dtype, pointer, self._mask(guard, level), level)
+
+    def _load_lanes(
+        self, type_: str, dtype: np.dtype[Any], pointer: str, mask: str | None, level: int
+    ) -> str:
         size = dtype.itemsize
         if mask is None:
             return self._line(f"load {type_}, ptr {pointer}, align {size}", level)

@@ -13,8 +13,8 @@ Start at :meth:`Executable.__call__`, then :meth:`_Run.program`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -48,15 +48,26 @@ _KERNEL: Final = ctypes.CFUNCTYPE(
 )
 #: Addresses of a program's slots.
 Frame = list[int]
+#: Called in place of each instruction with views of what it reads and writes; the last argument
+#: runs it.
+Observer: TypeAlias = Callable[
+    [Instruction, Sequence[Any], Sequence[Any], Callable[[], None]], None
+]
 
 
 class Executable:
-    """A program that can be called."""
+    """A program that can be called.
 
-    __slots__ = ("program",)
+    Args:
+      program: the program.
+      observer: looks at each instruction, those of loops and branches included.
+    """
 
-    def __init__(self, program: Program) -> None:
+    __slots__ = ("observer", "program")
+
+    def __init__(self, program: Program, observer: Observer | None = None) -> None:
         self.program = program
+        self.observer = observer
 
     def __call__(self, values: Sequence[Any], donated: Sequence[int] = ()) -> list[Any]:
         """Run the program.
@@ -82,7 +93,7 @@ class Executable:
             kept.append(owner)
         results = _results(program, values, kept, donated, frame)
         arena = pool.allocate(program.arena) if program.arena else None
-        run = _Run((arena, kept, results))
+        run = _Run((arena, kept, results), self.observer)
         run.prepare(program, frame, arena.address if arena else NOWHERE)
         run.program(program, frame)
         return results
@@ -131,6 +142,14 @@ def _results(
     return results
 
 
+def bound_kernel(x: Launch, places: Sequence[int]) -> Callable[[int, int], None]:
+    """A launch as a function of the range of its units, for arrays at these addresses."""
+    buffers = (ctypes.c_void_p * len(places))(*places)
+    params = (ctypes.c_int64 * len(x.params))(*x.params)
+    function = _KERNEL(x.function)
+    return lambda begin, end: function(buffers, params, begin, end)
+
+
 def _copy(target: int, source: int, nbytes: int) -> None:
     if target != source and nbytes:
         ctypes.memmove(target, source, nbytes)
@@ -139,10 +158,11 @@ def _copy(target: int, source: int, nbytes: int) -> None:
 class _Run:
     """One run of a program; ``owner`` keeps all of its memory alive."""
 
-    __slots__ = ("_owner",)
+    __slots__ = ("_observer", "_owner")
 
-    def __init__(self, owner: Any) -> None:
+    def __init__(self, owner: Any, observer: Observer | None) -> None:
         self._owner = owner
+        self._observer = observer
 
     def prepare(self, program: Program, frame: Frame, arena: int) -> None:
         """Fill in the addresses of what stays where it is: temporaries and constants."""
@@ -159,7 +179,26 @@ class _Run:
             if slot.shares >= 0:
                 frame[n] = frame[slot.shares]
         for x, place in zip(program.instructions, program.workspaces):
-            self._instruction(x, program.slots, frame, frame[-1] + max(place, 0))
+            arena = frame[-1] + max(place, 0)
+            if self._observer is None:
+                self._instruction(x, program.slots, frame, arena)
+            else:
+                self._observed(self._observer, x, program.slots, frame, arena)
+
+    def _observed(
+        self, observer: Observer, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int
+    ) -> None:
+        inputs = self._views(x.inputs, slots, frame, readonly=True)
+        outputs = self._views(x.outputs, slots, frame, readonly=False)
+        observer(x, inputs, outputs, lambda: self._instruction(x, slots, frame, place))
+
+    def _views(
+        self, numbers: Sequence[int], slots: Sequence[Slot], frame: Frame, readonly: bool
+    ) -> list[Any]:
+        return [
+            view_memory(frame[s], slots[s].shape, slots[s].dtype, self, readonly=readonly)
+            for s in numbers
+        ]
 
     def _instruction(self, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         match x:
@@ -176,21 +215,12 @@ class _Run:
 
     def _launch(self, x: Launch, frame: Frame) -> None:
         places = [frame[s] for s in (*x.inputs, *x.outputs)]
-        buffers = (ctypes.c_void_p * len(places))(*places)
-        params = (ctypes.c_int64 * len(x.params))(*x.params)
-        kernel = _KERNEL(x.function)
-        thread_pool.parallel_for(
-            lambda begin, end: kernel(buffers, params, begin, end), x.units, x.grain, x.cost
-        )
+        kernel = bound_kernel(x, places)
+        thread_pool.parallel_for(kernel, x.units, x.grain, x.cost)
 
     def _host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
-        def views(numbers: Sequence[int], readonly: bool) -> list[Any]:
-            return [
-                view_memory(frame[s], slots[s].shape, slots[s].dtype, self, readonly=readonly)
-                for s in numbers
-            ]
-
-        adapter(x)(views(x.inputs, True), views(x.outputs, False))
+        inputs = self._views(x.inputs, slots, frame, readonly=True)
+        adapter(x)(inputs, self._views(x.outputs, slots, frame, readonly=False))
 
     def _cond(self, x: Cond, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         index = self.scalar(slots[x.index], frame[x.index])

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from functrax.backends.passes.groups import Group
 from functrax.backends.pipeline import CompiledStages
 from functrax.core.jaxpr import Eqn, Jaxpr, Var, all_eqns
 
 #: The pass that makes the groups of each kind.
 _MAKERS = {"fused": "fuse", "contraction": "recognise"}
+
+
+def expanded(jaxpr: Jaxpr) -> tuple[Eqn, ...]:
+    """The equations of a program, those of groups in it in place of the groups."""
+    return tuple(e for e in all_eqns(jaxpr) if not isinstance(e.primitive, Group))
 
 
 class Members:
@@ -44,8 +50,9 @@ class Members:
             found[place] = eqn
             stack.extend(x for x in eqn.invars if isinstance(x, Var))
         eqns = tuple(found[place] for place in sorted(found))
-        if [e.primitive for e in eqns] != [e.primitive for e in inner.eqns]:
-            return inner.eqns
+        known_as = expanded(inner)
+        if [e.primitive for e in eqns] != [e.primitive for e in known_as]:
+            return known_as
         return eqns
 
     @cached_property

@@ -9,7 +9,7 @@ as without guards, so none is compiled again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ def _blame(eqn: Eqn, members: Members, operands: tuple[Any, ...], results: tuple
         outs = list(results) if eqn.primitive.multiple_results else results[0]
         check(eqn.primitive, operands, outs, eqn.source)
         return
-    lines = [member.source for member in members.of(eqn)]
+    lines = iter([member.source for member in members.of(eqn)])
     with np.errstate(all="ignore"):
         _run_checked(eqn.params["jaxpr"], operands, lines)
 
@@ -70,11 +70,21 @@ def _not_reproduced(eqn: Eqn, option: str, noun: str) -> NonFiniteError:
 
 
 def _run_checked(
-    jaxpr: Jaxpr, operands: tuple[Any, ...], lines: Sequence[SourceLine | None]
-) -> None:
+    jaxpr: Jaxpr, operands: Sequence[Any], lines: Iterator[SourceLine | None]
+) -> list[Any]:
+    """Run a program, and check each result; ``lines`` has the line of each equation in turn."""
     env: dict[Atom, Any] = dict(zip(jaxpr.invars, operands))
-    for eqn, line in zip(jaxpr.eqns, lines):
-        values = [x.val if isinstance(x, Literal) else env[x] for x in eqn.invars]
-        out = rule_of(eqn.primitive)(eqn.primitive, values, dict(eqn.params))
-        check(eqn.primitive, values, out, line)
-        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
+
+    def value(x: Atom) -> Any:
+        return x.val if isinstance(x, Literal) else env[x]
+
+    for eqn in jaxpr.eqns:
+        values = [value(x) for x in eqn.invars]
+        if isinstance(eqn.primitive, Group):
+            outs = _run_checked(eqn.params["jaxpr"], values, lines)
+        else:
+            out = rule_of(eqn.primitive)(eqn.primitive, values, dict(eqn.params))
+            check(eqn.primitive, values, out, next(lines, eqn.source))
+            outs = out if eqn.primitive.multiple_results else [out]
+        env.update(zip(eqn.outvars, outs))
+    return [value(x) for x in jaxpr.outvars]

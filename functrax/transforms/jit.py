@@ -176,6 +176,13 @@ class Jitted:
 
         return Lowered(self._name, self._fun, traced, signature, bind)
 
+    def dynamic(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call without the static ones."""
+        positional, named, _ = self._roles.split(args, kwargs)
+        return positional, named
+
     def cache_info(self) -> CacheInfo:
         """How often the function was traced and compiled, and why."""
         known = sum(compiles(traced.jaxpr) for traced in self._cache.values())

@@ -24,7 +24,7 @@ _CHARACTER, _LINE, _PAD = 6.7, 15.0, 8.0  # of 11 px type
 _MOST_EQNS, _MOST_CHARACTERS, _MARGIN = 8, 52, 14.0
 _STYLE: Final = (
     "text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24}"
-    ".small,.why{paint-order:stroke;stroke:#ffffff;stroke-width:3px;stroke-opacity:.7}"
+    ".behind{fill:#ffffff;fill-opacity:.8}"
     ".head{font-weight:bold}.small{fill:#57606a}.why{fill:#b42318}"
     ".kernel{fill:#e8f1fd;stroke:#3b6fb6}.call{fill:#fdf3e1;stroke:#b6803b;stroke-dasharray:5 3}"
     ".value{fill:#f3f4f6;stroke:#8b949e}.edge{fill:none;stroke:#57606a}"
@@ -104,10 +104,10 @@ def _level_svg(e: Explanation, level: Level) -> tuple[list[str], tuple[float, fl
             text = f"{names[x]}:{x.aval.str_short()}" if x in made else ""
             labels[made.get(x, x), ("out", k)] = _Label((text,) if text else ())
     layout = layered({n: b.size for n, b in boxes.items()}, list(labels))
-    out: list[str] = []
+    out = [_edge_svg(path, label) for label, path in zip(labels.values(), layout.edges)]
     rightmost = layout.width
     for label, path in zip(labels.values(), layout.edges):
-        drawn, right = _edge_svg(path, label)
+        drawn, right = _label_svg(path, label)
         out += drawn
         rightmost = max(rightmost, right)
     for node, box in boxes.items():
@@ -193,8 +193,8 @@ def _short(eqn: Eqn) -> str:
     return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
 
 
-def _edge_svg(path: tuple[Point, ...], label: _Label) -> tuple[list[str], float]:
-    """An edge with its label; also how far to the right it reaches."""
+def _edge_svg(path: tuple[Point, ...], label: _Label) -> str:
+    """The line of an edge; its reasons show when the mouse is over it."""
     (x, y), *rest = path
     d = [f"M{x:.1f} {y:.1f}"]
     for u, v in rest:
@@ -202,15 +202,26 @@ def _edge_svg(path: tuple[Point, ...], label: _Label) -> tuple[list[str], float]
         d.append(f"C{x:.1f} {middle:.1f} {u:.1f} {middle:.1f} {u:.1f} {v:.1f}")
         x, y = u, v
     style = "apart" if label.codes else "edge"
-    title = "".join(f"{escape(reason)}\n" for reason in label.reasons)
-    title = f"<title>{title.rstrip()}</title>" if title else ""
-    out = [f'<path class="{style}" d="{"".join(d)}" marker-end="url(#tip)">{title}</path>']
-    (x0, y0), (x1, y1) = path[1], path[2]
+    title = "\n".join(map(escape, label.reasons))
+    inside = f"<title>{title}</title>" if title else ""
+    return f'<path class="{style}" d="{"".join(d)}" marker-end="url(#tip)">{inside}</path>'
+
+
+def _label_svg(path: tuple[Point, ...], label: _Label) -> tuple[list[str], float]:
+    """The text at an edge, behind the layer that it comes from; and how far it reaches."""
     lines = [("small", text) for text in label.values] + [("why", text) for text in label.codes]
-    px, py = (x0 + x1) / 2 + 5, (y0 + y1) / 2 - 6.5 * (len(lines) - 2)
+    if not lines:
+        return [], 0.0
+    (x0, y0), (x1, y1) = path[1], path[2]
+    width = max(len(text) for _, text in lines) * _CHARACTER
+    x, y = (x0 + x1) / 2 + 5, (y0 + y1) / 2 - 6.5 * (len(lines) - 2)
+    out = [
+        f'<rect class="behind" x="{x - 2:.1f}" y="{y - 12:.1f}" width="{width + 2:.1f}" '
+        f'height="{13 * len(lines):.1f}"/>'
+    ]
     for k, (kind, text) in enumerate(lines):
-        out.append(_text(px, py + 13 * k - 2, text, kind))
-    return out, px + max((len(text) for _, text in lines), default=0) * _CHARACTER
+        out.append(_text(x, y + 13 * k - 2, text, kind))
+    return out, x + width
 
 
 def _text(x: float, y: float, text: str, style: str) -> str:

@@ -19,13 +19,17 @@ import numpy as np
 from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.ir import Kernel, Operand, verify
-from functrax.backends.kernels.lower import NotAKernelError, lower_group
+from functrax.backends.kernels.loops import lower_loop
+from functrax.backends.kernels.lower import lower_group
+from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import Target, schedule
+from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, compile_text, machine
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.lowering import MATH
 from functrax.core.prims.reindex import broadcast_in_dim
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
@@ -85,14 +89,41 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     with step("lower", name):
-        lowered = lower_group(jaxpr, name)
+        lowered = _possible(lower_group(jaxpr, name))
     with step("schedule", name):
-        kernels = schedule(lowered, Target())
+        kernels = schedule(lowered, _target())
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
         tuple(kernels[-1].operands[known:]), copies, tuple(map(_kernel_code, kernels)), fill
     )
+
+
+def _target() -> Target:
+    return Target(machine().vector_bytes)
+
+
+def _possible(kernel: Kernel) -> Kernel:
+    missing = {node.op for node in kernel.nodes()} & (MATH.keys() - EXPANSIONS.keys())
+    if missing:
+        raise NotAKernelError(f"no instructions for {sorted(missing)}")
+    return kernel
+
+
+def loop_code(eqn: Eqn) -> GroupCode:
+    """The code of a ``scan`` or ``while`` whose points do not depend on one another.
+
+    Its inputs are the equation's operands that are variables, each once, then come its results.
+
+    Raises:
+      NotAKernelError: they do, or a step is too large.
+    """
+    name = eqn.primitive.name
+    with step("lower", name):
+        lowered = _possible(lower_loop(eqn))
+    with step("schedule", name):
+        (kernel,) = schedule(lowered, _target())
+    return GroupCode((), (), (_kernel_code(kernel),))
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:
@@ -125,7 +156,7 @@ def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCod
     last = jaxpr.eqns[-1]
     result = len(jaxpr.invars)
     if last.primitive.name == "reindex_reduce":
-        how = last.primitive.reduction(last.invars[0].aval, **last.params)
+        how = last.primitive.reduction(last.invars[0].aval, **last.params)  # type: ignore[attr-defined]
         return (), _fill_code(last.outvars[0], how.identity[0])
     if last.primitive.name != "scatter":
         return (), None
@@ -152,5 +183,5 @@ def _fill_code(out: Var, value: Any) -> KernelCode:
     result = Var(out.aval)
     number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
     eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
-    (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), Target())
+    (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), _target())
     return _kernel_code(kernel)

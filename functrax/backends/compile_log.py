@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 #: Where machine code came from: LLVM, the cache of this process, the cache on disk.
-Origin: TypeAlias = Literal["compiled", "memory", "disk"]
+Origin: TypeAlias = Literal["llvm", "memory", "disk"]
 
 
 @dataclass(frozen=True)

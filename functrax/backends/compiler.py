@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.codegen import GroupCode, KernelCode, group_code
+from functrax.backends.codegen import GroupCode, KernelCode, group_code, loop_code
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
-from functrax.backends.kernels.lower import NotAKernelError
+from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.members import Members
 from functrax.backends.nan_guard import guard
 from functrax.backends.passes.groups import contraction, fused, grouped
@@ -239,7 +239,21 @@ class Assembly:
         )
         self.builder.add(Cond(index, branches, tuple(operands), self._results(eqn)))
 
+    def _loop_kernel(self, eqn: Eqn) -> bool:
+        """Run a loop as one kernel, if it can be one."""
+        try:
+            code = loop_code(eqn)
+        except NotAKernelError:
+            return False
+        inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
+        operands, results = self._operands(eqn.invars), self._results(eqn)
+        launches = [_launch(k, self._operands(list(inputs)), results) for k in code.kernels]
+        self._add(eqn, launches, operands, results, code)
+        return True
+
     def _while(self, eqn: Eqn) -> None:
+        if self._loop_kernel(eqn):
+            return
         params = eqn.params
         cond, body = self._inner(params["cond"], "condition"), self._inner(params["body"], "body")
         slots = self._operands(eqn.invars)
@@ -251,6 +265,8 @@ class Assembly:
         )
 
     def _scan(self, eqn: Eqn) -> None:
+        if self._loop_kernel(eqn):
+            return
         params = eqn.params
         body = self._inner(params["jaxpr"], "body")
         slots = self._operands(eqn.invars)
@@ -278,6 +294,7 @@ def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...])
         code.emitted.numbers,
         code.kernel.units,
         code.cost,
+        owner=code.compiled,
     )
 
 

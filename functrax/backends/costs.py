@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from functrax.backends.access import elements_read
 from functrax.backends.passes.groups import Group
-from functrax.core.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.jaxpr import Eqn, Jaxpr, Var, subjaxprs
 from functrax.core.lowering import MATH
 
 #: Elementwise equations that compute nothing.
@@ -61,10 +61,15 @@ def nbytes(v: Var) -> int:
 
 
 def operations(eqn: Eqn) -> Operations:
-    """What an equation computes; for one that is no meta-operator nothing is known."""
-    if isinstance(eqn.primitive, Group):
-        inner: Jaxpr = eqn.params["jaxpr"]
-        return sum(map(operations, inner.eqns), Operations())
+    """What an equation computes; of what is no meta-operator nothing is known.
+
+    A loop counts as often as it runs, or once if that is not known; of branches all count.
+    """
+    inner = [operations(e) for program in subjaxprs(eqn) for e in program.eqns]
+    if inner:
+        once = sum(inner, Operations())
+        times = int(eqn.params.get("length", 1))  # of a scan
+        return Operations(once.flops * times, once.transcendentals * times)
     family, name = eqn.primitive.family, eqn.primitive.name
     size = sum(v.aval.size for v in eqn.outvars)
     if family == "elementwise" and name not in _FREE:

@@ -13,6 +13,7 @@ Start at :meth:`Executable.__call__`, then :meth:`_Run.program`.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -33,6 +34,7 @@ from functrax.backends.program import (
     Scan,
     Slot,
     While,
+    all_programs,
     first_carry,
     updated_in_place,
 )
@@ -48,6 +50,8 @@ _KERNEL: Final = ctypes.CFUNCTYPE(
 )
 #: Addresses of a program's slots.
 Frame = list[int]
+#: Program, instruction, and the nanoseconds at which it began and ended.
+Event = tuple[int, int, int, int]
 #: Called in place of each instruction with views of what it reads and writes; the last argument
 #: runs it.
 Observer: TypeAlias = Callable[
@@ -84,19 +88,42 @@ class Executable:
         Raises:
           ArgumentError: if a value is not of the input's shape and dtype.
         """
+        return self._run(values, donated, None)
+
+    def profile(self, values: Sequence[Any]) -> tuple[list[Any], list[Event]]:
+        """Run the program, and tell when each instruction ran.
+
+        Returns:
+          The results, and for each instruction that was run, in the order in which they ended: the
+          number of its program in ``all_programs``, its number in the program, and the nanoseconds
+          of ``time.perf_counter_ns`` at which it began and ended.
+        """
+        events: list[Event] = []
+        return self._run(values, (), events), events
+
+    def _run(
+        self, values: Sequence[Any], donated: Sequence[int], events: list[Event] | None
+    ) -> list[Any]:
         program = self.program
         if len(values) != len(program.inputs):
             raise input_count_error(program.name, len(program.inputs), len(values))
-        frame, kept = [0] * len(program.slots), []
-        for slot, value in zip(program.inputs, values):
-            frame[slot], owner = _address(value, program.slots[slot])
-            kept.append(owner)
+        frame = [0] * len(program.slots)
+        kept = _read_inputs(program, values, frame)
         results = _results(program, values, kept, donated, frame)
         arena = pool.allocate(program.arena) if program.arena else None
-        run = _Run((arena, kept, results), self.observer)
+        run = _Run((arena, kept, results), program, events, self.observer)
         run.prepare(program, frame, arena.address if arena else NOWHERE)
         run.program(program, frame)
         return results
+
+
+def _read_inputs(program: Program, values: Sequence[Any], frame: Frame) -> list[Any]:
+    """Fill in the addresses of the inputs; returns what keeps them there."""
+    kept = []
+    for slot, value in zip(program.inputs, values):
+        frame[slot], owner = _address(value, program.slots[slot])
+        kept.append(owner)
+    return kept
 
 
 def _address(value: Any, slot: Slot) -> tuple[int, Any]:
@@ -158,11 +185,20 @@ def _copy(target: int, source: int, nbytes: int) -> None:
 class _Run:
     """One run of a program; ``owner`` keeps all of its memory alive."""
 
-    __slots__ = ("_observer", "_owner")
+    __slots__ = ("_events", "_numbers", "_observer", "_owner")
 
-    def __init__(self, owner: Any, observer: Observer | None) -> None:
+    def __init__(
+        self,
+        owner: Any,
+        program: Program,
+        events: list[Event] | None,
+        observer: Observer | None,
+    ) -> None:
         self._owner = owner
+        self._events = events
         self._observer = observer
+        counted = () if events is None else all_programs(program)
+        self._numbers = {p: n for n, p in enumerate(counted)}
 
     def prepare(self, program: Program, frame: Frame, arena: int) -> None:
         """Fill in the addresses of what stays where it is: temporaries and constants."""
@@ -178,12 +214,15 @@ class _Run:
         for n, slot in enumerate(program.slots):
             if slot.shares >= 0:
                 frame[n] = frame[slot.shares]
-        for x, place in zip(program.instructions, program.workspaces):
+        for n, (x, place) in enumerate(zip(program.instructions, program.workspaces)):
+            begin = time.perf_counter_ns()
             arena = frame[-1] + max(place, 0)
             if self._observer is None:
                 self._instruction(x, program.slots, frame, arena)
             else:
                 self._observed(self._observer, x, program.slots, frame, arena)
+            if self._events is not None:
+                self._events.append((self._numbers[program], n, begin, time.perf_counter_ns()))
 
     def _observed(
         self, observer: Observer, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int

@@ -19,6 +19,7 @@ from functrax.backends.nan_check import check, enabled, find
 from functrax.backends.passes.groups import Group
 from functrax.backends.reference import rule_of
 from functrax.core import dtypes
+from functrax.core.config import Override
 from functrax.core.errors import NonFiniteError
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.source import SourceLine
@@ -51,6 +52,9 @@ def guard(eqn: Eqn, members: Members) -> Callable[..., None]:
 def _blame(eqn: Eqn, members: Members, operands: tuple[Any, ...], results: tuple[Any, ...]) -> None:
     """Raise for the first equation of a group that gives a forbidden value."""
     if not isinstance(eqn.primitive, Group):
+        if eqn.primitive.holds_programs:  # a loop in one kernel
+            with Override("backend", "interp"), np.errstate(all="ignore"):
+                rule_of(eqn.primitive)(eqn.primitive, operands, dict(eqn.params))
         outs = list(results) if eqn.primitive.multiple_results else results[0]
         check(eqn.primitive, operands, outs, eqn.source)
         return

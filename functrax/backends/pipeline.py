@@ -23,12 +23,17 @@ from dataclasses import dataclass
 
 from functrax.backends import compile_log
 from functrax.backends.dumps import dump, dumped, show
+from functrax.backends.passes.batch import batch
+from functrax.backends.passes.compose import compose
 from functrax.backends.passes.cse import cse
 from functrax.backends.passes.dce import dce
+from functrax.backends.passes.fold import fold
 from functrax.backends.passes.fuse import fuse
 from functrax.backends.passes.inline import inline
+from functrax.backends.passes.orientation import orient
 from functrax.backends.passes.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.passes.simplify import simplify
 from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, FunctraxError, VerificationError
 from functrax.core.jaxpr import Jaxpr
@@ -55,8 +60,13 @@ class Pass:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass("inline", inline, required=True),  # calls become what they call
+    Pass("fold", fold),  # what is known becomes a number
+    Pass("simplify", simplify),  # algebra that is exact
+    Pass("compose", compose),  # chains of reindexes become one
     Pass("cse", cse),  # equal values are computed once
     Pass("recognise", recognise),  # sums of products become contractions
+    Pass("batch", batch),  # products that share an operand become one
+    Pass("orient", orient),  # contractions give their results in the order that is wanted
     Pass("dce", dce),  # what nothing needs goes
     Pass("fuse", fuse),  # equations share kernels
 )

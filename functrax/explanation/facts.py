@@ -11,10 +11,10 @@ from typing import Any
 
 from functrax.backends.compiler import CompiledProgram, Work
 from functrax.backends.costs import nbytes, operations, traffic
-from functrax.backends.members import Members
+from functrax.backends.members import Members, expanded
 from functrax.backends.passes.fuse import REASONS
-from functrax.backends.passes.groups import Group, fused
-from functrax.core.jaxpr import Eqn, Jaxpr, Literal, Var
+from functrax.backends.passes.groups import Group, contraction, fused
+from functrax.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
 from functrax.core.number_text import scalar_text
 from functrax.core.printing import variable_names
 from functrax.explanation.record import (
@@ -38,7 +38,8 @@ def explanation_of(name: str, compiled: CompiledProgram, trace_ms: float) -> Exp
       compiled: the compiler's record.
       trace_ms: how long tracing took.
     """
-    paths = list(_levels(compiled.stages.program))
+    whole = {(work.inside, work.place) for work in compiled.works}
+    paths = list(_levels(compiled.stages.program, whole))
     numbers = {path: level.number for path, level in paths}
     levels = tuple(level for _, level in paths)
     members = Members(compiled.stages)
@@ -84,8 +85,13 @@ def _compile_ms(compiled: CompiledProgram, trace_ms: float) -> dict[str, float]:
 # ---- programs inside programs -------------------------------------------------------------------
 
 
-def _levels(jaxpr: Jaxpr) -> Iterator[tuple[Path, Level]]:
-    """The program and those inside it, outer ones first."""
+def _levels(jaxpr: Jaxpr, whole: set[tuple[Path, int]]) -> Iterator[tuple[Path, Level]]:
+    """The program and those inside it, outer ones first; not those of loops that are kernels.
+
+    Args:
+      jaxpr: the program.
+      whole: the equations that are computed as a whole.
+    """
     waiting: list[tuple[Path, str, Jaxpr, int | None, tuple[int, int] | None]] = [
         ((), "", jaxpr, 1, None)
     ]
@@ -94,7 +100,8 @@ def _levels(jaxpr: Jaxpr) -> Iterator[tuple[Path, Level]]:
         path, title, program, calls, within = waiting.pop(0)
         yield path, Level(number, title, program, calls, within)
         for place, eqn in enumerate(program.eqns):
-            for role, inner, times in _inner_programs(eqn):
+            inside = [] if (path, place) in whole else _inner_programs(eqn)
+            for role, inner, times in inside:
                 total = None if calls is None or times is None else calls * times
                 waiting.append(
                     (
@@ -108,17 +115,16 @@ def _levels(jaxpr: Jaxpr) -> Iterator[tuple[Path, Level]]:
         number += 1
 
 
-def _inner_programs(eqn: Eqn) -> Iterator[tuple[str, Jaxpr, int | None]]:
+def _inner_programs(eqn: Eqn) -> list[tuple[str, Jaxpr, int | None]]:
     """The programs that an equation of control flow runs: role, program, how often."""
     params: dict[str, Any] = eqn.params
     if eqn.primitive.name == "scan":
-        yield "body", params["jaxpr"], params["length"]
-    elif eqn.primitive.name == "while":
-        yield "condition", params["cond"], None
-        yield "body", params["body"], None
-    elif eqn.primitive.name == "cond":
-        for k, branch in enumerate(params["branches"]):
-            yield f"branch {k}", branch, None
+        return [("body", params["jaxpr"], params["length"])]
+    if eqn.primitive.name == "while":
+        return [("condition", params["cond"], None), ("body", params["body"], None)]
+    if eqn.primitive.name == "cond":
+        return [(f"branch {k}", branch, None) for k, branch in enumerate(params["branches"])]
+    return []
 
 
 # ---- kernels ------------------------------------------------------------------------------------
@@ -136,7 +142,7 @@ def _kernel(number: int, work: Work, level: Level, members: Members) -> KernelFa
         number,
         eqn.params["name"] if is_group else eqn.primitive.name,
         "call" if work.code is None else "kernel",
-        members.of(eqn),
+        _members(eqn, members),
         level.number,
         work.place,
         level.calls,
@@ -153,6 +159,13 @@ def _kernel(number: int, work: Work, level: Level, members: Members) -> KernelFa
         codes,
         work.instructions,
     )
+
+
+def _members(eqn: Eqn, members: Members) -> tuple[Eqn, ...]:
+    """The equations of a group, or of a loop that is one kernel."""
+    if isinstance(eqn.primitive, Group):
+        return members.of(eqn)
+    return tuple(e for program in subjaxprs(eqn) for e in expanded(program)) or (eqn,)
 
 
 def _name(x: Any, names: Mapping[Var, str]) -> str:
@@ -183,9 +196,13 @@ def _reason(jaxpr: Jaxpr, source: int, target: int) -> str:
     """Why two equations of a program of groups are not one kernel."""
     for k in (source, target):
         eqn = jaxpr.eqns[k]
+        name = eqn.primitive.name
+        if eqn.primitive is contraction:
+            return f"contraction: {eqn.params['name']} is computed by itself"
+        if eqn.primitive.holds_programs and eqn.primitive is not fused:
+            return f"control flow: {name} is computed by itself"
         if eqn.primitive is not fused:
-            name = eqn.params["name"] if isinstance(eqn.primitive, Group) else eqn.primitive.name
-            return f"no kernel: {name} is computed by itself"
+            return f"call: {name} is no part of any kernel"
     reasons: Mapping[tuple[int, int], str] | None = jaxpr.memo.get(REASONS)
     if reasons is None:
         return "off: the pass fuse did not run last"

@@ -210,7 +210,7 @@ class Explanation:
       edges: the values that cross from one kernel to another, with the reason for each.
       compile_ms: milliseconds by stage: ``trace``, each pass, ``lower``, ``schedule``, ``emit``,
         ``llvm``, ``assemble``.
-      origins: how many kernels were ``compiled``, or found in ``memory`` or on ``disk``.
+      origins: how many kernels were compiled by ``llvm``, or found in ``memory`` or on ``disk``.
       program: what the runtime runs: instructions over slots.
       compiled: the compiler's own record, with the times at which everything happened.
       timeline: the kernels of a measured run in order, as numbers; empty if nothing was measured.

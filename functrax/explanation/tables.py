@@ -90,7 +90,7 @@ def _edge_table(e: Explanation) -> str:
 def compile_text(e: Explanation) -> str:
     """How long compilation took, and where machine code came from."""
     times = ", ".join(f"{stage} {ms:.2f}" for stage, ms in e.compile_ms.items())
-    words = {"compiled": "compiled", "memory": "found in memory", "disk": "found on disk"}
+    words = {"llvm": "compiled by LLVM", "memory": "found in memory", "disk": "found on disk"}
     origins = [f"{e.origins[o]} {text}" for o, text in words.items() if e.origins.get(o)]
     total = sum(e.compile_ms.values())
     return f"compilation: {total:.2f} ms ({times})\nmachine code: {', '.join(origins) or 'none'}"

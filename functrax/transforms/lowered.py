@@ -13,6 +13,7 @@ from typing import Any
 from functrax.backends.compiler import CompiledProgram
 from functrax.backends.costs import Operations, nbytes, operations, traffic
 from functrax.backends.cpu import CpuDevice
+from functrax.backends.passes.groups import Group
 from functrax.core.errors import PyTreeError, ShapeError
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Eqn, Jaxpr, subjaxprs
@@ -208,32 +209,17 @@ def _struct(aval: Any) -> ShapeDtypeStruct:
 
 def _costs(jaxpr: Jaxpr) -> dict[str, float]:
     """The cost of a program; loops count as often as is known that they run, at least once."""
-    total, moved = _program_costs(jaxpr)
+    total = sum(map(operations, jaxpr.eqns), Operations())
     return {
         "flops": float(total.flops),
         "transcendentals": float(total.transcendentals),
-        "bytes accessed": float(moved),
+        "bytes accessed": float(sum(map(_bytes_moved, jaxpr.eqns))),
     }
 
 
-def _program_costs(jaxpr: Jaxpr) -> tuple[Operations, int]:
-    total, moved = Operations(), 0
-    for eqn in jaxpr.eqns:
-        done, bytes_moved = _eqn_costs(eqn)
-        total += done
-        moved += bytes_moved
-    return total, moved
-
-
-def _eqn_costs(eqn: Eqn) -> tuple[Operations, int]:
-    inner = [] if eqn.primitive.name in ("fused", "contraction") else list(subjaxprs(eqn))
+def _bytes_moved(eqn: Eqn) -> int:
+    inner = [] if isinstance(eqn.primitive, Group) else list(subjaxprs(eqn))
     if not inner:
-        reads, writes = traffic(eqn)
-        return operations(eqn), sum(reads) + sum(writes)
-    total, moved = Operations(), 0
-    for program in inner:
-        done, bytes_moved = _program_costs(program)
-        total += done
-        moved += bytes_moved
-    times = int(eqn.params.get("length", 1))
-    return Operations(total.flops * times, total.transcendentals * times), moved * times
+        return sum(map(sum, traffic(eqn)))
+    once = sum(_bytes_moved(e) for program in inner for e in program.eqns)
+    return once * int(eqn.params.get("length", 1))

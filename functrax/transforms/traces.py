@@ -140,7 +140,7 @@ def compiles(jaxpr: Jaxpr) -> int:
     count = 0
     for value in list(jaxpr.memo.values()):
         if isinstance(value, CompiledProgram):
-            count += value.log.origins["compiled"]
+            count += value.log.origins["llvm"]
         elif isinstance(value, Derived):
             count += compiles(value.jaxpr)
     return count

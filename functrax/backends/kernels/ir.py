@@ -104,12 +104,44 @@ class Reduce:
     results: tuple[Scalar, ...]
 
 
+@dataclass(frozen=True)
+class Carry:
+    """A value that each step of the inner loop computes from that of the step before.
+
+    Args:
+      initial: its value before the first step.
+      acc: the leaf that stands for it in a step; attr[2] says whether it differs between lanes.
+      new: its value after the step.
+      result: the leaf that stands for it after the last step.
+    """
+
+    initial: Scalar
+    acc: Scalar
+    new: Scalar
+    result: Scalar
+
+
 @dataclass
 class Stage:
-    """What one run of the inner loops does."""
+    """What one run of the inner loops does.
+
+    Args:
+      reductions: what is accumulated, in any order.
+      stores: what is written at each point.
+      carries: what goes from step to step, in order; such a stage has one inner dim.
+      condition: a bool, of what is carried; the steps end when it is false.  None for as many
+        steps as the inner dim has points.
+    """
 
     reductions: list[Reduce] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
+    carries: list[Carry] = field(default_factory=list)
+    condition: Scalar | None = None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its steps must be taken one after the other."""
+        return bool(self.carries) or any(store.serial for store in self.stores)
 
 
 @dataclass
@@ -165,6 +197,10 @@ class Kernel:
         for stage in self.stages:
             for reduction in stage.reductions:
                 yield from reduction.values
+            for carry in stage.carries:
+                yield from (carry.initial, carry.new)
+            if stage.condition is not None:
+                yield stage.condition
         for store in self.stores():
             yield from (x for x in (store.value, store.offset, store.guard) if x is not None)
 
@@ -240,11 +276,13 @@ def _check_order(kernel: Kernel, check: Any) -> None:
     available: set[int] = set()
     for stage in kernel.stages:
         roots = [v for r in stage.reductions for v in r.values]
+        roots += [c.new for c in stage.carries]
         roots += [s.value for s in stage.stores]
         for node in ordered(iter(roots)):
             early = node.op == "result" and id(node) not in available
             check(not early, "a reduction's result is used before it is there", node)
         available |= {id(x) for r in stage.reductions for x in r.results}
+        available |= {id(c.result) for c in stage.carries}
     for node in ordered(s.value for s in kernel.rows):
         if node.op == "load":
             used = set(node.attr[1].used_dims())
@@ -276,6 +314,20 @@ def kernel_text(kernel: Kernel) -> str:
         _store_lines(stage.stores, names, seen, lines, inside)
     _store_lines(kernel.rows, names, known, lines, indent)
     return "\n".join(lines)
+
+
+def _carry_lines(
+    stage: Stage, names: dict[int, str], seen: set[int], lines: list[str], indent: int
+) -> None:
+    begin = "  " * indent
+    if stage.condition is not None:
+        holds = _expression(stage.condition, names, seen, lines, indent)
+        lines.append(f"{begin}while {holds}:")
+    for carry in stage.carries:
+        first = _expression(carry.initial, names, seen, lines, indent)
+        new = _expression(carry.new, names, seen, lines, indent)
+        acc, result = _leaf(carry.acc, names), _leaf(carry.result, names)
+        lines.append(f"{begin}{acc} -> {result}: from {first} to {new}")
 
 
 def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:

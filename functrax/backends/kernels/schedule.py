@@ -208,7 +208,13 @@ class Rewriting:
             reductions = [
                 replace(r, values=tuple(map(self.scalar, r.values))) for r in stage.reductions
             ]
-            stages.append(Stage(reductions, [self.store(s) for s in stage.stores]))
+            carries = [
+                replace(c, initial=self.scalar(c.initial), new=self.scalar(c.new))
+                for c in stage.carries
+            ]
+            condition = None if stage.condition is None else self.scalar(stage.condition)
+            stores = [self.store(s) for s in stage.stores]
+            stages.append(Stage(reductions, stores, carries, condition))
         return replace(kernel, stages=stages, rows=[self.store(s) for s in kernel.rows])
 
 
@@ -220,8 +226,8 @@ def _choose_vector(kernel: Kernel) -> int | None:
     dims = (*kernel.outer, *kernel.inner)
     if not dims:
         return None
-    ordered_scatter = any(s.serial for s in kernel.stores())
-    candidates = kernel.outer if ordered_scatter else dims
+    in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
+    candidates = kernel.outer if in_order else dims
     best, best_score = None, (0.0, 0)
     rows = [
         (coefficients(address, len(kernel.extents)), 2.0 if stored else 1.0)
@@ -319,6 +325,7 @@ def _is_long_reduction(kernel: Kernel) -> bool:
     rows = math.prod(kernel.extents[d] for d in kernel.outer)
     length = math.prod(kernel.extents[d] for d in kernel.inner)
     simple = len(kernel.stages) == 1 and not kernel.stages[0].stores
+    simple = simple and not kernel.stages[0].carries
     return simple and bool(kernel.stages[0].reductions) and rows < FEW_ROWS and length > BLOCK
 
 

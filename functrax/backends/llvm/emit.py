@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Kernel, Reduce, Stage, Store
+from functrax.backends.kernels.ir import Carry, Kernel, Reduce, Stage, Store
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import coefficient
 from functrax.backends.llvm.instructions import (
@@ -326,7 +326,8 @@ class _Emitter:
     def _loop_index(self) -> str:
         return f"%{self.open[-1][0]}.i"
 
-    def _close_loop(self, step: str, high: str, new: Names) -> Names:
+    def _close_loop(self, step: str, high: str | None, new: Names) -> Names:
+        """End the body; without ``high`` the loop itself says when it ends."""
         label, carried = self.open.pop()
         level = self.levels.pop()
         lines = level.lines
@@ -335,8 +336,11 @@ class _Emitter:
         for (type_, name), value in zip(carried, new, strict=True):
             lines.append(f"  {name}.next = bitcast {type_} {value} to {type_}")
         lines.append(f"  %{label}.next = add nsw i64 %{label}.i, {step}")
-        lines.append(f"  %{label}.more = icmp slt i64 %{label}.next, {high}")
-        lines.append(f"  br i1 %{label}.more, label %{label}, label %{label}.exit")
+        if high is None:
+            lines.append(f"  br label %{label}")
+        else:
+            lines.append(f"  %{label}.more = icmp slt i64 %{label}.next, {high}")
+            lines.append(f"  br i1 %{label}.more, label %{label}, label %{label}.exit")
         lines.append(f"{label}.exit:")
         for key in level.known:
             self.known.pop(key, None)
@@ -738,7 +742,8 @@ class _Emitter:
         inside_vector = self.vector_level > 0 and self.lanes > 1
         level = len(self.levels) - 1
         scattered = store.offset is not None and self._operand(store.offset).vector
-        if not inside_vector:
+        alone = stride == 0 and not scattered and not self._operand(value).vector
+        if not inside_vector or alone:  # a value that all lanes share is written once
             self._write_scalar(store, value, pointer, level)
             return
         if stride == 0 and not scattered:
@@ -796,36 +801,88 @@ class _Emitter:
     # ---- reductions ---------------------------------------------------------------------------
 
     def _stage(self, stage: Stage) -> None:
-        reductions = stage.reductions
-        in_lanes = self.kernel.vector is not None and self.lanes > 1
-        carried = []
-        for reduction in reductions:
-            for start in reduction.how.empty(self.b):
-                text = constant(start.attr, start.dtype, self.lanes if in_lanes else 1)
-                carried.append((llvm_type(start.dtype, self.lanes if in_lanes else 1), text))
+        carried = self._starts(stage)
 
         def body(names: Names) -> Names:
+            self._know_carries(stage, names[len(names) - len(stage.carries) :])
             out = []
             position = 0
-            for reduction in reductions:
+            for reduction in stage.reductions:
                 width = len(reduction.values)
                 out += self._accumulate(reduction, names[position : position + width])
                 position += width
             for store in stage.stores:
                 self._store(store)
-            return out
+            return out + [self._new(carry) for carry in stage.carries]
 
-        final = self._nest(self.kernel.inner, carried, body)
+        if stage.condition is None:
+            final = self._nest(self.kernel.inner, carried, body)
+        else:
+            final = self._while(stage, carried, body)
+        self._know_results(stage, final)
+
+    def _starts(self, stage: Stage) -> list[tuple[str, str]]:
+        """The types and first values of what a stage carries."""
+        in_lanes = self.kernel.vector is not None and self.lanes > 1
+        lanes = self.lanes if in_lanes else 1
+        carried = []
+        for reduction in stage.reductions:
+            for start in reduction.how.empty(self.b):
+                text = constant(start.attr, start.dtype, lanes)
+                carried.append((llvm_type(start.dtype, lanes), text))
+        for carry in stage.carries:
+            self._value(carry.initial)
+            if in_lanes and carry.acc.attr[2]:
+                text = self._as_vector(carry.initial)
+                carried.append((llvm_type(carry.initial.dtype, lanes), text))
+            else:
+                text = self._operand(carry.initial).name
+                carried.append((llvm_type(carry.initial.dtype, 1), text))
+        return carried
+
+    def _know_carries(self, stage: Stage, names: Names) -> None:
+        for carry, name in zip(stage.carries, names, strict=True):
+            vector = carry.acc.attr[2] and self.lanes > 1
+            self._know(id(carry.acc), name, vector, len(self.levels) - 1)
+
+    def _new(self, carry: Carry) -> str:
+        """What a step makes of a carried value."""
+        found = self._value(carry.new)
+        if carry.acc.attr[2] and self.lanes > 1:
+            return self._as_vector(carry.new)
+        return found.name
+
+    def _while(
+        self, stage: Stage, carried: list[tuple[str, str]], body: Callable[[Names], Names]
+    ) -> Names:
+        """Steps as long as a condition of what is carried holds; what is carried in the end."""
+        assert stage.condition is not None
+        names = self._open_loop("0", carried)
+        label = self.open[-1][0]
+        self._know_carries(stage, names)
+        holds = self._value(stage.condition).name
+        level = self.levels[-1]
+        level.lines.append(f"  br i1 {holds}, label %{label}.body, label %{label}.exit")
+        level.lines.append(f"{label}.body:")
+        new = body(names)
+        self._close_loop("1", None, new)
+        return names
+
+    def _know_results(self, stage: Stage, final: Names) -> None:
+        in_lanes = self.kernel.vector is not None and self.lanes > 1
         horizontal = in_lanes and self.kernel.vector in self.kernel.inner
+        level = len(self.levels) - 1
         position = 0
-        for reduction in reductions:
+        for reduction in stage.reductions:
             width = len(reduction.values)
             names = final[position : position + width]
             position += width
             if horizontal:
                 names = self._across_lanes(reduction, names)
             for result, name in zip(reduction.results, names, strict=True):
-                self._know(id(result), name, in_lanes and not horizontal, len(self.levels) - 1)
+                self._know(id(result), name, in_lanes and not horizontal, level)
+        for carry, name in zip(stage.carries, final[position:], strict=True):
+            self._know(id(carry.result), name, in_lanes and carry.acc.attr[2], level)
 
     def _accumulate(self, reduction: Reduce, names: Names) -> Names:
         """One point (or one vector of points) more."""

@@ -279,14 +279,38 @@ def _to(t: Template, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> st
     if target.kind == "f":
         return t.cast("sitofp" if source.kind == "i" else "uitofp", x, have, want)
     if source.kind == "f":
-        sign = "s" if target.kind == "i" else "u"
-        types = f"{t.suffix(t.of(want))}.{t.suffix(t.of(have))}"
-        return t.add(f"call {t.of(want)} @llvm.fpto{sign}i.sat.{types}({t.of(have)} {x})")
+        return _saturated(t, x, source, target)
     if source.itemsize == target.itemsize:
         return x
     if source.itemsize > target.itemsize:
         return t.cast("trunc", x, have, want)
     return t.cast("sext" if source.kind == "i" else "zext", x, have, want)
+
+
+def _saturated(t: Template, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
+    """The integer of a float32 or float64 rounded towards 0; the nearest there is, and 0 of NaN.
+
+    Out of range the conversion has no value, but then it is not chosen.  (LLVM's own saturating
+    conversion takes vectors apart.)
+    """
+    info, have, want = np.iinfo(target), _REGISTERS[source], _REGISTERS[target]
+    floats, ints, bools, zero = t.of(have), t.of(want), t.of("i1"), t.splat(0, want)
+    sign = "u" if target.kind == "u" and target.itemsize >= 4 else "s"
+    work = want if target.itemsize >= 4 else "i32"
+    value = t.cast(f"fpto{sign}i", x, have, work)
+    if work != want:
+        value = t.cast("trunc", value, work, want)
+    above = t.add(f"fcmp oge {floats} {x}, {t.splat(float(info.max + 1), have)}")
+    largest = constant(info.max, target, t.lanes)
+    value = t.add(f"select {bools} {above}, {ints} {largest}, {ints} {value}")
+    if target.kind == "u":
+        inside = t.add(f"fcmp ogt {floats} {x}, {t.splat(0, have)}")
+        return t.add(f"select {bools} {inside}, {ints} {value}, {ints} {zero}")
+    below = t.add(f"fcmp olt {floats} {x}, {t.splat(float(info.min), have)}")
+    least = constant(info.min, target, t.lanes)
+    value = t.add(f"select {bools} {below}, {ints} {least}, {ints} {value}")
+    missing = t.add(f"fcmp uno {floats} {x}, {x}")
+    return t.add(f"select {bools} {missing}, {ints} {zero}, {ints} {value}")
 
 
 def _widened(t: Template, x: str) -> str:
@@ -400,7 +424,7 @@ def emit(
     Returns:
       The name of the result; that of an operand if there is nothing to do.
     """
-    key = (node.op, node.dtype, node.args[-1].dtype, lanes, contract)
+    key = (node.op, node.dtype.num, node.args[-1].dtype.num, lanes, contract)
     template = _TEMPLATES.get(key)
     if template is None:
         template = _TEMPLATES[key] = _template(node, lanes, contract)

@@ -31,7 +31,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from functrax.backends.kernels.lower import is_update, reduced_axes
+from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites

@@ -34,6 +34,7 @@ class Layout(NamedTuple):
     distinct: int
 
 
+@functools.lru_cache(maxsize=4096)
 def dense(shape: tuple[int, ...]) -> Layout:
     """The layout of an array that repeats nothing."""
     used = tuple([k for k, n in enumerate(shape) if n != 1])

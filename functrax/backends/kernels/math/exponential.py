@@ -1,0 +1,147 @@
+"""exp, exp2, expm1 and what is made of them: logistic, tanh, sinh, cosh.
+
+``x = n ln 2 + r`` with ``|r| <= ln(2) / 2`` (Cody and Waite, "Software Manual for the Elementary
+Functions", 1980); a polynomial gives ``exp(r)``, and ``2^n`` is put together from its bits.
+Adding 1.5 * 2^23 (2^52) to a number rounds it to an integer, which then stands in the low bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from functrax.backends.kernels.math.expression import (
+    Expr,
+    at_least,
+    at_most,
+    expr_of,
+    fma,
+    where,
+    with_sign,
+)
+
+#: ln 2 as a float32 or float64 and the rest, by whether it is single.
+LN2: Final = {
+    True: (0.693147182464599609375, -1.9046542121259336e-9),
+    False: (math.log(2), 2.319046813846299558e-17),
+}
+_LOG2_E: Final = 1 / math.log(2)
+
+
+def mantissa_bits(x: Expr) -> int:
+    """Of the dtype, without the hidden one."""
+    return 23 if x.is_single else 52
+
+
+def rounded(x: Expr, factor: float) -> tuple[Expr, Expr]:
+    """The integer nearest to ``factor x``, as a float, and as the low bits of an integer."""
+    shifter = 1.5 * 2.0 ** mantissa_bits(x)
+    shifted = fma(x, factor, x.like(shifter))
+    return shifted - shifter, shifted.bits
+
+
+def reduced(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr]:
+    """``exp(r) - 1`` and the bits that end in ``n``, for ``x + more = n ln 2 + r``."""
+    high, low = LN2[x.is_single]
+    n, bits = rounded(x, _LOG2_E)
+    r = fma(n, -low, fma(n, -high, x))
+    if more is not None:
+        r = r + more
+    return fma(r * r, expr_of("exp", r), r), bits
+
+
+def power_of_two(bits: Expr, like: Expr) -> Expr:
+    """``2^n`` for bits that end in ``n``, if that is a normal number."""
+    m = mantissa_bits(like)
+    one = (2**7 - 1) << m if like.is_single else (2**10 - 1) << m
+    return ((bits << m) + one).seen_as(like.dtype)
+
+
+def scaled(p: Expr, bits: Expr, more: int = 0) -> Expr:
+    """``p 2^(n + more)`` for bits that end in ``n``; rounded once, also if it is subnormal."""
+    half = bits >> 1
+    rest = bits - half
+    if more:
+        rest = rest + more
+    return p * power_of_two(half, p) * power_of_two(rest, p)
+
+
+def _clamped(x: Expr) -> Expr:
+    low, high = (-110, 92) if x.is_single else (-760, 714)
+    return at_least(at_most(x, high), low)
+
+
+def exp(x: Expr) -> Expr:
+    """``e^x``."""
+    e, bits = reduced(_clamped(x))
+    return scaled(e + 1, bits)
+
+
+def exp2(x: Expr) -> Expr:
+    """``2^x``."""
+    low, high = (-160, 140) if x.is_single else (-1100, 1040)
+    x = at_least(at_most(x, high), low)
+    n, bits = rounded(x, 1.0)
+    r = x - n
+    return scaled(fma(r, expr_of("exp2", r), r.like(1)), bits)
+
+
+def expm1(x: Expr) -> Expr:
+    """``e^x - 1``; by half of it, lest ``2^n`` overflow."""
+    low, high = (-20, 89) if x.is_single else (-40, 709.9)
+    e, bits = reduced(at_least(at_most(x, high), low))
+    half = power_of_two(bits - 1, x)
+    result = fma(e, half, half - 0.5) * 2
+    return where(abs(x) < 2.0**-60, x, result)
+
+
+def logistic(x: Expr) -> Expr:
+    """``1 / (1 + e^-x)``; by ``e^-|x|``, which does not overflow."""
+    e, bits = reduced(_clamped(-abs(x)))
+    p = e + 1
+    power, lost = scaled(p, bits), scaled(e - (p - 1), bits)
+    negative = x < 0
+    d = power + 1
+    d_lost = power - (d - 1) + lost
+    upper = where(negative, power, 1.0)
+    return quotient(upper, where(negative, lost, 0.0), d, d_lost)
+
+
+def quotient(x: Expr, x_more: Expr, y: Expr, y_more: Expr) -> Expr:
+    """``(x + x_more) / (y + y_more)``, with an error hardly above half a unit."""
+    inverse = 1 / y
+    q = x * inverse
+    left = fma(-q, y_more, fma(-q, y, x) + x_more)
+    return fma(left, inverse, q)
+
+
+def tanh(x: Expr) -> Expr:
+    """``t / (t + 2)`` for ``t = e^(2 |x|) - 1``."""
+    a = at_most(abs(x), 10 if x.is_single else 20)
+    e, bits = reduced(a + a)
+    power = power_of_two(bits, x)
+    less = power - 1
+    t = fma(e, power, less)
+    lost = fma(e, power, less - t)
+    d = t + 2
+    return with_sign(quotient(t, lost, d, t - (d - 2) + lost), x)
+
+
+def _half_exp(x: Expr) -> Expr:
+    """``e^|x| / 2``."""
+    e, bits = reduced(at_most(abs(x), 92 if x.is_single else 714))
+    return scaled(e + 1, bits, -1)
+
+
+def sinh(x: Expr) -> Expr:
+    """``(e^x - e^-x) / 2``; below 1 a polynomial."""
+    z = x * x
+    near = fma(x * z, expr_of("sinh", z), x)
+    h = _half_exp(x)
+    return where(abs(x) < 1, near, with_sign(h - 0.25 / h, x))
+
+
+def cosh(x: Expr) -> Expr:
+    """``(e^x + e^-x) / 2``."""
+    h = _half_exp(x)
+    return h + 0.25 / h

@@ -1,0 +1,200 @@
+"""Scalar expressions written as formulas: ``x * y + 1`` for nodes of a Builder.
+
+What enters is a Builder and a Scalar; what leaves, after arithmetic on :class:`Expr`, is the
+Scalar of a formula.  Numbers in a formula take the dtype of what they meet.
+
+A product and a sum here are two operations, which a kernel that allows it may contract; formulas
+that rest on the rounding of either say so with :func:`fma`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from functrax.backends.kernels.math.coefficients import COEFFICIENTS
+from functrax.core import dtypes
+from functrax.core.lowering import Builder, Scalar
+
+Operand: TypeAlias = "Expr | float"
+
+_INTEGERS: Final = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
+
+
+class Expr:
+    """A Scalar with arithmetic.
+
+    Attributes:
+      b: the Builder that makes the nodes.
+      s: the node.
+    """
+
+    __slots__ = ("b", "s")
+
+    def __init__(self, b: Builder, s: Scalar) -> None:
+        self.b = b
+        self.s = s
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the value."""
+        return self.s.dtype
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a float32, not a float64."""
+        return self.s.dtype == dtypes.float32
+
+    def node(self, value: Operand) -> Scalar:
+        """The node of an operand."""
+        return value.s if isinstance(value, Expr) else self.b.like(self.s, value)
+
+    def like(self, value: float) -> Expr:
+        """A number of this dtype."""
+        return Expr(self.b, self.b.like(self.s, value))
+
+    def __add__(self, y: Operand) -> Expr:
+        return Expr(self.b, self.b.add(self.s, self.node(y)))
+
+    def __radd__(self, y: float) -> Expr:
+        return Expr(self.b, self.b.add(self.node(y), self.s))
+
+    def __sub__(self, y: Operand) -> Expr:
+        return Expr(self.b, self.b.sub(self.s, self.node(y)))
+
+    def __rsub__(self, y: float) -> Expr:
+        return Expr(self.b, self.b.sub(self.node(y), self.s))
+
+    def __mul__(self, y: Operand) -> Expr:
+        return Expr(self.b, self.b.mul(self.s, self.node(y)))
+
+    def __rmul__(self, y: float) -> Expr:
+        return Expr(self.b, self.b.mul(self.node(y), self.s))
+
+    def __truediv__(self, y: Operand) -> Expr:
+        return Expr(self.b, self.b.div(self.s, self.node(y)))
+
+    def __rtruediv__(self, y: float) -> Expr:
+        return Expr(self.b, self.b.div(self.node(y), self.s))
+
+    def __neg__(self) -> Expr:
+        return Expr(self.b, self.b.neg(self.s))
+
+    def __abs__(self) -> Expr:
+        return Expr(self.b, self.b.abs(self.s))
+
+    def _compare(self, kind: str, y: Operand) -> Expr:
+        return Expr(self.b, self.b.compare(kind, self.s, self.node(y)))
+
+    def __lt__(self, y: Operand) -> Expr:
+        return self._compare("lt", y)
+
+    def __le__(self, y: Operand) -> Expr:
+        return self._compare("le", y)
+
+    def __gt__(self, y: Operand) -> Expr:
+        return self._compare("gt", y)
+
+    def __ge__(self, y: Operand) -> Expr:
+        return self._compare("ge", y)
+
+    def equals(self, y: Operand) -> Expr:
+        """Whether it is equal to ``y``."""
+        return self._compare("eq", y)
+
+    def differs(self, y: Operand) -> Expr:
+        """Whether it is not equal to ``y``; NaN is not."""
+        return self._compare("ne", y)
+
+    def _logic(self, op: str, y: Operand) -> Expr:
+        return Expr(self.b, self.b.logic(op, self.s, self.node(y)))
+
+    def __and__(self, y: Operand) -> Expr:
+        return self._logic("and", y)
+
+    def __or__(self, y: Operand) -> Expr:
+        return self._logic("or", y)
+
+    def __xor__(self, y: Operand) -> Expr:
+        return self._logic("xor", y)
+
+    def __lshift__(self, y: Operand) -> Expr:
+        return self._logic("shl", y)
+
+    def __rshift__(self, y: Operand) -> Expr:
+        return self._logic("shr", y)
+
+    def to(self, dtype: np.dtype[Any]) -> Expr:
+        """Converted."""
+        return Expr(self.b, self.b.convert(self.s, dtype))
+
+    def seen_as(self, dtype: np.dtype[Any]) -> Expr:
+        """The same bits."""
+        return Expr(self.b, self.b.bitcast(self.s, dtype))
+
+    @property
+    def bits(self) -> Expr:
+        """The bits of a float as a signed integer of its size."""
+        return self.seen_as(_INTEGERS[self.dtype])
+
+
+def fma(x: Expr, y: Operand, z: Operand) -> Expr:
+    """``x * y + z``, rounded once."""
+    return Expr(x.b, x.b.fma(x.s, x.node(y), x.node(z)))
+
+
+def where(which: Expr, x: Expr, y: Operand) -> Expr:
+    """``x`` where the bool is true, else ``y``."""
+    return Expr(x.b, x.b.select(which.s, x.s, x.node(y)))
+
+
+def at_most(x: Expr, limit: float) -> Expr:
+    """The smaller of ``x`` and a number; NaN stays (one instruction, unlike ``Builder.min``)."""
+    bound = x.like(limit)
+    return where(bound < x, bound, x)
+
+
+def at_least(x: Expr, limit: float) -> Expr:
+    """The larger of ``x`` and a number; NaN stays."""
+    bound = x.like(limit)
+    return where(bound > x, bound, x)
+
+
+def with_sign(x: Expr, sign: Expr) -> Expr:
+    """``|x|`` with the sign of another."""
+    return Expr(x.b, x.b.copysign(x.s, sign.s))
+
+
+def root(x: Expr) -> Expr:
+    """The square root."""
+    return Expr(x.b, x.b.sqrt(x.s))
+
+
+def coefficients(name: str, x: Expr) -> tuple[float, ...]:
+    """Those of a fitted polynomial, for the dtype of ``x``."""
+    return COEFFICIENTS[name][x.dtype.name]
+
+
+def polynomial(x: Expr, numbers: Sequence[float]) -> Expr:
+    """``numbers[0] + numbers[1] x + ...``; in two halves, so that half as much has to wait.
+
+    Even and odd powers are summed by Horner's rule in ``x^2``: one product more than in ``x``.
+    """
+    if len(numbers) < 4:
+        return _horner(x, numbers)
+    square = x * x
+    return fma(_horner(square, numbers[1::2]), x, _horner(square, numbers[::2]))
+
+
+def _horner(x: Expr, numbers: Sequence[float]) -> Expr:
+    total = x.like(numbers[-1])
+    for number in reversed(numbers[:-1]):
+        total = fma(total, x, number)
+    return total
+
+
+def expr_of(name: str, x: Expr) -> Expr:
+    """A polynomial of ``COEFFICIENTS`` at ``x``."""
+    return polynomial(x, coefficients(name, x))

@@ -1,0 +1,202 @@
+"""sin, cos and tan of any angle, in radians.
+
+``|x| = M 2^e`` is multiplied by 2/pi exactly enough for every float (Payne and Hanek, "Radian
+reduction for trigonometric functions", SIGNUM Newsletter 18, 1983): multiples of 4 do not matter,
+so of the bits of 2/pi only a window is needed, which begins where ``e`` says.  The two bits before
+the binary point are the quadrant; the fraction, times pi/2, is the angle for the polynomials.
+There is no other way for small angles: choosing costs as much.  One float32 needs two products of
+64 bits; a float64, whose window is of 192 bits and slides over 1216, about ninety operations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Final, NamedTuple
+
+from functrax.backends.kernels.math.expression import Expr, expr_of, fma, where
+from functrax.core import dtypes
+
+_WORD: Final = 64
+_MASK32: Final = 2**32 - 1
+
+
+def _two_over_pi(bits: int) -> int:
+    """``floor(2^bits 2 / pi)``; pi by Machin's formula, in integers."""
+    guard = bits + 64
+
+    def arctangent_of_inverse(n: int) -> int:
+        total, term, k, sign = 0, (1 << guard) // n, 1, 1
+        while term:
+            total += sign * (term // k)
+            term //= n * n
+            k, sign = k + 2, -sign
+        return total
+
+    pi = 4 * (4 * arctangent_of_inverse(5) - arctangent_of_inverse(239))
+    return (1 << (bits + guard + 1)) // pi
+
+
+def _words(zeros: int, count: int) -> tuple[int, ...]:
+    """The bits of 2/pi after the point, behind so many zeros, in words."""
+    size = count * _WORD
+    whole = _two_over_pi(size - zeros)
+    return tuple((whole >> (size - _WORD * (k + 1))) & (2**_WORD - 1) for k in range(count))
+
+
+#: For a float32 the window begins with the bit of weight 2 of 2^-24 2/pi, or later.
+_WORDS_SINGLE: Final = _words(26, 4)
+_WORDS_DOUBLE: Final = _words(55, 19)
+#: pi / 2 as a float32 or float64, and the rest.
+HALF_PI: Final = {
+    True: (1.57079637050628662109375, -4.3711388286738386e-8),
+    False: (math.pi / 2, 6.123233995736766036e-17),
+}
+
+
+class _Angle(NamedTuple):
+    """``|x| = quadrant pi/2 + r + more`` up to multiples of 2 pi; the quadrant an integer."""
+
+    quadrant: Expr
+    r: Expr
+    more: Expr
+
+
+def _window(words: tuple[Expr, ...], shift: Expr) -> list[Expr]:
+    """The words of a long number shifted left by less than a word."""
+    back = shift ^ (_WORD - 1)
+    return [(high << shift) | ((low >> 1) >> back) for high, low in itertools.pairwise(words)]
+
+
+def _significand(a: Expr) -> tuple[Expr, Expr]:
+    """``M`` and where the window begins, both uint64, for ``a`` from 1/2 on.
+
+    The largest exponent counts as the one before, and ``M`` is doubled, which saves a word.
+    """
+    m, least, most = (23, 126, 253) if a.is_single else (52, 1022, 2045)
+    exponent = a.bits >> m
+    kept = Expr(a.b, a.b.min(exponent.s, exponent.node(most)))
+    fraction = (a.bits & (2**m - 1)) | 2**m
+    above = Expr(a.b, a.b.min((exponent - kept).s, exponent.node(1)))
+    return (fraction << above).to(dtypes.uint64), (kept - least).to(dtypes.uint64)
+
+
+def _reduced_single(a: Expr) -> _Angle:
+    m, start = _significand(a)
+    far = (start & _WORD).differs(0)
+    numbers = [m.like(w) for w in _WORDS_SINGLE]
+    words = tuple(where(far, y, x) for x, y in itertools.pairwise(numbers))
+    high, low = _window(words, start & (_WORD - 1))
+    turns = m * high + ((m * (low >> 32)) >> 32)  # quarters, 62 bits after the point
+    quadrant = ((turns + 2**61) >> 62).to(dtypes.int32)
+    fraction = (turns << 2).seen_as(dtypes.int64).to(a.dtype)
+    top, rest = (c * 2.0**-64 for c in HALF_PI[True])
+    r = fraction * top
+    return _Angle(quadrant, r, fma(fraction, rest, fma(fraction, top, -r)))
+
+
+def _slid(start: Expr) -> tuple[Expr, ...]:
+    """The four words of 2/pi from bit ``start`` on, up to a shift by less than a word."""
+    words = [start.like(w) for w in _WORDS_DOUBLE]
+    for step in (8, 4, 2, 1):
+        far = (start & (step * _WORD)).differs(0)
+        words = [where(far, y, x) for x, y in zip(words, words[step:])]
+    return tuple(words[:4])
+
+
+def _reduced_double(a: Expr) -> _Angle:
+    m, start = _significand(a)
+    first, second, third = _window(_slid(start), start & (_WORD - 1))
+    low, high = _product(m, second)
+    tail = low + _upper_product(m, third)
+    turns = m * first + high + where(tail < low, m.like(1), 0)
+    quadrant = ((turns + 2**61) >> 62).seen_as(dtypes.int64)
+    # The fraction in three pieces of which each is exactly a float64.
+    fraction = (turns << 2) | (tail >> 62)
+    tail = tail << 2
+    pieces = [
+        (fraction.seen_as(dtypes.int64) >> 32, 2.0**-32),
+        ((((fraction & _MASK32) << 21) | (tail >> 43)).seen_as(dtypes.int64), 2.0**-85),
+        ((tail & (2**43 - 1)).seen_as(dtypes.int64), 2.0**-128),
+    ]
+    x, y, z = (piece.to(a.dtype) * weight for piece, weight in pieces)
+    total = x + y
+    rest = y - (total - x) + z
+    top, less = HALF_PI[False]
+    r = total * top
+    return _Angle(quadrant, r, fma(total, less, fma(rest, top, fma(total, top, -r))))
+
+
+def _product(x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """The lower and the upper word of a product."""
+    x0, x1, y0, y1 = x & _MASK32, x >> 32, y & _MASK32, y >> 32
+    low = x0 * y0
+    left = x1 * y0 + (low >> 32)
+    right = x0 * y1 + (left & _MASK32)
+    return (right << 32) | (low & _MASK32), x1 * y1 + (left >> 32) + (right >> 32)
+
+
+def _upper_product(x: Expr, y: Expr) -> Expr:
+    """The upper word of a product, up to a few units."""
+    x0, x1, y0, y1 = x & _MASK32, x >> 32, y & _MASK32, y >> 32
+    return x1 * y1 + ((x0 * y1) >> 32) + ((x1 * y0) >> 32)
+
+
+def _reduced(x: Expr) -> _Angle:
+    a = abs(x)
+    large = _reduced_single(a) if x.is_single else _reduced_double(a)
+    small = a < math.pi / 4
+    zero = large.quadrant.like(0)
+    r = where(small, a, where(a < math.inf, large.r, math.nan))
+    more = where(small, a.like(0), large.more)
+    return _Angle(where(small, zero, large.quadrant), r, more)
+
+
+def _sine(angle: _Angle) -> Expr:
+    z = angle.r * angle.r
+    return angle.r + fma(angle.r * z, expr_of("sin", z), angle.more)
+
+
+def _cosine(angle: _Angle) -> Expr:
+    z = angle.r * angle.r
+    bend = fma(z, fma(z, expr_of("cos", z), z.like(-0.5)), -angle.r * angle.more)
+    return bend + 1
+
+
+def _with_sign_of_bit(x: Expr, bit: Expr) -> Expr:
+    """Negated where bit 1 of an integer is set."""
+    return (x.bits ^ ((bit & 2) << (30 if x.is_single else 62))).seen_as(x.dtype)
+
+
+def _odd_signed(result: Expr, x: Expr) -> Expr:
+    """Negated where ``x`` is negative."""
+    sign = x.bits & (-(2**31) if x.is_single else -(2**63))
+    return (result.bits ^ sign).seen_as(x.dtype)
+
+
+def sin(x: Expr) -> Expr:
+    """The sine."""
+    angle = _reduced(x)
+    value = where((angle.quadrant & 1).differs(0), _cosine(angle), _sine(angle))
+    return _odd_signed(_with_sign_of_bit(value, angle.quadrant), x)
+
+
+def cos(x: Expr) -> Expr:
+    """The cosine."""
+    angle = _reduced(x)
+    value = where((angle.quadrant & 1).differs(0), _sine(angle), _cosine(angle))
+    return _with_sign_of_bit(value, angle.quadrant + 1)
+
+
+def tan(x: Expr) -> Expr:
+    """The tangent ``t`` of the reduced angle, or ``-1 / t``, with what ``t`` lost in rounding."""
+    angle = _reduced(x)
+    r = angle.r
+    z = r * r
+    bend = fma(r * z, expr_of("tan", z), fma(angle.more, z, angle.more))
+    t = r + bend
+    lost = bend - (t - r)
+    inverse = 1 / t
+    refined = fma(inverse, fma(-inverse, lost, fma(-inverse, t, t.like(1))), inverse)
+    value = where((angle.quadrant & 1).differs(0), refined, t)
+    return _odd_signed(_with_sign_of_bit(value, angle.quadrant << 1), x)

@@ -1,0 +1,302 @@
+"""Fits the polynomials of functrax's mathematical functions and writes them down.
+
+    python scripts/fit_math.py            # needs mpmath; writes functrax/backends/kernels/math/coefficients.py
+    python scripts/fit_math.py exp erf    # only these, the others stay
+
+Each fit is a polynomial ``Q`` near ``g`` on an interval; ``w`` says what an error of ``Q`` makes of
+the relative error of the function.  Remez' exchange makes the largest ``|w (Q - g)|`` as small as it
+can be; the degree is the least for which that is below an eighth of the last place.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+
+Function = Callable[[Any], Any]
+
+TARGET = Path(__file__).parent.parent / "functrax/backends/kernels/math/coefficients.py"
+TOLERANCE = {"float32": mp.mpf(2) ** -27, "float64": mp.mpf(2) ** -56}
+mp.mp.dps = 50
+
+
+def remez(g: Function, w: Function, a: Any, b: Any, degree: int) -> tuple[list[Any], Any]:
+    """The polynomial, in powers of the variable, and the largest weighted error."""
+    middle, half, points = (a + b) / 2, (b - a) / 2, 40 * (degree + 2)
+    nodes = [-mp.cos(mp.pi * k / (points - 1)) for k in range(points)]
+    grid = [middle + half * u for u in nodes]
+    values, weights = [g(x) for x in grid], [w(x) for x in grid]
+    chosen = [round(k * (points - 1) / (degree + 1)) for k in range(degree + 2)]
+    for _ in range(12):
+        system, right = mp.matrix(degree + 2), mp.matrix(degree + 2, 1)
+        for row, k in enumerate(chosen):
+            for j in range(degree + 1):
+                system[row, j] = nodes[k] ** j
+            system[row, degree + 1] = (-1) ** row / max(weights[k], mp.mpf(10) ** -12)
+            right[row] = values[k]
+        solution = list(mp.lu_solve(system, right))[: degree + 1]
+        errors = [
+            (mp.polyval(solution[::-1], u) - v) * m for u, v, m in zip(nodes, values, weights)
+        ]
+        worst = max(abs(e) for e in errors)
+        extrema = _extrema(errors)
+        while len(extrema) > degree + 2:
+            ends = (extrema[0], extrema[-1])
+            extrema.remove(min(ends, key=lambda k: abs(errors[k])))
+        if len(extrema) < degree + 2 or extrema == chosen:
+            break
+        chosen = extrema
+    return _shifted(solution, middle, half), worst
+
+
+def _extrema(errors: list[Any]) -> list[int]:
+    """Where each run of errors of one sign is largest."""
+    found: list[int] = []
+    for k, error in enumerate(errors):
+        if found and (errors[found[-1]] > 0) == (error > 0):
+            if abs(error) > abs(errors[found[-1]]):
+                found[-1] = k
+        else:
+            found.append(k)
+    return found
+
+
+def _shifted(solution: list[Any], middle: Any, half: Any) -> list[Any]:
+    """From powers of ``(x - middle) / half`` to powers of ``x``."""
+    result = [mp.mpf(0)]
+    for c in reversed(solution):
+        longer = [mp.mpf(0)] * (len(result) + 1)
+        for k, r in enumerate(result):
+            longer[k + 1] += r / half
+            longer[k] -= r * middle / half
+        longer[0] += c
+        result = longer
+    return result[: len(solution)]
+
+
+def fit(g: Function, w: Function, a: Any, b: Any, dtype: str, degree: int) -> list[float]:
+    """The coefficients of the least degree that is good enough, rounded to the dtype."""
+    while True:
+        coefficients, error = remez(g, w, mp.mpf(a), mp.mpf(b), degree)
+        if error < TOLERANCE[dtype]:
+            break
+        degree += 1
+    print(f"  {dtype} degree {degree} error {mp.nstr(error / TOLERANCE[dtype] / 8, 3)} ulp")
+    return [float(np.dtype(dtype).type(mp.nstr(c, 30))) for c in coefficients]
+
+
+def _near_zero(g: Function, at_zero: Any) -> Function:
+    return lambda x: mp.mpf(at_zero) if abs(x) < mp.mpf(10) ** -20 else g(x)
+
+
+def _of_square(f: Function, limit: Any) -> tuple[Function, Function]:
+    """``(f(x) / x - 1) / x^2`` of ``z = x^2``, and its weight."""
+
+    def g(z: Any) -> Any:
+        x = mp.sqrt(z)
+        return (f(x) / x - 1) / z
+
+    def w(z: Any) -> Any:
+        x = mp.sqrt(z)
+        return z * x / f(x) if z else mp.mpf(0)
+
+    return _near_zero(g, limit), w
+
+
+def _erfcx(t: Any) -> Any:
+    return mp.exp(t * t) * mp.erfc(t)
+
+
+def _inverse_erf(w: Any) -> Any:
+    """``erf_inv(x) / x`` where ``w = -log(1 - x^2)``, by Newton from the asymptotic form."""
+    if w < mp.mpf(10) ** -20:
+        return mp.sqrt(mp.pi) / 2
+    x2 = -mp.expm1(-w)
+    x = mp.sqrt(x2)
+    one_minus = mp.exp(-w) / (1 + x)
+    y = mp.sqrt(w) * mp.mpf("0.9") if w > 2 else x * mp.sqrt(mp.pi) / 2
+    for _ in range(60):
+        slope = 2 / mp.sqrt(mp.pi) * mp.exp(-y * y)
+        step = (mp.erfc(y) - one_minus) / slope
+        step = step / (1 + y * step)  # Halley
+        y += step
+        if abs(step) < mp.mpf(10) ** -40:
+            break
+    return y / x
+
+
+_L = mp.log(2) / 2 * mp.mpf("1.001")
+_BELOW, _ABOVE = mp.sqrt(mp.mpf(1) / 2) - 1, mp.sqrt(2) - 1
+_QUARTER = (mp.pi / 4) ** 2 * mp.mpf("1.0001")
+_S = (_ABOVE / (2 + _ABOVE)) ** 2 * mp.mpf("1.0001")
+_ERFC_CENTRE = {"float32": 2, "float64": 4}
+_ERFC_END = {"float32": mp.mpf("10.2"), "float64": mp.mpf("27.4")}
+
+
+def _log_remainder(z: Any) -> Any:
+    s = mp.sqrt(z)
+    return (2 * mp.atanh(s) / s - 2) / z
+
+
+def _scaled_erfc(centre: int) -> Function:
+    def g(u: Any) -> Any:
+        t = centre * (1 + u) / (1 - u)
+        return _erfcx(t) * (1 + 2 * t)
+
+    return g
+
+
+def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
+    """What to fit for a dtype: the function, its weight, the interval, the degree to start from."""
+    single = dtype == "float32"
+    centre, end = _ERFC_CENTRE[dtype], _ERFC_END[dtype]
+    scaled_erfc = _scaled_erfc(centre)
+    table: dict[str, tuple[Function, Function, Any, Any, int]] = {
+        "exp": (
+            _near_zero(lambda r: (mp.expm1(r) - r) / r**2, mp.mpf(1) / 2),
+            lambda r: r**2 / abs(mp.expm1(r)) if r else mp.mpf(0),
+            -_L,
+            _L,
+            4 if single else 9,
+        ),
+        "exp2": (
+            _near_zero(lambda r: mp.expm1(r * mp.log(2)) / r, mp.log(2)),
+            lambda r: abs(r) / mp.mpf(2) ** r,
+            mp.mpf(-1) / 2,
+            mp.mpf(1) / 2,
+            5 if single else 10,
+        ),
+        "log": (
+            _near_zero(lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, mp.mpf(1) / 3),
+            lambda f: abs(f**3 / mp.log1p(f)) if f else mp.mpf(0),
+            _BELOW,
+            _ABOVE,
+            7,
+        ),
+        "log_ratio": (
+            _near_zero(_log_remainder, mp.mpf(2) / 3),
+            lambda z: z / 2,
+            0,
+            _S,
+            2 if single else 5,
+        ),
+        "pow_log": (  # atanh(s) / s = 1 + z / 3 + z^2 Q(z), to more than the dtype has
+            _near_zero(lambda z: (_log_remainder(z) / 2 - mp.mpf(1) / 3) / z, mp.mpf(1) / 5),
+            lambda z: z**2 * (2**11 if not single else 2**10),
+            0,
+            _S,
+            4 if single else 9,
+        ),
+        "sin": (*_of_square(mp.sin, mp.mpf(-1) / 6), 0, _QUARTER, 2 if single else 5),
+        "cos": (
+            _near_zero(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, mp.mpf(1) / 24),
+            lambda z: z**2 / mp.cos(mp.sqrt(z)),
+            0,
+            _QUARTER,
+            2 if single else 5,
+        ),
+        "tan": (*_of_square(mp.tan, mp.mpf(1) / 3), 0, _QUARTER, 5 if single else 12),
+        "asin": (*_of_square(mp.asin, mp.mpf(1) / 6), 0, mp.mpf("0.2501"), 3 if single else 9),
+        "atan": (*_of_square(mp.atan, mp.mpf(-1) / 3), 0, 1, 7 if single else 18),
+        "sinh": (*_of_square(mp.sinh, mp.mpf(1) / 6), 0, 1, 2 if single else 6),
+        "erf": (
+            _near_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1),
+            lambda z: mp.mpf(1),
+            0,
+            mp.mpf("0.86") if single else 1,
+            4 if single else 9,
+        ),
+        "erfc": (
+            lambda u: scaled_erfc(u) - 1,
+            lambda u: 1 / scaled_erfc(u),
+            -1,
+            (end - centre) / (end + centre),
+            11 if single else 22,
+        ),
+    }
+    if single:
+        table["erf_tail"] = (
+            lambda t: mp.log(mp.erfc(t)) / t,
+            lambda t: t * mp.erfc(t) / mp.erf(t),
+            mp.mpf("0.92"),
+            4,
+            5,
+        )
+        table["erf_inv"] = (lambda u: _inverse_erf(u + 2), lambda u: mp.mpf(1), -2, 3, 7)
+        table["erf_inv_tail"] = (
+            lambda u: _inverse_erf((u + 3) ** 2),
+            lambda u: mp.mpf(1) / 3,
+            mp.sqrt(5) - 3,
+            mp.mpf("4.05") - 3,
+            7,
+        )
+    else:
+        table["erf_inv"] = (
+            lambda u: _inverse_erf(u + 3),
+            lambda u: mp.mpf(1),
+            -3,
+            mp.mpf("3.25"),
+            18,
+        )
+        table["erf_inv_tail"] = (
+            lambda u: _inverse_erf((u + mp.mpf("3.25")) ** 2),
+            lambda u: mp.mpf(1) / 3,
+            mp.mpf("-0.75"),
+            mp.mpf("0.75"),
+            15,
+        )
+        table["erf_inv_far"] = (
+            lambda u: _inverse_erf((u + 5) ** 2),
+            lambda u: mp.mpf(1) / 4,
+            mp.mpf(-1),
+            mp.mpf("1.01"),
+            14,
+        )
+    return table
+
+
+HEADER = '''"""The polynomials of the mathematical functions, lowest order first.
+
+Written by ``scripts/fit_math.py``, which says what each one approximates.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# ruff: format off
+COEFFICIENTS: Final[dict[str, dict[str, tuple[float, ...]]]] = {
+'''
+
+
+def main(names: list[str]) -> None:
+    """Fits and writes the file."""
+    known: dict[str, dict[str, tuple[float, ...]]] = {}
+    if names and TARGET.exists():
+        space: dict[str, Any] = {}
+        exec(TARGET.read_text(), space)
+        known = space["COEFFICIENTS"]
+    for dtype in ("float32", "float64"):
+        for name, (g, w, a, b, degree) in fits(dtype).items():
+            if names and name not in names:
+                continue
+            print(name)
+            known.setdefault(name, {})[dtype] = tuple(fit(g, w, a, b, dtype, degree))
+    lines = [HEADER.rstrip("\n").replace("# ruff: format off", "# fmt: off")]
+    for name, by_dtype in sorted(known.items()):
+        lines.append(f'    "{name}": {{')
+        for dtype, numbers in by_dtype.items():
+            lines.append(f'        "{dtype}": (')
+            lines += [f"            {number!r}," for number in numbers]
+            lines.append("        ),")
+        lines.append("    },")
+    TARGET.write_text("\n".join([*lines, "}"]) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -64,6 +64,7 @@ from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
 from functrax.core.operators import Array as Array
 from functrax.core.parsing import parse as parse
 from functrax.explanation import (
+    check as check,
     explain as explain,
     explain_misses as explain_misses,
 )

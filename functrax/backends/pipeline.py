@@ -124,14 +124,14 @@ class CompiledStages:
 
 def run_pipeline(
     jaxpr: Jaxpr,
-    passes: Sequence[Pass] = PIPELINE,
+    passes: Sequence[Pass] | None = None,
     rewrite_limits: Mapping[str, int] | None = None,
 ) -> CompiledStages:
     """Run the passes on a program.
 
     Args:
       jaxpr: a program without constants.
-      passes: the steps, in order.
+      passes: the steps, in order; those of :data:`PIPELINE` if None.
       rewrite_limits: how many rewrites a pass may make; from the option ``opt_limit`` if None.
 
     Returns:
@@ -141,6 +141,8 @@ def run_pipeline(
       ArgumentError: if the options name a pass that there is not.
       VerificationError: if the option ``check`` is on and a pass broke a rule of the language.
     """
+    if passes is None:
+        passes = PIPELINE
     if rewrite_limits is None:
         rewrite_limits = limits(options.opt_limit)
     log_levels = levels(options.log)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from functrax.core.errors import ArgumentError
+from functrax.explanation.checking import CheckReport as CheckReport, checked
 from functrax.explanation.facts import explanation_of
 from functrax.explanation.inputs import raw_inputs
 from functrax.explanation.measuring import measured
@@ -128,3 +129,39 @@ def explain_misses(fun: Callable[..., Any]) -> Misses:
         )
     info = fun.cache_info()
     return Misses(name_of(fun), info.hits, info.history)
+
+
+def check(fun: Callable[..., Any], **jit_options: Any) -> Callable[..., CheckReport]:
+    """A function that checks that ``fun`` is compiled to what it means, for certain arguments.
+
+    The program is run on the reference device as it was traced and after each pass of the
+    compiler, and compiled; and each kernel is compared with its equations on the arrays that it is
+    given.  Integers and truth values must be equal, floats as close as rounding lets them be.  The
+    function's callbacks are called each time.
+
+    Args:
+      fun: a pure function of pytrees of arrays; jitted or not.
+      jit_options: options of ``jit``.
+
+    Returns:
+      A function of the same arguments (or of their types, which stand for random arrays) that
+      returns a :class:`CheckReport`.
+
+    Raises:
+      MiscompilationError: if something differs; it names the rewrite of a pass, or the kernel.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> report = functrax.check(lambda x: jnp.sqrt(x).sum())(jnp.arange(4.0))
+    >>> report.launches
+    1
+    """
+    function = jitted("check", fun, jit_options)
+
+    @functools.wraps(fun)
+    def compared(*args: Any, **kwargs: Any) -> CheckReport:
+        compiled = function.lower(*args, **kwargs).compile()
+        lowered = compiled.lowered
+        values = raw_inputs(function, lowered, args, kwargs)
+        return checked(lowered.name, compiled.compiled, values)
+
+    return compared

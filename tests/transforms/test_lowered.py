@@ -11,6 +11,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
+from functrax.core.config import Override
 from functrax.core.parsing import parse_jaxpr
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -18,7 +19,7 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 @pytest.fixture(autouse=True)
 def compiled() -> Iterator[None]:
-    with functrax.backend("llvm"):
+    with functrax.backend("llvm"), Override("cache", False):
         yield
 
 

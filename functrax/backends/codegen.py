@@ -18,6 +18,7 @@ import numpy as np
 
 from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
+from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, verify
 from functrax.backends.kernels.loops import lower_loop
 from functrax.backends.kernels.lower import lower_group
@@ -30,6 +31,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import MATH
+from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
@@ -95,7 +97,10 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
-        tuple(kernels[-1].operands[known:]), copies, tuple(map(_kernel_code, kernels)), fill
+        tuple(o for o in kernels[-1].operands[known:] if not o.scratch),
+        copies,
+        tuple(map(_kernel_code, kernels)),
+        fill,
     )
 
 
@@ -111,16 +116,16 @@ def _possible(kernel: Kernel) -> Kernel:
 
 
 def loop_code(eqn: Eqn) -> GroupCode:
-    """The code of a ``scan`` or ``while`` whose points do not depend on one another.
+    """The code of a loop, or of a cumulative operation, as one kernel.
 
     Its inputs are the equation's operands that are variables, each once, then come its results.
 
     Raises:
-      NotAKernelError: they do, or a step is too large.
+      NotAKernelError: the points of a loop depend on one another, or a step is too large.
     """
-    name = eqn.primitive.name
+    name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
     with step("lower", name):
-        lowered = _possible(lower_loop(eqn))
+        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
     with step("schedule", name):
         (kernel,) = schedule(lowered, _target())
     return GroupCode((), (), (_kernel_code(kernel),))

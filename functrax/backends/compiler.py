@@ -251,6 +251,10 @@ class Assembly:
         self._add(eqn, launches, operands, results, code)
         return True
 
+    def _cumulative(self, eqn: Eqn) -> None:
+        if not self._loop_kernel(eqn):
+            self._host_call(eqn)
+
     def _while(self, eqn: Eqn) -> None:
         if self._loop_kernel(eqn):
             return
@@ -303,6 +307,7 @@ _CONTROL_FLOW: dict[str, Callable[[Assembly, Eqn], None]] = {
     "while": Assembly._while,
     "scan": Assembly._scan,
     "optimization_barrier": Assembly._same,
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), Assembly._cumulative),
 }
 
 

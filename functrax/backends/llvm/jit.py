@@ -1,9 +1,9 @@
 """From LLVM IR to machine code in this process.
 
 A text is looked for in memory, then on disk (:mod:`functrax.backends.disk_cache`), and only then
-given to LLVM.  Object code is loaded by functrax itself
-(:mod:`functrax.backends.llvm.object_code`),
-so a process that finds all of its kernels on disk does not load LLVM.
+given to LLVM (:mod:`functrax.backends.llvm.code_generator`).  Object code is loaded by functrax
+itself (:mod:`functrax.backends.llvm.object_code`), so a process that finds all of its kernels on
+disk does not load LLVM.
 
 Start at :func:`compile_texts`.
 """
@@ -24,7 +24,13 @@ from functrax.backends import disk_cache
 from functrax.backends.compile_log import found
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm import object_code
-from functrax.backends.llvm.code_generator import OPTIMIZATION, CodeGenerator, generator, library
+from functrax.backends.llvm.code_generator import (
+    LEFT_OUT,
+    OPTIMIZATION,
+    CodeGenerator,
+    generator,
+    library,
+)
 
 _DEFINED: Final = re.compile(r"^define [^@]*@([\w.]+)\(", re.MULTILINE)
 #: Kernels that stay in memory although nobody uses them, for programs made again and again.
@@ -154,7 +160,7 @@ def _circumstances() -> str:
     """Everything but its text that decides what a kernel's machine code is."""
     version = sys.modules["functrax"].__version__
     processor = cpu_info().identity or f"{generator().cpu} {generator().features}"
-    return "\n".join((version, library(), processor, f"O{OPTIMIZATION}"))
+    return "\n".join((version, library(), processor, f"O{OPTIMIZATION} {LEFT_OUT}"))
 
 
 @cache

@@ -59,7 +59,8 @@ void set_num_threads(int threads) {
 
 void add_object_loader(py::module_& module) {
   namespace loader = functrax::object_loader;
-  py::class_<loader::Code>(module, "ObjectCode", "An object file as code that can be called.")
+  const py::metaclass plain(reinterpret_cast<PyObject*>(&PyType_Type));
+  py::class_<loader::Code>(module, "ObjectCode", plain, "An object file as code in memory.")
       .def(py::init([](const py::bytes& object) {
         return std::make_unique<loader::Code>(std::string(object));
       }))

@@ -7,25 +7,16 @@ Adding 1.5 * 2^23 (2^52) to a number rounds it to an integer, which then stands 
 
 from __future__ import annotations
 
-import math
-from typing import Final
-
 from functrax.backends.kernels.math.expression import (
     Expr,
     at_least,
     at_most,
+    constant,
     expr_of,
     fma,
     where,
     with_sign,
 )
-
-#: ln 2 as a float32 or float64 and the rest, by whether it is single.
-LN2: Final = {
-    True: (0.693147182464599609375, -1.9046542121259336e-9),
-    False: (math.log(2), 2.319046813846299558e-17),
-}
-_LOG2_E: Final = 1 / math.log(2)
 
 
 def mantissa_bits(x: Expr) -> int:
@@ -42,8 +33,8 @@ def rounded(x: Expr, factor: float) -> tuple[Expr, Expr]:
 
 def reduced(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr]:
     """``exp(r) - 1`` and the bits that end in ``n``, for ``x + more = n ln 2 + r``."""
-    high, low = LN2[x.is_single]
-    n, bits = rounded(x, _LOG2_E)
+    high, low = constant("ln_2", x)
+    n, bits = rounded(x, constant("log2_e", x)[0])
     r = fma(n, -low, fma(n, -high, x))
     if more is not None:
         r = r + more

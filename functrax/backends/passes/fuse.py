@@ -220,6 +220,7 @@ class Fusion:
             group = self.groups.get(number)
             if group is None:
                 group = self.groups[number] = _Group(number, eqn)
+                group.eqns = {n}  # the number is that of the last equation
             else:
                 group.eqns.add(n)
                 group.writes.update(eqn.outvars)

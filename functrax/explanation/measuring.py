@@ -70,9 +70,12 @@ class _Stopwatch:
             return
         self._runs[id(x)] = self._runs.get(id(x), 0) + 1
         times = self._times.setdefault(id(x), [])
-        if len(times) < _MOST:
+        if len(times) < _MOST and not _has_effects(x, kernel):
             self._repeat(x, kernel, inputs, outputs, run, times)
+        begin = time.perf_counter()
         run()
+        if not times:
+            times.append(time.perf_counter() - begin)
         if x is kernel.instructions[-1] and len(self.timeline) < _LONGEST_TIMELINE:
             self.timeline.append(kernel.number)
 
@@ -89,9 +92,8 @@ class _Stopwatch:
         changed = _changed(kernel, inputs, outputs)
         saved = [a.copy() for a in changed]
         once = _timed(x, [*inputs, *outputs], run)
-        most = 1 if _has_effects(x, kernel) else _MOST
         begin = time.perf_counter()
-        while len(times) < most:
+        while len(times) < _MOST:
             times.append(once())
             for array, before in zip(changed, saved):
                 array[...] = before

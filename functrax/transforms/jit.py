@@ -16,7 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options, trace_context
@@ -45,6 +45,12 @@ _log = logging.getLogger("functrax.jit")
 #: Traces of a function that it can still explain.
 _REMEMBERED: Final = 100
 _all_jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
+#: The parts of a Signature.
+_Key: TypeAlias = tuple[PyTreeDef, tuple[ShapedArray, ...], StaticKey, Any, Any]
+
+
+def _key(avals: Sequence[ShapedArray], tree: PyTreeDef, static: StaticKey) -> _Key:
+    return (tree, tuple(avals), static, trace_context(), state.axis_env)
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ class Jitted:
             return self._fun(*args, **kwargs)
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
         flat, in_tree = flatten_args(self._fun, dynamic, dynamic_kwargs)
-        traced = self._trace(self._signature([x.aval for x in flat], in_tree, static))
+        traced = self._trace(_key([x.aval for x in flat], in_tree, static))
         if self._inline and state.trace is not EVAL:
             outs = eval_jaxpr(traced.jaxpr, (), *traced.consts, *flat)
         else:
@@ -117,17 +123,14 @@ class Jitted:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    @staticmethod
-    def _signature(avals: Iterable[ShapedArray], tree: PyTreeDef, static: StaticKey) -> Signature:
-        return Signature(tree, tuple(avals), static, trace_context(), state.axis_env)
-
-    def _trace(self, signature: Signature) -> Traced:
-        found = self._cache.get(signature)
+    def _trace(self, key: _Key) -> Traced:
+        found = self._cache.get(key)
         if found is not None:
             self._hits += 1
             return found
         self._misses += 1
         begin = time.perf_counter()
+        signature = Signature(*key)
         flat_fun = FlatFunction(self._roles.merge(self._fun, signature.static), signature.tree)
         name = flat_fun.__name__ = self._name
         jaxpr, consts = stage(flat_fun, signature.avals, name)
@@ -138,7 +141,7 @@ class Jitted:
             _log.warning("traced %s(%s) in %.2f ms", name, shown, milliseconds)
         kept = not any(isinstance(c, Tracer) for c in consts)
         if kept:
-            self._cache[signature] = traced
+            self._cache[key] = traced
         where = state.source or user_line()
         self._history.append(
             TraceRecord(signature, weakref.ref(traced.jaxpr), where, milliseconds, kept)
@@ -165,8 +168,8 @@ class Jitted:
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
         leaves, tree = tree_flatten((tuple(dynamic), dynamic_kwargs))
         what = f"an argument of {self._name}"
-        signature = self._signature([type_of(x, what) for x in leaves], tree, static)
-        traced = self._trace(signature)
+        key = _key([type_of(x, what) for x in leaves], tree, static)
+        traced = self._trace(key)
 
         def bind(values: Sequence[Value]) -> Sequence[Value]:
             outs: Sequence[Value] = self._call.bind(
@@ -174,7 +177,7 @@ class Jitted:
             )
             return outs
 
-        return Lowered(self._name, self._fun, traced, signature, bind)
+        return Lowered(self._name, self._fun, traced, Signature(*key), bind)
 
     def dynamic(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

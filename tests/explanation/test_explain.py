@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def cases() -> dict[str, Explanation]:
     }
 
 
-# ---- facts ----------------------------------------------------------------------------------------
+# ---- facts --------------------------------------------------------------------------------------
 
 
 def test_cost_is_what_crosses_the_edges_of_kernels() -> None:
@@ -123,7 +124,7 @@ def test_stages_are_programs() -> None:
     assert [p.name for p in e.passes][:1] == ["inline"] and e.passes[-1].name == "fuse"
     for step in e.passes:
         assert parse_jaxpr(str(step.after)) == step.after
-    assert all(a.after is b.before for a, b in zip(e.passes, e.passes[1:]))
+    assert all(a.after is b.before for a, b in pairwise(e.passes))
 
 
 def test_lines_are_the_users() -> None:
@@ -146,7 +147,9 @@ def test_equal_kernels_have_their_own_lines() -> None:
 def test_loops_count_as_often_as_they_run() -> None:
     e = functrax.explain(halves)(X)
     (level,) = e.levels[1:]
-    assert (level.title, level.calls, level.within) == ("body of scan", 64, (0, 0))
+    assert (level.title, level.calls) == ("body of scan", 64)
+    assert level.within is not None
+    assert e.levels[0].jaxpr.eqns[level.within[1]].primitive.name == "scan"
     inside = [k for k in e.kernels if k.level == 1]
     assert {k.calls for k in inside} == {64}
     assert e.flops >= 64 * sum(k.flops for k in inside)
@@ -160,7 +163,7 @@ def test_a_loop_that_is_one_kernel() -> None:
     e = functrax.explain(lambda x: lax.fori_loop(0, 5, lambda i, c: c * 0.5 + 1, x))(X)
     (kernel,) = e.kernels
     assert kernel.kind == "kernel" and len(e.levels) == 1
-    assert kernel.bytes_written == X.nbytes
+    assert kernel.bytes_written == X.nbytes + 4  # and the index
 
 
 def test_operations_of_a_product() -> None:
@@ -209,7 +212,7 @@ def test_optimisation_off() -> None:
     assert {edge.code for edge in e.edges} <= {"call", "off"} or e.edges == ()
 
 
-# ---- measuring ------------------------------------------------------------------------------------
+# ---- measuring ----------------------------------------------------------------------------------
 
 
 def test_measured_kernels_have_rates() -> None:
@@ -227,7 +230,7 @@ def test_measuring_counts_launches_in_loops_and_takes_types() -> None:
     e = functrax.explain(halves, measure=True)(functrax.ShapeDtypeStruct((64, 100), "float32"))
     inside = [k for k in e.kernels if k.level == 1]
     assert {k.measured.launches for k in inside if k.measured} == {64}
-    assert len(e.timeline) == 64 * len(inside)
+    assert len(e.timeline) == 64 * len(inside) + len(e.kernels) - len(inside)
 
 
 def test_measuring_an_update_does_it_once() -> None:
@@ -241,7 +244,7 @@ def test_measuring_an_update_does_it_once() -> None:
     assert [float(v) for v in seen] == [X[1, 0] + 2]
 
 
-# ---- texts and pictures ---------------------------------------------------------------------------
+# ---- texts and pictures -------------------------------------------------------------------------
 
 
 def test_tables() -> None:
@@ -299,11 +302,11 @@ def test_layouts_do_not_overlap_and_go_down() -> None:
         for u, v, w2, h2 in boxes[:i]:
             assert x >= u + w2 or u >= x + w or y >= v + h2 or v >= y + h
     for path in layout.edges:
-        assert all(a[1] <= b[1] for a, b in zip(path, path[1:]))
+        assert all(a[1] <= b[1] for a, b in pairwise(path))
 
 
 def test_time_lines(tmp_path: Path) -> None:
-    e = functrax.explain(crossing, measure=True)(X)
+    e = functrax.explain(lambda x: crossing(x * 11.625), measure=True)(X)
     e.trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     timed = [x for x in events if x["ph"] == "X"]
@@ -318,7 +321,7 @@ def test_time_lines(tmp_path: Path) -> None:
     assert '"estimate"' in (tmp_path / "estimated.json").read_text()
 
 
-# ---- traces ---------------------------------------------------------------------------------------
+# ---- traces -------------------------------------------------------------------------------------
 
 
 def test_misses_are_explained() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, verify
@@ -79,14 +80,20 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
       NotAKernelError: the group does not fit the form of a kernel.
     """
     key = ("group code", options.strict)
-    found = jaxpr.memo.get(key)
-    if found is None:
-        found = jaxpr.memo[key] = _group_code(jaxpr, name)
-    return found
+    code: GroupCode | None = jaxpr.memo.get(key)
+    if code is None:
+        code = jaxpr.memo[key] = _group_code(jaxpr, name)
+    else:
+        for _ in code.kernels:
+            found("memory")
+    return code
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
-    kernels = schedule(_possible(lower_group(jaxpr, name)), _target())
+    with step("lower", name):
+        lowered = _possible(lower_group(jaxpr, name))
+    with step("schedule", name):
+        kernels = schedule(lowered, _target())
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
@@ -116,21 +123,25 @@ def loop_code(eqn: Eqn) -> GroupCode:
     Raises:
       NotAKernelError: the points of a loop depend on one another, or a step is too large.
     """
-    cumulative = isinstance(eqn.primitive, Cumulative)
-    lowered = lower_cumulative(eqn) if cumulative else lower_loop(eqn)
-    (kernel,) = schedule(_possible(lowered), _target())
+    name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
+    with step("lower", name):
+        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
+    with step("schedule", name):
+        (kernel,) = schedule(lowered, _target())
     return GroupCode((), (), (_kernel_code(kernel),))
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:
     if options.check:
         verify(kernel)
-    emitted = emit_kernel(kernel, contract=not options.strict)
+    with step("emit", kernel.name):
+        emitted = emit_kernel(kernel, contract=not options.strict)
     if dumped("kernels"):
         dump("kernels", kernel.name, "kernel", str(kernel))
     if dumped("llvm"):
         dump("llvm", kernel.name, "llvm", emitted.text)
-    compiled = compile_text(emitted.text)
+    with step("llvm", kernel.name):
+        compiled = compile_text(emitted.text)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
     return KernelCode(kernel, emitted, compiled, kernel_cost(kernel))

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from functrax.backends import disk_cache
+from functrax.backends.compile_log import found
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm import object_code
 from functrax.backends.llvm.code_generator import (
@@ -83,15 +84,18 @@ class Machine:
 
     def _compile(self, text: str, cache: disk_cache.DiskCache) -> Compiled:
         key = disk_cache.content_key(_circumstances(), text)
-        found = self._known.get(key)
-        if found is None:
-            found = self._from_disk(key, text, cache) or self._from_llvm(key, text, cache)
-            self._known[key] = found
+        known = self._known.get(key)
+        if known is None:
+            known = self._from_disk(key, text, cache) or self._from_llvm(key, text, cache)
+            self._known[key] = known
+            found(known.origin)
+        else:
+            found("memory")
         self._recent.pop(key, None)
-        self._recent[key] = found
+        self._recent[key] = known
         if len(self._recent) > KEPT:
             del self._recent[next(iter(self._recent))]
-        return found
+        return known
 
     def _from_disk(self, key: bytes, text: str, cache: disk_cache.DiskCache) -> Compiled | None:
         begin = time.perf_counter()

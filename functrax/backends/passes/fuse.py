@@ -41,6 +41,9 @@ from functrax.core.lowering import MATH
 
 Shape: TypeAlias = tuple[int, ...]
 
+#: Under what a program of groups remembers why pairs of its equations, given by their positions,
+#: share no kernel.
+REASONS = "reasons why groups stay apart"
 #: What starting a kernel costs, in bytes that could be moved meanwhile.
 LAUNCH = 4096
 #: The most equations in a group: what a kernel's compile time and registers allow.
@@ -217,6 +220,7 @@ class Fusion:
             group = self.groups.get(number)
             if group is None:
                 group = self.groups[number] = _Group(number, eqn)
+                group.eqns = {n}  # the number is that of the last equation
             else:
                 group.eqns.add(n)
                 group.writes.update(eqn.outvars)
@@ -649,10 +653,18 @@ class Fusion:
     # ---- the program of groups ----------------------------------------------------------------
 
     def _written(self) -> Jaxpr:
-        eqns = [self._equation(n) for n in self._in_order()]
-        return Jaxpr(
+        order = list(self._in_order())
+        eqns = [self._equation(n) for n in order]
+        program = Jaxpr(
             (), self.jaxpr.invars, self.jaxpr.outvars, eqns, self.jaxpr.name, self.jaxpr.arg_names
         )
+        place = {n: k for k, n in enumerate(order)}
+        program.memo[REASONS] = {
+            (place[a], place[b]): reason
+            for (a, b), reason in self.reasons.items()
+            if a in place and b in place
+        }
+        return program
 
     def _in_order(self) -> Iterable[int]:
         """Groups and other equations, each after those that it depends on."""

@@ -160,7 +160,7 @@ def on_compiled(jaxpr: Jaxpr, values: Sequence[Any], opt: bool, strict: bool) ->
     threads = CURRENT.num_threads()
     runs = []
     try:
-        for n in (2, 2, 1):
+        for n in (2, 3, 1):
             CURRENT.set_num_threads(n)
             runs.append([as_array(x) for x in run(values)])
     finally:

@@ -155,8 +155,10 @@ class RandomFunction:
             long = int(rng.choice([1000, 1023, 1025, 4099, 33000, 70001]))
             return (long,) if rank == 1 else tuple(map(int, rng.permutation([long, 3])))
         shape: list[int] = []
+        most = 10 * MAX_SIZE if rng.random() < 0.1 else MAX_SIZE
         for _ in range(rank):
-            fit = [n for n in SIZES if n * math.prod(shape) <= MAX_SIZE]
+            sizes_ = (*SIZES, 257, 1000) if most > MAX_SIZE else SIZES
+            fit = [n for n in sizes_ if n * math.prod(shape) <= most]
             shape.append(int(rng.choice(fit)))
         return tuple(int(n) for n in rng.permutation(shape))
 

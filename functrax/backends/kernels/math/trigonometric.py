@@ -69,11 +69,14 @@ def _significand(a: Expr) -> tuple[Expr, Expr]:
     The largest exponent counts as the one before, and ``M`` is doubled, which saves a word.
     """
     m, least, most = (23, 126, 253) if a.is_single else (52, 1022, 2045)
+    words = dtypes.uint32 if a.is_single else dtypes.uint64
     exponent = a.bits >> m
     kept = Expr(a.b, a.b.min(exponent.s, exponent.node(most)))
     fraction = (a.bits & (2**m - 1)) | 2**m
     doubled = fraction << (exponent - kept)
-    return doubled.to(dtypes.uint64), (kept - least).to(dtypes.uint64)
+    # From unsigned numbers, of whose upper half LLVM then knows that it is zero.
+    wide = [x.seen_as(words).to(dtypes.uint64) for x in (doubled, kept - least)]
+    return wide[0], wide[1]
 
 
 def _reduced_single(a: Expr) -> _Angle:

@@ -29,7 +29,7 @@ from functrax import (
     tree_util as tree_util,
     typing as typing,
 )
-from functrax.backends import reference as reference
+from functrax.backends import cpu as cpu, reference as reference
 from functrax.backends.device import Device as Device
 from functrax.backends.placement import (
     block_until_ready as block_until_ready,
@@ -44,6 +44,7 @@ from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.array import live_arrays as live_arrays
 from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.config import (
+    backend as backend,
     check_tracer_leaks as check_tracer_leaks,
     checking_leaks as checking_leaks,
     config as config,
@@ -62,6 +63,11 @@ from functrax.core.dtypes import float0 as float0
 from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
 from functrax.core.operators import Array as Array
 from functrax.core.parsing import parse as parse
+from functrax.explanation import (
+    check as check,
+    explain as explain,
+    explain_misses as explain_misses,
+)
 from functrax.transforms.callbacks import pure_callback as pure_callback
 from functrax.transforms.checkpoint import (
     checkpoint as checkpoint,

@@ -13,6 +13,7 @@ import numpy as np
 from functrax import numpy as jnp
 from functrax.core import dtypes
 from functrax.core.errors import DTypeError, ShapeError
+from functrax.numpy.rearranging import is_known
 
 index = np.s_
 
@@ -136,7 +137,9 @@ def _segments(name: str, data: Any, ids: Any, num_segments: int | None, empty: A
             fix=f"segment_ids of shape {values.shape[: max(rank, 1)]}",
         )
     if num_segments is None:
-        num_segments = int(jnp.max(numbers)) + 1 if numbers.size else 0
+        # Known numbers stay known while a program is traced: they are not traced themselves.
+        known = np.asarray(numbers) if is_known(numbers) else numbers
+        num_segments = int(known.max(initial=-1)) + 1
     # A negative index would count from the end.
     beyond = jnp.where(numbers < 0, num_segments, numbers)
     full = jnp.full((num_segments, *values.shape[rank:]), empty, values.dtype)

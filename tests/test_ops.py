@@ -51,6 +51,12 @@ def test_the_number_of_segments_is_found():
     assert ops.segment_sum(jnp.ones(0), jnp.zeros(0, int)).shape == (0,)
 
 
+def test_the_number_of_segments_is_found_while_tracing():
+    ids = np.array([0, 2, 0])
+    got = functrax.jit(lambda x: ops.segment_sum(x, ids))(np.float32([1, 2, 3]))
+    np.testing.assert_array_equal(np.asarray(got), [4, 0, 2])
+
+
 def test_booleans_have_limits():
     values, ids = jnp.array([True, False]), jnp.array([0, 0])
     assert ops.segment_max(values, ids, 2).tolist() == [True, False]

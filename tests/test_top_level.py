@@ -134,6 +134,18 @@ def test_named_scope():
     with pytest.raises(TypeError, match="named_scope"):
         functrax.named_scope(3)
 
+    def model(x):
+        with pytest.raises(ZeroDivisionError), functrax.named_scope("lost"):
+            raise ZeroDivisionError
+        return layer(jnp.sin(x)) + jnp.cos(x)
+
+    text = str(functrax.make_jaxpr(model)(1.0))
+    places = [line.split("  # ")[1] for line in text.splitlines() if "  # test_" in line]
+    ends = [place.split(" in ")[1] for place in places]
+    assert ends == ["model", "layer, layer/inside", "model", "model"]
+    assert "lost" not in text
+    assert str(functrax.parse(text)) == text
+
 
 def test_breakpoint_shows_the_variables_of_the_caller():
     answers = io.StringIO()

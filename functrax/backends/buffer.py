@@ -15,8 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends.pool import ALIGNMENT, Block, pool
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DonatedBufferError
+from functrax.backends.program_inputs import deleted_error
 
 _nothing: Final = np.empty(2 * ALIGNMENT, np.uint8)
 #: Where arrays without elements lie.
@@ -66,6 +65,8 @@ class Buffer:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self._deleted = False
         self._block = block
+        if min(self.shape, default=0) < 0:
+            raise ValueError("Buffer: a shape has sizes that are not negative")
         if block is None and self.nbytes:
             self._block = pool.allocate(self.nbytes)
 
@@ -113,15 +114,11 @@ class Buffer:
 
     def _check(self) -> None:
         if self._deleted:
-            raise DonatedBufferError(
-                "a buffer was used after it was deleted or donated",
-                got=ShapedArray(self.shape, self.dtype).str_short(),
-                fix="use the result of the call that it was donated to, or do not donate it",
-            )
+            raise deleted_error(self.shape, self.dtype)
 
     def __repr__(self) -> str:
         place = "deleted" if self._deleted else f"{self.address:#x}"
-        return f"Buffer({ShapedArray(self.shape, self.dtype).str_short()} at {place})"
+        return f"Buffer({self.dtype}{list(self.shape)}, {place})"
 
 
 def block_references(block: Any) -> int:

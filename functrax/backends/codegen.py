@@ -16,15 +16,22 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
+from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, verify
-from functrax.backends.kernels.lower import NotAKernelError, lower_group
+from functrax.backends.kernels.loops import lower_loop
+from functrax.backends.kernels.lower import lower_group
+from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import Target, schedule
+from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, compile_text, machine
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.lowering import MATH
+from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
@@ -73,30 +80,68 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
       NotAKernelError: the group does not fit the form of a kernel.
     """
     key = ("group code", options.strict)
-    found = jaxpr.memo.get(key)
-    if found is None:
-        found = jaxpr.memo[key] = _group_code(jaxpr, name)
-    return found  # type: ignore[no-any-return]
+    code: GroupCode | None = jaxpr.memo.get(key)
+    if code is None:
+        code = jaxpr.memo[key] = _group_code(jaxpr, name)
+    else:
+        for _ in code.kernels:
+            found("memory")
+    return code
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
-    kernels = schedule(lower_group(jaxpr, name), Target())
+    with step("lower", name):
+        lowered = _possible(lower_group(jaxpr, name))
+    with step("schedule", name):
+        kernels = schedule(lowered, _target())
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
-        tuple(kernels[-1].operands[known:]), copies, tuple(map(_kernel_code, kernels)), fill
+        tuple(o for o in kernels[-1].operands[known:] if not o.scratch),
+        copies,
+        tuple(map(_kernel_code, kernels)),
+        fill,
     )
+
+
+def _target() -> Target:
+    return Target(machine().vector_bytes)
+
+
+def _possible(kernel: Kernel) -> Kernel:
+    missing = {node.op for node in kernel.nodes()} & (MATH.keys() - EXPANSIONS.keys())
+    if missing:
+        raise NotAKernelError(f"no instructions for {sorted(missing)}")
+    return kernel
+
+
+def loop_code(eqn: Eqn) -> GroupCode:
+    """The code of a loop, or of a cumulative operation, as one kernel.
+
+    Its inputs are the equation's operands that are variables, each once, then come its results.
+
+    Raises:
+      NotAKernelError: the points of a loop depend on one another, or a step is too large.
+    """
+    name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
+    with step("lower", name):
+        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
+    with step("schedule", name):
+        (kernel,) = schedule(lowered, _target())
+    return GroupCode((), (), (_kernel_code(kernel),))
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:
     if options.check:
         verify(kernel)
-    emitted = emit_kernel(kernel, contract=not options.strict)
+    with step("emit", kernel.name):
+        emitted = emit_kernel(kernel, contract=not options.strict)
     if dumped("kernels"):
         dump("kernels", kernel.name, "kernel", str(kernel))
     if dumped("llvm"):
         dump("llvm", kernel.name, "llvm", emitted.text)
-    compiled = compile_text(emitted.text)
+    with step("llvm", kernel.name):
+        compiled = compile_text(emitted.text)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
     return KernelCode(kernel, emitted, compiled, kernel_cost(kernel))
@@ -116,13 +161,13 @@ def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCod
     last = jaxpr.eqns[-1]
     result = len(jaxpr.invars)
     if last.primitive.name == "reindex_reduce":
-        how = last.primitive.reduction(last.invars[0].aval, **last.params)
+        how = last.primitive.reduction(last.invars[0].aval, **last.params)  # type: ignore[attr-defined]
         return (), _fill_code(last.outvars[0], how.identity[0])
     if last.primitive.name != "scatter":
         return (), None
     operand = last.invars[0]
     if operand in jaxpr.invars:
-        return ((jaxpr.invars.index(operand), result),), None 
+        return ((jaxpr.invars.index(operand), result),), None
     number = _constant_of(jaxpr, operand)
     if number is None:
         raise NotAKernelError("a scatter into a value that its own kernel computes")
@@ -143,5 +188,5 @@ def _fill_code(out: Var, value: Any) -> KernelCode:
     result = Var(out.aval)
     number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
     eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
-    (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), Target())
+    (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), _target())
     return _kernel_code(kernel)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends import nan_check
 from functrax.backends.compiler import CompiledProgram, compile_program
 from functrax.backends.deferred import Deferred
-from functrax.backends.device import Device, Executable
+from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice
 from functrax.backends.runtime import load
 from functrax.core.jaxpr import Jaxpr
@@ -32,10 +33,11 @@ class CpuDevice(Device):
 
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
-        found = jaxpr.memo.get("compiled")
+        key = ("compiled", nan_check.enabled())
+        found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
-            found = jaxpr.memo["compiled"] = compile_program(jaxpr)
-        return found  # type: ignore[no-any-return]
+            found = jaxpr.memo[key] = compile_program(jaxpr, guarded=key[1])
+        return found
 
     def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
         return _reference.apply(primitive, [_known(x) for x in values], params)
@@ -46,3 +48,6 @@ def _known(x: Any) -> Any:
     if type(x) is np.ndarray or type(x) is Deferred or not hasattr(x, "materialize"):
         return x
     return x.materialize()
+
+
+register("llvm", CpuDevice())

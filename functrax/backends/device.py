@@ -4,7 +4,7 @@ A :class:`Device` compiles a program without constants into an :class:`Executabl
 single operations for eager use.  Raw values are NumPy arrays, NumPy scalars (literals), or values
 that the device has put off computing; only the device looks inside.
 
-The current device is chosen by :func:`use`; programs remember their compiled form per device.
+The option ``backend`` chooses the current device; programs remember their compiled form per device.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
@@ -49,17 +50,18 @@ class Device(ABC):
         return f"Device({self.name})"
 
 
-_current: list[Device] = []
+#: By the value of the option ``backend``.
+_devices: dict[str, Device] = {}
 
 
-def use(device: Device) -> None:
-    """Make ``device`` the one that runs everything from now on."""
-    _current[:] = [device]
+def register(backend: str, device: Device) -> None:
+    """Make ``device`` run everything while the option ``backend`` has this value."""
+    _devices[backend] = device
 
 
 def current_device() -> Device:
     """The device that runs everything now."""
-    return _current[0]
+    return _devices[options.backend]
 
 
 def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
@@ -67,8 +69,8 @@ def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
 
     Results are raw values too; ``np.asarray`` gives the elements of one.
     """
-    device = _current[0]
-    key = ("executable", device.name)
+    device = _devices[options.backend]
+    key = ("executable", device.name, options.debug_nans or options.debug_infs)
     executable = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = device.compile(jaxpr)
@@ -82,7 +84,7 @@ def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         return concrete(simpler)
     avals = primitive.infer(tuple([x.aval for x in args]), params)
     values = [x.buffer if type(x) is ConcreteArray else x.val for x in args]
-    out = _current[0].apply(primitive, values, params)
+    out = _devices[options.backend].apply(primitive, values, params)
     if type(avals) is ShapedArray:
         return ConcreteArray(out, avals)
     return [ConcreteArray(v, a) for v, a in zip(out, avals, strict=True)]

@@ -2,21 +2,22 @@
 
 A number of bytes enters, a :class:`Block` of at least as many leaves, aligned to 64 bytes.  When
 nothing refers to a block any more its memory goes to the pool at once, which gives it to the next
-one who asks for that size class, so that a program in its steady state asks the system for nothing.
+one who asks for that size class; a program in its steady state asks the system for nothing.
 
-Sizes come in eight steps per power of two.  What is cached never exceeds the limit; memory over it
-goes back to the system.
+Sizes come in eight steps per power of two.  What is cached never exceeds the limit, at first half
+of the machine's memory; what is over it goes back to the system.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 ALIGNMENT: Final = 64
-_DEFAULT_LIMIT: Final = 4 << 30
+_DEFAULT_LIMIT: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 class PoolStats(NamedTuple):
@@ -38,7 +39,7 @@ class PoolStats(NamedTuple):
 
 
 def size_class(nbytes: int) -> int:
-    """The size that is given to who asks for ``nbytes``.
+    """The size that is given to one who asks for ``nbytes``.
 
     >>> size_class(1), size_class(1000), size_class(1025), size_class(5 << 20) >> 20
     (64, 1024, 1152, 5)

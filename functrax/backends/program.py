@@ -100,6 +100,7 @@ class Launch:
       cost: estimated nanoseconds of the whole launch on one thread; 0 keeps it on one thread.
       grain: ranges begin at multiples of it.
       aliases: (output, input) positions which may share memory if the input is not needed later.
+      owner: what keeps the machine code where it is.
     """
 
     function: int
@@ -111,6 +112,7 @@ class Launch:
     cost: int = 0
     grain: int = 1
     aliases: Aliases = ()
+    owner: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,6 +288,7 @@ class Program:
       workspaces: for each instruction where its own part of the arena begins; -1 if it has none.
       arena: bytes that the temporaries and workspaces need.
       peak: the most bytes of temporaries that are alive at one time.
+      code: whatever must live as long as the program does: the machine code of its kernels.
     """
 
     name: str
@@ -297,6 +300,7 @@ class Program:
     workspaces: tuple[int, ...] = ()
     arena: int = 0
     peak: int = 0
+    code: Any = None
 
     @property
     def planned(self) -> bool:
@@ -335,6 +339,15 @@ def subprograms(x: Instruction) -> tuple[Program, ...]:
         case For() | Scan():
             return (x.body,)
     return ()
+
+
+def all_programs(program: Program) -> tuple[Program, ...]:
+    """The program and those inside it, each once, as they appear in its text."""
+    found = {program: None}
+    for x in program.instructions:
+        for inner in subprograms(x):
+            found |= dict.fromkeys(all_programs(inner))
+    return tuple(found)
 
 
 def first_carry(x: Loop) -> int:

@@ -59,8 +59,17 @@ class ProgramBuilder:
         """The next instruction."""
         self._instructions.append(instruction)
 
-    def build(self, outputs: Sequence[int], aliases: Aliases = ()) -> Program:
-        """The program with these results, checked, its memory planned."""
+    def build(self, outputs: Sequence[int], aliases: Aliases = (), *, code: Any = None) -> Program:
+        """The program with these results, checked, its memory planned.
+
+        Args:
+          outputs: the slot of each result; the same slot may be several results.
+          aliases: (result, input) numbers which may share memory.
+          code: what must live as long as the program.
+
+        Raises:
+          VerificationError: if the program breaks a rule.
+        """
         results = dict.fromkeys(s for s in outputs if self._slots[s].kind == "temp")
         number = {slot: tuple(outputs).index(slot) for slot in results}
         counts: dict[Kind, int] = {}
@@ -72,7 +81,13 @@ class ProgramBuilder:
             slots.append(Slot(kind, s.shape, s.dtype, position, s.value))
         inputs = tuple(n for n, s in enumerate(slots) if s.kind == "input")
         program = Program(
-            self.name, tuple(slots), inputs, tuple(outputs), tuple(self._instructions), aliases
+            self.name,
+            tuple(slots),
+            inputs,
+            tuple(outputs),
+            tuple(self._instructions),
+            aliases,
+            code=code,
         )
         check_program(program)
         return plan_memory(program)

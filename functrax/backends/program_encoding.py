@@ -4,7 +4,8 @@ A planned :class:`~functrax.backends.program.Program` enters; a tuple of numbers
 dtypes, arrays and functions leaves, in which everything is decided: C++ looks at no Python object
 while a program runs, except to call it.
 
-    program      (name, slots, inputs, outputs, aliases, instructions, arena, cost)
+    program      (name, slots, inputs, outputs, aliases, instructions, arena, unlocked cost,
+                  number among all the programs)
     slot         (kind, number, nbytes, offset, shares, shape, dtype, value, text)
     instruction  (opcode, inputs, outputs, workspace, rest)
 
@@ -40,7 +41,9 @@ from functrax.backends.program import (
     Scan,
     Slot,
     While,
+    all_programs,
     first_carry,
+    instruction_cost,
     updated_in_place,
 )
 from functrax.core.aval import ShapedArray
@@ -51,6 +54,10 @@ _KINDS: Final = {"input": 0, "output": 1, "temp": 2, "const": 3}
 
 def encode(program: Program) -> tuple[Any, ...]:
     """The program as nested tuples."""
+    return _encode(program, {p: n for n, p in enumerate(all_programs(program))})
+
+
+def _encode(program: Program, numbers: dict[Program, int]) -> tuple[Any, ...]:
     return (
         program.name,
         tuple(_slot(s) for s in program.slots),
@@ -58,11 +65,12 @@ def encode(program: Program) -> tuple[Any, ...]:
         program.outputs,
         program.aliases,
         tuple(
-            _instruction(x, program.slots, place)
+            _instruction(x, program.slots, place, numbers)
             for x, place in zip(program.instructions, program.workspaces, strict=True)
         ),
         program.arena,
-        program.cost(),
+        sum(_unlocked_cost(x) for x in program.instructions),
+        numbers[program],
     )
 
 
@@ -72,7 +80,9 @@ def _slot(s: Slot) -> tuple[Any, ...]:
     return kind, s.number, s.nbytes, s.offset, s.shares, s.shape, s.dtype, s.value, text
 
 
-def _instruction(x: Instruction, slots: tuple[Slot, ...], place: int) -> tuple[Any, ...]:
+def _instruction(
+    x: Instruction, slots: tuple[Slot, ...], place: int, numbers: dict[Program, int]
+) -> tuple[Any, ...]:
     def encoded(opcode: int, inputs: tuple[int, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
         return opcode, inputs, x.outputs, max(place, 0), rest
 
@@ -84,12 +94,14 @@ def _instruction(x: Instruction, slots: tuple[Slot, ...], place: int) -> tuple[A
         case Copy():
             return encoded(COPY, x.inputs, ())
         case Cond():
-            branches = tuple(encode(b) for b in x.branches)
+            branches = tuple(_encode(b, numbers) for b in x.branches)
             return encoded(COND, x.inputs, (_is_unsigned(slots[x.index]), branches))
-    loop, body = _loop(x, slots), encode(x.body)
+    loop, body = _loop(x, slots), _encode(x.body, numbers)
     match x:
         case While():
-            return encoded(WHILE, x.body_consts, (loop, body, encode(x.cond), x.cond_consts))
+            return encoded(
+                WHILE, x.body_consts, (loop, body, _encode(x.cond, numbers), x.cond_consts)
+            )
         case For():
             inputs = (x.lower, x.upper, *x.consts)
             return encoded(FOR, inputs, (loop, body, _is_unsigned(slots[x.lower])))
@@ -101,6 +113,16 @@ def _loop(x: While | For | Scan, slots: tuple[Slot, ...]) -> tuple[Any, ...]:
     consts = len(x.body_consts if isinstance(x, While) else x.consts)
     places = (updated_in_place(x), space.carry, space.cell, space.arena)
     return (x.carry, consts, first_carry(x), *places)
+
+
+def _unlocked_cost(x: Instruction) -> int:
+    """Estimated nanoseconds of an instruction, but for Python functions, which hold the lock."""
+    match x:
+        case HostCall():
+            return 0
+        case Cond():
+            return max(sum(map(_unlocked_cost, b.instructions)) for b in x.branches)
+    return instruction_cost(x)
 
 
 def _is_unsigned(slot: Slot) -> bool:

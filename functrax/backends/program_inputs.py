@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError
+from functrax.core.errors import ArgumentError, DonatedBufferError
 
 
 def dense_array(
@@ -42,4 +42,13 @@ def input_count_error(name: str, expected: int, got: int) -> ArgumentError:
         f"the compiled program {name} was called with a wrong number of inputs",
         got=str(got),
         fix=f"one value for each of the {expected} inputs",
+    )
+
+
+def deleted_error(shape: Any, dtype: Any) -> DonatedBufferError:
+    """The error of looking at a buffer whose memory was given away."""
+    return DonatedBufferError(
+        "a buffer was used after it was deleted or donated",
+        got=f"{dtype}{list(shape)}",
+        fix="use the result of the call that it was donated to, or do not donate it",
     )

@@ -22,7 +22,7 @@ import numpy as np
 from functrax.backends import nan_check, strided
 from functrax.backends.contraction import accumulator, contract
 from functrax.backends.deferred import Deferred, defer
-from functrax.backends.device import Device, Executable, use
+from functrax.backends.device import Device, Executable, register
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.primitive import Primitive
@@ -267,4 +267,4 @@ class ReferenceDevice(Device):
         return out
 
 
-use(ReferenceDevice())
+register("interp", ReferenceDevice())

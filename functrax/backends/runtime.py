@@ -64,13 +64,13 @@ PYTHON: Final = Runtime(
 
 def _native() -> Runtime | None:
     extension = native.extension
-    if extension is None or not hasattr(extension, "Executable"):
+    if extension is None:
         return None
     extension.set_num_threads(default_num_threads())
     return Runtime(
         "native",
         extension.Buffer,
-        lambda program: extension.Executable(encode(program)),
+        lambda program: extension.Executable(encode(program), program),
         lambda: PoolStats(*extension.pool_stats()),
         extension.pool_reset_peak,
         extension.pool_trim,

@@ -44,6 +44,7 @@ class Option:
       doc: what it does.
       traced: whether it changes what a traced program means.
       form: for the kind ``text``, raises an ArgumentError if a text is not of the right form.
+      short: a shorter name for the environment.
     """
 
     name: str
@@ -53,11 +54,12 @@ class Option:
     choices: tuple[str, ...] = ()
     traced: bool = False
     form: Callable[[str], object] | None = None
+    short: str = ""
 
     @property
     def variable(self) -> str:
         """The environment variable that sets it: ``FUNCTRAX_ENABLE_X64``."""
-        return "FUNCTRAX_" + self.name.upper()
+        return "FUNCTRAX_" + (self.short or self.name).upper()
 
     def allowed(self) -> str:
         """The values that it takes, in words."""
@@ -167,13 +169,34 @@ OPTIONS: Final[dict[str, Option]] = {
             choices=("threefry2x32",),
             traced=True,
         ),
-        Option("compilation_cache_dir", "path", None, "Where compiled kernels are kept on disk."),
         Option(
             "strict",
             "switch",
             False,
             "Round every operation, so that results do not depend on what shares a kernel.",
             traced=True,
+        ),
+        Option(
+            "backend",
+            "choice",
+            "llvm",
+            "What runs programs: machine code made by LLVM, or interpreted NumPy.",
+            choices=("llvm", "interp"),
+        ),
+        Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
+        Option(
+            "compilation_cache_dir",
+            "path",
+            None,
+            "Where compiled kernels are kept on disk; None is the platform's directory for caches.",
+            short="cache_dir",
+        ),
+        Option(
+            "cache_limit",
+            "text",
+            "512MB",
+            "How much disk compiled kernels may take; those not used for longest go first.",
+            form=option_text.byte_count,
         ),
         Option("opt", "switch", True, "Run the compiler's optional passes."),
         Option("check", "switch", False, "Verify the program after each of the compiler's passes."),
@@ -223,7 +246,9 @@ class State(threading.local):
     log_compiles: bool
     default_device: Any
     default_prng_impl: str
+    cache: bool
     compilation_cache_dir: str | None
+    cache_limit: str
     opt: bool
     check: bool
     opt_limit: str
@@ -256,6 +281,11 @@ def trace_context() -> tuple[Hashable, ...]:
     """
     epoch, context = state.cached_context
     return context if epoch == _epoch else _fresh_context()
+
+
+def context_values(context: tuple[Hashable, ...]) -> list[tuple[str, Hashable]]:
+    """The options in a value of :func:`trace_context`, by name."""
+    return list(zip(_TRACED, context))
 
 
 def _fresh_context() -> tuple[Hashable, ...]:
@@ -447,3 +477,13 @@ def default_device(new_val: Any) -> Override:
 def default_prng_impl(new_val: str) -> Override:
     """The random number generator behind keys made within the block."""
     return Override("default_prng_impl", new_val)
+
+
+def backend(new_val: str) -> Override:
+    """What runs programs within the block: ``"llvm"`` compiles them, ``"interp"`` interprets them.
+
+    >>> with backend("interp"):
+    ...     config.backend
+    'interp'
+    """
+    return Override("backend", new_val)

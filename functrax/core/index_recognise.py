@@ -31,7 +31,7 @@ def as_transpose(form: MapForm) -> Shape | None:
             perm[expr.number] = j
     # Dimensions of size 0 and 1 are written as 0: they go, in order, where the size is the same.
     for j, expr in enumerate(form.exprs):
-        if expr.as_int() == 0:
+        if expr.as_int() == 0 and form.codomain[j] <= 1:
             free = (k for k, n in enumerate(form.domain) if k not in perm and n == form.codomain[j])
             perm.setdefault(next(free, len(form.domain)), j)
     fits = len(perm) == len(form.domain) and all(

@@ -1,7 +1,7 @@
-"""Options that are small texts: limits of passes, what is logged, what is dumped.
+"""Options that are small texts: limits of passes, what is logged and dumped, sizes.
 
 What enters is the text of an option (``functrax/core/config.py``); what leaves is data:
-dictionaries by pass, a set of stages.  A text of another form is refused with an
+dictionaries by pass, a set of stages, a number.  A text of another form is refused with an
 :class:`ArgumentError`; whether a pass exists is known only to the compiler, which asks when it uses
 the option.
 
@@ -18,6 +18,7 @@ from functrax.core.errors import ArgumentError
 
 #: What can be dumped, in the order in which it comes about.
 STAGES = ("jaxpr", "passes", "groups", "kernels", "llvm", "asm")
+_UNITS = "KMGT"
 
 
 @functools.lru_cache(maxsize=64)
@@ -83,6 +84,28 @@ def stages(text: str) -> frozenset[str]:
             fix="FUNCTRAX_DUMP=passes,llvm; there are " + ", ".join(STAGES),
         )
     return frozenset(found)
+
+
+@functools.lru_cache(maxsize=64)
+def byte_count(text: str) -> int:
+    """Of ``"512MB"`` the number of bytes; K, M, G and T count by 1024, the B may be left out.
+
+    Raises:
+      ArgumentError: if the text is not a number and a unit.
+
+    >>> byte_count("512MB")
+    536870912
+    """
+    word = text.strip().upper().removesuffix("B")
+    unit = _UNITS.find(word[-1:]) + 1 if word[-1:] else 0
+    number = word[:-1] if unit else word
+    if not (number.isascii() and number.isdigit()):
+        raise ArgumentError(
+            "config: cache_limit is not a number of bytes",
+            got=repr(text),
+            fix="FUNCTRAX_CACHE_LIMIT=512MB, or 2GB, or 100000",
+        )
+    return int(number) << (10 * unit)
 
 
 def _parts(text: str, separator: str) -> list[str]:

@@ -134,7 +134,12 @@ class StagingTrace(Trace):
         used = {v for e in eqns for v in e.invars} | set(out_atoms)
         constants = [(c, t.variable) for c, t in self.constants.values() if t.variable in used]
         jaxpr = Jaxpr(
-            [v for _, v in constants], [t.variable for t in inputs], out_atoms, eqns, self.name, **names
+            [v for _, v in constants],
+            [t.variable for t in inputs],
+            out_atoms,
+            eqns,
+            self.name,
+            **names,
         )
         return jaxpr, [c for c, _ in constants]
 
@@ -151,12 +156,13 @@ def fold(
     return ConcreteArray(np.asarray(value, aval.dtype), aval)
 
 
-def live_eqns(eqns: Sequence[Eqn], outputs: Sequence[Atom]) -> list[Eqn]:
-    """The equations that the outputs need, and those with effects, in order."""
+def live_eqns(eqns: Sequence[Eqn], outputs: Sequence[Atom], effects: bool = True) -> list[Eqn]:
+    """The equations that the outputs need, and with ``effects`` those that have some, in order."""
     needed: set[Atom] = set(outputs)
     kept = []
     for eqn in reversed(eqns):
-        if eqn.primitive.has_side_effects(eqn.params) or not needed.isdisjoint(eqn.outvars):
+        acts = effects and eqn.primitive.has_side_effects(eqn.params)
+        if acts or not needed.isdisjoint(eqn.outvars):
             needed.update(eqn.invars)
             kept.append(eqn)
     kept.reverse()

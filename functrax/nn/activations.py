@@ -148,13 +148,13 @@ def gelu(x: Any, approximate: bool = True) -> Value:
 
     >>> import functrax
     >>> functrax.nn.gelu(1.0)
-    Array(0.841192, dtype=float32, weak_type=True)
+    Array(0.841192, dtype=float32)
     """
     value = floating("gelu", x)
     if approximate:
-        slope = float(np.sqrt(2 / np.pi))
+        slope = np.asarray(np.sqrt(2 / np.pi), value.dtype)
         return value * (0.5 * (1.0 + jnp.tanh(slope * (value + 0.044715 * (value**3)))))
-    return 0.5 * value * lax.erfc(-value * float(np.sqrt(0.5)))
+    return 0.5 * value * lax.erfc(-value * np.asarray(np.sqrt(0.5), value.dtype))
 
 
 def glu(x: Any, axis: int = -1) -> Value:

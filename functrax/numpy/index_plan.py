@@ -69,6 +69,7 @@ def read_index(aval: ShapedArray, index: Any, bounds: Bounds) -> tuple[list[Entr
     entries: list[Entry] = []
     operands: list[Value] = []
     axis = 0
+    empty: tuple[int, Any] | None = None
     for item in items:
         if item is None or item is Ellipsis:
             entries.append(_NEW if item is None else _GAP)
@@ -84,18 +85,21 @@ def read_index(aval: ShapedArray, index: Any, bounds: Bounds) -> tuple[list[Entr
         else:
             entries.append(("array", len(operands), item.shape))
             operands.append(operand_in_range(item, size, bounds))
-        if bounds.clip and size == 0 and _means_elements(entries[-1]):
-            raise IndexingError(
-                f"indexing: axis {axis} has no elements",
-                got=f"{aval.str_short()} with the index {_text(item)}",
-                fix="a slice, which may be empty",
-            )
+        if size == 0 and entries[-1][0] != "slice":
+            empty = (axis, item)
         axis += 1
+    if empty is not None and bounds.clip and not any(map(_names_none, entries)):
+        raise IndexingError(
+            f"indexing: axis {empty[0]} has no elements",
+            got=f"{aval.str_short()} with the index {_text(empty[1])}",
+            fix="a slice, which may be empty",
+        )
     return entries, operands
 
 
-def _means_elements(entry: Entry) -> bool:
-    return entry[0] == "int" or (entry[0] == "array" and 0 not in entry[2])
+def _names_none(entry: Entry) -> bool:
+    """Whether an index array has no elements, so that all of them together name none."""
+    return entry[0] in ("array", "truth") and 0 in entry[-1]
 
 
 def _expand(aval: ShapedArray, index: tuple[Any, ...]) -> list[Any]:

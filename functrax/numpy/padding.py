@@ -17,14 +17,14 @@ from functrax.core import dtypes
 from functrax.core.array import from_numpy
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value, like, literal
-from functrax.core.prims.arithmetic import add, div, floor, mul, sub
+from functrax.core.prims.arithmetic import add, div, floor, mul, select_n, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_max, reduce_min, reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim, iota
+from functrax.core.prims.reindex import broadcast_in_dim, iota, zeros
 from functrax.core.prims.slicing import pad as _pad
 from functrax.numpy.axes import integer, one_axis
-from functrax.numpy.promote import convert, result, to_array
-from functrax.numpy.rearranging import is_known, take_axis, take_table
+from functrax.numpy.promote import broadcast_value, convert, result, to_array
+from functrax.numpy.rearranging import is_known, take_table
 from functrax.numpy.shaping import join, reshape_to, slice_axis
 
 __all__ = ["pad"]
@@ -81,7 +81,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Va
     for axis, width in enumerate(widths):
         if width != (0, 0):
             table = np.pad(np.arange(x.aval.shape[axis]), width, mode=mode)  # type: ignore[call-overload]
-            x = _pad_odd(x, axis, width, table) if odd else take_table(x, axis, table)
+            x = _pad_odd(x, axis, width, mode) if odd else take_table(x, axis, table)
     return x
 
 
@@ -183,25 +183,36 @@ def _repeated(block: Value, x: Value, axis: int, count: int) -> Value:
     return broadcast_in_dim.bind(block, shape=shape, dims=dims)
 
 
-def _pad_odd(x: Value, axis: int, width: tuple[int, int], table: np.ndarray[Any, Any]) -> Value:
-    """Reflected in the point of the edge: ``2 edge - reflected``."""
+def _pad_odd(x: Value, axis: int, width: tuple[int, int], mode: str) -> Value:
+    """Reflected in the points of the edges: ``2 edge - reflected``, as often as it takes.
+
+    Two reflections are a translation by a period, which adds twice the last element less the
+    first.  So each element is plus or minus an element of ``x`` and multiples of those two.
+    """
     size = x.aval.shape[axis]
-    if max(width) > size - 1:
-        raise ArgumentError(
-            "pad: reflect_type 'odd' pads by less than the size of the axis",
-            got=f"widths {width} for axis {axis} of {x.aval.str_short()}",
-            fix="pad twice",
-        )
-    before, after = width
-    first = _mirrored(x, axis, 0, table[:before])
-    last = _mirrored(x, axis, size - 1, table[len(table) - after :])
-    return join([part for part in (first, x, last) if part.aval.shape[axis]], axis)
+    offset = 0 if mode == "symmetric" else 1
+    span = max(size - offset, 1)
+    place = np.arange(-width[0], size + width[1])
+    turns, within = np.divmod(place, 2 * span)
+    end = (turns > 0) & (within == 0) & (mode == "reflect")  # reflected once less is the same
+    turns, within = turns - end, within + 2 * span * end
+    turned = within >= size
+    table = np.clip(np.where(turned, 2 * span - 1 + offset - within, within), 0, size - 1)
+    if size == 1:
+        turned = np.zeros_like(turned)
+    shape = tuple(len(place) if k == axis else n for k, n in enumerate(x.aval.shape))
+    column = tuple(-1 if k == axis else 1 for k in range(x.aval.ndim))
 
+    def weighted(y: Value, weights: np.ndarray[Any, Any]) -> Value:
+        factors = weights.astype(x.aval.dtype).reshape(column)
+        many = mul.bind(broadcast_value(y, shape), broadcast_value(from_numpy(factors), shape))
+        used = broadcast_value(from_numpy(factors != 0), shape)  # no infinity times zero
+        return select_n.bind(used, zeros(many.aval), many)
 
-def _mirrored(x: Value, axis: int, edge: int, positions: np.ndarray[Any, Any]) -> Value:
-    border = slice_axis(x, axis, edge, edge + 1)
-    twice = _repeated(mul.bind(border, like(x, 2)), x, axis, len(positions))
-    return sub.bind(twice, take_axis(x, axis, from_numpy(positions.astype(np.int32))))
+    inner = weighted(take_table(x, axis, table), np.where(turned, -1, 1))
+    last = weighted(slice_axis(x, axis, size - 1, size), 2 * (turned + turns))
+    first = weighted(slice_axis(x, axis, 0, 1), 2 * turns)
+    return sub.bind(add.bind(inner, last), first)
 
 
 _STATISTICS: Final = frozenset({"maximum", "minimum", "mean"})
@@ -248,20 +259,21 @@ def _pad_ramp(x: Value, widths: Widths, end_values: Any) -> Value:
     ends = _pairs("end_values", end_values, x.aval.ndim)
     for axis, (before, after) in enumerate(widths):
         size = x.aval.shape[axis]
-        first = _ramp(x, axis, 0, before, ends[axis][0])
-        last = _ramp(x, axis, size - 1, after, ends[axis][1])
+        first = _ramp(slice_axis(x, axis, 0, 1), axis, before, ends[axis][0])
+        last = _ramp(slice_axis(x, axis, size - 1, size), axis, after, ends[axis][1], after=True)
         x = join([part for part in (first, x, last) if part.aval.shape[axis]], axis)
     return x
 
 
-def _ramp(x: Value, axis: int, edge: int, count: int, end: Any) -> Value:
+def _ramp(x: Value, axis: int, count: int, end: Any, *, after: bool = False) -> Value:
+    """From the end value to the edge ``x``, or away from it if it comes after."""
     kind = x.aval.dtype if dtypes.is_inexact(x.aval.dtype) else dtypes.float32
-    border = _repeated(convert(slice_axis(x, axis, edge, edge + 1), kind), x, axis, count)
+    border = _repeated(convert(x, kind), x, axis, count)
     target = broadcast_in_dim.bind(
         convert(to_array("pad", end), kind), shape=border.aval.shape, dims=()
     )
     steps = iota.bind(shape=border.aval.shape, dtype=kind, axis=axis)
-    if edge:
+    if after:
         steps = sub.bind(like(border, count - 1), steps)
     share = div.bind(steps, like(border, max(count, 1)))
     ramp = add.bind(target, mul.bind(sub.bind(border, target), share))

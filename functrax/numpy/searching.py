@@ -35,7 +35,7 @@ from functrax.numpy.at import At
 from functrax.numpy.axes import integer
 from functrax.numpy.cumulative import cumsum
 from functrax.numpy.joining import stack
-from functrax.numpy.promote import promote_dtypes, result, to_array
+from functrax.numpy.promote import convert, promote_dtypes, result, to_array
 from functrax.numpy.rearranging import is_known, take_axis
 from functrax.numpy.shaping import reshape_to, reverse, slice_axis
 
@@ -54,7 +54,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
       fill_value: an index, or one for each axis, for positions that are missing; 0 if None.
 
     Returns:
-      One int32 vector for each axis.
+      One vector of default integers for each axis.
 
     Raises:
       ConcretizationError: if ``a`` is traced and there is no size.
@@ -76,11 +76,11 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     found = np.nonzero(np.asarray(x))
     if count is not None:
         found = tuple(_filled(k[:count], count, fill) for k, fill in zip(found, fills, strict=True))
-    return tuple(from_numpy(k.astype(np.int32)) for k in found)
+    return tuple(from_numpy(k.astype(dtypes.default_int())) for k in found)
 
 
 def _filled(found: np.ndarray[Any, Any], size: int, fill: Any) -> np.ndarray[Any, Any]:
-    out = np.full(size, np.asarray(fill), np.int32)
+    out = np.full(size, np.asarray(fill), dtypes.default_int())
     out[: len(found)] = found
     return out
 
@@ -107,7 +107,8 @@ def _traced_nonzero(x: Value, size: int | None, fills: tuple[Any, ...]) -> tuple
         missing = lt.bind(positions, like(positions, 0))
         filler = broadcast_in_dim.bind(to_array("nonzero", fill), shape=(size,), dims=())
         filler = convert_element_type.bind(filler, dtype=dtypes.int32)
-        found.append(result(select_n.bind(missing, index, filler)))
+        chosen = select_n.bind(missing, index, filler)
+        found.append(result(convert(chosen, dtypes.default_int())))
     return tuple(found)
 
 

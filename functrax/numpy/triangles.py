@@ -19,6 +19,7 @@ from functrax.numpy.at import cast_update
 from functrax.numpy.axes import integer, many_axes
 from functrax.numpy.promote import broadcast_value, convert, result, to_array
 from functrax.numpy.rearranging import resize
+from functrax.numpy.reductions import sum_dtype
 from functrax.numpy.shaping import reshape_to
 
 __all__ = ["diag", "diagflat", "diagonal", "fill_diagonal", "trace", "tril", "triu"]
@@ -116,14 +117,12 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
 def trace(
     a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
 ) -> Value:
-    """The sum of a diagonal of two axes; narrow integers are added up in 32 bits."""
+    """The sum of a diagonal of two axes; integers are added up as :func:`sum` does."""
     x = diagonal(a, offset, axis1, axis2)
     if dtype is not None:
         x = convert(x, dtypes.canonicalize_dtype(dtypes.as_dtype(dtype)))
-    elif x.aval.dtype == dtypes.bool_ or x.aval.dtype in dtypes.INTEGER:
-        unsigned = x.aval.dtype in dtypes.UNSIGNED
-        if x.aval.dtype.itemsize < 4:
-            x = convert(x, dtypes.uint32 if unsigned else dtypes.int32)
+    else:
+        x = convert(x, sum_dtype(x.aval.dtype))
     return result(reduce_sum.bind(x, axes=(x.aval.ndim - 1,)))
 
 

@@ -1,4 +1,4 @@
-"""What ``jax.scipy`` has: linear algebra and special functions; SciPy itself is not needed.
+"""What ``jax.scipy`` has; SciPy itself is not needed.
 
 >>> import functrax, functrax.numpy as jnp
 >>> functrax.scipy.special.expit(jnp.zeros(1))
@@ -7,4 +7,12 @@ Array([0.5], dtype=float32)
 
 from __future__ import annotations
 
-from functrax.scipy import linalg as linalg, special as special
+from functrax.scipy import (
+    integrate as integrate,
+    linalg as linalg,
+    ndimage as ndimage,
+    optimize as optimize,
+    signal as signal,
+    special as special,
+    stats as stats,
+)

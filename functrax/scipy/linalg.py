@@ -22,10 +22,14 @@ from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import result, to_array
 from functrax.numpy.solving import same_batches
+from functrax.scipy.matrix_functions import (
+    eigh_tridiagonal as eigh_tridiagonal,
+    sqrtm as sqrtm,
+)
 
 __all__ = [
-    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eigh", "expm", "inv", "lu",
-    "lu_factor", "lu_solve", "qr", "solve", "solve_triangular", "svd",
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eigh", "eigh_tridiagonal", "expm",
+    "inv", "lu", "lu_factor", "lu_solve", "qr", "solve", "solve_triangular", "sqrtm", "svd",
 ]  # fmt: skip
 
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}

@@ -1,7 +1,8 @@
 """Special functions with the names, signatures and meaning of ``jax.scipy.special``.
 
 ``gammas`` has gamma and beta functions, ``probabilities`` error functions, the normal distribution
-and entropies; sums of exponentials are those of ``functrax.nn``.
+and entropies, ``exponential_integrals`` what it says; sums of exponentials are those of
+``functrax.nn``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,11 @@ from functrax import nn
 from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.primitive import Value
 from functrax.nn.normalization import logsumexp as logsumexp
+from functrax.scipy.exponential_integrals import (
+    exp1 as exp1,
+    expi as expi,
+    hyp1f1 as hyp1f1,
+)
 from functrax.scipy.gammas import (
     bernoulli as bernoulli,
     beta as beta,

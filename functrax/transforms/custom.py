@@ -37,6 +37,7 @@ from functrax.transforms.flat import (
     name_of,
     signature_of,
 )
+from functrax.transforms.forward import zero_tangent
 
 
 class _Custom(ABC):
@@ -179,21 +180,37 @@ class custom_jvp(_Custom):  # noqa: N801 - a decorator
         name = name_of(self.fun)
         function = FlatFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
         function.__name__ = name
-        flat_rule = _FlatJVPRule(name, self.rule, nondiff, tree_flatten(tuple(diff))[1])
+        flat_rule = _FlatJVPRule(
+            name, self.rule, self.symbolic, nondiff, tree_flatten(tuple(diff))[1]
+        )
         call = CustomJVP(function, flat_rule, name, self.symbolic)
         outs = state.trace.process_custom(call, flat)
         out_tree = function.out_tree if hasattr(function, "out_tree") else flat_rule.out_tree
         return tree_unflatten(out_tree, map(concrete, outs))
 
 
+def _as_given(tangents: Sequence[Any], symbolic: bool) -> list[Any]:
+    """Tangents as a user's rule gets them: those of integers are arrays of float0, or symbolic."""
+    return [
+        zero_tangent(t.aval) if isinstance(t, SymbolicZero) and not symbolic else concrete(t)
+        for t in tangents
+    ]
+
+
 class _FlatJVPRule:
     """A user's forward rule as a function of flat values."""
 
     def __init__(
-        self, name: str, rule: Callable[..., Any], nondiff: Sequence[Any], in_tree: PyTreeDef
+        self,
+        name: str,
+        rule: Callable[..., Any],
+        symbolic: bool,
+        nondiff: Sequence[Any],
+        in_tree: PyTreeDef,
     ) -> None:
         self.name = name
         self.rule = rule
+        self.symbolic = symbolic
         self.nondiff = nondiff
         self.in_tree = in_tree
         self.out_tree: PyTreeDef
@@ -201,7 +218,7 @@ class _FlatJVPRule:
     def __call__(self, *args: Value) -> list[Value]:
         half = len(args) // 2
         primals = tree_unflatten(self.in_tree, map(concrete, args[:half]))
-        tangents = tree_unflatten(self.in_tree, map(concrete, args[half:]))
+        tangents = tree_unflatten(self.in_tree, _as_given(args[half:], self.symbolic))
         both = self.rule(*self.nondiff, primals, tangents)
         if not (isinstance(both, (tuple, list)) and len(both) == 2):
             raise PyTreeError(
@@ -361,7 +378,7 @@ class _FlatVJPRules:
         assert self.custom.bwd is not None
         count = self.residual_tree.num_leaves
         residuals = tree_unflatten(self.residual_tree, map(concrete, args[:count]))
-        ct = tree_unflatten(self.out_tree, map(concrete, args[count:]))
+        ct = tree_unflatten(self.out_tree, _as_given(args[count:], self.custom.symbolic))
         found = self.custom.bwd(*self.nondiff, residuals, ct)
         if isinstance(found, list):
             found = tuple(found)

@@ -13,17 +13,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DifferentiationError, DTypeError, PyTreeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import (
     PyTreeDef,
     keystr,
@@ -34,6 +30,7 @@ from functrax.core.pytree import (
 )
 from functrax.core.stage import stage
 from functrax.core.trace import current, state
+from functrax.transforms.custom_call import SymbolicZero
 from functrax.transforms.flat import (
     FlatFunction,
     argnums_tuple,
@@ -42,22 +39,14 @@ from functrax.transforms.flat import (
     name_of,
     restricted_to,
 )
-from functrax.transforms.forward import JVPTracer, jvp_flat
+from functrax.transforms.forward import JVPTracer, jvp_flat, zero_tangent
 from functrax.transforms.linearize import PartialTrace, Tape, linearize_flat
 from functrax.transforms.transpose import backward
 
 
-def _zero_tangent(aval: ShapedArray) -> Value:
-    """A zero of the tangent type: float0 for integers."""
-    if dtypes.is_inexact(aval.dtype):
-        return concrete(zeros(aval))
-    value = np.zeros(aval.shape, dtypes.float0)
-    return ConcreteArray(value, ShapedArray(aval.shape, dtypes.float0))
-
-
 def _with_zeros(values: Sequence[Value | None], avals: Sequence[ShapedArray]) -> list[Value]:
     return [
-        _zero_tangent(a) if v is None else concrete(v) for v, a in zip(values, avals, strict=True)
+        zero_tangent(a) if v is None else concrete(v) for v, a in zip(values, avals, strict=True)
     ]
 
 
@@ -85,6 +74,9 @@ def _check_tangents(
         )
     flat: list[Value | None] = []
     for (path, leaf), aval in zip(paths, avals, strict=True):
+        if isinstance(leaf, SymbolicZero) and leaf.shape == aval.shape:
+            flat.append(None)
+            continue
         value = as_value(leaf, f"a {what} given to {transform}")
         wanted = dtypes.tangent_dtype(aval.dtype)
         if value.aval.shape != aval.shape or value.aval.dtype != wanted:

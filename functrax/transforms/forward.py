@@ -11,6 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from functrax.core import dtypes
+from functrax.core.array import ConcreteArray
+from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
@@ -19,6 +24,14 @@ from functrax.core.prims.reindex import zeros
 from functrax.core.source import user_line
 from functrax.core.stage import Derived, check_leaks, derive, eval_jaxpr
 from functrax.core.trace import CustomCall, Trace, Tracer, current, state
+
+
+def zero_tangent(aval: ShapedArray) -> Value:
+    """A zero of the tangent type of ``aval``: float0 for integers."""
+    if dtypes.is_inexact(aval.dtype):
+        return concrete(zeros(aval))
+    value = np.zeros(aval.shape, dtypes.float0)
+    return ConcreteArray(value, ShapedArray(aval.shape, dtypes.float0))
 
 
 class JVPTracer(Tracer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ContextDecorator
 
 from functrax.core.errors import ArgumentError
+from functrax.core.source import scopes
 from functrax.core.trace import EVAL, current
 
 
@@ -29,14 +30,20 @@ def ensure_compile_time_eval() -> AbstractContextManager[None]:
 class named_scope(ContextDecorator):  # noqa: N801  # a function to its users, as JAX's
     """Name a part of a program, as a block or as a decorator; it computes nothing else.
 
-    The lines of a printed program say where each operation comes from, so the name is checked and
-    not kept.
+    A printed program has the name behind each operation's line, with those of the scopes around.
 
     Args:
       name: a string.
 
     Raises:
       ArgumentError: if the name is no string; it is a TypeError in kind.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> def f(x):
+    ...     with functrax.named_scope("layer"):
+    ...         return jnp.sin(x)
+    >>> str(functrax.make_jaxpr(f)(1.0)).count(", layer")
+    1
     """
 
     def __init__(self, name: str) -> None:
@@ -47,7 +54,11 @@ class named_scope(ContextDecorator):  # noqa: N801  # a function to its users, a
         self.name = name
 
     def __enter__(self) -> None:
-        """Nothing to set up."""
+        """Add the name to those around."""
+        around = scopes.name
+        scopes.name = f"{around}/{self.name}" if around else self.name
 
     def __exit__(self, *exception: object) -> None:
-        """Nothing to put back."""
+        """Back to the names around."""
+        inner = scopes.name
+        scopes.name = inner[: -len(self.name) - 1] if len(inner) > len(self.name) else ""

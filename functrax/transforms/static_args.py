@@ -126,16 +126,8 @@ def _resolve(
     argnames: str | Iterable[str] | None,
 ) -> tuple[frozenset[int], frozenset[str]]:
     """Positions and names of the same arguments: either one implies the other."""
-    nums = set(argnums_tuple(() if argnums is None else argnums))
-    names = {argnames} if isinstance(argnames, str) else set(argnames or ())
-    for value, wanted in ((nums, int), (names, str)):
-        for x in value:
-            if not isinstance(x, wanted):
-                raise ArgumentError(
-                    f"jit: {kind}_arg{'nums' if wanted is int else 'names'} holds {x!r}",
-                    got=f"{type(x).__name__}",
-                    fix="ints in argnums, strings in argnames",
-                )
+    nums = _set_of(f"{kind}_argnums", () if argnums is None else argnums, int)
+    names = _set_of(f"{kind}_argnames", () if argnames is None else argnames, str)
     if signature is None:
         return frozenset(nums), frozenset(names)
     parameters = signature.parameters.values()
@@ -148,6 +140,22 @@ def _resolve(
     implied = {positional[i] for i in nums if 0 <= i < len(positional)}
     positions = {positional.index(n) for n in names if n in positional}
     return frozenset(nums | positions), frozenset(names | implied)
+
+
+def _set_of(what: str, given: Any, wanted: type) -> set[Any]:
+    """Positions or names, one or several of them, as a set."""
+    try:
+        found = {given} if isinstance(given, (wanted, str)) else set(argnums_tuple(given))
+    except TypeError:  # neither one of them nor a sequence
+        found = {given}
+    for x in found:
+        if not isinstance(x, wanted):
+            raise ArgumentError(
+                f"jit: {what} holds {x!r}",
+                got=f"{type(x).__name__}",
+                fix="ints in argnums, strings in argnames",
+            )
+    return found
 
 
 def _position(name: str, kind: str, i: int, positional: list[str]) -> int:

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import functrax
-from functrax.core import config as options
+from functrax.core import config as options, option_text
 from functrax.core.config import OPTIONS, Override, config, state, trace_context
 from functrax.core.errors import ArgumentError, UnknownNameError
 
@@ -47,10 +47,10 @@ def run(code, **environment):
 
 
 def test_every_option_has_its_documentation_and_a_default_it_takes():
-    assert len(OPTIONS) == 18
+    assert len(OPTIONS) == 22
     for name, option in OPTIONS.items():
         assert option.doc.endswith(".")
-        assert option.variable == f"FUNCTRAX_{name.upper()}"
+        assert option.variable == f"FUNCTRAX_{(option.short or name).upper()}"
         assert option.check(option.default) == option.default
         assert getattr(config, name) == getattr(config, "jax_" + name) == config.read(name)
 
@@ -69,7 +69,11 @@ def test_defaults():
         "log_compiles": False,
         "default_device": None,
         "default_prng_impl": "threefry2x32",
+        "cache": True,
         "compilation_cache_dir": None,
+        "cache_limit": "512MB",
+        "backend": "llvm",
+        "strict": False,
         "opt": True,
         "check": False,
         "opt_limit": "",
@@ -220,6 +224,31 @@ def test_wrong_values_are_refused(name, value, hint):
             set_it(name, value)
         assert hint in str(caught.value)
     assert getattr(config, name) == before
+
+
+def test_the_cache_has_short_names_in_the_environment():
+    found = run(
+        "from functrax.core.config import config as c\n"
+        "print(c.cache, c.compilation_cache_dir, c.cache_limit)",
+        FUNCTRAX_CACHE="0",
+        FUNCTRAX_CACHE_DIR="/somewhere",
+        FUNCTRAX_CACHE_LIMIT="2GB",
+    )
+    assert found.stdout == "False /somewhere 2GB\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("100", 100), ("3k", 3072), ("512MB", 512 << 20), ("2g", 2 << 30), ("1TB", 1 << 40)],
+)
+def test_numbers_of_bytes(text, number):
+    assert option_text.byte_count(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-1", "1.5GB", "1PB", "many", "٣"])
+def test_what_is_no_number_of_bytes(text):
+    with pytest.raises(ArgumentError, match="cache_limit is not a number of bytes"):
+        config.update("cache_limit", text)
 
 
 def test_paths_are_kept_as_text(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from functrax.core.index_bounds import bounds, decide, simplify
-from functrax.core.index_expr import Dim, Load
+from functrax.core.index_expr import Dim, Load, as_expr
 from functrax.core.index_map import IndexMap
 from tests.core.index_oracle import (
     holds_at,
@@ -107,6 +107,13 @@ def test_the_inverse_is_exact(number: int) -> None:
     if inverse is None:
         return
     assert {where: point for point, where in images(form).items()} == images(inverse)
+
+
+def test_one_column_repeated_is_no_identity() -> None:
+    repeated = IndexMap((3, 2), (3, 2), (Dim(0), as_expr(0)))
+    assert not repeated.is_identity
+    assert repeated.as_transpose() is None
+    assert IndexMap((3, 1), (3, 1), (Dim(0), as_expr(0))).is_identity
 
 
 @pytest.mark.parametrize("number", range(len(MAPS)))

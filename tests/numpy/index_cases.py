@@ -6,8 +6,42 @@ from typing import Any
 
 import numpy as np
 
-SHAPES = [(5,), (3, 4), (1, 6), (2, 3, 4), (4, 1, 3), (2, 3, 2, 3)]
-BLOCKS = [(), (1,), (2,), (3,), (2, 1), (1, 3), (2, 3)]
+SHAPES = [
+    (5,), (7,), (3, 4), (1, 6), (2, 3, 4), (4, 1, 3), (2, 3, 2, 3), (3, 2, 1, 2, 2),
+    (), (0, 3), (2, 0, 3),
+]  # fmt: skip
+BLOCKS = [(), (1,), (2,), (3,), (5,), (2, 1), (1, 3), (2, 3), (2, 1, 2), (0,), (2, 0)]
+INTEGERS = ["i8", "i8", "i4", "i2", "i1", "u1", "u4", "u8"]
+
+
+def cases(seed: int, count: int) -> list[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    """Shapes with indices that NumPy takes once they are clamped."""
+    rng = np.random.default_rng(seed)
+    found: list[tuple[tuple[int, ...], tuple[Any, ...]]] = []
+    while len(found) < count:
+        shape = SHAPES[rng.integers(len(SHAPES))]
+        index = draw(rng, shape)
+        try:
+            _ = np.zeros(shape)[clamped(shape, index)]
+        except IndexError:
+            continue
+        if masks_fit(shape, index):
+            found.append((shape, index))
+    return found
+
+
+def masks_fit(shape: tuple[int, ...], index: tuple[Any, ...]) -> bool:
+    """Whether boolean arrays have the shape of their axes; NumPy lets empty ones pass."""
+    return all(
+        item.shape == shape[axis : axis + item.ndim]
+        for item, axis in expand(shape, index)
+        if axis is not None and is_mask(item)
+    )
+
+
+def bare(index: tuple[Any, ...]) -> Any:
+    """The index as it is usually written: a single item stands without a tuple."""
+    return index[0] if len(index) == 1 and not isinstance(index[0], list) else index
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -18,7 +52,7 @@ def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
     ellipsis = False
     while axis < len(shape) and rng.random() < 0.85:
         size = shape[axis]
-        kind = rng.integers(9)
+        kind = rng.integers(10)
         if kind == 0:
             items.append(None)
             continue
@@ -27,8 +61,11 @@ def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
             items.append(Ellipsis)
             axis += int(rng.integers(len(shape) - axis + 1))
             continue
+        if kind == 9:
+            items.append([True, np.True_, False][rng.choice(3, p=[0.4, 0.4, 0.2])])
+            continue
         if kind == 2:
-            items.append(int(rng.integers(-size - 2, size + 2)))
+            items.append(scalar(rng, int(rng.integers(-size - 2, size + 2))))
         elif kind in (3, 4):
             items.append(draw_slice(rng, size))
         elif kind == 5 and axis + 1 < len(shape) and rng.random() < 0.3:
@@ -37,9 +74,25 @@ def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Any, ...]:
         elif kind == 5:
             items.append(mask(rng, (size,), block))
         else:
-            items.append(rng.integers(-size - 2, size + 2, fit(rng, block)))
+            items.append(integers(rng, size, fit(rng, block)))
         axis += 1
+    if axis == len(shape) and rng.random() < 0.1 and not ellipsis:
+        items.insert(int(rng.integers(len(items) + 1)), Ellipsis)
     return tuple(items)
+
+
+def scalar(rng: np.random.Generator, index: int) -> Any:
+    """An integer as Python's, as NumPy's scalar, or as an array without axes."""
+    kind = [int, np.int64, np.int8, np.array][rng.integers(4)]
+    return kind(index)
+
+
+def integers(rng: np.random.Generator, size: int, shape: tuple[int, ...]) -> Any:
+    """Integers of some dtype, or a nested list; some occur twice, and some are out of range."""
+    dtype = np.dtype(INTEGERS[rng.integers(len(INTEGERS))])
+    low = 0 if dtype.kind == "u" else -size - 2
+    drawn = rng.integers(low, size + 2, shape).astype(dtype)
+    return drawn.tolist() if drawn.ndim and drawn.size and rng.random() < 0.1 else drawn
 
 
 def fit(rng: np.random.Generator, block: tuple[int, ...]) -> tuple[int, ...]:
@@ -68,33 +121,37 @@ def draw_slice(rng: np.random.Generator, size: int) -> slice:
 
 
 def expand(shape: tuple[int, ...], index: tuple[Any, ...]) -> list[tuple[Any, int | None]]:
-    """Each item with the axis that it starts at (None for a new axis and an ellipsis)."""
-    used = sum(1 if not hasattr(i, "ndim") or i.dtype != bool else i.ndim
-               for i in index if i is not None and i is not Ellipsis)  # fmt: skip
+    """Each item with the axis that it starts at (None if it takes none of the array's axes)."""
+    used = sum(map(axes_used, index))
     axis, found = 0, []
     for item in index:
-        if item is None:
-            found.append((item, None))
-        elif item is Ellipsis:
-            found.append((item, None))
-            axis += len(shape) - used
-        else:
-            found.append((item, axis))
-            axis += item.ndim if hasattr(item, "dtype") and item.dtype == bool else 1
+        found.append((item, axis if axes_used(item) else None))
+        axis += len(shape) - used if item is Ellipsis else axes_used(item)
     return found
+
+
+def axes_used(item: Any) -> int:
+    """How many axes of the array an item of an index takes."""
+    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
+        return 0
+    return item.ndim if is_mask(item) else 1
+
+
+def wrapped(item: Any, size: int) -> np.ndarray[Any, Any]:
+    """Integers with the negative ones counted from the end."""
+    wide = np.asarray(item).astype(np.int64)
+    return np.where(wide < 0, wide + size, wide)
 
 
 def clamped(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same index with integers wrapped once and clamped, for NumPy to read by."""
     out = []
     for item, axis in expand(shape, index):
-        if axis is None or isinstance(item, slice) or is_mask(item):
+        if axis is None or not is_integer(item):
             out.append(item)
             continue
-        size = shape[axis]
-        wrapped = np.where(np.asarray(item) < 0, np.asarray(item) + size, item)
-        inside = np.clip(wrapped, 0, size - 1)
-        out.append(int(inside) if isinstance(item, int) else inside)
+        inside = np.clip(wrapped(item, shape[axis]), 0, shape[axis] - 1)
+        out.append(inside if inside.ndim else int(inside))
     return tuple(out)
 
 
@@ -103,13 +160,13 @@ def positions(shape: tuple[int, ...], index: tuple[Any, ...]) -> np.ndarray[Any,
     out = []
     border = [0] * len(shape)
     for item, axis in expand(shape, index):
-        if axis is None or isinstance(item, slice) or is_mask(item):
+        if axis is None or not is_integer(item):
             out.append(item)
             continue
         size = shape[axis]
-        wrapped = np.where(np.asarray(item) < 0, np.asarray(item) + size, item)
-        inside = np.where((wrapped < 0) | (wrapped >= size), size, wrapped)
-        out.append(int(inside) if isinstance(item, int) else inside)
+        place = wrapped(item, size)
+        inside = np.where((place < 0) | (place >= size), size, place)
+        out.append(inside if inside.ndim else int(inside))
         border[axis] = 1
     grid = np.full(tuple(n + b for n, b in zip(shape, border, strict=True)), -1)
     grid[tuple(map(slice, shape))] = np.arange(int(np.prod(shape))).reshape(shape)
@@ -122,5 +179,9 @@ def is_mask(item: Any) -> bool:
 
 
 def is_integer(item: Any) -> bool:
-    """Whether an item of an index is an integer or an array of them."""
-    return isinstance(item, int) or (isinstance(item, np.ndarray) and item.dtype.kind == "i")
+    """Whether an item of an index is an integer or an array or a list of them."""
+    if isinstance(item, (bool, np.bool_)):
+        return False
+    return isinstance(item, (int, np.integer, list)) or (
+        isinstance(item, np.ndarray) and item.dtype.kind in "iu"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,63 +11,78 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors
-from tests.numpy.index_cases import SHAPES, clamped, draw, positions
+from tests.numpy.index_cases import bare, cases, clamped, positions
 from tests.numpy.index_checks import assert_gradient
 
 X = np.arange(12, dtype="f4").reshape(3, 4)
 
 
-def cases(seed: int, count: int) -> list[tuple[Any, Any, Any, Any]]:
-    """Arrays, indices, updates, and the row-major positions updated (-1: out of range)."""
+DTYPES = ["f4", "f4", "i4", "f2", "u1", "c8"]
+UFUNCS = {
+    "set": None, "add": np.add, "subtract": np.subtract, "multiply": np.multiply,
+    "mul": np.multiply, "divide": np.divide, "power": np.power, "min": np.minimum,
+    "max": np.maximum,
+}  # fmt: skip
+MODES = [None, None, "drop", "fill", "clip", "promise_in_bounds"]
+
+
+def operands(seed: int, count: int, name: str) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
+    """Arrays, indices, updates, modes, and the row-major positions updated (-1: outside)."""
     rng = np.random.default_rng(seed)
-    found: list[tuple[Any, Any, Any, Any]] = []
-    while len(found) < count:
-        shape = SHAPES[rng.integers(len(SHAPES))]
-        index = draw(rng, shape)
-        x = rng.normal(size=shape).astype("f4")
-        try:
-            _ = x[clamped(shape, index)]
-        except IndexError:
-            continue
-        where = positions(shape, index)
-        found.append((x, index, rng.normal(size=where.shape).astype("f4"), where))
-    return found
+    for k, (shape, index) in enumerate(cases(seed, count)):
+        dtype = DTYPES[k % (5 if name in ("min", "max", "power") else 6)]
+        mode = MODES[k % len(MODES)]
+        where = positions(shape, clamped(shape, index) if mode == "clip" else index)
+        x, values = (rng.integers(1, 4, s).astype(dtype) for s in (shape, where.shape))
+        if k % 4 == 1 and values.ndim:  # values that broadcast
+            values = values[:1]
+        yield x, index, values, mode, where
 
 
 def numpy_update(x: Any, where: Any, values: Any, ufunc: Any) -> Any:
     """What the update gives, by row-major positions; position -1 is outside."""
-    flat = np.append(x.reshape(-1), np.float32(0))
+    flat = np.append(x.reshape(-1), x.dtype.type(1))
+    values = np.broadcast_to(values, where.shape)
     if ufunc is None:
         flat[where.reshape(-1)] = values.reshape(-1)
     else:
-        ufunc.at(flat, where.reshape(-1), values.reshape(-1))
+        with np.errstate(over="ignore"):
+            ufunc.at(flat, where.reshape(-1), values.reshape(-1))
     return flat[:-1].reshape(x.shape)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_set_and_add(seed: int) -> None:
-    for x, index, values, where in cases(seed, 100):
-        at = jnp.asarray(x).at[index]
-        np.testing.assert_array_equal(
-            np.asarray(at.set(values)), numpy_update(x, where, values, None), err_msg=str(index)
-        )
-        np.testing.assert_allclose(
-            np.asarray(at.add(values)), numpy_update(x, where, values, np.add), rtol=2e-5, atol=2e-5
-        )
+@pytest.mark.parametrize("name", UFUNCS)
+def test_updates_what_numpy_updates(name: str) -> None:
+    for x, index, values, mode, where in operands(sum(map(ord, name)), 150, name):
+        got = np.asarray(getattr(jnp.asarray(x).at[bare(index)], name)(values, mode=mode))
+        wide = x.dtype.kind in "iu" and name == "divide"
+        want = numpy_update(x.astype("f4") if wide else x, where, values, UFUNCS[name])
+        assert got.dtype == want.dtype, (x.dtype, index)
+        rtol = 3e-2 if x.dtype == "f2" else 1e-5
+        np.testing.assert_allclose(got, want, rtol=rtol, err_msg=f"{x.shape} {index} {mode}")
 
 
-@pytest.mark.parametrize(
-    ("name", "ufunc"),
-    [
-        ("subtract", np.subtract), ("multiply", np.multiply), ("mul", np.multiply),
-        ("divide", np.divide), ("min", np.minimum), ("max", np.maximum),
-    ],
-)  # fmt: skip
-def test_other_operations(name: str, ufunc: Any) -> None:
-    for x, index, values, where in cases(70, 40):
-        got = getattr(jnp.asarray(x).at[index], name)(values)
-        want = numpy_update(x, where, values, ufunc)
-        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-4, atol=1e-5)
+def test_updates_of_truth_values() -> None:
+    for x, index, values, mode, where in operands(5, 100, "set"):
+        x, values = x.real > 2, values.real > 2
+        for name, ufunc in (("set", None), ("min", np.logical_and), ("max", np.logical_or)):
+            got = np.asarray(getattr(jnp.asarray(x).at[bare(index)], name)(values, mode=mode))
+            np.testing.assert_array_equal(got, numpy_update(x, where, values, ufunc))
+
+
+def test_applied_as_often_as_named() -> None:
+    for x, index, _, mode, where in operands(6, 150, "set"):
+        got = np.asarray(jnp.asarray(x).at[bare(index)].apply(lambda y: y + y, mode=mode))
+        twice = np.full(where.shape, 2, x.dtype)
+        np.testing.assert_array_equal(got, numpy_update(x, where, twice, np.multiply))
+
+
+def test_batched_as_one_by_one() -> None:
+    for x, index, values, mode, where in operands(9, 60, "add"):
+        xs = np.stack([x, x + x, x * x])
+        got = functrax.vmap(lambda x, v=values, i=index, m=mode: x.at[i].add(v, mode=m))(xs)
+        want = np.stack([numpy_update(x, where, values, np.add) for x in xs])
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-2)
 
 
 def test_power_and_apply() -> None:

@@ -153,6 +153,25 @@ def test_questions_about_values():
         jnp.shape([1, 2])
 
 
+@pytest.mark.parametrize("x64", [False, True])
+def test_positions_and_traces_are_default_integers(x64):
+    x = np.array([[1, 0], [3, 4]], np.int32)
+    with enable_x64(x64):
+        wanted = np.int64 if x64 else np.int32
+        assert {y.dtype for y in jnp.nonzero(x)} == {np.dtype(wanted)}
+        assert {y.dtype for y in functrax.jit(lambda x: jnp.nonzero(x, size=3))(x)} == {
+            np.dtype(wanted)
+        }
+        assert jnp.flatnonzero(x, size=9).dtype == wanted
+        assert jnp.where(x)[0].dtype == jnp.argwhere(x).dtype == wanted
+        assert jnp.trace(x).dtype == wanted
+        assert jnp.trace(x.astype(np.uint8)).dtype == np.dtype(f"uint{8 * wanted().itemsize}")
+
+
+def test_gelu_of_a_number_has_a_dtype_of_its_own():
+    assert not functrax.nn.gelu(1.0).weak_type
+
+
 def test_constants():
     assert (jnp.pi, jnp.e, jnp.inf) == (np.pi, np.e, np.inf)
     assert np.isnan(jnp.nan)

@@ -10,39 +10,35 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors
-from tests.numpy.index_cases import SHAPES, clamped, draw, is_integer
+from tests.numpy.index_cases import bare, cases, clamped, is_integer, positions
 from tests.numpy.index_checks import assert_gradient
 
 X = np.arange(12, dtype="f4").reshape(3, 4)
 
 
-def cases(seed: int, count: int) -> list[tuple[np.ndarray[Any, Any], tuple[Any, ...]]]:
-    """Arrays with indices that NumPy takes once they are clamped."""
-    rng = np.random.default_rng(seed)
-    found: list[tuple[np.ndarray[Any, Any], tuple[Any, ...]]] = []
-    while len(found) < count:
-        shape = SHAPES[rng.integers(len(SHAPES))]
-        index = draw(rng, shape)
-        x = rng.normal(size=shape).astype("f4")
-        try:
-            _ = x[clamped(shape, index)]
-        except IndexError:
-            continue
-        found.append((x, index))
-    return found
+DTYPES = ["f4", "f4", "i4", "u1", "c8", "?", "f2"]
 
 
-@pytest.mark.parametrize("seed", range(8))
+def filled(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray[Any, Any]:
+    """An array of numbers that differ."""
+    drawn = np.random.default_rng(seed).permutation(int(np.prod(shape))).reshape(shape)
+    return (drawn % 2 == 0) if dtype == "?" else drawn.astype(dtype)
+
+
+@pytest.mark.parametrize("seed", range(10))
 def test_reads_what_numpy_reads(seed: int) -> None:
-    for x, index in cases(seed, 100):
-        got = np.asarray(jnp.asarray(x)[index])
+    for k, (shape, index) in enumerate(cases(seed, 230)):
+        x = filled(shape, DTYPES[k % len(DTYPES)])
+        got = np.asarray(jnp.asarray(x)[bare(index)])
         want = x[clamped(x.shape, index)]
-        assert got.shape == want.shape, (x.shape, index)
-        assert np.array_equal(got, want), (x.shape, index)
+        assert (got.shape, got.dtype) == (want.shape, want.dtype), (shape, index)
+        assert np.array_equal(got, want), (shape, index)
 
 
-def test_traced_indices_read_the_same() -> None:
-    for x, index in cases(40, 60):
+@pytest.mark.parametrize("seed", range(4))
+def test_traced_indices_read_the_same(seed: int) -> None:
+    for shape, index in cases(40 + seed, 75):
+        x = filled(shape, "f4")
         places = [k for k, item in enumerate(index) if is_integer(item)]
 
         def read(x: Any, *values: Any, index: Any = index, places: Any = places) -> Any:
@@ -51,10 +47,45 @@ def test_traced_indices_read_the_same() -> None:
                 items[place] = value
             return x[tuple(items)]
 
-        got = np.asarray(functrax.jit(read)(x, *[index[k] for k in places]))
+        values = [np.asarray(index[k]) for k in places]
+        got = np.asarray(functrax.jit(read)(x, *values))
         want = x[clamped(x.shape, index)]
-        assert got.shape == want.shape, (x.shape, index)
-        assert np.array_equal(got, want), (x.shape, index)
+        assert got.shape == want.shape, (shape, index)
+        assert np.array_equal(got, want), (shape, index)
+
+
+@pytest.mark.parametrize(("dtype", "fill"), [("f4", np.nan), ("i4", -(2**31)), ("u1", 255)])
+def test_modes_of_reads(dtype: str, fill: Any) -> None:
+    for shape, index in cases(80, 120):
+        x = filled(shape, dtype)
+        at = jnp.asarray(x).at[bare(index)]
+        inside, places = x[clamped(shape, index)], positions(shape, index)
+        for mode in ("clip", "promise_in_bounds"):
+            np.testing.assert_array_equal(np.asarray(at.get(mode=mode)), inside)
+        for mode in ("fill", "drop"):
+            for given, outside in ((None, fill), (7, 7)):
+                want = np.append(x, np.asarray(outside, dtype))[places]
+                got = np.asarray(at.get(mode=mode, fill_value=given))
+                np.testing.assert_array_equal(got, want, err_msg=f"{shape} {index}")
+
+
+@pytest.mark.parametrize("mode", ["wrap", "clip", "fill", None])
+def test_modes_of_take(mode: str | None) -> None:
+    rng = np.random.default_rng(11)
+    for shape in ((5,), (3, 4), (2, 3, 4)):
+        for axis in (None, *range(-len(shape), len(shape))):
+            x = filled(shape, "f4")
+            size = x.size if axis is None else shape[axis]
+            indices = rng.integers(-3 * size, 3 * size, (2, 5))
+            got = np.asarray(jnp.take(x, indices, axis, mode=mode))
+            if mode in ("wrap", "clip"):
+                np.testing.assert_array_equal(got, np.take(x, indices, axis, mode=mode))
+                continue
+            want = np.take(x, indices % size, axis).astype("f4")
+            outside = (indices < -size) | (indices >= size)
+            before = 0 if axis is None else axis % x.ndim
+            want[(slice(None),) * before + (outside,)] = np.nan
+            np.testing.assert_array_equal(got, want)
 
 
 def test_batched_reads() -> None:
@@ -144,7 +175,8 @@ def test_iteration_and_scalars() -> None:
 
 
 def test_gradients() -> None:
-    for x, index in cases(50, 25):
+    for shape, index in cases(50, 25):
+        x = np.random.default_rng(1).normal(size=shape).astype("f4")
         if x[clamped(x.shape, index)].size:
             assert_gradient(lambda x, index=index: jnp.sin(jnp.asarray(x))[index], x)
 
@@ -194,6 +226,7 @@ def test_refused_in_empty_arrays() -> None:
         with pytest.raises(errors.IndexingError, match="no elements"):
             _ = empty[index]
     assert empty[:, 0].shape == (0,)
+    assert jnp.zeros((2, 0, 3))[np.zeros(0, int), np.array([-2])].shape == (0, 3)
     assert empty[np.zeros(0, int)].shape == (0, 3)
 
 

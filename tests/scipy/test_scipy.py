@@ -96,10 +96,12 @@ def test_block_diag_equals_scipy() -> None:
 
 
 ONE = {
-    "digamma": X, "entr": X, "erf": X, "erfc": X, "erfinv": X, "expit": X, "factorial": 3 * X,
-    "gamma": 5 * X - 3.03, "gammaln": X, "gammasgn": 6 * X - 3.01, "i0": X, "i0e": X, "i1": X,
-    "i1e": X, "log_ndtr": 60 * X - 40, "logit": X, "loggamma": X, "ndtr": 6 * X - 3,
-    "ndtri": np.array([1e-20, 1e-3, 0.1, 0.4, 0.5, 0.7, 0.95]), "zeta": 1 + X,
+    "digamma": X, "entr": X, "erf": X, "erfc": X, "erfinv": X,
+    "exp1": np.array([1e-3, 0.5, 1.9, 2.1, 5.0, 40.0]),
+    "expi": np.array([-30.0, -2.5, -0.1, 0.2, 3.0, 35.0, 45.0, 90.0]),
+    "expit": X, "factorial": 3 * X, "gamma": 5 * X - 3.03, "gammaln": X, "gammasgn": 6 * X - 3.01,
+    "i0": X, "i0e": X, "i1": X, "i1e": X, "log_ndtr": 60 * X - 40, "logit": X, "loggamma": X,
+    "ndtr": 6 * X - 3, "ndtri": np.array([1e-20, 1e-3, 0.1, 0.4, 0.5, 0.7, 0.95]), "zeta": 1 + X,
 }  # fmt: skip
 TWO = {
     "beta": (X, 2 * X), "betaln": (X, 2 * X), "boxcox": (X, 2 * X - 1.2), "boxcox1p": (X, X),
@@ -152,7 +154,22 @@ def test_functions_with_other_arguments() -> None:
     near(special.logsumexp(A, axis=0), wanted_special.logsumexp(A, axis=0))
 
 
+def test_confluent_hypergeometric_function() -> None:
+    for a, b in ((0.7, 1.9), (-2.3, 0.4), (3.0, -1.5), (-3.0, 2.0)):
+        x = np.array([-60.0, -5.0, -0.3, 0.0, 0.4, 7.0, 150.0])
+        near(special.hyp1f1(a, b, x), wanted_special.hyp1f1(a, b, x), 1e-7)
+    args = (0.7, 1.9, -2.5)
+    got = functrax.grad(special.hyp1f1, (0, 1, 2))(*args)
+    for i in range(3):
+        high, low = ([v + s * (i == j) for j, v in enumerate(args)] for s in (1e-6, -1e-6))
+        near(got[i], (special.hyp1f1(*high) - special.hyp1f1(*low)) / 2e-6, 1e-6)
+    near(functrax.vmap(special.hyp1f1, (None, None, 0))(0.7, 1.9, x),
+         wanted_special.hyp1f1(0.7, 1.9, x), 1e-7)  # fmt: skip
+
+
 def test_limits() -> None:
+    near(special.exp1(np.array([0.0, -1.0])), [np.inf, np.nan])
+    near(special.expi(0.0), -np.inf)
     near(special.xlogy(0.0, 0.0), 0)
     assert np.isnan(special.xlogy(0.0, np.nan)) and np.isnan(special.xlog1py(0.0, np.nan))
     near(special.entr(np.array([0.0, -1.0])), [0, -np.inf])

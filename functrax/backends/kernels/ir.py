@@ -51,11 +51,13 @@ class Operand:
       dtype: of its elements.
       size: how many there are.
       written: whether the kernel writes it.
+      scratch: whether it is memory of the kernel's own, for one row.
     """
 
     dtype: np.dtype[Any]
     size: int
     written: bool
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,12 +106,44 @@ class Reduce:
     results: tuple[Scalar, ...]
 
 
+@dataclass(frozen=True)
+class Carry:
+    """A value that each step of the inner loop computes from that of the step before.
+
+    Args:
+      initial: its value before the first step.
+      acc: the leaf that stands for it in a step; attr[2] says whether it differs between lanes.
+      new: its value after the step.
+      result: the leaf that stands for it after the last step.
+    """
+
+    initial: Scalar
+    acc: Scalar
+    new: Scalar
+    result: Scalar
+
+
 @dataclass
 class Stage:
-    """What one run of the inner loops does."""
+    """What one run of the inner loops does.
+
+    Args:
+      reductions: what is accumulated, in any order.
+      stores: what is written at each point.
+      carries: what goes from step to step, in order; such a stage has one inner dim.
+      condition: a bool, of what is carried; the steps end when it is false.  None for as many
+        steps as the inner dim has points.
+    """
 
     reductions: list[Reduce] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
+    carries: list[Carry] = field(default_factory=list)
+    condition: Scalar | None = None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether its steps must be taken one after the other."""
+        return bool(self.carries) or any(store.serial for store in self.stores)
 
 
 @dataclass
@@ -129,6 +163,8 @@ class Kernel:
       lanes: how many.
       shared: the dim whose blocks are the units of work that threads share, or None.
       grain: how many of its points make a unit.
+      tile: the dim of which ``lanes`` neighbouring points are computed together with those of the
+        vector dim, so that what is contiguous along it is read in rows and transposed; or None.
       unit: the number of a dim that stands for the number of the unit, where one is needed.
     """
 
@@ -145,6 +181,7 @@ class Kernel:
     shared: int | None = None
     grain: int = 1
     unit: int | None = None
+    tile: int | None = None
 
     @property
     def units(self) -> int:
@@ -162,6 +199,10 @@ class Kernel:
         for stage in self.stages:
             for reduction in stage.reductions:
                 yield from reduction.values
+            for carry in stage.carries:
+                yield from (carry.initial, carry.new)
+            if stage.condition is not None:
+                yield stage.condition
         for store in self.stores():
             yield from (x for x in (store.value, store.offset, store.guard) if x is not None)
 
@@ -210,9 +251,9 @@ def verify(kernel: Kernel) -> None:
     check(sorted(loops) == sorted(set(loops)), "a dim is in two loops", loops)
     check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
     innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}
-    check(
-        kernel.vector is None or kernel.vector in innermost, "the vector dim is not innermost", ""
-    )
+    vector = kernel.vector
+    placed = vector is None or vector in innermost or kernel.tile in innermost
+    check(placed, "the vector dim is not innermost", vector)
     for node in kernel.nodes():
         if node.op == "load":
             _check_address(check, node.attr[1], loops)
@@ -237,11 +278,13 @@ def _check_order(kernel: Kernel, check: Any) -> None:
     available: set[int] = set()
     for stage in kernel.stages:
         roots = [v for r in stage.reductions for v in r.values]
+        roots += [c.new for c in stage.carries]
         roots += [s.value for s in stage.stores]
         for node in ordered(iter(roots)):
             early = node.op == "result" and id(node) not in available
             check(not early, "a reduction's result is used before it is there", node)
         available |= {id(x) for r in stage.reductions for x in r.results}
+        available |= {id(c.result) for c in stage.carries}
     for node in ordered(s.value for s in kernel.rows):
         if node.op == "load":
             used = set(node.attr[1].used_dims())
@@ -255,7 +298,7 @@ def kernel_text(kernel: Kernel) -> str:
     names: dict[int, str] = {}
     lines = [f"kernel {kernel.name}:"]
     for k, operand in enumerate(kernel.operands):
-        mode = "out" if operand.written else "in"
+        mode = "scratch" if operand.scratch else "out" if operand.written else "in"
         lines.append(f"  {mode} b{k}: {operand.dtype}[{operand.size}]")
     if kernel.shared is not None:
         lines.append(f"  units: d{kernel.shared} in blocks of {kernel.grain}")
@@ -275,9 +318,23 @@ def kernel_text(kernel: Kernel) -> str:
     return "\n".join(lines)
 
 
+def _carry_lines(
+    stage: Stage, names: dict[int, str], seen: set[int], lines: list[str], indent: int
+) -> None:
+    begin = "  " * indent
+    if stage.condition is not None:
+        holds = _expression(stage.condition, names, seen, lines, indent)
+        lines.append(f"{begin}while {holds}:")
+    for carry in stage.carries:
+        first = _expression(carry.initial, names, seen, lines, indent)
+        new = _expression(carry.new, names, seen, lines, indent)
+        acc, result = _leaf(carry.acc, names), _leaf(carry.result, names)
+        lines.append(f"{begin}{acc} -> {result}: from {first} to {new}")
+
+
 def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
     for d in dims:
-        step = f" step {kernel.lanes}" if d == kernel.vector else ""
+        step = f" step {kernel.lanes}" if d in (kernel.vector, kernel.tile) else ""
         lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}:")
         indent += 1
     return indent

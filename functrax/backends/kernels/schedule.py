@@ -7,6 +7,9 @@ written as LLVM IR.  In order:
    dims, which run in order.
 2. ``collapse``: neighbouring dims become one where every address allows it.
 3. ``_choose_vector``: the dim along which most of the memory is contiguous is computed in lanes.
+   Arrays that are contiguous along another one are read in tiles (``_choose_tile``).
+   What one stage computes at some cost and a later one needs again stays in a row of memory
+   (``kernels/rows.py``).
 4. ``_choose_shared``: the dim that threads share, in units of at least ``UNIT`` points.
 5. ``_in_two``: a reduction with few results and long rows is done in blocks, whose results a
    second kernel reduces.  The blocks follow from the shapes alone, so the bits of the result do
@@ -22,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
+from functrax.backends.kernels.rows import keep_rows
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Builder, Scalar
 
@@ -30,6 +34,8 @@ UNIT = 4096
 #: A reduction is done in blocks when it has fewer rows than this, and longer ones than BLOCK.
 FEW_ROWS = 8
 BLOCK = 1 << 15
+#: How many neighbouring elements of a row a transpose reads before it goes to the next row.
+TILE_WIDTH = 64
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT = 12
 
@@ -55,6 +61,8 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     kernel.vector = _choose_vector(kernel)
     _vector_innermost(kernel)
     _choose_lanes(kernel, target)
+    _choose_tile(kernel, target)
+    keep_rows(kernel)
     if _is_long_reduction(kernel):
         return _in_two(kernel, target)
     _choose_shared(kernel)
@@ -80,6 +88,11 @@ def coefficients(address: IndexExpr, rank: int) -> list[int]:
         assert isinstance(atom, Dim)
         row[atom.number] = coef
     return row
+
+
+def coefficient(address: IndexExpr, d: int | None) -> int:
+    """How far apart in memory neighbours along a dim are."""
+    return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
 
 
 # ---- scatters -----------------------------------------------------------------------------------
@@ -199,7 +212,13 @@ class Rewriting:
             reductions = [
                 replace(r, values=tuple(map(self.scalar, r.values))) for r in stage.reductions
             ]
-            stages.append(Stage(reductions, [self.store(s) for s in stage.stores]))
+            carries = [
+                replace(c, initial=self.scalar(c.initial), new=self.scalar(c.new))
+                for c in stage.carries
+            ]
+            condition = None if stage.condition is None else self.scalar(stage.condition)
+            stores = [self.store(s) for s in stage.stores]
+            stages.append(Stage(reductions, stores, carries, condition))
         return replace(kernel, stages=stages, rows=[self.store(s) for s in kernel.rows])
 
 
@@ -211,8 +230,8 @@ def _choose_vector(kernel: Kernel) -> int | None:
     dims = (*kernel.outer, *kernel.inner)
     if not dims:
         return None
-    ordered_scatter = any(s.serial for s in kernel.stores())
-    candidates = kernel.outer if ordered_scatter else dims
+    in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
+    candidates = kernel.outer if in_order else dims
     best, best_score = None, (0.0, 0)
     rows = [
         (coefficients(address, len(kernel.extents)), 2.0 if stored else 1.0)
@@ -262,8 +281,8 @@ def _choose_shared(kernel: Kernel) -> None:
         return
     total = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
     long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
-    if _gathers_along_vector(kernel):
-        shared = kernel.vector  # in blocks, so that what is gathered stays in the cache
+    if kernel.tile is not None:
+        shared = kernel.tile
     elif long_enough:
         shared = long_enough[0]
     else:
@@ -272,22 +291,35 @@ def _choose_shared(kernel: Kernel) -> None:
     kernel.shared = shared
     per_point = max(total // kernel.extents[shared], 1)
     grain = -(-UNIT // per_point)
-    if shared == kernel.vector:
-        if _gathers_along_vector(kernel):
-            grain = 64
+    if shared == kernel.tile:
+        grain = TILE_WIDTH
+    if shared in (kernel.vector, kernel.tile):
         grain = -(-grain // kernel.lanes) * kernel.lanes
     kernel.grain = max(1, min(grain, kernel.extents[shared]))
 
 
-def _gathers_along_vector(kernel: Kernel) -> bool:
-    """Whether an array is read across its rows by neighbouring lanes (a transpose)."""
+def _choose_tile(kernel: Kernel, target: Target) -> None:
+    """Read in rows what neighbouring lanes would read across rows (a transpose)."""
     v = kernel.vector
-    if v is None or v not in kernel.outer or len(kernel.outer) < 2:
-        return False
-    return any(
-        coefficients(address, len(kernel.extents))[v] not in (0, 1)
-        for address, _, _ in accesses(kernel)
-    )
+    if v is None or v not in kernel.outer or kernel.inner:
+        return
+    if any(s.serial for s in kernel.stores()):
+        return
+    rank = len(kernel.extents)
+    rows = [(coefficients(address, rank), stored) for address, _, stored in accesses(kernel)]
+    if any(stored and row[v] != 1 for row, stored in rows):
+        return
+    across = [row for row, _ in rows if row[v] not in (0, 1)]
+    dims = [d for d in kernel.outer if d != v and any(row[d] == 1 for row in across)]
+    if not dims:
+        return
+    w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
+    widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
+    lanes = min(target.vector_bytes // max(widest, 4), 16)
+    if min(kernel.extents[v], kernel.extents[w]) < lanes:
+        return
+    kernel.tile, kernel.lanes = w, lanes
+    kernel.outer = (*(d for d in kernel.outer if d not in (v, w)), v, w)
 
 
 # ---- long reductions ----------------------------------------------------------------------------
@@ -297,6 +329,7 @@ def _is_long_reduction(kernel: Kernel) -> bool:
     rows = math.prod(kernel.extents[d] for d in kernel.outer)
     length = math.prod(kernel.extents[d] for d in kernel.inner)
     simple = len(kernel.stages) == 1 and not kernel.stages[0].stores
+    simple = simple and not kernel.stages[0].carries
     return simple and bool(kernel.stages[0].reductions) and rows < FEW_ROWS and length > BLOCK
 
 

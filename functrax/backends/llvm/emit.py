@@ -24,8 +24,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Kernel, Reduce, Stage, Store
+from functrax.backends.kernels.ir import Carry, Kernel, Reduce, Stage, Store
 from functrax.backends.kernels.math import EXPANSIONS
+from functrax.backends.kernels.schedule import coefficient
 from functrax.backends.llvm.instructions import (
     OPERATIONS,
     constant,
@@ -34,7 +35,7 @@ from functrax.backends.llvm.instructions import (
     llvm_type,
 )
 from functrax.core.errors import VerificationError
-from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Scalar
 
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
@@ -105,6 +106,9 @@ class _Emitter:
         #: The labels of the open loops, and the types and names of what they carry.
         self.open: list[tuple[str, list[tuple[str, str]]]] = []
         self.shared_range = ("", "")
+        self.tile_lane = 0
+        #: For each array and address the loop in which its tile was read, and its rows.
+        self.tiles: dict[tuple[int, IndexExpr], tuple[str, Names]] = {}
         self.lanes = kernel.lanes if kernel.vector is not None else 1
         self.masked = self._needs_mask()
         self.tail: Scalar | None = None
@@ -122,7 +126,12 @@ class _Emitter:
 
     def run(self) -> Emitted:
         k = self.kernel
-        for n in range(len(k.operands)):
+        for n, operand in enumerate(k.operands):
+            if operand.scratch:
+                size = self._number(operand.size, ("scratch", n))
+                element = self._memory_type(operand.dtype)
+                self.header.append(f"  %b{n} = alloca {element}, i64 {size}, align 64")
+                continue
             self.header.append(f"  %bp{n} = getelementptr ptr, ptr %buffers, i64 {n}")
             self.header.append(f"  %b{n} = load ptr, ptr %bp{n}")
         if k.shared is None:
@@ -161,9 +170,113 @@ class _Emitter:
         """Everything inside the outer loops."""
         for stage in self.kernel.stages:
             self._stage(stage)
-        for store in self.kernel.rows:
-            self._store(store)
+        if self.kernel.tile is not None:
+            self._tile()
+        else:
+            for store in self.kernel.rows:
+                self._store(store)
         return carried
+
+    def _tile(self) -> None:
+        """The stores for each of ``lanes`` points of the tile dim."""
+        tile, index = self.kernel.tile, self._loop_index()
+        assert tile is not None
+        whole = self.kernel.extents[tile] % self.lanes == 0
+        high = self._extent(tile)
+        for k in range(self.lanes):
+            self.levels.append(_Level(block=self.levels[-1].block))
+            self.tile_lane = k
+            here = self._line(f"add i64 {index}, {k}")
+            self._define_dim(tile, here)
+            label = f"tile{self._count()}"
+            if not whole:
+                inside = self._line(f"icmp slt i64 {here}, {high}")
+                level = self.levels[-1]
+                level.lines.append(f"  br i1 {inside}, label %{label}, label %{label}.end")
+                level.lines.append(f"{label}:")
+            for store in self.kernel.rows:
+                self._store(store)
+            closed = self.levels.pop()
+            for key in closed.known:
+                self.known.pop(key, None)
+            outer = self.levels[-1]
+            outer.lines.extend(closed.lines)
+            if not whole:
+                outer.lines += [f"  br label %{label}.end", f"{label}.end:"]
+                outer.block = f"{label}.end"
+
+    def _tile_rows(self, buffer: int, address: IndexExpr, stride: int) -> Names:
+        """A tile of an array that is contiguous along the tile dim: a vector for each point of it.
+
+        Rows along the tile dim are read, and transposed in registers.
+        """
+        level = len(self.levels) - 2  # once for all points of the tile
+        found = self.tiles.get((buffer, address))
+        if found is not None and found[0] == self.open[-1][0]:
+            return found[1]
+        dtype = self.kernel.operands[buffer].dtype
+        type_ = self._memory_type(dtype, self.lanes)
+        others = [(a, c) for a, c in address.terms if a.dims_mask != 1 << (self.kernel.tile or 0)]
+        base, _, _ = self._pointer(buffer, add_terms(address.const, others))
+        element = self._memory_type(dtype)
+        base = self._line(f"getelementptr {element}, ptr {base}, i64 {self._loop_index()}", level)
+        step = self._number(stride, ("stride", buffer, self.kernel.vector, stride))
+        mask = self._tile_mask(level)
+        rows = []
+        for k in range(self.lanes):
+            offset = self._line(f"mul nsw i64 {step}, {self._tile_row(k, level)}", level)
+            pointer = self._line(f"getelementptr {element}, ptr {base}, i64 {offset}", level)
+            rows.append(self._load_lanes(type_, dtype, pointer, mask, level))
+        rows = self._transposed(type_, rows, level)
+        self.tiles[buffer, address] = (self.open[-1][0], rows)
+        return rows
+
+    def _tile_row(self, k: int, level: int) -> str:
+        """The number of a lane of the vector dim, or of the last one inside its extent."""
+        if not self.masked or k == 0:
+            return str(k)
+        key = ("tile row", k)
+        found = self.known.get(key)
+        if found is None:
+            count = self.known["inside"].name
+            last = self._line(f"sub i64 {count}, 1", level)
+            more = self._line(f"icmp slt i64 {k}, {count}", level)
+            name = self._line(f"select i1 {more}, i64 {k}, i64 {last}", level)
+            found = self._know(key, name, False, level)
+        return found.name
+
+    def _tile_mask(self, level: int) -> str | None:
+        """The points of a tile that are inside the extent of the tile dim; None for all."""
+        tile = self.kernel.tile
+        assert tile is not None
+        if self.kernel.extents[tile] % self.lanes == 0:
+            return None
+        left = self._line(f"sub i64 {self._extent(tile)}, {self._loop_index()}", level)
+        narrow = self._line(f"trunc i64 {left} to i32", level)
+        count = self._splat(narrow, _INT32, self.levels[level].lines)
+        iota = self._iota(_INT32)
+        return self._line(f"icmp slt <{self.lanes} x i32> {iota}, {count}", level)
+
+    def _transposed(self, type_: str, rows: Names, level: int) -> Names:
+        """A square of elements, its rows as columns, by exchanging ever larger blocks."""
+        lanes = self.lanes
+        distance = 1
+        while distance < lanes:
+            new = list(rows)
+            for i in range(lanes):
+                if i & distance:
+                    continue
+                a, b = rows[i], rows[i + distance]
+                low = [k if not k & distance else lanes + k - distance for k in range(lanes)]
+                high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
+                for place, mask in ((i, low), (i + distance, high)):
+                    text = ", ".join(f"i32 {m}" for m in mask)
+                    new[place] = self._line(
+                        f"shufflevector {type_} {a}, {type_} {b}, <{lanes} x i32> <{text}>", level
+                    )
+            rows = new
+            distance *= 2
+        return rows
 
     # ---- loops --------------------------------------------------------------------------------
 
@@ -185,7 +298,9 @@ class _Emitter:
         index = self._loop_index()
         self._define_dim(d, index)
         step = "1"
-        if d == self.kernel.vector and self.lanes > 1:
+        if d == self.kernel.tile:
+            step = str(self.lanes)
+        elif d == self.kernel.vector and self.lanes > 1:
             step = str(self.lanes)
             self.vector_level = len(self.levels) - 1
             if self.masked:
@@ -216,7 +331,8 @@ class _Emitter:
     def _loop_index(self) -> str:
         return f"%{self.open[-1][0]}.i"
 
-    def _close_loop(self, step: str, high: str, new: Names) -> Names:
+    def _close_loop(self, step: str, high: str | None, new: Names) -> Names:
+        """End the body; without ``high`` the loop itself says when it ends."""
         label, carried = self.open.pop()
         level = self.levels.pop()
         lines = level.lines
@@ -225,8 +341,11 @@ class _Emitter:
         for (type_, name), value in zip(carried, new, strict=True):
             lines.append(f"  {name}.next = bitcast {type_} {value} to {type_}")
         lines.append(f"  %{label}.next = add nsw i64 %{label}.i, {step}")
-        lines.append(f"  %{label}.more = icmp slt i64 %{label}.next, {high}")
-        lines.append(f"  br i1 %{label}.more, label %{label}, label %{label}.exit")
+        if high is None:
+            lines.append(f"  br label %{label}")
+        else:
+            lines.append(f"  %{label}.more = icmp slt i64 %{label}.next, {high}")
+            lines.append(f"  br i1 %{label}.more, label %{label}, label %{label}.exit")
         lines.append(f"{label}.exit:")
         for key in level.known:
             self.known.pop(key, None)
@@ -243,6 +362,7 @@ class _Emitter:
     def _define_tail(self, index: str, high: str) -> None:
         """A mask of the lanes that are inside the extent."""
         left = self._line(f"sub i64 {high}, {index}")
+        self._know("inside", left, False, len(self.levels) - 1)
         narrow = self._line(f"trunc i64 {left} to i32")
         count = self._splat(narrow, _INT32, self.levels[-1].lines)
         name = self._line(f"icmp slt <{self.lanes} x i32> {self._iota(_INT32)}, {count}")
@@ -457,6 +577,12 @@ class _Emitter:
     ) -> None:
         """Read an element, or a vector of them, at a level not below ``lowest``."""
         dtype = self.kernel.operands[buffer].dtype
+        if self._is_tiled(address, offset, guard):
+            stride = coefficient(address, self.kernel.vector)
+            name = self._tile_rows(buffer, address, stride)[self.tile_lane]
+            level = len(self.levels) - 1
+            self._know(key, self._from_memory(name, dtype, True, level), True, level)
+            return
         pointer, level, stride = self._pointer(buffer, address)
         parts = [self._operand(x) for x in (offset, guard) if x is not None]
         level = max([level, lowest, *(p.level for p in parts)])
@@ -467,10 +593,17 @@ class _Emitter:
         if not vector:
             name = self._read_scalar(buffer, pointer, offset, guard, level)
         elif stride == 1 and not scattered:
-            name = self._read_row(dtype, pointer, offset, guard, level)
+            name = self._read_row(buffer, pointer, offset, guard, level)
         else:
             name = self._gather(buffer, pointer, stride, offset, guard, level)
         self._know(key, self._from_memory(name, dtype, vector, level), vector, level)
+
+    def _is_tiled(self, address: IndexExpr, offset: Scalar | None, guard: Scalar | None) -> bool:
+        """Whether an array is read in tiles: it is contiguous along the tile dim."""
+        if self.kernel.tile is None or offset is not None or guard is not None:
+            return False
+        across = coefficient(address, self.kernel.vector) not in (0, 1)
+        return across and coefficient(address, self.kernel.tile) == 1
 
     def _mask(self, guard: Scalar | None, level: int) -> str | None:
         """The lanes that may be touched at a level, or None for all."""
@@ -507,15 +640,24 @@ class _Emitter:
 
     def _read_row(
         self,
-        dtype: np.dtype[Any],
+        buffer: int,
         pointer: str,
         offset: Scalar | None,
         guard: Scalar | None,
         level: int,
     ) -> str:
+        dtype = self.kernel.operands[buffer].dtype
         type_ = self._memory_type(dtype, self.lanes)
         pointer = self._offset_pointer(dtype, pointer, offset, level)
-        mask = self._mask(guard, level)
+        if guard is not None and not self._operand(guard).vector:
+            # Nothing is read where it is false, but the address must be one that could be.
+            inside = self._operand(guard).name
+            pointer = self._line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", level)
+        return self._load_lanes(type_, dtype, pointer, self._mask(guard, level), level)
+
+    def _load_lanes(
+        self, type_: str, dtype: np.dtype[Any], pointer: str, mask: str | None, level: int
+    ) -> str:
         size = dtype.itemsize
         if mask is None:
             return self._line(f"load {type_}, ptr {pointer}, align {size}", level)
@@ -605,7 +747,8 @@ class _Emitter:
         inside_vector = self.vector_level > 0 and self.lanes > 1
         level = len(self.levels) - 1
         scattered = store.offset is not None and self._operand(store.offset).vector
-        if not inside_vector:
+        alone = stride == 0 and not scattered and not self._operand(value).vector
+        if not inside_vector or alone:  # a value that all lanes share is written once
             self._write_scalar(store, value, pointer, level)
             return
         if stride == 0 and not scattered:
@@ -663,36 +806,88 @@ class _Emitter:
     # ---- reductions ---------------------------------------------------------------------------
 
     def _stage(self, stage: Stage) -> None:
-        reductions = stage.reductions
-        in_lanes = self.kernel.vector is not None and self.lanes > 1
-        carried = []
-        for reduction in reductions:
-            for start in reduction.how.empty(self.b):
-                text = constant(start.attr, start.dtype, self.lanes if in_lanes else 1)
-                carried.append((llvm_type(start.dtype, self.lanes if in_lanes else 1), text))
+        carried = self._starts(stage)
 
         def body(names: Names) -> Names:
+            self._know_carries(stage, names[len(names) - len(stage.carries) :])
             out = []
             position = 0
-            for reduction in reductions:
+            for reduction in stage.reductions:
                 width = len(reduction.values)
                 out += self._accumulate(reduction, names[position : position + width])
                 position += width
             for store in stage.stores:
                 self._store(store)
-            return out
+            return out + [self._new(carry) for carry in stage.carries]
 
-        final = self._nest(self.kernel.inner, carried, body)
+        if stage.condition is None:
+            final = self._nest(self.kernel.inner, carried, body)
+        else:
+            final = self._while(stage, carried, body)
+        self._know_results(stage, final)
+
+    def _starts(self, stage: Stage) -> list[tuple[str, str]]:
+        """The types and first values of what a stage carries."""
+        in_lanes = self.kernel.vector is not None and self.lanes > 1
+        lanes = self.lanes if in_lanes else 1
+        carried = []
+        for reduction in stage.reductions:
+            for start in reduction.how.empty(self.b):
+                text = constant(start.attr, start.dtype, lanes)
+                carried.append((llvm_type(start.dtype, lanes), text))
+        for carry in stage.carries:
+            self._value(carry.initial)
+            if in_lanes and carry.acc.attr[2]:
+                text = self._as_vector(carry.initial)
+                carried.append((llvm_type(carry.initial.dtype, lanes), text))
+            else:
+                text = self._operand(carry.initial).name
+                carried.append((llvm_type(carry.initial.dtype, 1), text))
+        return carried
+
+    def _know_carries(self, stage: Stage, names: Names) -> None:
+        for carry, name in zip(stage.carries, names, strict=True):
+            vector = carry.acc.attr[2] and self.lanes > 1
+            self._know(id(carry.acc), name, vector, len(self.levels) - 1)
+
+    def _new(self, carry: Carry) -> str:
+        """What a step makes of a carried value."""
+        found = self._value(carry.new)
+        if carry.acc.attr[2] and self.lanes > 1:
+            return self._as_vector(carry.new)
+        return found.name
+
+    def _while(
+        self, stage: Stage, carried: list[tuple[str, str]], body: Callable[[Names], Names]
+    ) -> Names:
+        """Steps as long as a condition of what is carried holds; what is carried in the end."""
+        assert stage.condition is not None
+        names = self._open_loop("0", carried)
+        label = self.open[-1][0]
+        self._know_carries(stage, names)
+        holds = self._value(stage.condition).name
+        level = self.levels[-1]
+        level.lines.append(f"  br i1 {holds}, label %{label}.body, label %{label}.exit")
+        level.lines.append(f"{label}.body:")
+        new = body(names)
+        self._close_loop("1", None, new)
+        return names
+
+    def _know_results(self, stage: Stage, final: Names) -> None:
+        in_lanes = self.kernel.vector is not None and self.lanes > 1
         horizontal = in_lanes and self.kernel.vector in self.kernel.inner
+        level = len(self.levels) - 1
         position = 0
-        for reduction in reductions:
+        for reduction in stage.reductions:
             width = len(reduction.values)
             names = final[position : position + width]
             position += width
             if horizontal:
                 names = self._across_lanes(reduction, names)
             for result, name in zip(reduction.results, names, strict=True):
-                self._know(id(result), name, in_lanes and not horizontal, len(self.levels) - 1)
+                self._know(id(result), name, in_lanes and not horizontal, level)
+        for carry, name in zip(stage.carries, final[position:], strict=True):
+            self._know(id(carry.result), name, in_lanes and carry.acc.attr[2], level)
 
     def _accumulate(self, reduction: Reduce, names: Names) -> Names:
         """One point (or one vector of points) more."""

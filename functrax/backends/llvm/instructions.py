@@ -215,8 +215,22 @@ def _quotient(t: Template, x: str, y: str) -> str:
 
 
 def _one_by_one(op: str, t: Template, x: str, y: str) -> str:
-    """Division of integers by the instruction for a single one; of vectors LLVM takes it apart."""
-    return t.add(f"{'s' if t.source.kind == 'i' else 'u'}{op} {t.type} {x}, {y}")
+    """Division of integers by the instruction for a single one.
+
+    A divisor of 0, and the least integer over -1, would end the process.  Neither is asked for,
+    but code generation may undo a ``select`` that avoids them and compute both sides of it; so the
+    divisor is changed by arithmetic, which it leaves alone: 0 and -1 become 1.
+    """
+    zero = t.add(f"icmp eq {t.type} {y}, {t.splat(0, _REGISTERS[t.source])}")
+    one = t.add(f"zext {t.of('i1')} {zero} to {t.type}")
+    divisor = t.add(f"or {t.type} {y}, {one}")
+    if t.source.kind != "i":
+        return t.add(f"u{op} {t.type} {x}, {divisor}")
+    minus = t.add(f"icmp eq {t.type} {y}, {t.splat(-1, _REGISTERS[t.source])}")
+    bit = t.add(f"zext {t.of('i1')} {minus} to {t.type}")
+    two = t.add(f"shl {t.type} {bit}, {t.splat(1, _REGISTERS[t.source])}")
+    value = t.add(f"s{op} {t.type} {x}, {t.add(f'add {t.type} {divisor}, {two}')}")
+    return value if op == "rem" else _select(t, minus, _negative(t, x), value)
 
 
 def _div(t: Template, x: str, y: str) -> str:

@@ -1,9 +1,23 @@
 // Bindings of functrax._native, and nothing else: every topic has a file of its own.
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "buffer.h"
 #include "buffer_exporter.h"
+#include "executable.h"
+#include "interpreter_exit.h"
+#include "object_loader.h"
+#include "pool.h"
 #include "pytree.h"
+#include "thread_pool.h"
+
+namespace py = pybind11;
 
 namespace {
 
@@ -12,6 +26,55 @@ template <PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t)>
 constexpr PyMethodDef fast(const char* name, const char* doc) {
   return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)),
           METH_FASTCALL, doc};
+}
+
+void add_type(py::module_& module, const char* name, PyObject* type) {
+  if (type == nullptr) throw py::error_already_set();
+  module.add_object(name, py::reinterpret_steal<py::object>(type));
+}
+
+py::tuple pool_stats() {
+  const functrax::pool::Stats s = functrax::pool::stats();
+  return py::make_tuple(s.in_use, s.cached, s.peak, s.allocations, s.hits);
+}
+
+std::uint64_t pool_limit(std::optional<std::uint64_t> nbytes) {
+  if (nbytes) functrax::pool::set_limit(*nbytes);
+  return functrax::pool::limit();
+}
+
+void add_pool(py::module_& module) {
+  module.def("pool_stats", pool_stats, "(in_use, cached, peak, allocations, hits)");
+  module.def("pool_reset_peak", functrax::pool::reset_peak, "Let the peak begin anew.");
+  module.def("pool_trim", functrax::pool::trim, py::arg("keep") = 0,
+             "Return cached memory to the system.");
+  module.def("pool_limit", pool_limit, py::arg("nbytes") = py::none(),
+             "The most bytes that are cached.");
+}
+
+void set_num_threads(int threads) {
+  if (threads < 1) throw py::value_error("set_num_threads: at least one thread runs");
+  functrax::thread_pool::set_num_threads(threads);
+}
+
+void add_object_loader(py::module_& module) {
+  namespace loader = functrax::object_loader;
+  const py::metaclass plain(reinterpret_cast<PyObject*>(&PyType_Type));
+  py::class_<loader::Code>(module, "ObjectCode", plain, "An object file as code in memory.")
+      .def(py::init([](const py::bytes& object) {
+        return std::make_unique<loader::Code>(std::string(object));
+      }))
+      .def_property_readonly("address", &loader::Code::address)
+      .def_property_readonly("size", &loader::Code::size);
+  module.def(
+      "link_object",
+      [](const py::bytes& object, std::uint16_t machine, std::size_t page_size) {
+        const loader::Image image = loader::link(object, machine, page_size);
+        const py::bytes bytes(reinterpret_cast<const char*>(image.bytes.data()),
+                              image.bytes.size());
+        return py::make_tuple(bytes, image.code_size, image.entry);
+      },
+      "The bytes of an object file's image, the size of its code, and where it begins.");
 }
 
 }  // namespace
@@ -28,8 +91,14 @@ PYBIND11_MODULE(_native, module) {
       {nullptr, nullptr, 0, nullptr},
   };
   module.doc() = "C++ halves of functrax's hot loops; each has a Python twin.";
-  if (PyModule_AddFunctions(module.ptr(), methods) != 0) throw pybind11::error_already_set();
-  PyObject* exporter = functrax::buffer_exporter::make_type();
-  if (exporter == nullptr) throw pybind11::error_already_set();
-  module.add_object("BufferExporter", pybind11::reinterpret_steal<pybind11::object>(exporter));
+  if (PyModule_AddFunctions(module.ptr(), methods) != 0) throw py::error_already_set();
+  add_type(module, "BufferExporter", functrax::buffer_exporter::make_type());
+  add_type(module, "Buffer", functrax::buffer::make_type());
+  add_type(module, "Executable", functrax::executable::make_type());
+  add_pool(module);
+  if (!functrax::interpreter_exit::arrange()) throw py::error_already_set();
+  module.def("num_threads", functrax::thread_pool::num_threads,
+             "How many threads run a large kernel.");
+  module.def("set_num_threads", set_num_threads, py::arg("threads"), "Choose how many.");
+  add_object_loader(module);
 }

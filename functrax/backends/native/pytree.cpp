@@ -10,36 +10,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
+
+#include "reference.h"
 
 namespace functrax::pytree {
 namespace {
 
 // The kinds of pytree_node.py.
 enum Kind : long { kLeaf, kNone, kTuple, kList, kDict, kNamedTuple, kCustom, kKinds };
-
-class Ref {
- public:
-  Ref() = default;
-  explicit Ref(PyObject* owned) : object_(owned) {}
-  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Ref& operator=(Ref&& other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Ref() { Py_XDECREF(object_); }
-
-  static Ref share(PyObject* borrowed) {
-    Py_XINCREF(borrowed);
-    return Ref(borrowed);
-  }
-  PyObject* get() const { return object_; }
-  PyObject* release() { return std::exchange(object_, nullptr); }
-  explicit operator bool() const { return object_ != nullptr; }
-
- private:
-  PyObject* object_ = nullptr;
-};
 
 // Guards a level of recursion: false, with RecursionError set, where the stack would run out.
 class Level {

@@ -31,7 +31,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from functrax.backends.passes.groups import fused, grouped
+from functrax.backends.kernels.values import is_update, reduced_axes
+from functrax.backends.passes.groups import Group, fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core import dtypes
@@ -40,6 +41,9 @@ from functrax.core.lowering import MATH
 
 Shape: TypeAlias = tuple[int, ...]
 
+#: Under what a program of groups remembers why pairs of its equations, given by their positions,
+#: share no kernel.
+REASONS = "reasons why groups stay apart"
 #: What starting a kernel costs, in bytes that could be moved meanwhile.
 LAUNCH = 4096
 #: The most equations in a group: what a kernel's compile time and registers allow.
@@ -101,19 +105,6 @@ def is_renaming(eqn: Eqn) -> bool:
     return tuple(sorted(dims)) == tuple(dims)
 
 
-def is_update(eqn: Eqn) -> bool:
-    """Whether an equation scatters, so that it ends its kernel."""
-    return eqn.primitive.name in ("scatter", "reindex_reduce")
-
-
-def reduction_axes(eqn: Eqn) -> Shape | None:
-    """The axes that an equation reduces, or None."""
-    if eqn.primitive.family != "reindex_reduce" or is_update(eqn):
-        return None
-    axes = eqn.params.get("axes")
-    return (eqn.params["axis"],) if axes is None else tuple(sorted(axes))
-
-
 @dataclass(frozen=True)
 class _Space:
     """What a group's kernel runs over.
@@ -142,20 +133,18 @@ class _Group:
       space: what the kernel runs over.
       reads: for each value from outside how it is used: as it is, or through views.
       writes: the values that are used outside.
-      repeats: whether a row is read more than once.
       update: whether it ends with a scatter.
       work: operations for each element, in bytes.
     """
 
-    __slots__ = ("eqns", "first", "last", "number", "reads", "repeats", "space", "update", "work",
-                 "writes", "version")  # fmt: skip
+    __slots__ = ("eqns", "number", "reads", "space", "update", "version", "work",
+                 "writes")  # fmt: skip
 
-    def __init__(self, number: int, eqn: Eqn, reads: dict[Var, bool]) -> None:
-        self.number = self.first = self.last = number
+    def __init__(self, number: int, eqn: Eqn) -> None:
+        self.number = number
         self.eqns = {number}
-        self.reads = reads
+        self.reads: dict[Var, bool] = {}
         self.writes = set(eqn.outvars)
-        self.repeats = False
         self.update = is_update(eqn)
         self.space = _space_of(eqn)
         self.work = _work(eqn)
@@ -163,7 +152,7 @@ class _Group:
 
 
 def _space_of(eqn: Eqn) -> _Space:
-    axes = reduction_axes(eqn)
+    axes = reduced_axes(eqn)
     if axes is not None:
         shape = eqn.invars[0].aval.shape
         row = tuple(n for d, n in enumerate(shape) if d not in axes)
@@ -202,11 +191,14 @@ class Fusion:
         self.fusible = [is_fusible(e) for e in self.eqns]
         self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
         self.groups: dict[int, _Group] = {}
+        self.group_of: dict[int, int] = {}  # as they were before any merge
         self.readers: dict[Var, set[int]] = {}  # groups that read a value
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
         self.successors: dict[int, set[int]] = {}
         self.predecessors: dict[int, set[int]] = {}
-        self.last_effect: set[int] = set()
+        #: Every edge leads to a larger level.
+        self.level: dict[int, int] = {}
+        self.last_effect: int | None = None
         self.reasons: dict[tuple[int, int], str] = {}
         self.heap: list[_Candidate] = []
 
@@ -219,20 +211,74 @@ class Fusion:
         return self._written()
 
     def _prepare(self) -> None:
-        needed = self._needed_by_others()
+        self.outside |= self._needed_by_others()
+        clusters = self._clusters()
         for n, eqn in enumerate(self.eqns):
-            if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn, needed)):
+            if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn)):
                 continue
-            reads = self._reads_of(eqn)
-            self.groups[n] = _Group(n, eqn, reads)
-            for v in reads:
-                self.readers.setdefault(v, set()).add(n)
-        self.outside |= needed
+            number = clusters.get(n, n)
+            group = self.groups.get(number)
+            if group is None:
+                group = self.groups[number] = _Group(number, eqn)
+                group.eqns = {n}  # the number is that of the last equation
+            else:
+                group.eqns.add(n)
+                group.writes.update(eqn.outvars)
+                group.work += _work(eqn)
+            self.group_of[n] = number
+            for v, here in self._reads_of(eqn).items():
+                if v not in group.writes:
+                    group.reads[v] = group.reads.get(v, True) and here
+        self._find_readers()
         self._connect()
+        self._find_levels()
+
+    def _find_readers(self) -> None:
+        for number, group in self.groups.items():
+            for v in group.reads:
+                self.readers.setdefault(v, set()).add(number)
+        for group in self.groups.values():
+            if len(group.eqns) > 1:
+                group.writes = {v for v in group.writes if v in self.outside or v in self.readers}
+
+    def _clusters(self) -> dict[int, int]:
+        """Elementwise equations that share a kernel in every good partition: the number of each.
+
+        They are connected, have one shape, and one *depth*: on every path to them the number of
+        steps from one kernel to the next.  Depth grows along all other edges, so merging them
+        makes no cycle.  The number is that of the last equation.
+        """
+        depth: list[int] = []
+        kind: list[Shape | None] = []
+        parent: dict[int, int] = {}
+
+        def root(n: int) -> int:
+            while parent[n] != n:
+                parent[n] = n = parent[parent[n]]
+            return n
+
+        sizes: dict[int, int] = {}
+        for n, eqn in enumerate(self.eqns):
+            plain = self.fusible[n] and eqn.primitive.family == "elementwise"
+            shape = squeezed(eqn.outvars[0].aval.shape) if plain else None
+            sources = [self.position[x] for x in eqn.invars if x in self.position]
+            same = [m for m in sources if plain and kind[m] == shape]
+            others = [depth[m] + 1 for m in sources if not (plain and kind[m] == shape)]
+            deepest = max([*others, *(depth[m] for m in same)], default=0)
+            joined = {root(m) for m in same if depth[m] == deepest}
+            if sum(sizes[r] for r in joined) >= MAX_GROUP:
+                deepest, joined = deepest + 1, set()
+            depth.append(deepest)
+            kind.append(shape)
+            if plain:
+                parent[n] = n
+                parent.update(dict.fromkeys(joined, n))
+                sizes[n] = 1 + sum(sizes.pop(r) for r in joined)
+        return {n: root(n) for n in parent}
 
     def _needed_by_others(self) -> set[Var]:
         """Values that something else than a kernel uses."""
-        needed = set(self.outside)
+        needed: set[Var] = set()
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n]:
                 needed.update(x for x in eqn.invars if isinstance(x, Var))
@@ -240,8 +286,8 @@ class Fusion:
                 needed.add(eqn.invars[0])  # its memory is updated, or copied
         return needed
 
-    def _is_value(self, eqn: Eqn, needed: set[Var]) -> bool:
-        return any(v in needed for v in eqn.outvars)
+    def _is_value(self, eqn: Eqn) -> bool:
+        return any(v in self.outside for v in eqn.outvars)
 
     def _reads_of(self, eqn: Eqn) -> dict[Var, bool]:
         """The values that an equation reads, by way of views: whether at its own points."""
@@ -267,44 +313,48 @@ class Fusion:
         return reads
 
     def _connect(self) -> None:
-        """Edges between groups, and through equations that are in none."""
+        """Edges between groups, and other equations, which are nodes that are never merged."""
         for n, eqn in enumerate(self.eqns):
-            if n in self.groups:
-                sources = set()
-                for v in self.groups[n].reads:
-                    sources |= self._sources(v)
-                self.predecessors[n] = sources
-                self.successors[n] = set()
-                for s in sources:
-                    self.successors[s].add(n)
+            if n in self.group_of:
+                self._add_node(self.group_of[n])
             elif not (self.fusible[n] and is_view(eqn)):
-                self._connect_other(n, eqn)
+                self._add_node(n)
+        for number, group in self.groups.items():
+            for v in group.reads:
+                self._add_edges(v, number)
+        for n, eqn in enumerate(self.eqns):
+            if n in self.predecessors and n not in self.group_of:
+                for x in eqn.invars:
+                    if isinstance(x, Var):
+                        self._add_edges(x, n)
+                if eqn.primitive.has_side_effects(dict(eqn.params)):
+                    self._keep_order(n)
 
-    def _connect_other(self, n: int, eqn: Eqn) -> None:
-        """An equation that is no kernel: a node of the graph that is never merged."""
-        sources: set[int] = set()
-        for x in eqn.invars:
-            if isinstance(x, Var):
-                sources |= self._sources(x)
-        if eqn.primitive.has_side_effects(dict(eqn.params)):
-            sources |= self.last_effect
-            self.last_effect = {n}
-        self.predecessors[n] = sources
-        self.successors[n] = set()
-        for s in sources:
-            self.successors[s].add(n)
+    def _add_node(self, n: int) -> None:
+        self.predecessors.setdefault(n, set())
+        self.successors.setdefault(n, set())
 
-    def _sources(self, v: Var) -> set[int]:
-        n = self.position.get(v)
-        if n is None:
-            return set()
-        if n in self.predecessors:
-            return {n}
-        found: set[int] = set()  # a view that is no value: what it reads
-        for x in self.eqns[n].invars:
+    def _keep_order(self, n: int) -> None:
+        """Side effects happen in the order of the program."""
+        if self.last_effect is not None:
+            self.successors[self.last_effect].add(n)
+            self.predecessors[n].add(self.last_effect)
+        self.last_effect = n
+
+    def _add_edges(self, v: Var, n: int) -> None:
+        """Edges from what computes a value; for a view that is no value, from what it reads."""
+        source = self.position.get(v)
+        if source is None:
+            return
+        node = self.group_of.get(source, source)
+        if node in self.predecessors:
+            if node != n:
+                self.successors[node].add(n)
+                self.predecessors[n].add(node)
+            return
+        for x in self.eqns[source].invars:
             if isinstance(x, Var):
-                found |= self._sources(x)
-        return found
+                self._add_edges(x, n)
 
     # ---- merging ------------------------------------------------------------------------------
 
@@ -523,43 +573,66 @@ class Fusion:
 
     def _would_cycle(self, a: int, b: int) -> bool:
         """Whether a path leads from ``a`` to ``b`` through another group."""
-        last = self.groups[b].last
-        stack = [s for s in self.successors[a] if s != b]
+        end = self.level[b]
+        stack = [s for s in self.successors[a] if s != b and self.level[s] < end]
         seen = set(stack)
         while stack:
             n = stack.pop()
-            if n == b:
-                return True
-            group = self.groups.get(n)
-            if (n if group is None else group.first) > last:
-                continue
             for s in self.successors[n]:
-                if s not in seen:
+                if s == b:
+                    return True
+                if s not in seen and self.level[s] < end:
                     seen.add(s)
                     stack.append(s)
         return False
+
+    def _find_levels(self) -> None:
+        """Number all nodes so that every edge leads to a larger number."""
+        waiting = {n: len(p) for n, p in self.predecessors.items()}
+        ready = [n for n, count in waiting.items() if count == 0]
+        self.level = dict.fromkeys(ready, 0)
+        while ready:
+            n = ready.pop()
+            for s in self.successors[n]:
+                self.level[s] = max(self.level.get(s, 0), self.level[n] + 1)
+                waiting[s] -= 1
+                if waiting[s] == 0:
+                    ready.append(s)
+
+    def _raise_level(self, n: int, level: int) -> None:
+        """Give a node at least this level, and those that follow it larger ones."""
+        stack = [(n, level)]
+        while stack:
+            n, level = stack.pop()
+            if self.level[n] >= level:
+                continue
+            self.level[n] = level
+            stack.extend((s, level + 1) for s in self.successors[n] if self.level[s] <= level)
 
     def _merge(self, a: _Group, b: _Group) -> None:
         """Put ``a`` into ``b``."""
         space, _ = self._merged_space(a, b)
         assert space is not None
         writes = self._written_after(a, b)
+        moved = any(
+            not b.reads[w] and not self._is_reduced(a, w) for w in a.writes & b.reads.keys()
+        )
         for v, here in a.reads.items():
             readers = self.readers[v]
             readers.discard(a.number)
             readers.add(b.number)
-            through_view = any(not b.reads[w] for w in a.writes if w in b.reads)
-            b.reads[v] = b.reads.get(v, True) and here and not through_view
+            b.reads[v] = b.reads.get(v, True) and here and not moved
         for v in a.writes:
             if b.reads.pop(v, None) is not None:
                 self.readers[v].discard(b.number)
         b.space, b.writes = space, writes
         b.eqns |= a.eqns
         b.work += a.work
-        b.repeats = b.repeats or a.repeats
-        b.first, b.last = min(a.first, b.first), max(a.last, b.last)
         b.version += 1
         self._rewire(a.number, b.number)
+        level = max(self.level.pop(a.number), self.level[b.number])
+        self.level[b.number] = -1
+        self._raise_level(b.number, level)
         del self.groups[a.number]
         self._propose_all(b.number)
 
@@ -580,10 +653,18 @@ class Fusion:
     # ---- the program of groups ----------------------------------------------------------------
 
     def _written(self) -> Jaxpr:
-        eqns = [self._equation(n) for n in self._in_order()]
-        return Jaxpr(
+        order = list(self._in_order())
+        eqns = [self._equation(n) for n in order]
+        program = Jaxpr(
             (), self.jaxpr.invars, self.jaxpr.outvars, eqns, self.jaxpr.name, self.jaxpr.arg_names
         )
+        place = {n: k for k, n in enumerate(order)}
+        program.memo[REASONS] = {
+            (place[a], place[b]): reason
+            for (a, b), reason in self.reasons.items()
+            if a in place and b in place
+        }
+        return program
 
     def _in_order(self) -> Iterable[int]:
         """Groups and other equations, each after those that it depends on."""
@@ -601,7 +682,10 @@ class Fusion:
     def _equation(self, n: int) -> Eqn:
         group = self.groups.get(n)
         if group is None:
-            return with_programs(self.eqns[n], lambda inner: fuse(inner, self.rewrites))
+            eqn = self.eqns[n]
+            if isinstance(eqn.primitive, Group):
+                return eqn
+            return with_programs(eqn, lambda inner: fuse(inner, self.rewrites))
         inside = self._with_views(group)
         eqns = [self.eqns[k] for k in inside]
         outputs = [v for e in eqns for v in e.outvars if v in group.writes]

@@ -71,7 +71,7 @@ def grouped(
     eqns: Sequence[Eqn],
     outputs: Sequence[Var],
     name: str,
-    source: SourceLine | None = None,
+    line: SourceLine | None = None,
 ) -> Eqn:
     """An equation that computes what ``eqns`` compute.
 
@@ -80,29 +80,34 @@ def grouped(
       eqns: equations in order; what they use and do not define becomes an input.
       outputs: the variables of theirs that are used outside.
       name: the name of the group.
-      source: the user's line that it stands for.
+      line: the user's line that it stands for.
     """
-    numbers: dict[Atom, int] = {}
+    numbers: dict[Atom, Any] = {}
     inputs: list[Atom] = []
-    body = []
+    body: list[Any] = []
     for eqn in eqns:
         for x in eqn.invars:
-            if type(x) is Var and x not in numbers:
-                numbers[x] = len(numbers)
-                inputs.append(x)
-        operands = tuple([numbers.get(x, x) for x in eqn.invars])
-        results = tuple([v.aval for v in eqn.outvars])
+            number = numbers.get(x)
+            if number is None:
+                number = x
+                if type(x) is Var:
+                    number = numbers[x] = len(numbers)
+                    inputs.append(x)
+            body.append(number)
         for v in eqn.outvars:
             numbers[v] = len(numbers)
-        body.append((eqn.primitive, operands, tuple(eqn.params.items()), results))
-    key = (name, tuple([x.aval for x in inputs]), tuple(body), tuple([numbers[v] for v in outputs]))
+        source = eqn.source
+        body.append((eqn.primitive, source and source.key, *eqn.params.items()))
+    avals = tuple([x.aval for x in inputs])
+    key = (name, avals, tuple(body), tuple([numbers[v] for v in outputs]))
     inner = _programs.get(key)
     if inner is None:
         inner = _programs[key] = _program(eqns, inputs, outputs, name)
-    return Eqn(kind, inputs, outputs, {"jaxpr": inner, "name": name}, source)
+    return Eqn(kind, inputs, outputs, {"jaxpr": inner, "name": name}, line)
 
 
-#: Programs of groups, by what they do: equal groups share one, and what is compiled of it.
+#: Programs of groups, by what they do and where it stands: equal groups share one, and with it
+#: what is remembered of it.
 _programs: WeakValueDictionary[Any, Jaxpr] = WeakValueDictionary()
 
 

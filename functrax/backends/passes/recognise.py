@@ -36,6 +36,7 @@ from functrax.backends.passes.layouts import VIEWS, Layout, Layouts, view, volum
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.slicing import slice_
 
 _LINEAR = frozenset({"mul", "neg", "add", "sub", "convert_element_type"})
 
@@ -75,11 +76,15 @@ def recognise(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     eqns: list[Eqn] = []
     changed = False
     for eqn in jaxpr.eqns:
-        new = with_programs(eqn, lambda inner: recognise(inner, rewrites))
-        if work.follow(eqn) and rewrites.allow("sum of products", eqn):
-            new = work.contraction_of(eqn)
-        changed = changed or new is not eqn
-        eqns.append(new)
+        primitive = eqn.primitive
+        if primitive.holds_programs:
+            new = with_programs(eqn, lambda inner: recognise(inner, rewrites))
+            changed = changed or new is not eqn
+            eqn = new
+        elif work.follow(eqn) and rewrites.allow("sum of products", eqn):
+            eqn = work.contraction_of(eqn)
+            changed = True
+        eqns.append(eqn)
     if not changed:
         return jaxpr
     return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)
@@ -91,29 +96,31 @@ class _Recognition:
     Attributes:
       layouts: of the values that repeat elements.
       cones: of the values that need not be stored.
-      producers: of each reindex's and each cone's value the number of its equation, and that.
+      producers: of each reindex's and each cone's value the equation.
     """
 
     def __init__(self, jaxpr: Jaxpr) -> None:
         self.layouts = Layouts()
         self.cones: dict[Atom, Cone] = {}
-        self.producers: dict[Atom, tuple[int, Eqn]] = {}
+        self.producers: dict[Atom, Eqn] = {}
 
     def follow(self, eqn: Eqn) -> bool:
         """Note what an equation gives; whether it is the sum that makes a contraction."""
-        primitive = eqn.primitive
-        family = primitive.family
+        family = eqn.primitive.family
         if family == "elementwise":
-            if self.layouts or self.cones:
-                self._elementwise(eqn)
-        elif primitive.name in VIEWS:
-            self._view(eqn)
+            for x in eqn.invars:
+                if x in self.layouts or x in self.cones:
+                    self._elementwise(eqn)
+                    break
+        elif family == "reindex":
+            if eqn.primitive.name in VIEWS:
+                self._view(eqn)
         elif family == "reindex_reduce" and eqn.invars[0] in self.cones:
             return _adds_up(eqn) and self.cones[eqn.invars[0]].outgrows_each
         return False
 
     def _produced(self, eqn: Eqn) -> None:
-        self.producers[eqn.outvars[0]] = len(self.producers), eqn
+        self.producers[eqn.outvars[0]] = eqn
 
     def _view(self, eqn: Eqn) -> None:
         x = eqn.invars[0]
@@ -121,7 +128,9 @@ class _Recognition:
             return
         cone = self.cones.get(x)
         if cone is None:
-            self._produced(eqn)
+            # A part of an array is copied: then groups that use different parts are one kernel.
+            if eqn.primitive is not slice_ or x in self.layouts:
+                self._produced(eqn)
             self.layouts.follow_view(eqn)
             return
         aval = eqn.outvars[0].aval
@@ -187,18 +196,22 @@ class _Recognition:
         return union > strided.SMALL and min(x.distinct, y.distinct) < union
 
     def contraction_of(self, eqn: Eqn) -> Eqn:
-        """The group of a sum, the products beneath it, and the reindexes beneath those."""
-        found: dict[int, Eqn] = {}
-        left: list[Atom] = [eqn.invars[0]]
+        """The group of a sum, the products beneath it, and the reindexes beneath those.
+
+        Their order follows from what they compute, not from where they stood, so that equal
+        contractions are equal groups.
+        """
+        parts: dict[Eqn, None] = {}
+        left = [eqn]
         while left:
-            x = left.pop()
-            number, producer = self.producers.get(x, (-1, None))
-            if producer is None or number in found:
-                continue
-            found[number] = producer
-            left.extend(producer.invars)
-        eqns = [found[k] for k in sorted(found)]
-        return grouped(contraction, [*eqns, eqn], eqn.outvars, "sum_of_products", eqn.source)
+            part = left[-1]
+            producers = [self.producers[x] for x in part.invars if x in self.producers]
+            missing = [p for p in producers if p not in parts]
+            if missing:
+                left.extend(reversed(missing))
+            else:
+                parts[left.pop()] = None
+        return grouped(contraction, list(parts), eqn.outvars, "sum_of_products", eqn.source)
 
 
 def _adds_up(eqn: Eqn) -> bool:

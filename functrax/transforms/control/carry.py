@@ -113,13 +113,11 @@ class LoopBody:
                 fix=f"start from an array of dtype {got.dtype}, or convert the result with "
                 f".astype('{aval.dtype}')",
             )
-        if got is aval:
-            return value
-        return convert_element_type.bind(value, dtype=aval.dtype, weak_type=aval.weak_type)
+        return value
 
 
 def _promoted(given: ShapedArray, made: ShapedArray) -> ShapedArray:
-    if not given.weak_type or made.dtype not in dtypes.ALL:
+    if not given.weak_type or given.dtype == made.dtype or made.dtype not in dtypes.ALL:
         return given
     dtype, weak = lattice_result_type((given.dtype, given.weak_type), (made.dtype, made.weak_type))
     return ShapedArray(given.shape, dtype, weak)

@@ -23,16 +23,44 @@ from functrax.transforms.control.cond import cond_p, with_all_consts
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
 
 
+class _NoOperand:
+    """Stands for a keyword ``operand`` that is not given; None is an operand."""
+
+    def __repr__(self) -> str:
+        return "<no operand>"
+
+
+_NO_OPERAND = _NoOperand()
+
+
+def _operands(name: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+    """The operands of a choice, given by position or as the one keyword ``operand``."""
+    if operand is _NO_OPERAND:
+        return operands
+    if operands:
+        raise ArgumentError(
+            f"{name}: operands are given by position and by keyword",
+            got=f"{len(operands)} by position, and operand=",
+            fix="give all of them by position",
+        )
+    return (operand,)
+
+
 def cond(
-    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
+    pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = _NO_OPERAND
 ) -> Any:
     """Call one of two functions, chosen by a scalar when the program runs.
 
     Args:
       pred: a scalar; true unless it is 0.
       true_fun: called with the operands if ``pred`` is true.
-      false_fun: called with the operands if it is not; must return the same types.
+      false_fun: called with the operands if it is not; must return the same shapes and dtypes.
       operands: pytrees of arrays.
+      operand: older programs give the one operand by this name.
+
+    Older programs also call ``cond(pred, true_operand, true_fun, false_operand, false_fun)``.
+
+    Results are of weak type where those of ``false_fun`` are.
 
     Raises:
       ShapeError, DTypeError, PyTreeError: if ``pred`` is no scalar, or the branches differ.
@@ -41,12 +69,17 @@ def cond(
     >>> lax.cond(True, lambda x: x + 1, lambda x: x - 1, 3.0)
     Array(4., dtype=float32, weak_type=True)
     """
+    if len(operands) == 2 and callable(false_fun) and callable(operands[1]):
+        if not callable(true_fun):
+            first, yes, (second, no) = true_fun, false_fun, operands
+            return cond(pred, lambda a, _: yes(a), lambda _, b: no(b), first, second)
+    operands = _operands("cond", operands, operand)
     check_callable("cond", true_fun)
     check_callable("cond", false_fun)
     value = as_value(pred, "the predicate of cond")
-    if value.aval.shape:
+    if value.aval.shape or dtypes.is_complex(value.aval.dtype):
         raise DTypeError(
-            "cond: the predicate is not a scalar",
+            "cond: the predicate is not a real scalar",
             got=value.aval.str_short(),
             fix="pred.all() or pred.any(); functrax.numpy.where or vmap to choose by element",
         )
@@ -56,18 +89,27 @@ def cond(
     return _choose("cond", index, (false_fun, true_fun), operands)
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(
+    index: Any,
+    branches: Sequence[Callable[..., Any]],
+    *operands: Any,
+    operand: Any = _NO_OPERAND,
+) -> Any:
     """Call one of several functions, chosen by an integer when the program runs.
 
     Args:
       index: a scalar integer; clamped to the number of branches.
-      branches: functions of the operands; all must return the same types.
+      branches: functions of the operands; all must return the same shapes and dtypes.
       operands: pytrees of arrays.
+      operand: older programs give the one operand by this name.
+
+    Results are of weak type where those of the first branch are.
 
     >>> from functrax import lax
     >>> lax.switch(1, [lambda x: x, lambda x: x * 10], 3)
     Array(30, dtype=int32, weak_type=True)
     """
+    operands = _operands("switch", operands, operand)
     functions = tuple(branches)
     if not functions:
         raise ArgumentError("switch: there are no branches", got="()", fix="at least one function")
@@ -132,9 +174,8 @@ def _converted(branch: Derived, types: Sequence[ShapedArray]) -> Derived:
 def _common_types(
     name: str, functions: Sequence[Any], traced: Sequence[tuple[FlatFunction, list[ShapedArray]]]
 ) -> list[ShapedArray]:
-    """The types of the results: weak ones give way, other differences are refused."""
+    """The types of the results: the first branch's; others may differ in the weak type alone."""
     first, types = traced[0]
-    types = list(types)
     for function, (flat_fun, avals) in zip(functions[1:], traced[1:], strict=True):
         names = f"{name_of(functions[0])} and {name_of(function)}"
         if flat_fun.out_tree != first.out_tree:
@@ -143,20 +184,27 @@ def _common_types(
                 got=f"{names}: {first.out_tree} and {flat_fun.out_tree}",
                 fix="return the same containers from every branch",
             )
-        dummy = tree_unflatten(first.out_tree, list(range(len(types))))
-        for (path, i), aval in zip(tree_flatten_with_path(dummy)[0], avals, strict=True):
-            types[i] = _common_type(name, names, keystr(path), types[i], aval)
+        if [(a.shape, a.dtype) for a in avals] != [(a.shape, a.dtype) for a in types]:
+            raise _differing(name, names, first, types, avals)
     return types
 
 
-def _common_type(name: str, names: str, path: str, a: ShapedArray, b: ShapedArray) -> ShapedArray:
-    if a.shape == b.shape:
-        if a.dtype == b.dtype:
-            return a if not a.weak_type else b
-        if a.weak_type != b.weak_type and a.dtype.kind == b.dtype.kind:
-            return b if a.weak_type else a
-    raise DTypeError(
+def _differing(
+    name: str,
+    names: str,
+    first: FlatFunction,
+    types: Sequence[ShapedArray],
+    avals: Sequence[ShapedArray],
+) -> DTypeError:
+    """The error for the first result whose types differ."""
+    dummy = tree_unflatten(first.out_tree, list(range(len(types))))
+    path, a, b = next(
+        (path, a, b)
+        for (path, _), a, b in zip(tree_flatten_with_path(dummy)[0], types, avals, strict=True)
+        if (a.shape, a.dtype) != (b.shape, b.dtype)
+    )
+    return DTypeError(
         f"{name}: the branches return different types",
-        got=f"{names}: result{path} is {a.str_short()} and {b.str_short()}",
+        got=f"{names}: result{keystr(path)} is {a.str_short()} and {b.str_short()}",
         fix="return arrays of the same shapes and dtypes from every branch",
     )

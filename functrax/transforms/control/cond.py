@@ -2,6 +2,8 @@
 
 All branches take the same operands and return the same types.  The rules give every branch the
 same form: which results have tangents (are batched, are unknown) is the union over the branches.
+In reverse mode a branch keeps what is dearer to compute again than to load
+(``transforms/control/residuals.py``); the branches share the places where it is kept.
 A batched index cannot choose a branch for all elements, so all branches run, and a select chooses.
 
 Start at :class:`Cond`; the user's functions are in ``transforms/control/choices.py``.
@@ -10,6 +12,7 @@ Start at :class:`Cond`; the user's functions are in ``transforms/control/choices
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,7 @@ from functrax.core.prims.reindex import broadcast_in_dim, zeros
 from functrax.core.stage import Derived, eval_jaxpr, stage
 from functrax.core.trace import current
 from functrax.transforms.batching import batch_jaxpr
+from functrax.transforms.control.residuals import fewer_residuals, keep_exactly
 from functrax.transforms.control.scan import chosen, merged, others
 from functrax.transforms.forward import jvp_jaxpr
 from functrax.transforms.linearize import PartialTrace, SplitJaxpr, split_jaxpr
@@ -159,21 +163,23 @@ class Cond(HigherOrder):
         branches: Branches = params["branches"]
         index, *operands = args
         unknown = tuple(trace.is_unknown(x) for x in operands)
-        moved = union([split_jaxpr(b, unknown).out_unknown for b in branches])
-        splits = [split_jaxpr(b, unknown, moved=moved) for b in branches]
+        moved = union([split_jaxpr(b, unknown, keep_exactly).out_unknown for b in branches])
+        splits = [
+            fewer_residuals(split_jaxpr(b, unknown, keep_exactly, moved), unknown.count(False), 0)
+            for b in branches
+        ]
+        kept = _Kept.by(splits)
         known = others(operands, unknown)
         known_programs, known_consts = with_all_consts(
-            [_known_program(splits, i) for i in range(len(splits))]
+            [_known_program(split, kept, i) for i, split in enumerate(splits)]
         )
         with current(trace.parent):
             outs = self.bind(index, *known_consts, *known, branches=known_programs)
         num_known = moved.count(False)
-        saved = outs[num_known:]
+        saved = [*(outs[i] for i in kept.results), *outs[num_known:]]
+        avals = [[x.aval for x in known], [x.aval for x in saved]]
         rest_programs, rest_consts = with_all_consts(
-            [
-                _rest_program(splits, i, [x.aval for x in known], [x.aval for x in saved])
-                for i in range(len(splits))
-            ]
+            [_rest_program(split, kept.places[i], *avals) for i, split in enumerate(splits)]
         )
         rest: list[Value] = []
         if any(moved):
@@ -194,53 +200,95 @@ class Cond(HigherOrder):
         return [None, *merged(linear, found, nothing)]
 
 
-def _saved_avals(split: SplitJaxpr) -> list[ShapedArray]:
-    return split.known.jaxpr.out_avals[split.out_unknown.count(False) :]
+@dataclass(frozen=True)
+class _Kept:
+    """What the branches pass from their known to their unknown parts.
+
+    ``results`` are the numbers of the known results that some branch reads again; ``slots`` are the
+    types of what is passed besides, each for at most one value of each branch; ``places`` says for
+    each branch where its residuals are, among the results and then the slots.
+    """
+
+    results: tuple[int, ...]
+    slots: tuple[ShapedArray, ...]
+    places: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def by(splits: Sequence[SplitJaxpr]) -> _Kept:
+        """Share slots among the branches, and keep no result twice."""
+        slots: list[ShapedArray] = []
+        found: list[list[tuple[bool, int]]] = []
+        for split in splits:
+            outs = split.known.jaxpr.outvars
+            num_known = split.out_unknown.count(False)
+            numbers = {v: i for i, v in enumerate(outs[:num_known])}
+            free = list(range(len(slots)))
+            found.append([])
+            for v in outs[num_known:]:
+                if v in numbers:
+                    found[-1].append((True, numbers[v]))
+                    continue
+                aval = v.aval.strip_weak_type()
+                slot = next((i for i in free if slots[i] == aval), len(slots))
+                if slot == len(slots):
+                    slots.append(aval)
+                else:
+                    free.remove(slot)
+                found[-1].append((False, slot))
+        results = sorted({i for places in found for is_result, i in places if is_result})
+        return _Kept(
+            tuple(results),
+            tuple(slots),
+            tuple(
+                tuple(
+                    results.index(i) if is_result else len(results) + i for is_result, i in places
+                )
+                for places in found
+            ),
+        )
 
 
-def _known_program(splits: Sequence[SplitJaxpr], number: int) -> Derived:
-    """A known branch that also gives zeros in place of the other branches' residuals."""
-    own = splits[number]
-    num_known = own.out_unknown.count(False)
+def _known_program(split: SplitJaxpr, kept: _Kept, number: int) -> Derived:
+    """A known branch that also fills all slots, with zeros where it has nothing to keep."""
+    num_known = split.out_unknown.count(False)
+    first = len(kept.results)
 
     def program(*args: Value) -> list[Value]:
-        outs = eval_jaxpr(own.known.jaxpr, (), *args)
-        saved: list[Value] = []
-        for i, split in enumerate(splits):
-            mine = i == number
-            saved += outs[num_known:] if mine else [zeros(a) for a in _saved_avals(split)]
+        outs = eval_jaxpr(split.known.jaxpr, (), *args)
+        mine = dict(zip(kept.places[number], outs[num_known:], strict=True))
+        saved = [
+            mine[first + i] if first + i in mine else zeros(a) for i, a in enumerate(kept.slots)
+        ]
         return [*outs[:num_known], *saved]
 
-    jaxpr, consts = stage(program, own.known.jaxpr.in_avals, own.known.jaxpr.name)
+    jaxpr, consts = stage(program, split.known.jaxpr.in_avals, split.known.jaxpr.name)
     assert not consts, "a program without constants gains none"
-    return Derived(jaxpr, own.known.consts, ())
+    return Derived(jaxpr, split.known.consts, ())
 
 
 def _rest_program(
-    splits: Sequence[SplitJaxpr],
-    number: int,
+    split: SplitJaxpr,
+    places: Sequence[int],
     known: Sequence[ShapedArray],
     saved: Sequence[ShapedArray],
 ) -> Derived:
-    """An unknown branch that takes its own residuals from among everybody's."""
-    own = splits[number]
-    new = len(own.unknown.consts)
-    start = sum(len(_saved_avals(s)) for s in splits[:number])
-    avals = own.unknown.jaxpr.in_avals
-    unknown_avals = avals[new + len(own.residuals) :]
+    """An unknown branch that takes its own residuals from among what all branches keep."""
+    new = len(split.unknown.consts)
+    avals = split.unknown.jaxpr.in_avals
+    unknown_avals = avals[new + len(split.residuals) :]
 
     def program(*args: Value) -> list[Value]:
         consts, rest = args[:new], args[new:]
         given, kept = rest[: len(known)], rest[len(known) : len(known) + len(saved)]
-        residuals = [given[r] if r >= 0 else kept[start + ~r] for r in own.residuals]
+        residuals = [given[r] if r >= 0 else kept[places[~r]] for r in split.residuals]
         unknown = rest[len(known) + len(saved) :]
-        return eval_jaxpr(own.unknown.jaxpr, (), *consts, *residuals, *unknown)
+        return eval_jaxpr(split.unknown.jaxpr, (), *consts, *residuals, *unknown)
 
     jaxpr, consts = stage(
-        program, [*avals[:new], *known, *saved, *unknown_avals], own.unknown.jaxpr.name
+        program, [*avals[:new], *known, *saved, *unknown_avals], split.unknown.jaxpr.name
     )
     assert not consts, "a program without constants gains none"
-    return Derived(jaxpr, own.unknown.consts, ())
+    return Derived(jaxpr, split.unknown.consts, ())
 
 
 cond_p = Cond()

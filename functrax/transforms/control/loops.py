@@ -27,6 +27,7 @@ from functrax.core.trace import Tracer
 from functrax.transforms.control.carry import LoopBody, leaf_paths
 from functrax.transforms.control.stepwise import scan_in_python, while_in_python
 from functrax.transforms.control.unroll import run_scan
+from functrax.transforms.control.while_backward import DEFAULT_ROWS
 from functrax.transforms.control.while_loop import while_p
 from functrax.transforms.flat import check_callable, name_of
 from functrax.transforms.vmap import vmap
@@ -39,6 +40,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     """A loop over slices of arrays that carries values and stacks results.
 
@@ -50,6 +52,7 @@ def scan(
       length: the number of steps, if ``xs`` does not say it.
       reverse: whether to go from the last slice to the first.
       unroll: how many steps to write out in the body of the loop; True for all of them.
+      _split_transpose: taken for JAX's sake; it changes nothing here.
 
     Returns:
       The last carry, and the ``y`` of every step stacked along a new leading axis.
@@ -61,7 +64,7 @@ def scan(
     >>> import functrax.numpy as jnp
     >>> from functrax import lax
     >>> lax.scan(lambda total, x: (total + x, total), 0.0, jnp.arange(4.0))
-    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32))
+    (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32, weak_type=True))
     """
     check_callable("scan", f)
     stacked = [as_value(x, "an input of scan") for x in tree_leaves(xs)]
@@ -109,7 +112,7 @@ def _scan(
 def _steps_at_once(unroll: int | bool, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
-    steps = operator.index(unroll)
+    steps = _whole("unroll", unroll)
     if steps < 1:
         raise ArgumentError(
             "scan: unroll is not a positive number of steps",
@@ -117,6 +120,20 @@ def _steps_at_once(unroll: int | bool, length: int) -> int:
             fix="unroll=1, or unroll=True for all steps",
         )
     return steps
+
+
+def _whole(what: str, number: Any) -> int:
+    """A number of steps; a float that is whole is one too."""
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise DTypeError(
+            f"scan: {what} is not an integer",
+            got=f"{what}={number!r} of type {type(number).__name__}",
+            fix="an int; numbers of steps must be known when the program is traced",
+        ) from None
 
 
 def _length(stacked: Sequence[Value], length: int | None) -> int:
@@ -129,7 +146,7 @@ def _length(stacked: Sequence[Value], length: int | None) -> int:
             )
     sizes: set[int] = {x.aval.shape[0] for x in stacked}
     if length is not None:
-        sizes.add(operator.index(length))
+        sizes.add(_whole("length", length))
     if min(sizes, default=0) < 0:
         raise ArgumentError(
             "scan: the number of steps is negative", got=f"length={length}", fix="length >= 0"
@@ -150,16 +167,26 @@ def _length(stacked: Sequence[Value], length: int | None) -> int:
 
 
 def while_loop(
-    cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    *,
+    checkpoints: int | None = None,
 ) -> Any:
     """Repeat a function while a condition holds.
 
-    Reverse mode computes the carries again from O(log n) checkpoints, in O(n log n) steps.
+    Reverse mode computes the carries again from a fixed number of saved ones; ``jax.grad`` refuses.
 
     Args:
       cond_fun: takes the carry, returns a scalar of bool.
       body_fun: takes the carry, returns one of the same structure, shapes and dtypes.
       init_val: the first carry, a pytree of arrays.
+      checkpoints: how many carries reverse mode may save, 33 if None: with ``k`` of them ``n``
+        steps cost at most ``n (2 + log2(n / k))`` more, as long as ``n <= 2**k``, and ``2 n`` if
+        there is one for every step.
+
+    Raises:
+      ArgumentError: if ``checkpoints`` is not a positive number.
 
     >>> from functrax import lax
     >>> lax.while_loop(lambda x: x < 100, lambda x: x * 2, 3)
@@ -168,10 +195,22 @@ def while_loop(
     check_callable("while_loop", cond_fun)
     check_callable("while_loop", body_fun)
     body = LoopBody("while_loop", body_fun, init_val, leaf_paths(init_val))
-    return _while(cond_fun, body)
+    return _while(cond_fun, body, _rows("while_loop", checkpoints))
 
 
-def _while(cond_fun: Callable[[Any], Any], body: LoopBody) -> Any:
+def _rows(loop: str, checkpoints: int | None) -> int:
+    if checkpoints is None:
+        return DEFAULT_ROWS
+    if type(checkpoints) is not int or checkpoints < 1:
+        raise ArgumentError(
+            f"{loop}: checkpoints is not a positive number of carries",
+            got=f"checkpoints={checkpoints!r}",
+            fix="checkpoints=None, or at least 1",
+        )
+    return checkpoints
+
+
+def _while(cond_fun: Callable[[Any], Any], body: LoopBody, rows: int) -> Any:
     def carry_of(args: Sequence[Value]) -> Any:
         return tree_unflatten(body.tree, map(concrete, args))
 
@@ -201,6 +240,7 @@ def _while(cond_fun: Callable[[Any], Any], body: LoopBody) -> Any:
         body=close(stepped),
         cond_consts=len(of_cond),
         body_consts=len(of_body),
+        checkpoints=rows,
     )  # fmt: skip
     return carry_of(outs)
 
@@ -212,6 +252,7 @@ def fori_loop(
     init_val: Any,
     *,
     unroll: int | bool | None = None,
+    checkpoints: int | None = None,
 ) -> Any:
     """Repeat ``val = body_fun(i, val)`` for ``i`` from ``lower`` to ``upper - 1``.
 
@@ -222,9 +263,12 @@ def fori_loop(
       init_val: the first carry, a pytree of arrays.
       unroll: how many steps to write out in the body of the loop, if the bounds are known when
         the program is traced; True for all of them.
+      checkpoints: how many carries reverse mode may save, as for :func:`while_loop`; None for all
+        of them if the bounds are known.
 
     Raises:
-      ArgumentError: if ``unroll`` is given for bounds that are not known.
+      ArgumentError: if ``unroll`` is given for bounds that are not known, or for a loop with
+        ``checkpoints``.
       DTypeError: if a bound is no scalar integer, or the carry changes its dtype.
 
     >>> from functrax import lax
@@ -232,27 +276,20 @@ def fori_loop(
     Array(10, dtype=int32, weak_type=True)
     """
     check_callable("fori_loop", body_fun)
-    first, stop = as_value(lower, "lower of fori_loop"), as_value(upper, "upper of fori_loop")
-    for what, x in (("lower", first), ("upper", stop)):
-        if x.aval.shape or not dtypes.is_integer(x.aval.dtype):
-            raise DTypeError(
-                f"fori_loop: {what} is not a scalar integer", got=x.aval.str_short(), fix="an int"
-            )
-    weak = first.aval.weak_type and stop.aval.weak_type
-    index = first.aval.dtype if not first.aval.weak_type else stop.aval.dtype
-    first, stop = (convert_element_type.bind(x, dtype=index, weak_type=weak) for x in (first, stop))
-    one = Literal(1, ShapedArray((), index, weak))
+    first, stop = _bounds(lower, upper)
     paths = ["i", *leaf_paths(init_val)]
+    one = Literal(1, first.aval)
 
     def step(carry: Any) -> Any:
         i, val = carry
         return add.bind(i, one), body_fun(i, val)
 
     step.__name__ = name_of(body_fun)
-    if isinstance(first, Tracer) or isinstance(stop, Tracer):
-        _check_no_unroll(unroll, first, stop)
+    if checkpoints is not None or isinstance(first, Tracer) or isinstance(stop, Tracer):
+        _check_no_unroll(unroll, first, stop, checkpoints)
         body = LoopBody("fori_loop", step, (first, init_val), paths)
-        return _while(lambda carry: lt.bind(carry[0], stop), body)[1]
+        rows = _rows("fori_loop", checkpoints)
+        return _while(lambda carry: lt.bind(carry[0], stop), body, rows)[1]
     steps = max(int(concrete(stop)) - int(concrete(first)), 0)
 
     def step_of_scan(carry: Any, _: Any) -> Any:
@@ -263,9 +300,44 @@ def fori_loop(
     return _scan(body, None, [], steps, False, _steps_at_once(unroll or 1, steps))[0][1]
 
 
-def _check_no_unroll(unroll: int | bool | None, first: Value, stop: Value) -> None:
+def _bounds(lower: Any, upper: Any) -> tuple[Value, Value]:
+    """The bounds of a ``fori_loop``, of one dtype; the first has the type of the index.
+
+    Where both are known the index is a Python integer, of weak type.
+    """
+    first, stop = as_value(lower, "lower of fori_loop"), as_value(upper, "upper of fori_loop")
+    for what, x in (("lower", first), ("upper", stop)):
+        if x.aval.shape or not dtypes.is_integer(x.aval.dtype):
+            raise DTypeError(
+                f"fori_loop: {what} is not a scalar integer", got=x.aval.str_short(), fix="an int"
+            )
+    a, b = first.aval, stop.aval
+    signed = dtypes.SIGNED.issuperset((a.dtype, b.dtype))
+    if a.dtype != b.dtype and not (signed and a.weak_type != b.weak_type):
+        raise DTypeError(
+            "fori_loop: the bounds have different dtypes",
+            got=f"{a.str_short()} and {b.str_short()}",
+            fix=f"upper.astype('{a.dtype}')",
+        )
+    if not isinstance(first, Tracer) and not isinstance(stop, Tracer):
+        return as_value(int(concrete(first))), as_value(int(concrete(stop)))
+    if a.dtype == b.dtype:
+        return first, stop
+    index = b.dtype if a.weak_type else a.dtype
+    return tuple(convert_element_type.bind(x, dtype=index) for x in (first, stop))
+
+
+def _check_no_unroll(
+    unroll: int | bool | None, first: Value, stop: Value, checkpoints: int | None
+) -> None:
     if unroll in (None, False, 1) and unroll is not True:
         return
+    if checkpoints is not None:
+        raise ArgumentError(
+            "fori_loop: a loop with checkpoints is not unrolled",
+            got=f"unroll={unroll}, checkpoints={checkpoints}",
+            fix="give one of the two",
+        )
     raise ArgumentError(
         "fori_loop: unroll needs bounds that are known when the program is traced",
         got=f"unroll={unroll}, bounds {first.aval.str_short()} and {stop.aval.str_short()}, "

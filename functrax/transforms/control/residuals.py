@@ -1,6 +1,7 @@
-"""What a scan keeps for its backward pass: as little as can be, and nothing twice.
+"""What loops and branches keep for their backward pass: as little as can be, and nothing twice.
 
-A residual of the body is stacked, one for each step.  Two things make the stacks fewer:
+A residual of a scan's body is stacked, one for each step; one of a branch is a result of ``cond``.
+Two things make them fewer:
 
 - :func:`hoist` moves what does not change with the step out of the body, in front of the loop;
 - :func:`fewer_residuals` keeps only what is dearer to compute again than to load.  Reindexes and
@@ -72,14 +73,19 @@ def _hoisted(body: Jaxpr, given: Sequence[Var]) -> tuple[Jaxpr, Jaxpr]:
     needed: set[Atom] = set(body.outvars)
     inner: list[Eqn] = []
     outer: list[Eqn] = []
+    hoisted: list[Var] = []
     for eqn in reversed(body.eqns):
         used = not needed.isdisjoint(eqn.outvars)
-        if id(eqn) in candidates and not (used and not _worth_keeping(eqn, sources)):
-            outer.append(eqn)
-        else:
-            inner.append(eqn)
-            needed.update(eqn.invars)
-    hoisted = [v for e in reversed(outer) for v in e.outvars if v in needed]
+        if id(eqn) in candidates:
+            outer.append(eqn)  # also if it stays in the body: what is hoisted may need it
+            if not used:
+                continue
+            if _worth_keeping(eqn, sources):
+                hoisted += [v for v in eqn.outvars if v in needed]
+                continue
+        inner.append(eqn)
+        needed.update(eqn.invars)
+    hoisted.reverse()
     before = Jaxpr((), given, hoisted, live_eqns(outer[::-1], hoisted), f"hoisted({body.name})")
     rest = Jaxpr((), (*hoisted, *body.invars), body.outvars, inner[::-1], body.name)
     return before, rest
@@ -144,10 +150,10 @@ class _Plan:
 
 
 def fewer_residuals(split: SplitJaxpr, num_consts: int, num_carry: int) -> SplitJaxpr:
-    """The same split of a scan's body, with cheap residuals computed again.
+    """The same split of a scan's body or of a branch, with cheap residuals computed again.
 
     Args:
-      split: of the body.
+      split: of the body, or of a branch, whose known operands count as constants.
       num_consts: how many of the known inputs are constants.
       num_carry: how many of the known inputs are carries.
     """

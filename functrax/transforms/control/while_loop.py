@@ -1,6 +1,7 @@
 """``while_loop``: a loop whose length is known only when it runs.
 
-The primitive's operands are the condition's constants, the body's constants and the carries.
+The primitive's operands are the condition's constants, the body's constants and the carries; its
+parameter ``checkpoints`` says how many carries reverse mode may save.
 
 Forward mode carries tangents beside the carries.  Reverse mode is in
 ``transforms/control/while_backward.py``.
@@ -27,8 +28,9 @@ from functrax.core.prims.reindex import broadcast_in_dim, zeros
 from functrax.core.stage import Derived, close, derive, eval_jaxpr, stage
 from functrax.core.trace import current
 from functrax.transforms.batching import batch_jaxpr
+from functrax.transforms.control.residuals import hoist
 from functrax.transforms.control.scan import chosen, merged, others, rearranged, split_three
-from functrax.transforms.control.while_backward import while_cotangents
+from functrax.transforms.control.while_backward import DEFAULT_ROWS, while_cotangents
 from functrax.transforms.forward import jvp_jaxpr
 from functrax.transforms.linearize import PartialTrace, SplitJaxpr, split_jaxpr
 
@@ -42,7 +44,13 @@ class While(HigherOrder):
     name = "while"
 
     def shape_rule(
-        self, *avals: ShapedArray, cond: Jaxpr, body: Jaxpr, cond_consts: int, body_consts: int
+        self,
+        *avals: ShapedArray,
+        cond: Jaxpr,
+        body: Jaxpr,
+        cond_consts: int,
+        body_consts: int,
+        checkpoints: int,
     ) -> Avals:
         of_cond, of_body, carry = split_three(avals, cond_consts, body_consts)
         predicate = cond.out_avals
@@ -63,7 +71,13 @@ class While(HigherOrder):
         return tuple(body.out_avals)
 
     def reference(
-        self, *values: Any, cond: Jaxpr, body: Jaxpr, cond_consts: int, body_consts: int
+        self,
+        *values: Any,
+        cond: Jaxpr,
+        body: Jaxpr,
+        cond_consts: int,
+        body_consts: int,
+        checkpoints: int,
     ) -> Any:
         of_cond, of_body, carry = split_three(values, cond_consts, body_consts)
         while bool(np.asarray(run_jaxpr(cond, [*of_cond, *carry])[0])):
@@ -79,6 +93,7 @@ class While(HigherOrder):
         body: Jaxpr,
         cond_consts: int,
         body_consts: int,
+        checkpoints: int,
     ) -> tuple[Any, Any]:
         of_cond, of_body, carry = split_three(primals, cond_consts, body_consts)
         _, t_body, t_carry = split_three(tangents, cond_consts, body_consts)
@@ -100,6 +115,7 @@ class While(HigherOrder):
             body=_tangents_after_consts(derived, len(of_body), len(carry), sum(nz_b)),
             cond_consts=cond_consts,
             body_consts=len(new_consts),
+            checkpoints=checkpoints,
         )  # fmt: skip
         found = iter(outs[len(carry) :])
         return outs[: len(carry)], [next(found) if nz else None for nz in nz_k]
@@ -116,6 +132,7 @@ class While(HigherOrder):
         body: Jaxpr,
         cond_consts: int,
         body_consts: int,
+        checkpoints: int,
     ) -> tuple[Any, Any]:
         """Batch both programs; where conditions differ, elements that are done stay as they are."""
         b_cond, b_body, b_carry = split_three(batched, cond_consts, body_consts)
@@ -141,15 +158,23 @@ class While(HigherOrder):
             body=step.jaxpr,
             cond_consts=len(test.consts) + len(of_cond),
             body_consts=len(step.consts) + len(of_body),
+            checkpoints=checkpoints,
         )  # fmt: skip
         return outs, b_carry
 
     def partial_eval(self, trace: PartialTrace, args: Ops, params: dict[str, Any]) -> list[Value]:
-        """Run the loop without the unknown carries; record the whole loop for these."""
+        """Run the loop without the unknown carries; record the whole loop for these.
+
+        What the body makes of constants alone is made once, in front of both.
+        """
         unknown = [trace.is_unknown(x) for x in args]
-        cond, body = params["cond"], params["body"]
+        cond = params["cond"]
         of_cond, of_body, carry = split_three(args, params["cond_consts"], params["body_consts"])
         _, u_b, u_k = split_three(unknown, len(of_cond), len(of_body))
+        before, body = hoist(params["body"], [*(not u for u in u_b), *[False] * len(carry)])
+        with current(trace.parent):
+            hoisted = eval_jaxpr(before, (), *others(of_body, u_b))
+        of_body, u_b = [*hoisted, *of_body], [*[False] * len(hoisted), *u_b]
         split, u_k = split_carries(body, u_b, u_k)
         known = others(of_body, u_b)
         with current(trace.parent):
@@ -161,8 +186,10 @@ class While(HigherOrder):
                 ),
                 cond_consts=len(of_cond),
                 body_consts=len(split.known.consts) + len(known),
+                checkpoints=params["checkpoints"],
             )  # fmt: skip
-        everything = trace.record(self, args, params)
+        whole = {**params, "body": body, "body_consts": len(of_body)}
+        everything = trace.record(self, [*of_cond, *of_body, *carry], whole)
         return merged(u_k, chosen(everything, u_k), outs)
 
     def transpose(
@@ -173,14 +200,14 @@ class While(HigherOrder):
         body: Jaxpr,
         cond_consts: int,
         body_consts: int,
+        checkpoints: int,
     ) -> list[Value | None]:
         of_cond, of_body, carry = split_three(operands, cond_consts, body_consts)
         u_b = [isinstance(x, Linear) for x in of_body]
         split, u_k = split_carries(body, u_b, [isinstance(x, Linear) for x in carry])
         ct_consts, ct_carry = while_cotangents(
-            lambda known: eval_jaxpr(
-                without_inputs(cond, [False] * len(of_cond) + u_k), (), *of_cond, *known
-            )[0],
+            without_inputs(cond, [False] * len(of_cond) + u_k),
+            of_cond,
             split,
             body,
             others(of_body, u_b),
@@ -191,6 +218,7 @@ class While(HigherOrder):
                 for x, ct in zip(chosen(carry, u_k), chosen(cts, u_k), strict=True)
             ],
             [x.aval for x in chosen(of_body, u_b)],
+            checkpoints,
         )
         nothing: list[None] = [None] * len(operands)
         return [
@@ -293,6 +321,7 @@ def run_while(
     body: Callable[..., Sequence[Value]],
     init: Sequence[Value],
     name: str = "while_loop",
+    checkpoints: int = DEFAULT_ROWS,
 ) -> list[Value]:
     """A loop over flat values; the functions may close over others."""
     avals = [x.aval for x in init]
@@ -304,5 +333,6 @@ def run_while(
         body=close(step),
         cond_consts=len(of_cond),
         body_consts=len(of_body),
+        checkpoints=checkpoints,
     )  # fmt: skip
     return outs

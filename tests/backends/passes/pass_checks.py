@@ -73,6 +73,17 @@ def _equal(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
     return bool(np.array_equal(wide_x, wide_y, equal_nan=True) and np.all(signs))
 
 
+def nearly_equal(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Whether results differ by no more than roundings, compared with their largest elements."""
+    for x, y in zip(left, right, strict=True):
+        wide_x, wide_y = x.astype(np.complex128), y.astype(np.complex128)
+        finite = np.isfinite(wide_x) & np.isfinite(wide_y)
+        size = np.abs(wide_x[finite]).max(initial=1.0)
+        if not np.allclose(wide_x, wide_y, rtol=1e-5, atol=1e-5 * size, equal_nan=True):
+            return False
+    return True
+
+
 def check_values(run: Callable[[Jaxpr, Rewrites], Jaxpr], text: str, seed: int = 0) -> None:
     """Check that a pass keeps the values of a program, bit for bit."""
     jaxpr = parse_jaxpr(text)

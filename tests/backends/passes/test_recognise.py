@@ -13,6 +13,7 @@ from functrax.backends.deferred import Deferred
 from functrax.backends.passes import recognise as recognition
 from functrax.backends.passes.dce import dce
 from functrax.backends.passes.inline import inline
+from functrax.backends.passes.orientation import orient
 from functrax.backends.passes.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.jaxpr import all_eqns
@@ -23,6 +24,12 @@ from tests.backends.passes import pass_checks as check
 
 def recognised(jaxpr):
     found = dce(recognise(jaxpr, Rewrites()), Rewrites())
+    verify(found)
+    return found
+
+
+def oriented(jaxpr):
+    found = orient(recognised(jaxpr), Rewrites())
     verify(found)
     return found
 
@@ -64,6 +71,53 @@ def test_a_matrix_product():
              e:f32[32,64] = exp d
            in (e,) }""",
     )
+
+
+def test_a_transpose_after_a_product_is_part_of_it():
+    check.expect(
+        lambda jaxpr, rewrites: orient(dce(recognise(jaxpr, rewrites), rewrites), rewrites),
+        """{ lambda ; x:f32[32,16] w:f32[16,64]. let
+             a:f32[32,64,16] = broadcast_in_dim[shape=(32, 64, 16), dims=(0, 2)] x
+             b:f32[32,64,16] = broadcast_in_dim[shape=(32, 64, 16), dims=(2, 1)] w
+             c:f32[32,64,16] = mul a b
+             d:f32[32,64] = reduce_sum[axes=(2,)] c
+             e:f32[64,32] = transpose[perm=(1, 0)] d
+           in (e,) }""",
+        """{ lambda ; x:f32[32,16] w:f32[16,64]. let
+             e:f32[64,32] = contraction[jaxpr={ lambda ; x:f32[32,16] w:f32[16,64]. let
+                 a:f32[64,32,16] = broadcast_in_dim[shape=(64, 32, 16), dims=(1, 2)] x
+                 b:f32[64,32,16] = broadcast_in_dim[shape=(64, 32, 16), dims=(2, 0)] w
+                 c:f32[64,32,16] = mul a b
+                 d:f32[64,32] = reduce_sum[axes=(2,)] c
+               in (d,) }, name="sum_of_products"] x w
+           in (e,) }""",
+    )
+
+
+def test_a_transpose_of_a_product_with_other_users_stays():
+    def f(x, w):
+        y = x @ w
+        return y, y.T
+
+    assert "transpose" in names(oriented(program(f, array(32, 16), array(16, 64))))
+
+
+def test_gradients_of_products_need_no_transposes():
+    found = oriented(program(functrax.grad(mlp), LAYERS, array(32, 48)))
+    assert "transpose" not in names(found)
+
+
+def test_a_convolution_in_another_order_of_axes():
+    def f(x, w):
+        y = lax.conv_general_dilated(x, w, (2, 2), "SAME", rhs_dilation=(1, 2))
+        return jnp.transpose(y, (2, 0, 3, 1))
+
+    jaxpr = program(f, array(2, 3, 16, 16), array(5, 3, 3, 3))
+    found = oriented(jaxpr)
+    assert "transpose" not in names(found)
+    values = check.draw(jaxpr)
+    (wanted,), (have,) = (check.run_reference(j, values) for j in (jaxpr, found))
+    np.testing.assert_allclose(have, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_a_reindex_with_other_users_is_copied():

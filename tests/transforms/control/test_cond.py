@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -131,12 +132,33 @@ def test_gradient_of_the_branch_not_taken_does_not_spoil() -> None:
     assert float(functrax.jit(functrax.grad(f))(jnp.float32(0.0))) == 0.0
 
 
-def test_results_of_weak_type_give_way() -> None:
-    out = lax.cond(jnp.asarray(True), lambda: 1.0, lambda: jnp.float32(2.0))
-    assert out.dtype == jnp.float32
-    assert not out.weak_type
+def test_weak_types_are_those_of_the_first_branch() -> None:
+    strong, weak = lambda: jnp.float32(2.0), lambda: 1.0
+    for yes, no in itertools.product([strong, weak], repeat=2):
+        for p in (True, False, jnp.asarray(True)):
+            assert lax.cond(p, yes, no).weak_type == (no is weak)
+            assert functrax.jit(lambda p, a=yes, b=no: lax.cond(p, a, b))(p).weak_type == (
+                no is weak
+            )
+            assert lax.switch(p * 1, [yes, no, yes]).weak_type == (yes is weak)
+    for other in (jnp.float16, jnp.int32):
+        with pytest.raises(DTypeError, match="the branches return different types"):
+            lax.cond(True, weak, lambda other=other: other(2))
     with pytest.raises(DTypeError, match=r"result is bf16\[\] and ~f32\[\]"):
         lax.cond(True, lambda: 1.0, lambda: jnp.bfloat16(2.0))
+
+
+def test_older_ways_to_give_operands() -> None:
+    f, g = (lambda x: x + 1.0), (lambda x: x * 2.0)
+    same(lax.cond(True, f, g, operand=X), X + 1.0)
+    assert lax.cond(False, lambda _: 1, lambda _: 2, operand=None) == 2
+    same(lax.cond(True, X, f, Y, g), X + 1.0)
+    same(lax.cond(False, X, f, Y, g), Y * 2.0)
+    same(lax.switch(1, [f, g], operand=X), X * 2.0)
+    # Functions among the operands of new programs are operands.
+    h = lambda x, f: f(x)
+    with pytest.raises(DTypeError, match="not an array"):
+        lax.cond(True, h, h, X, g)
 
 
 def test_pytrees_and_one_branch() -> None:
@@ -150,7 +172,7 @@ ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
     (
         lambda: lax.cond(X > 0, lambda: 1, lambda: 2),
         DTypeError,
-        "the predicate is not a scalar\n  got   bool[3]",
+        "the predicate is not a real scalar\n  got   bool[3]",
     ),
     (
         lambda: functrax.jit(lambda p: lax.cond(p, lambda: {"a": X}, lambda: {"a": X[:2]}))(True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -49,14 +50,37 @@ def test_loop_is_a_scan_or_a_while() -> None:
     assert "while" in names[1]
 
 
-def test_index_dtypes() -> None:
-    def collect(i: Any, seen: Any) -> Any:
-        assert i.dtype == seen.dtype
-        return seen + i
+BOUNDS = {"python": 3, "int16": np.int16(3), "int32": np.int32(3)}
 
-    assert int(lax.fori_loop(np.uint8(1), np.uint8(4), collect, jnp.uint8(0))) == 6
-    assert int(lax.fori_loop(0, jnp.int16(4), collect, jnp.int16(0))) == 6
-    assert int(lax.fori_loop(np.int64(0), 4, collect, jnp.int32(0))) == 6
+
+@pytest.mark.parametrize("names", [*itertools.product(BOUNDS, repeat=2)], ids="-".join)
+def test_types_of_the_index(names: tuple[str, str]) -> None:
+    lower, upper = (BOUNDS[n] for n in names)
+    lower = lower * 0 if names[0] == "python" else lower - lower
+
+    def types_with(low: Any, high: Any) -> set[str]:
+        seen = set()
+        lax.fori_loop(low, high, lambda i, c: seen.add(i.aval.str_short()) or c, X)
+        return seen
+
+    if "python" not in names and names[0] != names[1]:
+        with pytest.raises(DTypeError, match="the bounds have different dtypes"):
+            types_with(lower, upper)
+        return
+    assert types_with(lower, upper) == {"~i32[]"}  # known bounds are Python integers
+    staged: set[str] = set()
+    functrax.jit(lambda n: staged.update(types_with(lower, n)))(upper)
+    index = next((n for n in names if n == "int16"), "int32")
+    weak = "~" if names[0] == "python" and index == "int32" else ""
+    assert staged == {f"{weak}i{index[3:]}[]"}
+
+
+def test_index_of_a_narrow_carry_keeps_the_carry() -> None:
+    for dtype in ("int8", "bfloat16"):
+        out = lax.fori_loop(0, 3, lambda i, c: c + i, jnp.zeros((), dtype))
+        assert (out.dtype, float(out)) == (jnp.dtype(dtype), 3.0)
+    with pytest.raises(DTypeError, match="the bounds have different dtypes"):
+        lax.fori_loop(0, jnp.uint8(3), lambda i, c: c, X)
 
 
 def test_vmap_over_bounds() -> None:

@@ -1,4 +1,4 @@
-"""``while_loop`` against Python loops; reverse mode in memory that does not grow with the loop."""
+"""``while_loop`` against Python loops: values, derivatives, batching, errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.jaxpr import all_eqns
 from functrax.errors import ArgumentError, DTypeError, FunctraxError, PyTreeError, ShapeError
-from functrax.transforms.control.while_backward import DEPTH
 from tests.transforms.control import unrolled
 from tests.transforms.control.unrolled import close, derivatives_agree, same
 
@@ -62,16 +60,6 @@ def test_number_of_steps_known_only_at_run_time() -> None:
             W, X
         )
         close(f(n, W, X), want, 1e-4)
-
-
-def test_reverse_mode_keeps_a_fixed_number_of_carries() -> None:
-    gradient = functrax.grad(unrolled.summed(repeat), 2)
-    jaxpr = functrax.make_jaxpr(gradient)(1000, W, X).jaxpr
-    assert DEPTH == 33  # one for each bit of an int32, and the initial carry
-    shapes = {a.aval.shape for e in all_eqns(jaxpr) for a in e.outvars}
-    assert (DEPTH, 3) in shapes
-    leading = {s[0] for s in shapes if s and s != (3,)}
-    assert leading <= {DEPTH}
 
 
 def test_gradient_stops_where_the_condition_says() -> None:
@@ -193,6 +181,14 @@ ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
     (lambda: lax.while_loop(lambda c: c, lambda c: c, 1), ShapeError, "scalar of bool"),
     (lambda: lax.while_loop(lambda c: (c, c), lambda c: c, 1), ShapeError, "scalar of bool"),
     (lambda: lax.while_loop(True, lambda c: c, 1), ArgumentError, "not a function"),
+    *(
+        (
+            lambda k=k: lax.while_loop(lambda c: c < 1, lambda c: c, 1, checkpoints=k),
+            ArgumentError,
+            f"while_loop: checkpoints is not a positive number of carries\n  got   checkpoints={k}",
+        )
+        for k in (0, -3, True, 2.0)
+    ),
 ]
 
 

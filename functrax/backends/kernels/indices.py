@@ -1,0 +1,182 @@
+"""Index expressions as scalar expressions: addresses, conditions, the numbers of a kernel.
+
+What enters: expressions over the dims of a kernel (``core/index_expr.py``).  What leaves: scalars
+of int32 where that is enough, else of int64, and addresses as a part that is affine in the dims,
+which loops step through, and a rest.
+
+An index that is read from an array becomes a dim beyond those of the kernel
+(:meth:`Indices.dynamic`), so that expressions of it are handled like all others.
+
+Start at :class:`Indices`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.core.index_bounds import bounds, simplify, simplify_condition
+from functrax.core.index_expr import (
+    Condition,
+    Dim,
+    FloorDiv,
+    IndexExpr,
+    Indicator,
+    Mod,
+    linear,
+)
+from functrax.core.lowering import Builder, Scalar
+
+INT32 = np.dtype(np.int32)
+_INT64 = np.dtype(np.int64)
+_LIMIT = 2**31
+
+
+class Indices:
+    """Integer expressions over the dims of one kernel.
+
+    Args:
+      builder: makes the scalars.
+      extents: the sizes of the dims.
+
+    Attributes:
+      divisors: for each dim what it was divided by.
+    """
+
+    def __init__(self, builder: Builder, extents: tuple[int, ...]) -> None:
+        self.builder = builder
+        self.extents = extents
+        self.divisors: dict[int, set[int]] = {}
+        self._dynamic: dict[Scalar, int] = {}
+
+    def dynamic(self, value: Scalar) -> IndexExpr:
+        """A dim that stands for a scalar: an index read from an array."""
+        return Dim(len(self.extents) + self._dynamic.setdefault(value, len(self._dynamic)))
+
+    def is_dynamic(self, expr: IndexExpr) -> bool:
+        """Whether an expression depends on what is read from an array."""
+        return bool(expr.dims_mask >> len(self.extents))
+
+    def simplify(self, expr: IndexExpr) -> IndexExpr:
+        """An equal expression, smaller where the extents allow it."""
+        return expr if self.is_dynamic(expr) else simplify(expr, self.extents)
+
+    def both(self, guard: Scalar | None, condition: Condition) -> Scalar | None:
+        """A guard and a condition, of which only what is not proven remains."""
+        if not self.is_dynamic(condition.expr):
+            condition = simplify_condition(condition, self.extents)
+            if condition.as_bool():
+                return guard
+        b = self.builder
+        value = self.scalar(condition.expr)
+        kind = {"==0": "eq", "!=0": "ne", ">=0": "ge"}[condition.kind]
+        holds = b.compare(kind, value, b.const(0, value.dtype))
+        return holds if guard is None else b.both(guard, holds)
+
+    def scalar(self, expr: IndexExpr) -> Scalar:
+        """An index expression as a scalar, of int32 where all its parts fit."""
+        return self.integer(expr, INT32 if self._fits(expr) else _INT64)
+
+    def _fits(self, expr: IndexExpr) -> bool:
+        """Whether 32 bits are enough for an expression and its parts."""
+        if self.is_dynamic(expr):
+            return self._fits_dynamic(expr)
+        interval = bounds(expr, self.extents)
+        if interval is None or not -_LIMIT <= interval[0] <= interval[1] < _LIMIT:
+            return False
+        return all(self._fits(part) for atom, _ in expr.terms for part in _parts_of(atom))
+
+    def _fits_dynamic(self, expr: IndexExpr) -> bool:
+        """Whether a comparison with 0 is right in 32 bits: ``+-e + c`` of a 32-bit ``e``.
+
+        ``size - 1 - e`` wraps for a very negative ``e`` only, which ``e >= 0`` refuses.
+        """
+        if len(expr.terms) != 1:
+            return False
+        ((atom, coef),) = expr.terms
+        if not isinstance(atom, Dim) or abs(coef) != 1:
+            return False
+        value = self._dynamic_value(atom)
+        small = value.dtype.kind in "iu" and np.can_cast(value.dtype, INT32)
+        return small and (expr.const == 0 if coef > 0 else 0 <= expr.const < _LIMIT)
+
+    def _dynamic_value(self, dim: Dim) -> Scalar:
+        return list(self._dynamic)[dim.number - len(self.extents)]
+
+    def integer(self, expr: IndexExpr, dtype: np.dtype[Any]) -> Scalar:
+        """An index expression as a scalar of a dtype, in which it must fit."""
+        b = self.builder
+        total: Scalar | None = None
+        for atom, coef in expr.terms:
+            term = self._atom(atom, dtype)
+            if coef == -1 and total is not None:
+                total = b.sub(total, term)
+                continue
+            if coef != 1:
+                term = b.neg(term) if coef == -1 else b.mul(term, self._number(coef, dtype))
+            total = term if total is None else b.add(total, term)
+        if total is None:
+            return self._number(expr.const, dtype)
+        return total if expr.const == 0 else b.add(total, self._number(expr.const, dtype))
+
+    def _number(self, value: int, dtype: np.dtype[Any]) -> Scalar:
+        """An integer: written into the kernel if it is tiny, else given when it runs."""
+        if abs(value) <= 8:
+            return self.builder.const(value, dtype)
+        return self.builder.node("int", dtype, (), value)
+
+    def _atom(self, atom: IndexExpr, dtype: np.dtype[Any]) -> Scalar:
+        b = self.builder
+        if isinstance(atom, Dim):
+            if atom.number >= len(self.extents):
+                return b.convert(self._dynamic_value(atom), dtype)
+            return b.node("dim", dtype, (), atom.number)
+        if isinstance(atom, Indicator):
+            holds = self.both(None, atom.condition)
+            return b.const(1, dtype) if holds is None else b.convert(holds, dtype)
+        assert isinstance(atom, FloorDiv | Mod), "loads have been replaced"
+        self._note_divisor(atom)
+        x, divisor = self.integer(atom.expr, dtype), b.const(atom.divisor, dtype)
+        interval = None if self.is_dynamic(atom.expr) else bounds(atom.expr, self.extents)
+        if interval is not None and interval[0] >= 0:
+            unsigned = np.dtype(np.uint32 if dtype == INT32 else np.uint64)
+            x, divisor = b.convert(x, unsigned), b.convert(divisor, unsigned)
+            out = b.div(x, divisor) if isinstance(atom, FloorDiv) else b.rem(x, divisor)
+            return b.convert(out, dtype)
+        remainder = b.rem(x, divisor)
+        negative = b.compare("lt", remainder, b.const(0, dtype))
+        remainder = b.select(negative, b.add(remainder, divisor), remainder)
+        if isinstance(atom, Mod):
+            return remainder
+        return b.div(b.sub(x, remainder), divisor)
+
+    def _note_divisor(self, atom: FloorDiv | Mod) -> None:
+        """Remember what a dim is divided by, so that it can be split there."""
+        for inner, coef in atom.expr.terms:
+            if not isinstance(inner, Dim) or coef <= 0 or atom.divisor % coef:
+                continue
+            if inner.number < len(self.extents):
+                self.divisors.setdefault(inner.number, set()).add(atom.divisor // coef)
+
+    def affine_part(self, address: IndexExpr, size: int) -> tuple[IndexExpr, Scalar | None]:
+        """An address as a part affine in the dims, and the rest.
+
+        The rest is computed in 32 bits where the array is small enough, for what is read or
+        written is inside the array.
+        """
+        known: dict[Any, int] = {}
+        rest: dict[Any, int] = {}
+        for atom, coef in address.terms:
+            affine = isinstance(atom, Dim) and atom.number < len(self.extents)
+            (known if affine else rest)[atom] = coef
+        if not rest:
+            return address, None
+        dtype = INT32 if size < _LIMIT else _INT64
+        return linear(address.const, known), self.integer(linear(0, rest), dtype)
+
+
+def _parts_of(atom: IndexExpr) -> tuple[IndexExpr, ...]:
+    if isinstance(atom, FloorDiv | Mod):
+        return (atom.expr,)
+    return (atom.condition.expr,) if isinstance(atom, Indicator) else ()

@@ -1,0 +1,361 @@
+"""A loop of the program as one kernel: each point of it runs through all steps by itself.
+
+``scan`` and ``while`` whose steps do the same at every point of a *batch* shape, and never look at
+another point, are turned inside out: for each point all steps, the carry in registers.  What a
+point carries may be a small array (the three coordinates of a particle): its elements are scalars,
+and reductions and reindexes of such arrays are written out.
+
+What enters is an equation whose programs went through the pipeline; its groups are opened again.
+What leaves is a kernel without a schedule, whose one stage carries values from step to step.
+
+Start at :func:`lower_loop`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from functrax.backends.kernels.indices import Indices
+from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
+from functrax.backends.kernels.values import NotAKernelError, Point, Shape, Values, reduced_axes
+from functrax.core.aval import ShapedArray
+from functrax.core.index_expr import Dim, IndexExpr, as_expr
+from functrax.core.index_form import flatten
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.lowering import Builder, Scalar
+
+Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
+
+#: The most scalars that a point carries, and the most nodes of a step.
+MAX_CARRIED, MAX_NODES = 64, 4000
+
+
+def lower_loop(eqn: Eqn) -> Kernel:
+    """The kernel of a ``scan`` or a ``while``.
+
+    Its operands are the equation's operands that are variables, in order, then its results.
+
+    Raises:
+      NotAKernelError: the steps of different points depend on one another, or are too large.
+    """
+    reason = NotAKernelError("no batch shape")
+    for batch in _batch_shapes(eqn):
+        try:
+            return _LoopLowering(eqn, batch).kernel()
+        except NotAKernelError as error:
+            reason = error
+    raise reason
+
+
+def _batch_shapes(eqn: Eqn) -> Iterator[Shape]:
+    """Shapes that points may have, the longest first: prefixes that all carried arrays share."""
+    shapes = {v.aval.shape for v in _carried(eqn) if v.aval.shape}
+    if any(v.aval.size == 0 for v in (*eqn.invars, *eqn.outvars)):
+        return
+    prefix = min(shapes, key=len, default=())
+    while any(shape[: len(prefix)] != prefix for shape in shapes):
+        prefix = prefix[:-1]
+    for length in range(len(prefix), -1, -1):
+        batch = prefix[:length]
+        points = math.prod(batch)
+        if sum(v.aval.size // points if v.aval.shape else 1 for v in _carried(eqn)) <= MAX_CARRIED:
+            yield batch
+
+
+def _carried(eqn: Eqn) -> Sequence[Var]:
+    """The results that are the last carry."""
+    number = eqn.params.get("num_carry")
+    return eqn.outvars if number is None else eqn.outvars[:number]
+
+
+def opened(jaxpr: Jaxpr) -> tuple[list[Var], list[Eqn], list[Atom]]:
+    """A program's inputs, equations and results, with groups replaced by what they hold."""
+    eqns: list[Eqn] = []
+
+    def write(program: Jaxpr, operands: Sequence[Atom]) -> list[Atom]:
+        env: dict[Atom, Atom] = dict(zip(program.invars, operands, strict=True))
+        for eqn in program.eqns:
+            invars = [env.get(x, x) for x in eqn.invars]
+            if eqn.primitive.name in ("fused", "contraction"):
+                env.update(zip(eqn.outvars, write(eqn.params["jaxpr"], invars), strict=True))
+                continue
+            if eqn.primitive.name == "optimization_barrier":  # all are computed at once
+                env.update(zip(eqn.outvars, invars, strict=True))
+                continue
+            outvars = [Var(v.aval) for v in eqn.outvars]
+            eqns.append(Eqn(eqn.primitive, invars, outvars, eqn.params, eqn.source))
+            env.update(zip(eqn.outvars, outvars, strict=True))
+        return [env.get(x, x) for x in program.outvars]
+
+    inputs = [Var(v.aval) for v in jaxpr.invars]
+    return inputs, eqns, write(jaxpr, inputs)
+
+
+class _LoopLowering:
+    """Builds the kernel of one loop for one batch shape.
+
+    Dims 0, 1, ... are those of the batch shape; the last one is the step.
+    """
+
+    def __init__(self, eqn: Eqn, batch: Shape) -> None:
+        self.eqn, self.batch = eqn, batch
+        self.builder = Builder()
+        self.is_scan = "length" in eqn.params
+        self.length = eqn.params["length"] if self.is_scan else 1
+        self.extents = (*batch, self.length)
+        self.point: Point = tuple(Dim(k) if n > 1 else as_expr(0) for k, n in enumerate(batch))
+        step: IndexExpr = Dim(len(batch)) if self.length > 1 else as_expr(0)
+        self.step = self.length - 1 - step if eqn.params.get("reverse") else step
+        self.indices = Indices(self.builder, self.extents)
+        self.buffers: dict[Var, int] = {}
+        for x in eqn.invars:
+            if isinstance(x, Var):
+                self.buffers.setdefault(x, len(self.buffers))
+        self.carries: dict[tuple[int, Shape], Scalar] = {}
+
+    def kernel(self) -> Kernel:
+        """One stage that runs all steps, and stores of the last carry."""
+        if self.is_scan:
+            stage = self._scan()
+        else:
+            stage = self._while()
+        rows = [store for k in range(self._num_carry()) for store in self._last(k, stage)]
+        kernel = Kernel(
+            self.eqn.primitive.name,
+            self.builder,
+            self._operands(),
+            self.extents,
+            tuple(range(len(self.batch))),
+            (len(self.batch),),
+            [stage],
+            rows,
+        )
+        if len(kernel.nodes()) > MAX_NODES:
+            raise NotAKernelError("too many operations in a step")
+        self._check_scalars(stage)
+        return kernel
+
+    def _num_carry(self) -> int:
+        return len(_carried(self.eqn))
+
+    def _operands(self) -> list[Operand]:
+        inputs = [Operand(v.aval.dtype, v.aval.size, False) for v in self.buffers]
+        return inputs + [Operand(v.aval.dtype, v.aval.size, True) for v in self.eqn.outvars]
+
+    # ---- the two kinds of loops ---------------------------------------------------------------
+
+    def _scan(self) -> Stage:
+        params = self.eqn.params
+        first = params["num_consts"]
+        second = first + params["num_carry"]
+        operands = self.eqn.invars
+        inputs, eqns, results = opened(params["jaxpr"])
+        leaves = self._leaves(inputs, operands[:first], first, second)
+        for v, x in zip(inputs[second:], operands[second:], strict=True):
+            leaves[v] = self._element_leaf(x)
+        body = self._values(eqns, leaves)
+        carries = self._carries(body, operands[first:second], results)
+        stores = []
+        for k, result in enumerate(results[second - first :], second - first):
+            stores += self._stacked(body, result, k)
+        return Stage([], stores, carries)
+
+    def _while(self) -> Stage:
+        params = self.eqn.params
+        first = params["cond_consts"]
+        second = first + params["body_consts"]
+        operands = self.eqn.invars
+        inputs, eqns, results = opened(params["body"])
+        leaves = self._leaves(inputs, operands[first:second], second - first, len(inputs))
+        body = self._values(eqns, leaves)
+        carries = self._carries(body, operands[second:], results)
+        inputs, eqns, outs = opened(params["cond"])
+        leaves = self._leaves(inputs, operands[:first], first, len(inputs))
+        condition = self._values(eqns, leaves).at(outs[0], ())
+        if self._is_batched(condition):
+            raise NotAKernelError("points run different numbers of steps")
+        return Stage([], [], carries, condition)
+
+    def _values(self, eqns: Sequence[Eqn], leaves: dict[Var, Leaf]) -> Values:
+        defs = {v: eqn for eqn in eqns for v in eqn.outvars}
+        return Values(self.builder, self.indices, defs, _Step(self.builder, leaves))
+
+    # ---- leaves -------------------------------------------------------------------------------
+
+    def _leaves(
+        self, inputs: Sequence[Var], consts: Sequence[Atom], first: int, second: int
+    ) -> dict[Var, Leaf]:
+        """What a program reads: constants, then the carry from input ``first`` to ``second``."""
+        leaves: dict[Var, Leaf] = {}
+        for v, x in zip(inputs, consts):
+            leaves[v] = self._const_leaf(x)
+        for k, v in enumerate(inputs[first:second]):
+            leaves[v] = self._carry_leaf(k, v.aval)
+        return leaves
+
+    def _const_leaf(self, x: Atom) -> Leaf:
+        return lambda point, guard: self._read(x, point, guard)
+
+    def _element_leaf(self, x: Atom) -> Leaf:
+        return lambda point, guard: self._read(x, (self.step, *point), guard)
+
+    def _read(self, x: Atom, point: Point, guard: Scalar | None) -> Scalar:
+        if isinstance(x, Literal):
+            return self.builder.const(x.val, x.aval.dtype)
+        address = flatten(point, x.aval.shape)
+        address = self.indices.simplify(address)
+        if self.indices.is_dynamic(address) or not _is_affine(address):
+            raise NotAKernelError("a step reads at a place that it computes")
+        args = () if guard is None else (guard,)
+        attr = (self.buffers[x], address, False, guard is not None)
+        return self.builder.node("load", x.aval.dtype, args, attr)
+
+    def _carry_leaf(self, k: int, aval: ShapedArray) -> Leaf:
+        def leaf(point: Point, guard: Scalar | None) -> Scalar:
+            return self._carry(k, self._own_index(point, aval.shape), aval)
+
+        return leaf
+
+    def _own_index(self, point: Point, shape: Shape) -> Shape:
+        """Which of its scalars a point reads of what it carries."""
+        if not shape:
+            return ()
+        rank = len(self.batch)
+        if point[:rank] != self.point:
+            raise NotAKernelError("a step reads what another point carries")
+        index = tuple(expr.as_int() for expr in point[rank:])
+        sizes = zip(index, shape[rank:], strict=True)
+        if any(i is None for i in index):
+            raise NotAKernelError("a step reads its carry at a place that it computes")
+        # What is read outside is not used: a guard selects another value.
+        return tuple(i if 0 <= i < n else 0 for i, n in sizes if i is not None)
+
+    def _carry(self, k: int, index: Shape, aval: ShapedArray) -> Scalar:
+        found = self.carries.get((k, index))
+        if found is None:
+            batched = bool(aval.shape) and bool(self.batch)
+            found = self.builder.node("acc", aval.dtype, (), (k, index, batched))
+            self.carries[k, index] = found
+        return found
+
+    # ---- results ------------------------------------------------------------------------------
+
+    def _points_of(self, shape: Shape) -> Iterator[tuple[Shape, Point]]:
+        """The indices of the scalars of an array that belong to a point, and where they are."""
+        if not shape:
+            yield (), ()
+            return
+        rank = len(self.batch)
+        if shape[:rank] != self.batch:
+            raise NotAKernelError("an array that does not belong to the points")
+        for index in itertools.product(*map(range, shape[rank:])):
+            yield index, (*self.point, *map(as_expr, index))
+
+    def _carries(
+        self, body: Values, initial: Sequence[Atom], results: Sequence[Atom]
+    ) -> list[Carry]:
+        out = []
+        for k, first in enumerate(initial):
+            aval = first.aval
+            for index, point in self._points_of(aval.shape):
+                acc = self._carry(k, index, aval)
+                new = body.at(results[k], point)
+                result = self.builder.node("result", aval.dtype, (), acc.attr)
+                out.append(Carry(self._read(first, point, None), acc, new, result))
+        return out
+
+    def _stacked(self, body: Values, result: Atom, k: int) -> list[Store]:
+        """The stores of one element of a stacked result."""
+        shape = result.aval.shape
+        if self.batch and not shape:
+            raise NotAKernelError("a stacked result that does not belong to the points")
+        whole = self.eqn.outvars[k].aval.shape
+        buffer = len(self.buffers) + k
+        return [
+            Store(buffer, flatten((self.step, *point), whole), body.at(result, point))
+            for _, point in self._points_of(shape)
+        ]
+
+    def _last(self, k: int, stage: Stage) -> list[Store]:
+        """The stores of the last carry."""
+        aval = self.eqn.outvars[k].aval
+        buffer = len(self.buffers) + k
+        results = {carry.acc: carry.result for carry in stage.carries}
+        return [
+            Store(buffer, flatten(point, aval.shape), results[self._carry(k, index, aval)])
+            for index, point in self._points_of(aval.shape)
+        ]
+
+    # ---- checks -------------------------------------------------------------------------------
+
+    def _is_batched(self, root: Scalar) -> bool:
+        """Whether a value differs from point to point."""
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if node.op == "load" and any(d < len(self.batch) for d in node.attr[1].used_dims()):
+                return True
+            if node.op == "dim" and node.attr < len(self.batch):
+                return True
+            if node.op == "acc" and node.attr[2]:
+                return True
+            stack.extend(node.args)
+        return False
+
+    def _check_scalars(self, stage: Stage) -> None:
+        for carry in stage.carries:
+            if not carry.acc.attr[2] and self._is_batched(carry.new):
+                raise NotAKernelError("a scalar that depends on the points")
+
+
+class _Step:
+    """Where the values of a step come from.
+
+    Args:
+      builder: makes the expressions.
+      leaves: what each input of the program is.
+    """
+
+    def __init__(self, builder: Builder, leaves: dict[Var, Leaf]) -> None:
+        self.builder = builder
+        self.leaves = leaves
+
+    def read(self, x: Var, point: Point, guard: Scalar | None) -> Scalar:
+        """An input of the program."""
+        return self.leaves[x](point, guard)
+
+    def reduced_points(self, eqn: Eqn, point: Point) -> list[Point]:
+        """The points of a small array that a reduction puts together."""
+        axes = reduced_axes(eqn)
+        assert axes is not None
+        shape = eqn.invars[0].aval.shape
+        if math.prod(shape[d] for d in axes) > MAX_CARRIED:
+            raise NotAKernelError("a reduction of a large array in a step")
+        kept = iter(point)
+        ranges = [
+            map(as_expr, range(n)) if d in axes else (next(kept),) for d, n in enumerate(shape)
+        ]
+        return list(itertools.product(*ranges))
+
+    def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
+        """Their reduction, written out."""
+        b = self.builder
+        how = eqn.primitive.reduction(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
+        places = (b.const(k, how.place) for k in range(len(operands)))
+        carried = [how.start(b, x, place) for x, place in zip(operands, places, strict=True)]
+        total = carried[0]
+        for part in carried[1:]:
+            total = how.combine(b, total, part)
+        result: Scalar = how.finish(b, total)
+        return result
+
+
+def _is_affine(address: Any) -> bool:
+    return all(isinstance(atom, Dim) for atom, _ in address.terms)

@@ -1,0 +1,232 @@
+"""The values of a program at single points, as scalar expressions.
+
+A *point* is a tuple of index expressions, one for each axis of a value.  An elementwise equation
+asks its operands at the same point, a reindex at the point that its map gives; so chains of
+reindexes become one address, and what is read at two points is computed twice, by equal expressions
+once.  A *guard* is a bool outside which the value does not matter, so that nothing must be read.
+
+What an input is at a point, and what a reduction is, the caller says (:class:`Source`): they differ
+between the kernels of groups (``kernels/lower.py``) and of loops (``kernels/loops.py``).
+
+Start at :class:`Values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from functrax.backends.kernels.indices import Indices
+from functrax.core.index_expr import IndexExpr
+from functrax.core.index_map import IndexMap
+from functrax.core.jaxpr import Atom, Eqn, Literal, Var
+from functrax.core.lowering import Builder, Scalar
+
+Shape: TypeAlias = tuple[int, ...]
+Point: TypeAlias = tuple[IndexExpr, ...]
+_Key: TypeAlias = "tuple[Atom, Point, Scalar | None]"
+
+
+class NotAKernelError(Exception):
+    """Equations that cannot be one kernel; they are run in another way."""
+
+
+class Source(Protocol):
+    """Where values come from that no elementwise equation or reindex makes."""
+
+    def read(self, x: Var, point: Point, guard: Scalar | None) -> Scalar:
+        """An input of the program."""
+
+    def reduced_points(self, eqn: Eqn, point: Point) -> list[Point]:
+        """Where the operand of a reduction is needed for its result at a point."""
+
+    def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
+        """The result of a reduction, from its operand at those points."""
+
+
+def reduced_axes(eqn: Eqn) -> tuple[int, ...] | None:
+    """The axes that an equation reduces, or None if it reduces none."""
+    if eqn.primitive.family != "reindex_reduce" or is_update(eqn):
+        return None
+    axes = eqn.params.get("axes")
+    return (eqn.params["axis"],) if axes is None else tuple(sorted(axes))
+
+
+def is_update(eqn: Eqn) -> bool:
+    """Whether an equation scatters: what it writes where depends on values or on a map."""
+    return eqn.primitive.name in ("scatter", "reindex_reduce")
+
+
+class Values:
+    """Evaluates one program at points.
+
+    Args:
+      builder: makes the expressions.
+      indices: makes those of integers.
+      defs: the equation that defines each value; what has none is an input.
+      source: where inputs and reductions come from.
+    """
+
+    def __init__(
+        self, builder: Builder, indices: Indices, defs: Mapping[Var, Eqn], source: Source
+    ) -> None:
+        self.builder = builder
+        self.indices = indices
+        self.defs = defs
+        self.source = source
+        self._known: dict[_Key, tuple[Scalar, ...]] = {}
+        self._images: dict[tuple[Eqn, Point, Scalar | None], Any] = {}
+
+    def at(self, x: Atom, point: Point, guard: Scalar | None = None) -> Scalar:
+        """A value at a point.
+
+        Raises:
+          NotAKernelError: it depends on an equation that has no scalar expression.
+        """
+        key = (x, point, guard)
+        stack = [key]  # iterative, for programs may be deep
+        while stack:
+            top = stack[-1]
+            if top in self._known:
+                stack.pop()
+                continue
+            missing = [k for k in self._needs(*top) if k not in self._known]
+            if missing:
+                stack.extend(missing)
+                continue
+            self._known[top] = self._compute(*top)
+            stack.pop()
+        return self._one(x, point, guard)
+
+    def _one(self, x: Atom, point: Point, guard: Scalar | None) -> Scalar:
+        """A value that was computed before."""
+        found = self._known[x, point, guard]
+        if len(found) == 1:
+            return found[0]
+        assert isinstance(x, Var)
+        return found[self.defs[x].outvars.index(x)]
+
+    def _needs(self, x: Atom, point: Point, guard: Scalar | None) -> list[Any]:
+        if isinstance(x, Literal) or x not in self.defs:
+            return []
+        eqn = self.defs[x]
+        family = eqn.primitive.family
+        if family == "elementwise":
+            return [(y, point, guard) for y in eqn.invars]
+        if reduced_axes(eqn) is not None:
+            points = self.source.reduced_points(eqn, point)
+            return [(eqn.invars[0], p, None) for p in points]
+        if eqn.primitive.name == "concatenate":
+            return [(y, p, g) for y, p, g, _ in self._parts(eqn, point, guard)]
+        if eqn.primitive.name == "iota":
+            return []
+        if family == "reindex":
+            source, inner, _ = self._reindexed(eqn, point, guard)
+            return [(eqn.invars[0], source, inner)]
+        raise NotAKernelError(f"{eqn.primitive.name} inside a kernel")
+
+    def _compute(self, x: Atom, point: Point, guard: Scalar | None) -> tuple[Scalar, ...]:
+        b = self.builder
+        if isinstance(x, Literal):
+            return (b.const(x.val, x.aval.dtype),)
+        if x not in self.defs:
+            return (self.source.read(x, point, guard),)
+        eqn = self.defs[x]
+        if eqn.primitive.family == "elementwise":
+            args = [self._one(y, point, guard) for y in eqn.invars]
+            out = eqn.primitive.lower(b, *args, **eqn.params)
+            return tuple(out) if eqn.primitive.multiple_results else (out,)
+        if reduced_axes(eqn) is not None:
+            return (self._reduced(eqn, point),)
+        if eqn.primitive.name == "concatenate":
+            return (self._concatenated(eqn, point, guard),)
+        if eqn.primitive.name == "iota":
+            expr = point[eqn.params["axis"]]
+            return (b.convert(self.indices.scalar(expr), x.aval.dtype),)
+        source, inner, inside = self._reindexed(eqn, point, guard)
+        value = self._one(eqn.invars[0], source, inner)
+        if inside is None:
+            return (value,)
+        fill = eqn.params["fill"]
+        return (b.select(inside, value, b.const(fill.val, fill.aval.dtype)),)
+
+    def _reduced(self, eqn: Eqn, point: Point) -> Scalar:
+        points = self.source.reduced_points(eqn, point)
+        return self.source.reduced(eqn, point, [self._one(eqn.invars[0], p, None) for p in points])
+
+    def _parts(
+        self, eqn: Eqn, point: Point, guard: Scalar | None
+    ) -> list[tuple[Atom, Point, Scalar | None, Scalar | None]]:
+        """For each operand of a concatenation where it is read, the guard there, and whether the
+        element is before its end.
+        """
+        axis, position, out = eqn.params["axis"], point[eqn.params["axis"]], []
+        begin = 0
+        for x in eqn.invars:
+            end = begin + x.aval.shape[axis]
+            inside = self.indices.both(self.indices.both(guard, position >= begin), position < end)
+            before = self.indices.both(None, position < end)
+            at = (*point[:axis], self.indices.simplify(position - begin), *point[axis + 1 :])
+            out.append((x, at, inside, before))
+            begin = end
+        return out
+
+    def _concatenated(self, eqn: Eqn, point: Point, guard: Scalar | None) -> Scalar:
+        parts = self._parts(eqn, point, guard)
+        x, at, inside, _ = parts[-1]
+        value = self._one(x, at, inside)
+        for x, at, inside, before in reversed(parts[:-1]):
+            part = self._one(x, at, inside)
+            value = part if before is None else self.builder.select(before, part, value)
+        return value
+
+    def _reindexed(
+        self, eqn: Eqn, point: Point, guard: Scalar | None
+    ) -> tuple[Point, Scalar | None, Scalar | None]:
+        """Where a reindex reads: the point, the guard there, and whether it is inside."""
+        key = (eqn, point, guard)
+        found = self._images.get(key)
+        if found is None:
+            found = self._images[key] = self._reindexed_now(eqn, point, guard)
+        return found
+
+    def _reindexed_now(
+        self, eqn: Eqn, point: Point, guard: Scalar | None
+    ) -> tuple[Point, Scalar | None, Scalar | None]:
+        avals = [v.aval for v in eqn.invars]
+        index_map = eqn.primitive.index_map(*avals, **eqn.params)  # type: ignore[attr-defined]
+        if "fill" not in eqn.params:  # a map that is inside everywhere
+            dims = dict(enumerate(point))
+            return (
+                tuple(self.indices.simplify(e.substitute(dims)) for e in index_map.exprs),
+                guard,
+                None,
+            )
+        exprs, inside = self.image(index_map, point, eqn.invars[1:], guard)
+        return exprs, inside, None if inside is guard else inside
+
+    def image(
+        self, index_map: IndexMap, point: Point, loads: Sequence[Atom], guard: Scalar | None
+    ) -> tuple[Point, Scalar | None]:
+        """The point that a map gives, and the guard inside which it is valid (as it was if equal).
+
+        What the map reads from index arrays becomes a dim beyond those of the iteration space
+        (:meth:`Indices.dynamic`).
+        """
+        dims = dict(enumerate(point))
+        inside = guard
+
+        def load(operand: int, indices: Point) -> IndexExpr:
+            nonlocal inside
+            array = loads[operand]
+            for expr, size in zip(indices, array.aval.shape, strict=True):
+                inside = self.indices.both(self.indices.both(inside, expr >= 0), expr < size)
+            where = tuple(map(self.indices.simplify, indices))
+            return self.indices.dynamic(self.at(array, where, inside))
+
+        exprs = tuple(self.indices.simplify(e.substitute(dims, load)) for e in index_map.exprs)
+        for condition in index_map.conditions:
+            inside = self.indices.both(inside, condition.substitute(dims, load))
+        for expr, size in zip(exprs, index_map.codomain, strict=True):
+            inside = self.indices.both(self.indices.both(inside, expr >= 0), expr < size)
+        return exprs, inside

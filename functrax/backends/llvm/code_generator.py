@@ -1,0 +1,128 @@
+"""LLVM, through llvmlite: from text to object code or assembly for this machine.
+
+This is the only module that imports llvmlite, and it does so when the first new kernel is compiled:
+a process that finds all of its kernels on disk never does.  :func:`library` identifies the LLVM
+that there is without loading it, for the keys of the disk cache.
+
+llvmlite runs one call at a time in a process, so nothing is gained by compiling in several threads.
+
+Start at :func:`generator`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.machinery import PathFinder
+from typing import Any, Final
+
+#: How well instructions are selected and scheduled; no passes run before that.
+OPTIMIZATION: Final = 2
+#: A part of it takes a third of the time and does nothing for kernels: rewriting the addresses in
+#: loops, which are short sums as they are written.
+LEFT_OUT: Final = "disable-lsr"
+
+
+class CodeGenerator:
+    """The one target machine of a process.
+
+    Args:
+      cpu: the name of the processor, as LLVM knows it.
+      features: its instruction sets, as LLVM sees them.
+      version: of LLVM.
+    """
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        self._llvm = llvm
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.cpu: str = llvm.get_host_cpu_name()
+        self.features: str = llvm.get_host_cpu_features().flatten()
+        self.version = ".".join(map(str, llvm.llvm_version_info))
+        self._machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=self.cpu,
+            features=self.features,
+            opt=OPTIMIZATION,
+            reloc="pic",
+            codemodel="small",
+        )
+        self._linker: Any = None
+        self._linked = 0
+        self._lock = threading.Lock()  # of the two above, and of LLVM's options
+
+    def object_code(self, text: str) -> bytes:
+        """A module as an object file."""
+        with self._leaving_out():
+            code: bytes = self._machine.emit_object(self._llvm.parse_assembly(text))
+        return code
+
+    def assembly(self, text: str) -> str:
+        """A module as assembly, for people."""
+        with self._leaving_out():
+            lines: str = self._machine.emit_assembly(self._llvm.parse_assembly(text))
+        return lines
+
+    @contextmanager
+    def _leaving_out(self) -> Iterator[None]:
+        """Switch ``LEFT_OUT`` off for a while: other users of LLVM in this process may want it."""
+        with self._lock:
+            self._llvm.set_option("", f"-{LEFT_OUT}=true")
+            try:
+                yield
+            finally:
+                self._llvm.set_option("", f"-{LEFT_OUT}=false")
+
+    def link(self, object_code: bytes, name: str) -> tuple[int, Any]:
+        """The address of an object's function, and what keeps it there.
+
+        This takes objects that :mod:`functrax.backends.llvm.object_code` refuses: of another
+        format, or with calls of library functions.
+
+        Raises:
+          RuntimeError: if the object is damaged, or calls what is not there.
+        """
+        with self._lock:
+            if self._linker is None:
+                self._linker = self._llvm.create_lljit_compiler(self._machine)
+            self._linked += 1
+            builder = self._llvm.JITLibraryBuilder().add_object_img(object_code)
+            library = builder.export_symbol(name).link(self._linker, f"{name}.{self._linked}")
+        return library[name], library
+
+
+@cache
+def generator() -> CodeGenerator:
+    """The one of this process.
+
+    Raises:
+      ImportError: if llvmlite is not installed.
+    """
+    return CodeGenerator()
+
+
+@cache
+def library() -> str:
+    """What tells the LLVM that would be loaded from others: versions, and the library's size.
+
+    Asking the package's metadata would take as long as a program's first call.
+    """
+    loaded = sys.modules.get("llvmlite")
+    found = PathFinder.find_spec("llvmlite") if loaded is None else loaded.__spec__
+    if found is None or found.origin is None:
+        return "none"
+    folder = os.path.dirname(found.origin)
+    try:
+        with open(os.path.join(folder, "_version.py"), encoding="utf-8") as file:
+            version = file.read()
+        binding = os.path.join(folder, "binding")
+        names = sorted(name for name in os.listdir(binding) if "llvmlite." in name)
+        sizes = [f"{name} {os.stat(os.path.join(binding, name)).st_size}" for name in names]
+    except OSError:  # installed in an unusual way: as a zip file, say
+        return f"LLVM {generator().version}"
+    return "\n".join((version, *sizes))

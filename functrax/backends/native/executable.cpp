@@ -1,0 +1,321 @@
+// See executable.h. Start at Call::run: it finds the memory of inputs and results, runs the
+// program, and returns the results.
+
+#include "executable.h"
+
+#include <structmember.h>
+
+#include <complex>
+#include <cstddef>
+#include <vector>
+
+#include "buffer.h"
+#include "executor.h"
+#include "numpy_arrays.h"
+#include "reference.h"
+
+namespace functrax::executable {
+namespace {
+
+using buffer::Buffer;
+using program::Kind;
+using program::Program;
+using program::Slot;
+
+struct Executable {
+  PyObject ob_base;
+  vectorcallfunc call;
+  Program* decoded;   // owned
+  PyObject* program;  // what it was decoded from, which keeps the machine code alive
+};
+
+Executable* as_executable(PyObject* object) { return reinterpret_cast<Executable*>(object); }
+
+// Sets the error that `function` of functrax.backends.program_inputs returns.
+void set_error(Ref error) {
+  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+}
+
+Ref inputs_module() { return Ref(PyImport_ImportModule("functrax.backends.program_inputs")); }
+
+bool same_tuple(PyObject* left, PyObject* right) {
+  return left == right || PyObject_RichCompareBool(left, right, Py_EQ) == 1;
+}
+
+class Call final : public executor::Owner {
+ public:
+  Call(const Program& program, PyObject* values, Py_ssize_t count)
+      : program_(program),
+        values_(static_cast<std::size_t>(count)),
+        converted_(static_cast<std::size_t>(count)),
+        scalars_(static_cast<std::size_t>(count)),
+        frame_(program),
+        arena_(program.arena > 0 ? pool::allocate(program.arena) : nullptr) {
+    for (Py_ssize_t k = 0; k < count; ++k) {
+      values_[k] = Py_NewRef(PySequence_Fast_GET_ITEM(values, k));
+      converted_[k] = nullptr;
+    }
+  }
+  ~Call() override {
+    for (std::size_t k = 0; k < values_.size(); ++k) {
+      Py_DECREF(values_[k]);
+      Py_XDECREF(converted_[k]);
+    }
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  PyObject* run(PyObject* donated, std::vector<executor::Event>* events);
+  PyObject* make() override;
+
+ private:
+  bool read_input(std::size_t number);
+  bool convert_input(std::size_t number, const Slot& slot);
+  bool make_results(PyObject* donated);
+  PyObject* result(std::size_t number, PyObject* donated);
+  pool::Block* donated_block(std::size_t output, PyObject* donated);
+
+  const Program& program_;
+  SmallArray<PyObject*, 16> values_;              // owned
+  SmallArray<PyObject*, 16> converted_;           // arrays made of values; owned, or null
+  SmallArray<std::complex<double>, 16> scalars_;  // memory as large as any scalar
+  executor::Frame frame_;
+  pool::Hold arena_;
+  Ref results_;
+};
+
+PyObject* Call::run(PyObject* donated, std::vector<executor::Event>* events) {
+  for (std::size_t k = 0; k < values_.size(); ++k) {
+    if (!read_input(k)) return nullptr;
+  }
+  if (!make_results(donated)) return nullptr;
+  if (program_.arena > 0 && arena_.get() == nullptr) return PyErr_NoMemory();
+  void* arena = arena_.get() == nullptr ? buffer::nowhere() : arena_.get()->data;
+  executor::prepare(program_, frame_, static_cast<char*>(arena));
+  return executor::run(program_, frame_, *this, events) ? results_.release() : nullptr;
+}
+
+// What Python functions may keep: the arena, the inputs and the results.
+PyObject* Call::make() {
+  Ref owner(PyList_New(0));
+  Ref arena(buffer::share(arena_.get()));
+  if (!owner || !arena || PyList_Append(owner.get(), arena.get()) != 0) return nullptr;
+  if (PyList_Append(owner.get(), results_.get()) != 0) return nullptr;
+  for (std::size_t k = 0; k < values_.size(); ++k) {
+    PyObject* value = converted_[k] == nullptr ? values_[k] : converted_[k];
+    if (PyList_Append(owner.get(), value) != 0) return nullptr;
+  }
+  return owner.release();
+}
+
+bool Call::read_input(std::size_t number) {
+  const int place = program_.inputs[number];
+  const Slot& slot = program_.slots[place];
+  PyObject* value = values_[number];
+  if (buffer::is_buffer(value)) {
+    auto* b = reinterpret_cast<Buffer*>(value);
+    if (b->data == nullptr) {
+      buffer::set_deleted_error(b);
+      return false;
+    }
+    if (b->dtype == slot.dtype.ptr() && same_tuple(b->shape, slot.shape.ptr())) {
+      frame_.slots[place] = b->data;
+      return true;
+    }
+  } else if (numpy_arrays::is_array(value)) {
+    void* data = numpy_arrays::dense_data(value, slot.dtype.ptr(),
+                                          static_cast<int>(slot.sizes.size()), slot.sizes.data());
+    if (data != nullptr) {
+      frame_.slots[place] = data;
+      return true;
+    }
+  } else if (slot.scalar_type != nullptr && slot.sizes.empty() &&
+             reinterpret_cast<PyObject*>(Py_TYPE(value)) == slot.scalar_type &&
+             slot.nbytes <= static_cast<std::int64_t>(sizeof(std::complex<double>))) {
+    numpy_arrays::read_scalar(value, &scalars_[number]);
+    frame_.slots[place] = &scalars_[number];
+    return true;
+  }
+  return convert_input(number, slot);
+}
+
+bool Call::convert_input(std::size_t number, const Slot& slot) {
+  Ref module = inputs_module();
+  if (!module) return false;
+  converted_[number] =
+      PyObject_CallMethod(module.get(), "dense_array", "OnOO", values_[number],
+                          static_cast<Py_ssize_t>(number), slot.shape.ptr(), slot.dtype.ptr());
+  if (converted_[number] == nullptr) return false;
+  void* data = numpy_arrays::dense_data(converted_[number], slot.dtype.ptr(),
+                                        static_cast<int>(slot.sizes.size()), slot.sizes.data());
+  if (data == nullptr) {
+    PyErr_SetString(PyExc_SystemError, "dense_array made no dense array");
+    return false;
+  }
+  frame_.slots[program_.inputs[number]] = data;
+  return true;
+}
+
+bool Call::make_results(PyObject* donated) {
+  const std::size_t count = program_.outputs.size();
+  results_ = Ref(PyList_New(static_cast<Py_ssize_t>(count)));
+  for (std::size_t n = 0; results_ && n < count; ++n) {
+    PyObject* made = result(n, donated);
+    if (made == nullptr) return false;
+    PyList_SET_ITEM(results_.get(), static_cast<Py_ssize_t>(n), made);
+  }
+  return static_cast<bool>(results_);
+}
+
+PyObject* Call::result(std::size_t number, PyObject* donated) {
+  const int place = program_.outputs[number];
+  const Slot& slot = program_.slots[place];
+  if (slot.kind == Kind::kInput) {
+    PyObject* value = values_[slot.number];
+    if (buffer::is_buffer(value) || numpy_arrays::is_array(value)) return Py_NewRef(value);
+    if (converted_[slot.number] == nullptr && !convert_input(slot.number, slot)) return nullptr;
+    return Py_NewRef(converted_[slot.number]);
+  }
+  if (slot.kind == Kind::kConst) return Py_NewRef(slot.value.ptr());
+  if (slot.number != static_cast<int>(number)) {
+    return Py_NewRef(PyList_GET_ITEM(results_.get(), slot.number));
+  }
+  pool::Block* block = donated == nullptr ? nullptr : donated_block(number, donated);
+  PyObject* made = buffer::make(slot.shape.ptr(), slot.dtype.ptr(), slot.nbytes, block);
+  if (made != nullptr) frame_.slots[place] = reinterpret_cast<Buffer*>(made)->data;
+  return made;
+}
+
+// The memory of the donated input in which the program may write a result; null if there is none.
+pool::Block* Call::donated_block(std::size_t output, PyObject* donated) {
+  constexpr Py_ssize_t kOwners = 3;  // the sequence of values, one array, and this call
+  for (const auto& [result, source] : program_.aliases) {
+    if (result != static_cast<int>(output)) continue;
+    Ref number(PyLong_FromLong(source));
+    if (!number || PySequence_Contains(donated, number.get()) != 1) continue;
+    PyObject* value = values_[source];
+    if (!buffer::is_buffer(value) || Py_REFCNT(value) > kOwners) continue;
+    return buffer::take_block(reinterpret_cast<Buffer*>(value));
+  }
+  return nullptr;
+}
+
+PyObject* run(const Program& program, PyObject* sequence, PyObject* donated,
+              std::vector<executor::Event>* events) {
+  Ref values(PySequence_Fast(sequence, "an executable takes a sequence of values"));
+  if (!values) return nullptr;
+  const Py_ssize_t given = PySequence_Fast_GET_SIZE(values.get());
+  const auto expected = static_cast<Py_ssize_t>(program.inputs.size());
+  if (given == expected) return Call(program, values.get(), given).run(donated, events);
+  Ref module = inputs_module();
+  if (!module) return nullptr;
+  set_error(Ref(PyObject_CallMethod(module.get(), "input_count_error", "snn", program.name.c_str(),
+                                    expected, given)));
+  return nullptr;
+}
+
+PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
+  const Py_ssize_t count = PyVectorcall_NARGS(flags);
+  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  const bool names_donated =
+      named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "donated") == 0;
+  if (count < 1 || count + named > 2 || (named > 0 && !names_donated)) {
+    PyErr_SetString(PyExc_TypeError, "an executable takes (values, donated=())");
+    return nullptr;
+  }
+  return run(*as_executable(self)->decoded, args[0], count + named == 2 ? args[1] : nullptr,
+             nullptr);
+}
+
+PyObject* as_list(const std::vector<executor::Event>& events) {
+  Ref list(PyList_New(static_cast<Py_ssize_t>(events.size())));
+  for (std::size_t k = 0; list && k < events.size(); ++k) {
+    const executor::Event& e = events[k];
+    PyObject* item = Py_BuildValue("iiLL", e.program, e.instruction,
+                                   static_cast<long long>(e.begin), static_cast<long long>(e.end));
+    if (item == nullptr) return nullptr;
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(k), item);
+  }
+  return list.release();
+}
+
+PyObject* profile(PyObject* self, PyObject* values) {
+  std::vector<executor::Event> events;
+  Ref results(run(*as_executable(self)->decoded, values, nullptr, &events));
+  Ref times(results ? as_list(events) : nullptr);
+  return times ? PyTuple_Pack(2, results.get(), times.get()) : nullptr;
+}
+
+PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject *encoded, *program;
+  if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &encoded, &program)) return nullptr;
+  if (!numpy_arrays::load()) return nullptr;
+  std::unique_ptr<Program> decoded;
+  try {
+    decoded = program::decode(pybind11::reinterpret_borrow<pybind11::tuple>(encoded));
+  } catch (pybind11::error_already_set& error) {
+    error.restore();
+    return nullptr;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+    return nullptr;
+  }
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  as_executable(self)->call = call;
+  as_executable(self)->decoded = decoded.release();
+  as_executable(self)->program = Py_NewRef(program);
+  return self;
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(as_executable(self)->program);
+  return 0;
+}
+
+int clear(PyObject* self) {
+  Py_CLEAR(as_executable(self)->program);
+  return 0;
+}
+
+void destroy(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  delete as_executable(self)->decoded;
+  clear(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMethodDef methods[] = {
+    {"profile", profile, METH_O, "The results, and when each instruction ran."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Executable, call), READONLY, nullptr},
+    {"program", T_OBJECT_EX, offsetof(Executable, program), READONLY, "What it runs."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(construct)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {Py_tp_doc, const_cast<char*>("A compiled program: (values, donated=()) -> results.")},
+    {0, nullptr},
+};
+
+PyType_Spec spec = {"functrax._native.Executable", sizeof(Executable), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+
+}  // namespace
+
+PyObject* make_type() { return PyType_FromSpec(&spec); }
+
+}  // namespace functrax::executable

@@ -1,0 +1,13 @@
+// The Python object that is a compiled program: takes raw values, returns Buffers. Its twin is the
+// class of the same name in functrax/backends/executor.py.
+
+#pragma once
+
+#include <Python.h>
+
+namespace functrax::executable {
+
+// Makes the type `Executable(encoded, program)`; a new reference, or null with an error set.
+PyObject* make_type();
+
+}  // namespace functrax::executable

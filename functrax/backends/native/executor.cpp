@@ -1,0 +1,384 @@
+// See executor.h. Start at Run::program; every member follows its namesake in executor.py.
+
+#include "executor.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "interpreter_exit.h"
+#include "numpy_arrays.h"
+#include "reference.h"
+#include "thread_pool.h"
+
+namespace functrax::executor {
+namespace {
+
+using program::Instruction;
+using program::Kind;
+using program::Loop;
+using program::Op;
+using program::Program;
+using program::Slot;
+
+constexpr std::int64_t kWorthTheGil = 2'000;        // nanoseconds from which on the GIL is given up
+constexpr std::int64_t kLeastCost = 1'000;          // an instruction is taken to cost no less, ...
+constexpr std::int64_t kLookEvery = 50'000;         // ... and after this cost the clock is read:
+constexpr std::int64_t kSignalsEvery = 30'000'000;  // nanoseconds between looks at signals
+
+std::int64_t clock_now(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+void copy(void* target, const void* source, std::int64_t nbytes) {
+  if (target != source && nbytes > 0) std::memcpy(target, source, nbytes);
+}
+
+std::int64_t read_integer(const void* place, std::int64_t nbytes, bool is_unsigned) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, place, nbytes);
+  const int unused = static_cast<int>(64 - 8 * nbytes);
+  if (is_unsigned || unused == 0) {
+    return static_cast<std::int64_t>(std::min<std::uint64_t>(bits, is_unsigned ? INT64_MAX : bits));
+  }
+  return static_cast<std::int64_t>(bits << unused) >> unused;
+}
+
+class Run {
+ public:
+  Run(Owner& owner, std::vector<Event>* events) : owner_(owner), events_(events) {}
+  ~Run() { take_gil(); }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  void give_up_gil() { saved_ = PyEval_SaveThread(); }
+  bool program(const Program& p, Frame& frame);
+  bool inner(const Program& p, Frame& frame, void* const* targets);
+  bool poll(std::int64_t cost);
+
+ private:
+  bool timed(const Program& p, Frame& frame);
+  bool instruction(const Program& p, const Instruction& x, Frame& frame);
+  void launch(const Instruction& x, Frame& frame);
+  bool host_call(const Program& p, const Instruction& x, Frame& frame);
+  bool cond(const Program& p, const Instruction& x, Frame& frame);
+  Ref views(const Program& p, const std::vector<int>& numbers, Frame& frame, bool writable);
+  bool look_at_signals();
+
+  bool take_gil() {
+    if (saved_ == nullptr) return false;
+    PyEval_RestoreThread(std::exchange(saved_, nullptr));
+    return true;
+  }
+
+  interpreter_exit::Active active_;
+  Owner& owner_;
+  std::vector<Event>* const events_;
+  Ref kept_;                        // what views of the run's memory keep alive
+  PyThreadState* saved_ = nullptr;  // not null while the GIL is given up
+  std::int64_t budget_ = kLookEvery;
+  std::int64_t looked_ = 0;
+};
+
+bool Run::program(const Program& p, Frame& frame) {
+  for (int slot : p.sharing) frame.slots[slot] = frame.slots[p.slots[slot].shares];
+  if (events_ != nullptr) return timed(p, frame);
+  for (const Instruction& x : p.instructions) {
+    if (!instruction(p, x, frame)) return false;
+  }
+  return true;
+}
+
+bool Run::timed(const Program& p, Frame& frame) {
+  for (std::size_t k = 0; k < p.instructions.size(); ++k) {
+    const std::int64_t begin = clock_now(CLOCK_MONOTONIC);
+    if (!instruction(p, p.instructions[k], frame)) return false;
+    events_->push_back({p.number, static_cast<int>(k), begin, clock_now(CLOCK_MONOTONIC)});
+  }
+  return true;
+}
+
+bool Run::inner(const Program& p, Frame& frame, void* const* targets) {
+  for (int n : p.written) frame.slots[p.outputs[n]] = targets[n];
+  if (!program(p, frame)) return false;
+  for (int n : p.forwarded) {
+    const int slot = p.outputs[n];
+    copy(targets[n], frame.slots[slot], p.slots[slot].nbytes);
+  }
+  return true;
+}
+
+// Counts what has been done, and now and then lets Python handle signals.
+bool Run::poll(std::int64_t cost) {
+  if (interpreter_exit::must_stop()) {
+    if (saved_ == nullptr) give_up_gil();
+    interpreter_exit::sleep_for_good();
+  }
+  budget_ -= std::max(cost, kLeastCost);
+  if (budget_ > 0) return true;
+  budget_ = kLookEvery;
+  const std::int64_t now = clock_now(CLOCK_MONOTONIC_COARSE);
+  if (looked_ == 0) looked_ = now;
+  if (now - looked_ < kSignalsEvery) return true;
+  looked_ = now;
+  return look_at_signals();
+}
+
+bool Run::look_at_signals() {
+  const bool taken = take_gil();
+  if (PyErr_CheckSignals() != 0) return false;
+  if (taken) give_up_gil();
+  return true;
+}
+
+void Run::launch(const Instruction& x, Frame& frame) {
+  struct Call {
+    program::Kernel kernel;
+    void** buffers;
+    const std::int64_t* params;
+  };
+  SmallArray<void*, 16> buffers(x.operands.size());
+  for (std::size_t k = 0; k < x.operands.size(); ++k) buffers[k] = frame.slots[x.operands[k]];
+  Call call{x.kernel, buffers.data(), x.params.data()};
+  thread_pool::parallel_for(
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        auto* c = static_cast<Call*>(context);
+        c->kernel(c->buffers, c->params, begin, end);
+      },
+      &call, x.units, x.grain, x.cost);
+}
+
+Ref Run::views(const Program& p, const std::vector<int>& numbers, Frame& frame, bool writable) {
+  Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
+  for (std::size_t k = 0; tuple && k < numbers.size(); ++k) {
+    const Slot& slot = p.slots[numbers[k]];
+    PyObject* view =
+        numpy_arrays::make_array(slot.dtype.ptr(), static_cast<int>(slot.sizes.size()),
+                                 slot.sizes.data(), frame.slots[numbers[k]], kept_.get(), writable);
+    if (view == nullptr) return Ref();
+    PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(k), view);
+  }
+  return tuple;
+}
+
+bool Run::host_call(const Program& p, const Instruction& x, Frame& frame) {
+  const bool taken = take_gil();
+  if (!kept_) kept_ = Ref(owner_.make());
+  if (!kept_) return false;
+  Ref inputs = views(p, x.inputs, frame, false);
+  Ref outputs = inputs ? views(p, x.outputs, frame, true) : Ref();
+  if (!outputs) return false;
+  Ref result(PyObject_CallFunctionObjArgs(x.function.ptr(), inputs.get(), outputs.get(), nullptr));
+  if (!result || PyErr_CheckSignals() != 0) return false;
+  inputs = Ref();
+  outputs = Ref();
+  if (taken) give_up_gil();
+  return true;
+}
+
+bool Run::cond(const Program& p, const Instruction& x, Frame& frame) {
+  const Slot& slot = p.slots[x.inputs[0]];
+  const auto last = static_cast<std::int64_t>(x.programs.size()) - 1;
+  const std::int64_t index = read_integer(frame.slots[x.inputs[0]], slot.nbytes, x.is_unsigned);
+  const Program& branch = *x.programs[std::clamp<std::int64_t>(index, 0, last)];
+  Frame inside(branch, frame.arena + x.workspace);
+  for (std::size_t k = 0; k < branch.inputs.size(); ++k) {
+    inside.slots[branch.inputs[k]] = frame.slots[x.inputs[k + 1]];
+  }
+  SmallArray<void*, 16> targets(x.outputs.size());
+  for (std::size_t k = 0; k < x.outputs.size(); ++k) targets[k] = frame.slots[x.outputs[k]];
+  return inner(branch, inside, targets.data());
+}
+
+// A run of a loop: where the parts of its carry are now, and where they go next.
+class LoopRun {
+ public:
+  LoopRun(Run& run, const Program& p, const Instruction& x, Frame& frame);
+  bool run();
+
+ private:
+  bool count_while();
+  bool count(std::int64_t times, std::int64_t lower);
+  bool step(Frame& inside);
+  void enter(Frame& inside, const std::vector<int>& inputs, const std::vector<int>& consts,
+             std::size_t number);
+  void carry_to(Frame& inside, const std::vector<int>& inputs, std::size_t first);
+  void set_rows(Frame& inside, std::int64_t element);
+  void move(std::size_t part, void* target);
+
+  const Slot& slot(int number) const { return p_.slots[number]; }
+
+  Run& run_;
+  const Program& p_;
+  const Instruction& x_;
+  const Loop& loop_;
+  const Program& body_;
+  Frame& frame_;
+  char* const place_;
+  const std::size_t parts_;
+  SmallArray<void*, 8> now_, first_, second_;  // where each part is; where the last one must be
+  SmallArray<void*, 16> targets_;              // where the body's results go
+};
+
+LoopRun::LoopRun(Run& run, const Program& p, const Instruction& x, Frame& frame)
+    : run_(run),
+      p_(p),
+      x_(x),
+      loop_(x.loop),
+      body_(*x.programs[0]),
+      frame_(frame),
+      place_(frame.arena + x.workspace),
+      parts_(x.loop.carry.size()),
+      now_(parts_),
+      first_(parts_),
+      second_(parts_),
+      targets_(x.outputs.size()) {
+  for (std::size_t k = 0; k < parts_; ++k) {
+    now_[k] = frame.slots[loop_.carry[k]];
+    first_[k] = frame.slots[x.outputs[k]];
+    second_[k] = loop_.in_place[k] ? first_[k] : place_ + loop_.second[k];
+    if (loop_.in_place[k]) move(k, first_[k]);
+  }
+}
+
+void LoopRun::move(std::size_t part, void* target) {
+  copy(target, now_[part], slot(loop_.carry[part]).nbytes);
+  now_[part] = target;
+}
+
+void LoopRun::enter(Frame& inside, const std::vector<int>& inputs, const std::vector<int>& consts,
+                    std::size_t number) {
+  for (std::size_t k = 0; k < number; ++k) inside.slots[inputs[k]] = frame_.slots[consts[k]];
+}
+
+void LoopRun::carry_to(Frame& inside, const std::vector<int>& inputs, std::size_t first) {
+  for (std::size_t k = 0; k < parts_; ++k) inside.slots[inputs[first + k]] = now_[k];
+}
+
+bool LoopRun::run() {
+  bool done;
+  if (x_.op == Op::kWhile) {
+    done = count_while();
+  } else if (x_.op == Op::kScan) {
+    done = count(x_.length, 0);
+  } else {
+    const std::int64_t nbytes = slot(x_.inputs[0]).nbytes;
+    const std::int64_t lower = read_integer(frame_.slots[x_.inputs[0]], nbytes, x_.is_unsigned);
+    const std::int64_t upper = read_integer(frame_.slots[x_.inputs[1]], nbytes, x_.is_unsigned);
+    // The difference of two integers fits in an unsigned one.
+    const std::uint64_t times =
+        upper > lower ? static_cast<std::uint64_t>(upper) - static_cast<std::uint64_t>(lower) : 0;
+    done = count(static_cast<std::int64_t>(std::min<std::uint64_t>(times, INT64_MAX)), lower);
+  }
+  for (std::size_t k = 0; done && k < parts_; ++k) move(k, first_[k]);
+  return done;
+}
+
+bool LoopRun::step(Frame& inside) {
+  carry_to(inside, body_.inputs, loop_.first);
+  if (!run_.inner(body_, inside, targets_.data())) return false;
+  for (std::size_t k = 0; k < parts_; ++k) now_[k] = targets_[k];
+  return run_.poll(0);
+}
+
+bool LoopRun::count_while() {
+  const Program& cond = *x_.programs[1];
+  Frame test(cond, place_ + loop_.arena);
+  Frame inside(body_, place_ + loop_.arena);
+  enter(test, cond.inputs, x_.cond_consts, x_.cond_consts.size());
+  enter(inside, body_.inputs, x_.inputs, loop_.consts);
+  void* const cell = place_ + loop_.cell;
+  for (;;) {
+    carry_to(test, cond.inputs, x_.cond_consts.size());
+    if (!run_.inner(cond, test, &cell)) return false;
+    if (*static_cast<const unsigned char*>(cell) == 0) return true;
+    for (std::size_t k = 0; k < parts_; ++k) {
+      targets_[k] = now_[k] == first_[k] ? second_[k] : first_[k];
+    }
+    if (!step(inside)) return false;
+  }
+}
+
+// Elements of the stacked arrays, read and written where they are.
+void LoopRun::set_rows(Frame& inside, std::int64_t element) {
+  const auto place = [&](int number) {
+    const std::int64_t row = slot(number).nbytes / x_.length;
+    return static_cast<char*>(frame_.slots[number]) + element * row;
+  };
+  const std::size_t first = loop_.first + parts_;
+  for (std::size_t k = loop_.consts; k < x_.inputs.size(); ++k) {
+    inside.slots[body_.inputs[first + k - loop_.consts]] = place(x_.inputs[k]);
+  }
+  for (std::size_t k = parts_; k < x_.outputs.size(); ++k) targets_[k] = place(x_.outputs[k]);
+}
+
+// Runs the body so many times, such that the last time writes the carry to its place.
+bool LoopRun::count(std::int64_t times, std::int64_t lower) {
+  const bool is_scan = x_.op == Op::kScan;
+  Frame inside(body_, place_ + loop_.arena);
+  const std::vector<int> consts(x_.inputs.begin() + (is_scan ? 0 : 2), x_.inputs.end());
+  enter(inside, body_.inputs, consts, loop_.consts);
+  for (std::size_t k = 0; k < parts_; ++k) {
+    if (times % 2 == 1 && !loop_.in_place[k] && now_[k] == first_[k]) move(k, second_[k]);
+  }
+  char* const cell = is_scan ? nullptr : place_ + loop_.cell;
+  if (!is_scan) inside.slots[body_.inputs[loop_.consts]] = cell;
+  for (std::int64_t t = 0; t < times; ++t) {
+    auto& next = (times - t) % 2 == 1 ? first_ : second_;
+    for (std::size_t k = 0; k < parts_; ++k) targets_[k] = next[k];
+    if (is_scan) {
+      set_rows(inside, x_.reverse ? times - 1 - t : t);
+    } else {
+      const std::uint64_t index = static_cast<std::uint64_t>(lower) + t;
+      std::memcpy(cell, &index, slot(x_.inputs[0]).nbytes);  // the low bytes, which come first
+    }
+    if (!step(inside)) return false;
+  }
+  return true;
+}
+
+bool Run::instruction(const Program& p, const Instruction& x, Frame& frame) {
+  switch (x.op) {
+    case Op::kLaunch:
+      launch(x, frame);
+      return poll(x.cost);
+    case Op::kHost:
+      return host_call(p, x, frame) && poll(0);
+    case Op::kCopy:
+      copy(frame.slots[x.outputs[0]], frame.slots[x.inputs[0]], p.slots[x.inputs[0]].nbytes);
+      return true;
+    case Op::kCond:
+      return cond(p, x, frame);
+    default:
+      return LoopRun(*this, p, x, frame).run();
+  }
+}
+
+}  // namespace
+
+Frame::Frame(const Program& program, char* arena) : Frame(program) {
+  prepare(program, *this, arena);
+}
+
+void prepare(const Program& program, Frame& frame, char* arena) {
+  frame.arena = arena;
+  for (std::size_t n = 0; n < program.slots.size(); ++n) {
+    const Slot& slot = program.slots[n];
+    if (slot.offset >= 0) {
+      frame.slots[n] = arena + slot.offset;
+    } else if (slot.kind == Kind::kConst) {
+      frame.slots[n] = slot.constant;
+    }
+  }
+}
+
+bool run(const Program& program, Frame& frame, Owner& owner, std::vector<Event>* events) {
+  Run state(owner, events);
+  if (program.cost >= kWorthTheGil) state.give_up_gil();
+  return state.program(program, frame);
+}
+
+}  // namespace functrax::executor

@@ -1,0 +1,49 @@
+// Runs a compiled program: follows functrax/backends/executor.py.
+//
+// A Program and a Frame go in, the addresses of its slots, in which those of inputs and outputs are
+// set; the outputs' memory is full afterwards. The programs inside loops and branches get frames
+// from the instruction that runs them, and their temporaries lie in its part of the arena.
+
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "program.h"
+#include "small_array.h"
+
+namespace functrax::executor {
+
+// The addresses of a program's slots, and its arena.
+struct Frame {
+  explicit Frame(const program::Program& program) : slots(program.slots.size()) {}
+  Frame(const program::Program& program, char* arena);
+
+  SmallArray<void*, 48> slots;
+  char* arena = nullptr;
+};
+
+// Sets the addresses of what stays where it is: temporaries and constants.
+void prepare(const program::Program& program, Frame& frame, char* arena);
+
+// What Python functions may hold on to: makes the object, a new reference, that keeps the memory of
+// the run; null with an error set.
+class Owner {
+ public:
+  virtual ~Owner() = default;
+  virtual PyObject* make() = 0;
+};
+
+// When an instruction ran, in nanoseconds of CLOCK_MONOTONIC.
+struct Event {
+  int program, instruction;
+  std::int64_t begin, end;
+};
+
+// Runs the program, with the GIL given up meanwhile where that pays; false with an error set. Where
+// `events` is not null the instructions' times are added to it, in the order in which they end.
+bool run(const program::Program& program, Frame& frame, Owner& owner, std::vector<Event>* events);
+
+}  // namespace functrax::executor

@@ -1,0 +1,339 @@
+// See object_loader.h.
+
+#include "object_loader.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace functrax::object_loader {
+namespace {
+
+// The parts of the ELF specification that are needed; <elf.h> is not everywhere.
+struct FileHeader {
+  std::uint8_t ident[16];
+  std::uint16_t type, machine;
+  std::uint32_t version;
+  std::uint64_t entry, program_offset, section_offset;
+  std::uint32_t flags;
+  std::uint16_t size, program_entry_size, program_count, section_entry_size, section_count, names;
+};
+struct SectionHeader {
+  std::uint32_t name, type;
+  std::uint64_t flags, address, offset, size;
+  std::uint32_t link, info;
+  std::uint64_t alignment, entry_size;
+};
+struct Symbol {
+  std::uint32_t name;
+  std::uint8_t info, other;
+  std::uint16_t section;
+  std::uint64_t value, size;
+};
+struct Relocation {
+  std::uint64_t offset, info;
+  std::int64_t addend;
+};
+static_assert(sizeof(FileHeader) == 64 && sizeof(SectionHeader) == 64);
+static_assert(sizeof(Symbol) == 24 && sizeof(Relocation) == 24);
+
+enum : std::uint32_t { kProgbits = 1, kSymtab = 2, kStrtab = 3, kRela = 4, kNobits = 8, kRel = 9 };
+enum : std::uint64_t { kWrite = 1, kAlloc = 2, kExecute = 4, kMerge = 16, kStrings = 32 };
+constexpr std::uint32_t kX86Unwind = 0x70000001;
+constexpr std::uint8_t kIdent[7] = {0x7f, 'E', 'L', 'F', 2, 1, 1};  // 64 bits, little-endian
+constexpr std::uint16_t kRelocatable = 1;
+constexpr std::size_t kMaxSize = std::size_t{64} << 20;
+constexpr std::size_t kMaxSections = 4096;
+constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
+constexpr std::uint8_t kGlobalFunction = 0x12;
+constexpr std::uint8_t kLastPlainType = 3;  // no type, data, function, section
+
+[[noreturn]] void refuse(const char* why) {
+  throw std::invalid_argument(std::string("object code refused: ") + why);
+}
+
+void need(bool condition, const char* why) {
+  if (!condition) refuse(why);
+}
+
+std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+// The object and where its sections lie in the image.
+class Linker {
+ public:
+  Linker(const std::string& object, std::uint16_t machine, std::size_t page_size)
+      : object_(object), machine_(machine), page_size_(page_size) {}
+
+  Image link() {
+    read_headers();
+    lay_out();
+    for (std::size_t n = 0; n < sections_.size(); ++n) relocate_section(n);
+    find_entry();
+    return std::move(image_);
+  }
+
+ private:
+  // The n-th record of a table at `offset`, which ends before `end`.
+  template <class Record>
+  Record record(std::uint64_t offset, std::uint64_t size, std::uint64_t n) const {
+    need(n < size / sizeof(Record), "an index lies outside of its table");
+    Record result;
+    std::memcpy(&result, object_.data() + offset + n * sizeof(Record), sizeof(Record));
+    return result;
+  }
+
+  void read_headers() {
+    need(object_.size() <= kMaxSize, "it is too large");
+    const auto header = record<FileHeader>(0, object_.size(), 0);
+    need(std::memcmp(header.ident, kIdent, sizeof kIdent) == 0, "it is not ELF64");
+    need(header.type == kRelocatable, "it is not relocatable");
+    need(header.machine == machine_, "it is for another processor");
+    need(header.version == 1 && header.section_entry_size == sizeof(SectionHeader),
+         "its header is of another form");
+    need(header.section_count > 0 && header.section_count <= kMaxSections,
+         "it has no sections, or too many");
+    const std::uint64_t table = std::uint64_t{header.section_count} * sizeof(SectionHeader);
+    need(header.section_offset <= object_.size() && table <= object_.size() - header.section_offset,
+         "its sections lie outside of it");
+    for (std::size_t n = 0; n < header.section_count; ++n) {
+      sections_.push_back(record<SectionHeader>(header.section_offset, table, n));
+      const SectionHeader& section = sections_.back();
+      need(
+          section.type == 0 || section.type == kNobits ||
+              (section.offset <= object_.size() && section.size <= object_.size() - section.offset),
+          "a section lies outside of it");
+      if (section.type != kSymtab) continue;
+      need(symbols_ == 0 && section.entry_size == sizeof(Symbol),
+           "its symbols are of another form");
+      symbols_ = n;
+    }
+    need(sections_[0].type == 0 && symbols_ != 0, "it has no symbols");
+    need(header.names < sections_.size() && sections_[header.names].type == kStrtab,
+         "its sections have no names");
+    names_ = sections_[header.names];
+  }
+
+  bool is_unwind(const SectionHeader& section) const {
+    static constexpr char name[] = ".eh_frame";
+    if (section.type == kX86Unwind) return true;
+    if (section.name > names_.size || names_.size - section.name < sizeof name) return false;
+    return std::memcmp(object_.data() + names_.offset + section.name, name, sizeof name) == 0;
+  }
+
+  void lay_out() {
+    places_.assign(sections_.size(), kNowhere);
+    std::size_t end = 0;
+    for (const bool code : {true, false}) {
+      for (std::size_t n = 0; n < sections_.size(); ++n) {
+        const SectionHeader& section = sections_[n];
+        const bool is_code = (section.flags & kExecute) != 0;
+        if (!(section.flags & kAlloc) || section.size == 0 || is_code != code) continue;
+        if (is_unwind(section)) continue;  // nothing is thrown through a kernel
+        end = place(n, end);
+      }
+      if (code) end = image_.code_size = round_up(end, page_size_);
+    }
+    need(image_.code_size > 0, "it has no code");
+    image_.bytes.assign(round_up(end, page_size_), 0);
+    for (std::size_t n = 0; n < sections_.size(); ++n) {
+      if (places_[n] == kNowhere) continue;
+      std::memcpy(image_.bytes.data() + places_[n], object_.data() + sections_[n].offset,
+                  sections_[n].size);
+    }
+  }
+
+  std::size_t place(std::size_t n, std::size_t end) {
+    const SectionHeader& section = sections_[n];
+    const std::uint64_t alignment = section.alignment == 0 ? 1 : section.alignment;
+    need(section.type == kProgbits, "a section is of an unknown type");
+    need((section.flags & ~(kAlloc | kExecute | kMerge | kStrings)) == 0,
+         "a section is writable, or of an unknown kind");
+    need(alignment <= page_size_ && (alignment & (alignment - 1)) == 0,
+         "a section has an unknown alignment");
+    places_[n] = round_up(end, alignment);
+    end = places_[n] + section.size;
+    need(end <= kMaxSize, "it is too large");
+    return end;
+  }
+
+  void relocate_section(std::size_t n) {
+    const SectionHeader& table = sections_[n];
+    if (table.type != kRela && table.type != kRel) return;
+    need(table.info < sections_.size(), "relocations are for no section");
+    if (places_[table.info] == kNowhere) return;
+    need(table.type == kRela && table.entry_size == sizeof(Relocation) && table.link == symbols_,
+         "relocations are of another form");
+    for (std::uint64_t k = 0; k < table.size / sizeof(Relocation); ++k) {
+      const auto relocation = record<Relocation>(table.offset, table.size, k);
+      apply(relocation, table.info);
+    }
+  }
+
+  Symbol symbol(std::uint64_t n) const {
+    return record<Symbol>(sections_[symbols_].offset, sections_[symbols_].size, n);
+  }
+
+  // Where a symbol that the object defines lies in the image.
+  std::size_t symbol_place(const Symbol& symbol) const {
+    need(symbol.section < places_.size() && places_[symbol.section] != kNowhere &&
+             (symbol.info & 15) <= kLastPlainType,
+         "a symbol is defined elsewhere");
+    need(symbol.value <= sections_[symbol.section].size, "a symbol lies outside of its section");
+    return places_[symbol.section] + symbol.value;
+  }
+
+  void apply(const Relocation& relocation, std::size_t section) {
+    const std::uint32_t type = static_cast<std::uint32_t>(relocation.info);
+    if (type == 0) return;  // R_*_NONE
+    const std::uint64_t size = sections_[section].size;
+    need(size >= 4 && relocation.offset <= size - 4, "a relocation lies outside of its section");
+    const std::size_t here = places_[section] + relocation.offset;
+    const std::int64_t start = symbol_place(symbol(relocation.info >> 32));
+    constexpr std::int64_t limit = std::int64_t{1} << 32;  // keeps the sums below from overflowing
+    need(relocation.addend > -limit && relocation.addend < limit, "an addend is out of range");
+    const std::int64_t target = start + relocation.addend;
+    if (machine_ == kX86_64) return apply_x86_64(type, here, target);
+    apply_aarch64(type, here, target);
+  }
+
+  void apply_x86_64(std::uint32_t type, std::size_t here, std::int64_t target) {
+    need(type == 2 || type == 4, "a relocation is of an unknown type");  // PC32, PLT32
+    put(here, signed_field(target - static_cast<std::int64_t>(here), 32, 0));
+  }
+
+  void apply_aarch64(std::uint32_t type, std::size_t here, std::int64_t target) {
+    const std::int64_t distance = target - static_cast<std::int64_t>(here);
+    if (type == 261) return put(here, signed_field(distance, 32, 0));  // PREL32
+    const std::uint32_t code = get(here);
+    switch (type) {
+      case 275: {  // ADR_PREL_PG_HI21
+        const std::int64_t pages = (target >> 12) - (static_cast<std::int64_t>(here) >> 12);
+        const std::uint32_t field = signed_field(pages, 21, 0);
+        return put(here, (code & 0x9f00001f) | ((field & 3) << 29) | ((field >> 2) << 5));
+      }
+      case 277:  // ADD_ABS_LO12_NC
+      case 278:  // LDST8_ABS_LO12_NC
+        return put_low(here, code, target, 0);
+      case 284:  // LDST16_ABS_LO12_NC
+        return put_low(here, code, target, 1);
+      case 285:  // LDST32_ABS_LO12_NC
+        return put_low(here, code, target, 2);
+      case 286:  // LDST64_ABS_LO12_NC
+        return put_low(here, code, target, 3);
+      case 299:  // LDST128_ABS_LO12_NC
+        return put_low(here, code, target, 4);
+      case 280:  // CONDBR19
+        return put(here, (code & 0xff00001f) | (signed_field(distance, 19, 2) << 5));
+      case 279:  // TSTBR14
+        return put(here, (code & 0xfff8001f) | (signed_field(distance, 14, 2) << 5));
+      case 282:  // JUMP26
+      case 283:  // CALL26
+        return put(here, (code & 0xfc000000) | signed_field(distance, 26, 2));
+      default:
+        refuse("a relocation is of an unknown type");
+    }
+  }
+
+  // The low 12 bits of an address, which are the image's own since it lies at whole pages.
+  void put_low(std::size_t here, std::uint32_t code, std::int64_t target, int shift) {
+    const std::uint32_t low = static_cast<std::uint32_t>(target & 0xfff);
+    need((low & ((1u << shift) - 1)) == 0, "a relocation is not aligned");
+    put(here, (code & 0xffc003ff) | ((low >> shift) << 10));
+  }
+
+  static std::uint32_t signed_field(std::int64_t value, int bits, int shift) {
+    need((value & ((std::int64_t{1} << shift) - 1)) == 0, "a relocation is not aligned");
+    const std::int64_t scaled = value >> shift;
+    const std::int64_t bound = std::int64_t{1} << (bits - 1);
+    need(scaled >= -bound && scaled < bound, "a relocation is out of range");
+    return static_cast<std::uint32_t>(scaled & ((std::int64_t{1} << bits) - 1));
+  }
+
+  std::uint32_t get(std::size_t here) const {
+    std::uint32_t value;
+    std::memcpy(&value, image_.bytes.data() + here, sizeof value);
+    return value;
+  }
+
+  void put(std::size_t here, std::uint32_t value) {
+    std::memcpy(image_.bytes.data() + here, &value, sizeof value);
+  }
+
+  void find_entry() {
+    const std::uint64_t count = sections_[symbols_].size / sizeof(Symbol);
+    bool found = false;
+    for (std::uint64_t n = 0; n < count; ++n) {
+      const Symbol candidate = symbol(n);
+      if (candidate.info != kGlobalFunction) continue;
+      const std::size_t place = symbol_place(candidate);
+      need(!found && (sections_[candidate.section].flags & kExecute) &&
+               candidate.value < sections_[candidate.section].size,
+           "it has not one function");
+      image_.entry = place;
+      found = true;
+    }
+    need(found, "it has not one function");
+  }
+
+  const std::string& object_;
+  const std::uint16_t machine_;
+  const std::size_t page_size_;
+  std::vector<SectionHeader> sections_;
+  std::vector<std::size_t> places_;  // of each section in the image, or kNowhere
+  SectionHeader names_{};
+  std::size_t symbols_ = 0;  // the number of the section of symbols
+  Image image_;
+};
+
+}  // namespace
+
+std::uint16_t host_machine() {
+#if defined(__x86_64__)
+  return kX86_64;
+#elif defined(__aarch64__) && defined(__AARCH64EL__)
+  return kAArch64;
+#else
+  return 0;
+#endif
+}
+
+Image link(const std::string& object, std::uint16_t machine, std::size_t page_size) {
+  need(machine == kX86_64 || machine == kAArch64, "the processor is unknown");
+  need(page_size >= 4096 && page_size <= (1 << 20) && (page_size & (page_size - 1)) == 0,
+       "the page size is unknown");
+  return Linker(object, machine, page_size).link();
+}
+
+Code::Code(const std::string& object) {
+  const Image image = link(object, host_machine(), static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  void* memory =
+      mmap(nullptr, image.bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
+  auto* start = static_cast<char*>(memory);
+  std::memcpy(start, image.bytes.data(), image.bytes.size());
+  __builtin___clear_cache(start, start + image.code_size);
+  const std::size_t constants = image.bytes.size() - image.code_size;
+  if (mprotect(start, image.code_size, PROT_READ | PROT_EXEC) != 0 ||
+      (constants > 0 && mprotect(start + image.code_size, constants, PROT_READ) != 0)) {
+    const int error = errno;
+    munmap(memory, image.bytes.size());
+    throw std::system_error(error, std::generic_category(), "mprotect");
+  }
+  memory_ = memory;
+  size_ = image.bytes.size();
+  entry_ = image.entry;
+}
+
+Code::~Code() {
+  if (memory_ != nullptr) munmap(memory_, size_);
+}
+
+}  // namespace functrax::object_loader

@@ -1,0 +1,59 @@
+// Memory that is kept and used again: follows functrax/backends/pool.py.
+//
+// A number of bytes goes in, a Block with one reference comes out, aligned to 64 bytes and padded
+// to a multiple of 64. When its last reference goes, its memory waits in the pool for the next who
+// asks for that size class. Blocks of 2 MB and more are in huge pages where the system has them.
+// Any thread may use the pool, also after a fork.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace functrax::pool {
+
+constexpr std::size_t kAlignment = 64;
+
+struct Block {
+  void* data;
+  std::size_t size;
+  std::atomic<int> references;
+  Block* next;  // in the list of those that wait
+};
+
+struct Stats {
+  std::uint64_t in_use, cached, peak, allocations, hits;
+};
+
+// A block of at least `nbytes` bytes with any content; null where the system has no more memory.
+Block* allocate(std::size_t nbytes);
+
+inline void retain(Block* block) { block->references.fetch_add(1, std::memory_order_relaxed); }
+void release(Block* block);  // null is allowed
+
+// Whether nobody else refers to the block.
+inline bool is_sole(const Block* block) {
+  return block->references.load(std::memory_order_acquire) == 1;
+}
+
+Stats stats();
+void reset_peak();
+void trim(std::uint64_t keep);
+std::uint64_t limit();
+void set_limit(std::uint64_t nbytes);
+
+// Owns one reference to a block.
+class Hold {
+ public:
+  explicit Hold(Block* block) : block_(block) {}
+  ~Hold() { release(block_); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  Block* get() const { return block_; }
+
+ private:
+  Block* block_;
+};
+
+}  // namespace functrax::pool

@@ -1,0 +1,212 @@
+// See thread_pool.h. The calling thread opens a gate; workers that see it open join, and the
+// caller, when no range is left, closes it and waits for those who have joined. Nobody waits for a
+// worker that slept too long, so a loop always ends, with however many workers there are.
+
+#include "thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace functrax::thread_pool {
+namespace {
+
+constexpr std::int64_t kMinCost = 20'000;  // below it, handing over work does not pay
+constexpr int kSpins = 1000;               // pauses before a worker sleeps, some 20 microseconds
+constexpr int kPartsPerThread = 4;         // so that a thread that began late finds less to do
+
+thread_local bool inside_loop = false;
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+struct Job {
+  RangeFunction function = nullptr;
+  void* context = nullptr;
+  std::int64_t units = 0;
+  std::int64_t size = 0;  // of a range
+};
+
+// The gate: the loop's number in the upper half, whether it is open, how many workers have joined.
+constexpr std::uint64_t kOpen = std::uint64_t{1} << 31;
+constexpr std::uint64_t kJoined = kOpen - 1;
+constexpr int kNumberShift = 32;
+
+class Team {
+ public:
+  explicit Team(int threads) : threads_(threads) {}
+
+  int threads() const { return threads_; }
+  void run(const Job& job);
+  void dismiss();
+  bool try_lock() { return running_.try_lock(); }
+  void unlock() { running_.unlock(); }
+
+ private:
+  void start();
+  void work();
+  void take_ranges();
+  bool join(std::uint64_t& gate);
+  bool wait_for_loop(std::uint64_t last, std::uint64_t& gate);
+
+  const int threads_;
+  bool started_ = false;
+  std::mutex running_;  // held by the thread whose loop this is
+  Job job_;
+  alignas(64) std::atomic<std::uint64_t> gate_{0};
+  alignas(64) std::atomic<std::int64_t> next_{0};
+  alignas(64) std::atomic<int> sleepers_{0};
+  std::atomic<bool> dismissed_{false};
+  std::mutex sleep_;
+  std::condition_variable wake_;
+};
+
+void Team::start() {
+  started_ = true;
+  // Signals are for the threads of Python.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    for (int k = 1; k < threads_; ++k) std::thread([this] { work(); }).detach();
+  } catch (const std::system_error&) {
+    // The system gives no more threads; those that there are do it.
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Team::take_ranges() {
+  for (;;) {
+    const std::int64_t begin = next_.fetch_add(job_.size, std::memory_order_relaxed);
+    if (begin >= job_.units) return;
+    job_.function(job_.context, begin, std::min(begin + job_.size, job_.units));
+  }
+}
+
+void Team::run(const Job& job) {
+  if (!started_) start();
+  job_ = job;
+  next_.store(0, std::memory_order_relaxed);
+  const std::uint64_t number = (gate_.load(std::memory_order_relaxed) >> kNumberShift) + 1;
+  gate_.store(number << kNumberShift | kOpen);
+  if (sleepers_.load() > 0) {
+    std::lock_guard<std::mutex> lock(sleep_);
+    wake_.notify_all();
+  }
+  inside_loop = true;
+  take_ranges();
+  inside_loop = false;
+  gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
+  for (int spins = 0; gate_.load(std::memory_order_acquire) & kJoined; ++spins) {
+    if (spins < kSpins) {
+      pause();
+    } else {
+      sched_yield();
+    }
+  }
+}
+
+void Team::dismiss() {
+  std::lock_guard<std::mutex> lock(sleep_);
+  dismissed_.store(true);
+  wake_.notify_all();
+}
+
+// Waits until another loop than `last` is open; false when the worker is to end.
+bool Team::wait_for_loop(std::uint64_t last, std::uint64_t& gate) {
+  const auto ready = [&] {
+    gate = gate_.load();
+    return ((gate & kOpen) != 0 && gate >> kNumberShift != last) || dismissed_.load();
+  };
+  for (int spins = 0; spins < kSpins; ++spins) {
+    if (ready()) return !dismissed_.load();
+    pause();
+  }
+  std::unique_lock<std::mutex> lock(sleep_);
+  sleepers_.fetch_add(1);
+  wake_.wait(lock, ready);
+  sleepers_.fetch_sub(1);
+  return !dismissed_.load();
+}
+
+bool Team::join(std::uint64_t& gate) {
+  while ((gate & kOpen) != 0) {
+    if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acq_rel)) return true;
+  }
+  return false;
+}
+
+void Team::work() {
+  inside_loop = true;
+  std::uint64_t gate = 0, last = 0;
+  while (wait_for_loop(last, gate)) {
+    const bool joined = join(gate);  // perhaps a later loop than the one that was seen
+    last = gate >> kNumberShift;
+    if (!joined) continue;
+    take_ranges();
+    gate_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+// Teams are never freed: workers look at them until they end, and may do so at exit.
+std::atomic<Team*> current{nullptr};
+std::mutex replacing;
+
+void after_fork() {
+  // The child has none of the workers, and the locks may be held by threads that it has not.
+  new (&replacing) std::mutex;
+  inside_loop = false;
+  Team* team = current.load();
+  if (team != nullptr) current.store(new Team(team->threads()));
+}
+
+Team& team() {
+  Team* found = current.load(std::memory_order_acquire);
+  if (found != nullptr) return *found;
+  std::lock_guard<std::mutex> lock(replacing);
+  found = current.load();
+  if (found != nullptr) return *found;
+  pthread_atfork(nullptr, nullptr, after_fork);
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  current.store(found = new Team(std::max(cores, 1)));
+  return *found;
+}
+
+}  // namespace
+
+int num_threads() { return team().threads(); }
+
+void set_num_threads(int threads) {
+  Team& before = team();
+  if (before.threads() == threads) return;
+  std::lock_guard<std::mutex> lock(replacing);
+  current.exchange(new Team(threads))->dismiss();
+}
+
+void parallel_for(RangeFunction function, void* context, std::int64_t units, std::int64_t grain,
+                  std::int64_t cost) {
+  if (units <= 0) return;
+  if (cost < kMinCost || inside_loop || units <= grain) return function(context, 0, units);
+  Team& all = team();
+  if (all.threads() == 1 || !all.try_lock()) return function(context, 0, units);
+  const std::int64_t most =
+      std::min<std::int64_t>(all.threads() * kPartsPerThread, (units + grain - 1) / grain);
+  const std::int64_t parts = std::max<std::int64_t>(1, std::min(most, cost / (kMinCost / 2)));
+  const std::int64_t size = (units + parts * grain - 1) / (parts * grain) * grain;
+  all.run({function, context, units, size});
+  all.unlock();
+}
+
+}  // namespace functrax::thread_pool

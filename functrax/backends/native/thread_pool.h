@@ -1,0 +1,24 @@
+// A loop over units by several threads: follows functrax/backends/threads.py.
+//
+// A function of a range goes in; the units are cut into contiguous ranges, which the calling thread
+// and the workers take one after the other. A loop inside a loop, and a loop that begins while
+// another thread's loop runs, stays on the thread that began it. Workers never touch Python.
+
+#pragma once
+
+#include <cstdint>
+
+namespace functrax::thread_pool {
+
+using RangeFunction = void (*)(void* context, std::int64_t begin, std::int64_t end);
+
+// Calls `function` for ranges that make up [0, units) and begin at multiples of `grain`. `cost` is
+// an estimate of the whole in nanoseconds on one thread, by which the number of threads is chosen.
+void parallel_for(RangeFunction function, void* context, std::int64_t units, std::int64_t grain,
+                  std::int64_t cost);
+
+// How many threads take part, the calling one among them.
+int num_threads();
+void set_num_threads(int threads);
+
+}  // namespace functrax::thread_pool

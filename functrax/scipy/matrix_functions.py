@@ -1,0 +1,111 @@
+"""The square root of a matrix, and the eigenvalues of a tridiagonal one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import functrax.numpy as jnp
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.primitive import Value
+from functrax.core.prims.matrices import check_matrix
+from functrax.numpy import linalg as la
+from functrax.numpy.factoring import matrices_of
+from functrax.transforms.custom import custom_jvp
+
+
+def sqrtm(A: Any, blocksize: int = 1) -> Value:
+    """The principal square root of a matrix: ``X`` with ``X X = A``, of a complex dtype.
+
+    By the eigenvectors, so matrices without a basis of them have no root here.  A derivative costs
+    the solution of ``n * n`` equations.
+
+    Args:
+      A: a square matrix.
+      blocksize: accepted.
+
+    Raises:
+      ShapeError: if ``A`` is not one square matrix.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.linalg.sqrtm(jnp.diag(jnp.array([4.0, 9.0]))).real.round(3)
+    Array([[2., 0.],
+           [0., 3.]], dtype=float32)
+    """
+    (a,) = matrices_of("sqrtm", A)
+    check_matrix("sqrtm", a.aval, square=True)
+    if a.ndim != 2:
+        raise ShapeError("sqrtm: takes one matrix", got=a.aval.str_short(), fix="functrax.vmap")
+    root: Value = _sqrtm(a.astype(jnp.result_type(a, jnp.complex64)))
+    return root
+
+
+@custom_jvp
+def _sqrtm(a: Value) -> Value:
+    values, vectors = la.eig(a)
+    return (vectors * jnp.sqrt(values)) @ la.inv(vectors)
+
+
+@_sqrtm.defjvp
+def _sqrtm_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
+    """``X dX + dX X = dA``, as one system of equations for all elements of ``dX``."""
+    (a,), (da,) = primals, tangents
+    x = _sqrtm(a)
+    one = jnp.eye(x.shape[0], dtype=x.dtype)
+    system = jnp.kron(x, one) + jnp.kron(one, x.T)
+    return x, la.solve(system, da.reshape(-1)).reshape(da.shape)
+
+
+def eigh_tridiagonal(
+    d: Any,
+    e: Any,
+    *,
+    eigvals_only: bool = False,
+    select: str = "a",
+    select_range: tuple[float, float] | None = None,
+    tol: float | None = None,
+    key: Any = None,
+) -> Any:
+    """Eigenvalues, and eigenvectors, of a symmetric tridiagonal matrix, in increasing order.
+
+    Args:
+      d: the diagonal.
+      e: the diagonal beside it, shorter by one.
+      eigvals_only: whether to leave the eigenvectors out.
+      select: "a" for all, "i" for those numbered ``select_range[0]`` to ``select_range[1]``, "v"
+        for those above the one and not above the other (not inside ``jit``).
+      select_range: two numbers.
+      tol, key: accepted.
+
+    Raises:
+      ShapeError: if the diagonals do not go together.
+      ArgumentError: for another ``select``, or without a range for it.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> linalg = functrax.scipy.linalg
+    >>> linalg.eigh_tridiagonal(jnp.zeros(2), jnp.ones(1), eigvals_only=True)
+    Array([-1.,  1.], dtype=float32)
+    """
+    main, beside = jnp.asarray(d), jnp.asarray(e)
+    if main.ndim != 1 or beside.ndim != 1 or beside.shape[0] != max(main.shape[0] - 1, 0):
+        raise ShapeError(
+            "eigh_tridiagonal: the diagonals do not go together",
+            got=f"d {main.aval.str_short()}, e {beside.aval.str_short()}",
+            fix="vectors, e shorter by one",
+        )
+    if select not in ("a", "i", "v") or (select != "a" and select_range is None):
+        raise ArgumentError(
+            "eigh_tridiagonal: unknown select, or no range for it",
+            got=f"select={select!r}, select_range={select_range}",
+            fix="'a'; 'i' or 'v' with select_range",
+        )
+    dtype = jnp.result_type(main, beside, float)
+    matrix = jnp.diag(main.astype(dtype)) + jnp.diag(beside.astype(dtype), 1)
+    matrix = matrix + jnp.diag(jnp.conj(beside.astype(dtype)), -1)
+    values, vectors = la.eigh(matrix)
+    if select == "i" and select_range is not None:
+        first, last = int(select_range[0]), int(select_range[1])
+        values, vectors = values[first : last + 1], vectors[:, first : last + 1]
+    if select == "v" and select_range is not None:
+        mask = (values > select_range[0]) & (values <= select_range[1])
+        values, vectors = values[mask], vectors[:, mask]
+    return values if eigvals_only else (values, vectors)

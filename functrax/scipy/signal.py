@@ -1,0 +1,253 @@
+"""Convolutions and trends, as in ``jax.scipy.signal``; spectra are in ``spectra``.
+
+Start at :func:`convolve`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import functrax.numpy as jnp
+from functrax import lax
+from functrax.core.arguments import explain_all as _explain_all
+from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.primitive import Value
+from functrax.scipy.spectra import csd as csd, istft as istft, stft as stft, welch as welch
+
+__all__ = [
+    "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft",
+    "stft", "welch",
+]  # fmt: skip
+
+_SHAPES = ("full", "same", "valid")
+
+
+def _pair(name: str, in1: Any, in2: Any, mode: str) -> tuple[Value, Value]:
+    x, y = jnp.asarray(in1), jnp.asarray(in2)
+    if mode not in _SHAPES:
+        raise ArgumentError(f"{name}: unknown mode", got=repr(mode), fix="full, same or valid")
+    if x.ndim != y.ndim:
+        raise ShapeError(
+            f"{name}: the arrays have different numbers of axes",
+            got=f"{x.aval.str_short()} and {y.aval.str_short()}",
+            fix="add axes to one of them",
+        )
+    sizes = list(zip(x.shape, y.shape, strict=True))
+    if mode == "valid" and not (all(a >= b for a, b in sizes) or all(a <= b for a, b in sizes)):
+        raise ShapeError(
+            f"{name}: with mode='valid' one array must be as large as the other along every axis",
+            got=f"{x.aval.str_short()} and {y.aval.str_short()}",
+            fix="mode='same' or mode='full'",
+        )
+    dtype = jnp.result_type(x, y)
+    return x.astype(dtype), y.astype(dtype)
+
+
+def _cropped(full: Value, a: Sequence[int], b: Sequence[int], mode: str) -> Value:
+    """The part of a full convolution along its last axes that a mode asks for."""
+    starts = [0] * full.ndim
+    limits = list(full.shape)
+    first = full.ndim - len(a)
+    for k, (m, n) in enumerate(zip(a, b, strict=True), first):
+        if mode == "same":
+            starts[k] = (n - 1) // 2
+            limits[k] = starts[k] + m
+        elif mode == "valid":
+            starts[k], limits[k] = min(m, n) - 1, max(m, n)
+    return lax.slice(full, starts, limits)
+
+
+def _direct(x: Value, y: Value, precision: Any) -> Value:
+    """The full convolution, by sums of products."""
+    if x.ndim == 0:
+        return x * y
+    if x.size == 0 or y.size == 0:
+        shape = [max(m + n - 1, 0) for m, n in zip(x.shape, y.shape, strict=True)]
+        return jnp.zeros(shape, x.dtype)
+    flipped = jnp.flip(y)
+    return lax.conv_general_dilated(
+        x[None, None],
+        flipped[None, None],
+        window_strides=(1,) * x.ndim,
+        padding=[(n - 1, n - 1) for n in y.shape],
+        precision=precision,
+    )[0, 0]
+
+
+def convolve(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+) -> Value:
+    """The convolution of two arrays of any number of axes.
+
+    Args:
+      in1, in2: arrays of as many axes.
+      mode: "full"; "same", its middle, as large as ``in1``; or "valid", the part that no padding
+        went into.
+      method: "direct" for sums of products, which is what "auto" takes, or "fft".
+      precision: of the products.
+
+    Raises:
+      ArgumentError: for another mode or method.
+      ShapeError: if the arrays do not go together.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.signal.convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
+    Array([1., 3., 5., 3.], dtype=float32)
+    """
+    if method == "fft":
+        return fftconvolve(in1, in2, mode)
+    if method not in ("auto", "direct"):
+        raise ArgumentError("convolve: unknown method", got=repr(method), fix="auto, direct or fft")
+    x, y = _pair("convolve", in1, in2, mode)
+    return _cropped(_direct(x, y, precision), x.shape, y.shape, mode)
+
+
+def correlate(
+    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
+) -> Value:
+    """The cross-correlation: the convolution with ``in2`` conjugated and turned around.
+
+    Args:
+      in1, in2, mode, method, precision: as for :func:`convolve`.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.signal.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
+    Array([1., 2., 3., 0.], dtype=float32)
+    """
+    return convolve(in1, jnp.flip(jnp.conj(jnp.asarray(in2))), mode, method, precision)
+
+
+def _plane(name: str, in1: Any, in2: Any, boundary: str, fillvalue: float) -> None:
+    if jnp.ndim(in1) != 2 or jnp.ndim(in2) != 2:
+        raise ShapeError(
+            f"{name}: the arrays do not have two axes",
+            got=f"{jnp.shape(in1)} and {jnp.shape(in2)}",
+            fix="functrax.scipy.signal.convolve for other numbers of axes",
+        )
+    if boundary != "fill" or fillvalue != 0:
+        raise ArgumentError(
+            f"{name}: beyond the edges there are zeros only",
+            got=f"boundary={boundary!r}, fillvalue={fillvalue}",
+            fix="functrax.numpy.pad before, with mode='valid'",
+        )
+
+
+def convolve2d(
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    precision: Any = None,
+) -> Value:
+    """:func:`convolve` of arrays of two axes; ``boundary`` must be "fill", with zeros.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.signal.convolve2d(jnp.eye(2), jnp.ones((1, 2)), mode="same")
+    Array([[1., 1.],
+           [0., 1.]], dtype=float32)
+    """
+    _plane("convolve2d", in1, in2, boundary, fillvalue)
+    return convolve(in1, in2, mode, "direct", precision)
+
+
+def correlate2d(
+    in1: Any,
+    in2: Any,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    precision: Any = None,
+) -> Value:
+    """:func:`correlate` of arrays of two axes; ``boundary`` must be "fill", with zeros.
+
+    Where ``in2`` has an even size, ``mode="same"`` starts one later than :func:`correlate` does.
+    """
+    _plane("correlate2d", in1, in2, boundary, fillvalue)
+    if mode != "same":
+        return correlate(in1, in2, mode, "direct", precision)
+    full = correlate(in1, in2, "full", "direct", precision)
+    starts = [n // 2 for n in jnp.shape(in2)]
+    return lax.slice(full, starts, [a + m for a, m in zip(starts, jnp.shape(in1), strict=True)])
+
+
+def fftconvolve(
+    in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int] | None = None
+) -> Value:
+    """:func:`convolve` by way of Fourier transforms.
+
+    Args:
+      in1, in2, mode: as for :func:`convolve`.
+      axes: along which to convolve; others broadcast. All of them if None.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.signal.fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(3)
+    Array([1., 3., 2.], dtype=float32)
+    """
+    x, y = jnp.asarray(in1), jnp.asarray(in2)
+    chosen = range(x.ndim) if axes is None else np.atleast_1d(np.asarray(axes)).tolist()
+    last = [int(k) % max(x.ndim, 1) for k in chosen]
+    if x.ndim == y.ndim:
+        places = tuple(range(-len(last), 0))
+        x, y = jnp.moveaxis(x, last, places), jnp.moveaxis(y, last, places)
+    lead = x.ndim - len(last)
+    _pair("fftconvolve", jnp.zeros(x.shape[lead:], x.dtype), jnp.zeros(y.shape[lead:]), mode)
+    dtype = jnp.result_type(x, y, float)
+    sizes = [m + n - 1 for m, n in zip(x.shape[lead:], y.shape[lead:], strict=True)]
+    where = tuple(range(lead, lead + len(sizes)))
+    if not sizes:
+        return (x * y).astype(dtype)
+    whole = jnp.issubdtype(dtype, jnp.complexfloating)
+    there, back = (jnp.fft.fftn, jnp.fft.ifftn) if whole else (jnp.fft.rfftn, jnp.fft.irfftn)
+    product = there(x.astype(dtype), sizes, where) * there(y.astype(dtype), sizes, where)
+    full = back(product, sizes, where).astype(dtype)
+    out = _cropped(full, x.shape[lead:], y.shape[lead:], mode)
+    return jnp.moveaxis(out, tuple(range(-len(last), 0)), last)
+
+
+def detrend(
+    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
+) -> Value:
+    """Take the mean, or the line of least squares, off an array.
+
+    Args:
+      data: an array.
+      axis: along which.
+      type: "linear" or "constant".
+      bp: where the line may break: each part has one of its own.
+      overwrite_data: must be None.
+
+    Raises:
+      ArgumentError: for another ``type``.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.signal.detrend(jnp.array([1.0, 2.0, 6.0]), type="constant")
+    Array([-2., -1.,  3.], dtype=float32)
+    """
+    x = jnp.asarray(data)
+    x = x.astype(jnp.result_type(x, float))
+    if type in ("constant", "c"):
+        return x - jnp.mean(x, axis=axis, keepdims=True)
+    if type not in ("linear", "l"):
+        raise ArgumentError("detrend: unknown type", got=repr(type), fix="'linear' or 'constant'")
+    moved = jnp.moveaxis(x, axis, -1)
+    size = moved.shape[-1]
+    breaks = sorted({0, size, *np.atleast_1d(np.asarray(bp)).tolist()})
+    parts = []
+    for start, stop in itertools.pairwise(breaks):
+        part = moved[..., start:stop]
+        n = stop - start
+        slope_of = np.arange(n) - (n - 1) / 2
+        weights = slope_of / max(math.fsum(slope_of**2), 1e-300)
+        slope = jnp.sum(part * jnp.asarray(weights, part.dtype), -1, keepdims=True)
+        line = slope * jnp.asarray(slope_of, part.dtype)
+        parts.append(part - jnp.mean(part, -1, keepdims=True) - line)
+    return jnp.moveaxis(jnp.concatenate(parts, -1), -1, axis)
+
+
+_explain_all(globals())

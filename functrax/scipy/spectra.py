@@ -1,0 +1,308 @@
+"""Spectra of signals in windows of time, as in ``jax.scipy.signal``.
+
+Every function cuts the signal into overlapping segments, multiplies each by a window and takes its
+Fourier transform (:func:`_segments`); they differ in the scale and in what becomes of the segments.
+
+Start at :func:`stft`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import functrax.numpy as jnp
+from functrax import lax
+from functrax.core.errors import ArgumentError
+from functrax.core.primitive import Value
+
+#: Windows as sums of cosines.
+_COSINES = {
+    "hann": (0.5, 0.5), "hamming": (0.54, 0.46), "blackman": (0.42, 0.5, 0.08), "boxcar": (1.0,),
+}  # fmt: skip
+
+
+def _window(window: Any, size: int) -> np.ndarray[Any, Any]:
+    """A periodic window by its name, or the one given."""
+    if not isinstance(window, str):
+        given = np.asarray(window, np.float64)
+        if given.shape == (size,):
+            return given
+        raise ArgumentError(
+            "signal: the window does not have the size of a segment",
+            got=f"shape {given.shape} for nperseg={size}",
+            fix="nperseg=len(window)",
+        )
+    if window not in _COSINES:
+        raise ArgumentError(
+            "signal: unknown window",
+            got=repr(window),
+            fix=", ".join(_COSINES) + ", or an array of weights",
+        )
+    angles = 2 * math.pi * np.arange(size) / size
+    terms = [(-1) ** k * c * np.cos(k * angles) for k, c in enumerate(_COSINES[window])]
+    weights: np.ndarray[Any, Any] = np.sum(terms, axis=0)
+    return weights
+
+
+@dataclass(frozen=True)
+class _Frames:
+    """How a signal is cut: sizes of segments, overlaps and transforms, and the window."""
+
+    size: int
+    overlap: int
+    length: int
+    window: np.ndarray[Any, Any]
+
+    @property
+    def step(self) -> int:
+        """From one segment to the next."""
+        return self.size - self.overlap
+
+    @staticmethod
+    def of(
+        name: str,
+        samples: int | None,
+        window: Any,
+        nperseg: int | None,
+        noverlap: int | None,
+        nfft: int | None,
+    ) -> _Frames:
+        """Check sizes and fill in defaults."""
+        default = 256 if isinstance(window, str) else len(window)
+        size = default if nperseg is None else int(nperseg)
+        size = size if samples is None else min(size, samples)
+        overlap = size // 2 if noverlap is None else int(noverlap)
+        length = size if nfft is None else int(nfft)
+        if size < 1 or not 0 <= overlap < size or length < size:
+            raise ArgumentError(
+                f"{name}: sizes do not go together",
+                got=f"nperseg={size}, noverlap={overlap}, nfft={length}",
+                fix="0 <= noverlap < nperseg <= nfft",
+            )
+        return _Frames(size, overlap, length, _window(window, size))
+
+
+def _segments(x: Value, frames: _Frames, detrend: Any, onesided: bool) -> Value:
+    """Transforms of the segments along the last axis: of shape ``(..., segments, frequencies)``."""
+    from functrax.scipy import signal
+
+    count = (x.shape[-1] - frames.overlap) // frames.step
+    places = np.arange(count)[:, None] * frames.step + np.arange(frames.size)
+    pieces = x[..., places]
+    if detrend:
+        pieces = signal.detrend(pieces, type=detrend)
+    pieces = pieces * jnp.asarray(frames.window, jnp.real(pieces).dtype)
+    return (jnp.fft.rfft if onesided else jnp.fft.fft)(pieces, frames.length)
+
+
+def _frequencies(frames: _Frames, fs: Any, onesided: bool) -> Value:
+    return (jnp.fft.rfftfreq if onesided else jnp.fft.fftfreq)(frames.length) * fs
+
+
+def _floats(x: Any) -> Value:
+    v = jnp.asarray(x)
+    return v.astype(jnp.result_type(v, float))
+
+
+def stft(
+    x: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = 256,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = False,
+    return_onesided: bool = True,
+    boundary: str | None = "zeros",
+    padded: bool = True,
+    axis: int = -1,
+) -> tuple[Value, Value, Value]:
+    """The short-time Fourier transform.
+
+    Args:
+      x: a signal.
+      fs: how often it was sampled.
+      window: "hann", "hamming", "blackman", "boxcar", or an array of weights.
+      nperseg: the size of a segment.
+      noverlap: how many samples segments share; half of them if None.
+      nfft: the size of a transform; that of a segment if None.
+      detrend: False, "constant" or "linear".
+      return_onesided: whether a real signal has no negative frequencies.
+      boundary: "zeros" to put half a segment of zeros on both sides; None not to.
+      padded: whether zeros at the end fill the last segment.
+      axis: that of time.
+
+    Returns:
+      Frequencies, times, and the transforms, in which the frequencies stand at ``axis`` and the
+      times come last.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> f, t, z = functrax.scipy.signal.stft(jnp.ones(16), nperseg=8)
+    >>> z.shape
+    (5, 5)
+    """
+    v = jnp.moveaxis(_floats(x), axis, -1)
+    frames = _Frames.of("stft", v.shape[-1], window, nperseg, noverlap, nfft)
+    onesided = return_onesided and not jnp.iscomplexobj(v)
+    half = 0
+    if boundary is not None:
+        if boundary != "zeros":
+            raise ArgumentError("stft: unknown boundary", got=repr(boundary), fix="'zeros' or None")
+        half = frames.size // 2
+    end = half
+    if padded:
+        end += -(v.shape[-1] + 2 * half - frames.size) % frames.step % frames.size
+    v = jnp.pad(v, [(0, 0)] * (v.ndim - 1) + [(half, end)])
+    z = _segments(v, frames, detrend, onesided) / float(np.sum(frames.window))
+    first = 0.0 if boundary is not None else frames.size / 2
+    times = jnp.arange(z.shape[-2]) * frames.step + first
+    out = jnp.moveaxis(jnp.swapaxes(z, -1, -2), -2, axis - 1 if axis < 0 else axis)
+    return _frequencies(frames, fs, onesided), times / fs, out
+
+
+def istft(
+    Zxx: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    input_onesided: bool = True,
+    boundary: bool = True,
+    time_axis: int = -1,
+    freq_axis: int = -2,
+) -> tuple[Value, Value]:
+    """The signal of a short-time Fourier transform, by weighted overlaps.
+
+    Args:
+      Zxx: what :func:`stft` returned.
+      fs, window, nperseg, noverlap, nfft: as they were given to :func:`stft`.
+      input_onesided: whether there are no negative frequencies.
+      boundary: whether half a segment was added on both sides.
+      time_axis, freq_axis: the axes of times and of frequencies.
+
+    Returns:
+      Times, and the signal along its last axis.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> signal = functrax.scipy.signal
+    >>> signal.istft(signal.stft(jnp.arange(8.0), nperseg=4)[2])[1].round(3)
+    Array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
+    """
+    z = jnp.moveaxis(jnp.asarray(Zxx), (time_axis, freq_axis), (-2, -1))
+    length = 2 * (z.shape[-1] - 1) if input_onesided else z.shape[-1]
+    length = length if nfft is None else int(nfft)
+    size = length if nperseg is None else int(nperseg)
+    frames = _Frames.of("istft", None, window, size, noverlap, length)
+    pieces = (jnp.fft.irfft if input_onesided else jnp.fft.ifft)(z, frames.length)
+    pieces = pieces[..., : frames.size] * float(np.sum(frames.window))
+    weights = jnp.asarray(frames.window, jnp.real(pieces).dtype)
+    count = pieces.shape[-2]
+    places = np.arange(count)[:, None] * frames.step + np.arange(frames.size)
+    total = frames.step * (count - 1) + frames.size
+    x = jnp.zeros((*pieces.shape[:-2], total), pieces.dtype).at[..., places].add(pieces * weights)
+    squares = np.broadcast_to(frames.window**2, places.shape)
+    norm = np.bincount(places.ravel(), squares.ravel(), total)
+    cut = frames.size // 2 if boundary else 0
+    x = x / jnp.asarray(np.where(norm > 1e-10, norm, 1.0), weights.dtype)
+    x = lax.slice_in_dim(x, cut, total - cut, axis=x.ndim - 1)
+    return jnp.arange(x.shape[-1]) / fs, x
+
+
+def csd(
+    x: Any,
+    y: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Value, Value]:
+    """The cross spectral density of two signals of one shape, by Welch's method.
+
+    Args:
+      x, y: signals; ``x`` again if ``y`` is None.
+      fs, window, nperseg, noverlap, nfft, detrend, return_onesided, axis: as for :func:`stft`.
+      scaling: "density", or "spectrum" for the power itself.
+      average: "mean" over the segments, or "median" without its bias.
+
+    Returns:
+      Frequencies, and the density, with the frequencies at ``axis``.
+
+    Raises:
+      ArgumentError: for another ``scaling`` or ``average``.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> f, p = functrax.scipy.signal.csd(jnp.arange(8.0), None, nperseg=4)
+    >>> p.shape
+    (3,)
+    """
+    if scaling not in ("density", "spectrum") or average not in ("mean", "median"):
+        raise ArgumentError(
+            "csd: unknown scaling or average",
+            got=f"scaling={scaling!r}, average={average!r}",
+            fix="'density' or 'spectrum'; 'mean' or 'median'",
+        )
+    a = jnp.moveaxis(_floats(x), axis, -1)
+    b = a if y is None else jnp.moveaxis(_floats(y), axis, -1)
+    frames = _Frames.of("csd", a.shape[-1], window, nperseg, noverlap, nfft)
+    onesided = return_onesided and not (jnp.iscomplexobj(a) or jnp.iscomplexobj(b))
+    of_a = _segments(a, frames, detrend, onesided)
+    of_b = of_a if y is None else _segments(b, frames, detrend, onesided)
+    power = jnp.conj(of_a) * of_b
+    if scaling == "density":
+        power = power / (fs * float(np.sum(frames.window**2)))
+    else:
+        power = power / float(np.sum(frames.window)) ** 2
+    if onesided:  # each frequency stands for the negative one as well, but for 0 and the last
+        twice = np.full(power.shape[-1], 2.0)
+        twice[0] = 1.0
+        twice[-1] = 2.0 if frames.length % 2 else 1.0
+        power = power * jnp.asarray(twice, jnp.real(power).dtype)
+    power = jnp.real(power) if y is None else power
+    return _frequencies(frames, fs, onesided), jnp.moveaxis(_averaged(power, average), -1, axis)
+
+
+def _averaged(power: Value, average: str) -> Value:
+    count = power.shape[-2]
+    if average == "mean":
+        return jnp.mean(power, -2)
+    bias = 1 + math.fsum(1 / (n + 1) - 1 / n for n in range(2, count, 2))
+    if not jnp.iscomplexobj(power):
+        return jnp.median(power, -2) / bias
+    return (jnp.median(jnp.real(power), -2) + 1j * jnp.median(jnp.imag(power), -2)) / bias
+
+
+def welch(
+    x: Any,
+    fs: Any = 1.0,
+    window: Any = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Any = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Value, Value]:
+    """The power spectral density of a signal, by Welch's method; see :func:`csd`.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> f, p = functrax.scipy.signal.welch(jnp.arange(8.0), nperseg=4)
+    >>> f
+    Array([0.  , 0.25, 0.5 ], dtype=float32)
+    """
+    return csd(
+        x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
+        average,
+    )  # fmt: skip

@@ -1,0 +1,53 @@
+"""The Dirichlet distribution of positive numbers that add up to 1.
+
+>>> import functrax.numpy as jnp
+>>> from functrax.scipy.stats import dirichlet
+>>> dirichlet.pdf(jnp.array([0.25, 0.75]), jnp.array([1.0, 2.0])).round(4)
+Array(1.5, dtype=float32)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import functrax.numpy as jnp
+from functrax.core.errors import ShapeError
+from functrax.core.primitive import Value
+from functrax.scipy.special import gammaln, xlogy
+
+
+def logpdf(x: Any, alpha: Any) -> Value:
+    """The logarithm of the density.
+
+    Args:
+      x: numbers along the first axis, as many as ``alpha`` has, or one less: the last is then what
+        is left of 1.
+      alpha: the parameters, a vector.
+
+    Raises:
+      ShapeError: if ``x`` and ``alpha`` do not go together.
+    """
+    numbers, weights = jnp.asarray(x), jnp.asarray(alpha)
+    dtype = jnp.result_type(numbers, weights, float)
+    numbers, weights = numbers.astype(dtype), weights.astype(dtype)
+    size = weights.shape[0] if weights.ndim == 1 else -1
+    if numbers.ndim == 0 or numbers.shape[0] not in (size, size - 1) or size < 1:
+        raise ShapeError(
+            "dirichlet.logpdf: the numbers do not fit the parameters",
+            got=f"x {numbers.aval.str_short()}, alpha {weights.aval.str_short()}",
+            fix="alpha of one axis, and x with as many rows, or one less",
+        )
+    if numbers.shape[0] == size - 1:
+        rest = 1 - jnp.sum(numbers, 0, keepdims=True)
+        numbers = jnp.concatenate([numbers, rest])
+    weights = weights.reshape(-1, *(1,) * (numbers.ndim - 1))
+    within = jnp.all(numbers >= 0, 0)
+    within &= jnp.abs(jnp.sum(numbers, 0) - 1) < 10 * jnp.finfo(dtype).eps * size
+    constant = gammaln(jnp.sum(alpha)) - jnp.sum(gammaln(alpha))
+    found = constant + jnp.sum(xlogy(weights - 1, jnp.where(within, numbers, 0.5)), 0)
+    return jnp.where(within, found, -jnp.inf).astype(dtype)
+
+
+def pdf(x: Any, alpha: Any) -> Value:
+    """The density; see :func:`logpdf`."""
+    return jnp.exp(logpdf(x, alpha))

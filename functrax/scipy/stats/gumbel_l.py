@@ -1,0 +1,22 @@
+"""The distribution of smallest values, of Gumbel.
+
+>>> from functrax.scipy.stats import gumbel_l
+>>> gumbel_l.sf(0.0).round(4)
+Array(0.3679, dtype=float32, weak_type=True)
+"""
+
+from __future__ import annotations
+
+import functrax.numpy as jnp
+from functrax.scipy.stats.families import continuous
+
+_family = continuous(
+    "gumbel_l",
+    logpdf=lambda z: z - jnp.exp(z),
+    cdf=lambda z: -jnp.expm1(-jnp.exp(z)),
+    logsf=lambda z: -jnp.exp(z),
+    ppf=lambda q: jnp.log(-jnp.log1p(-q)),
+)
+logpdf, pdf = _family.logpdf, _family.pdf
+cdf, logcdf, sf, logsf = _family.cdf, _family.logcdf, _family.sf, _family.logsf
+ppf = _family.ppf

@@ -1,0 +1,38 @@
+"""The multinomial distribution: how often each of several outcomes comes in ``n`` trials.
+
+>>> import functrax.numpy as jnp
+>>> from functrax.scipy.stats import multinomial
+>>> multinomial.pmf(jnp.array([1, 1]), 2, jnp.array([0.5, 0.5])).round(4)
+Array(0.5, dtype=float32)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import functrax.numpy as jnp
+from functrax.core.primitive import Value
+from functrax.scipy.gammas import floats
+from functrax.scipy.special import gammaln, xlogy
+
+
+def logpmf(x: Any, n: Any, p: Any) -> Value:
+    """The logarithm of the probability of counts.
+
+    Args:
+      x: counts, along the last axis; minus infinity unless they are whole and add up to ``n``.
+      n: the number of trials.
+      p: the chances of the outcomes, along the last axis.
+    """
+    (counts, chances), (trials,) = floats("multinomial.logpmf", x, p), floats("multinomial", n)
+    trials = trials.astype(counts.dtype)
+    possible = (counts >= 0) & (jnp.floor(counts) == counts)
+    good = jnp.all(possible, -1) & (jnp.sum(counts, -1) == trials)
+    counts = jnp.where(possible, counts, 0.0)
+    found = jnp.sum(xlogy(counts, chances) - gammaln(counts + 1), -1) + gammaln(trials + 1)
+    return jnp.where(good, found, -jnp.inf).astype(counts.dtype)
+
+
+def pmf(x: Any, n: Any, p: Any) -> Value:
+    """The probability of counts; see :func:`logpmf`."""
+    return jnp.exp(logpmf(x, n, p))

@@ -1,0 +1,301 @@
+"""Compiling texts: in memory, from disk without LLVM, and after damage."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import functrax
+from functrax.backends import disk_cache
+from functrax.backends.cpu_info import cpu_info, parse_cpuinfo
+from functrax.backends.disk_cache import content_key
+from functrax.backends.llvm import code_generator, jit
+from functrax.backends.llvm.jit import Machine, compile_text, function_name, machine
+from functrax.core.config import config
+
+ROOT = str(Path(functrax.__file__).parents[1])
+SCALE = """
+define void @functrax_kernel(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {{
+entry:
+  %x = load ptr, ptr %buffers
+  br label %loop
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %next, %loop ]
+  %p = getelementptr double, ptr %x, i64 %i
+  %a = load double, ptr %p
+  %b = fmul double %a, {:.1f}
+  store double %b, ptr %p
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}}
+"""
+CALLER = """
+declare double @cbrt(double)
+define void @functrax_kernel(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {
+  %x = load ptr, ptr %buffers
+  %a = load double, ptr %x
+  %b = call double @cbrt(double %a)
+  store double %b, ptr %x
+  ret void
+}
+"""
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """A cache of its own for this test."""
+    before = config.compilation_cache_dir
+    config.update("compilation_cache_dir", tmp_path / "cache")
+    yield disk_cache.current()
+    config.update("compilation_cache_dir", before)
+
+
+def run(compiled, values):
+    array = np.array(values, np.float64)
+    types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    kernel = ctypes.CFUNCTYPE(None, *types)(compiled.address)
+    kernel((ctypes.c_void_p * 1)(array.ctypes.data), None, 0, len(array))
+    return array.tolist()
+
+
+def entry_files(cache):
+    return [p for p in Path(cache.root, "kernels").iterdir() if p.name != "ledger"]
+
+
+# ---- in one process -----------------------------------------------------------------------------
+
+
+def test_texts_are_compiled_once_and_then_found(cache):
+    first = Machine()
+    texts = [SCALE.format(k) for k in (2, 3, 2)]
+    compiled = first.compile_all(texts)
+    assert [run(c, [1, 5]) for c in compiled] == [[2, 10], [3, 15], [2, 10]]
+    assert compiled[0] is compiled[2] is first.compile_all(texts[:1])[0]
+    assert first.count == 2 and len(entry_files(cache)) == 2
+    assert {c.origin for c in compiled} == {"llvm"}
+    second = Machine()
+    again = second.compile_all(texts)
+    assert [run(c, [1, 5]) for c in again] == [[2, 10], [3, 15], [2, 10]]
+    assert second.count == 0 and {c.origin for c in again} == {"disk"}
+    assert [c.symbol for c in again] == [c.symbol for c in compiled]
+    assert cache.stats.hits == 2 and cache.stats.writes == 2
+
+
+def test_an_entry_says_what_it_is_for(cache):
+    text = SCALE.format(7)
+    Machine().compile_all([text])
+    (path,) = entry_files(cache)
+    about = disk_cache.unpack(path.read_bytes(), bytes.fromhex(path.name)).about
+    llvm = code_generator.generator()
+    assert about.endswith(f"by LLVM {llvm.version} for {llvm.cpu} {llvm.features}")
+
+
+@pytest.mark.parametrize("place", [0, 20, 60, 100, -1])
+def test_damaged_entries_are_compiled_again(cache, place):
+    text = SCALE.format(4)
+    Machine().compile_all([text])
+    (path,) = entry_files(cache)
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0x40
+    path.write_bytes(data)
+    fresh = Machine()
+    (compiled,) = fresh.compile_all([text])
+    assert run(compiled, [2]) == [8] and fresh.count == 1
+    assert cache.stats.damaged == 1
+    assert Machine().compile_all([text])[0].origin == "disk"
+
+
+def test_sound_entries_of_no_use_are_compiled_again(cache):
+    text = SCALE.format(5)
+    Machine().compile_all([text])
+    (path,) = entry_files(cache)
+    cache.put(bytes.fromhex(path.name), b"\x7fELF of another world")
+    fresh = Machine()
+    (compiled,) = fresh.compile_all([text])
+    assert run(compiled, [2]) == [10] and fresh.count == 1 and cache.stats.damaged == 1
+
+
+def test_code_that_calls_a_library_is_linked_by_llvm(cache):
+    for origin in ("llvm", "disk"):
+        (compiled,) = Machine().compile_all([CALLER])
+        assert compiled.origin == origin
+        assert run(compiled, [27.0]) == pytest.approx([3.0])
+
+
+def test_code_is_given_back_when_nobody_uses_it(cache, monkeypatch):
+    monkeypatch.setattr(jit, "KEPT", 1)
+    own = Machine()
+    (compiled,) = own.compile_all([SCALE.format(6)])
+    gone = weakref.ref(compiled)
+    own.compile_all([SCALE.format(8)])
+    assert own.compile_all([SCALE.format(6)])[0] is compiled  # for it is in use
+    own.compile_all([SCALE.format(8)])
+    del compiled
+    gc.collect()
+    assert gone() is None
+    assert run(own.compile_all([SCALE.format(6)])[0], [1]) == [6]
+
+
+def test_the_machine_of_the_process():
+    assert machine() is machine()
+    assert run(compile_text(SCALE.format(9)), [1]) == [9]
+    assert "functrax_kernel" in machine().assembly(SCALE.format(9))
+    assert function_name(CALLER) == "functrax_kernel"
+
+
+def test_what_kernels_do_without_others_still_get():
+    llvm = code_generator.generator()
+    module = llvm._llvm.parse_assembly(SCALE.format(3))
+    before = llvm._machine.emit_object(module)
+    ours = llvm.object_code(SCALE.format(3))
+    assert llvm._machine.emit_object(llvm._llvm.parse_assembly(SCALE.format(3))) == before
+    assert llvm.object_code(SCALE.format(3)) == ours
+
+
+# ---- keys ---------------------------------------------------------------------------------------
+
+
+def test_keys_depend_on_everything_that_decides_the_code(monkeypatch):
+    def key():
+        jit._circumstances.cache_clear()
+        return content_key(jit._circumstances(), "text")
+
+    keys = [key()]
+    monkeypatch.setattr(functrax, "__version__", "0.0.other")
+    keys.append(key())
+    monkeypatch.setattr(jit, "library", lambda: "another LLVM")
+    keys.append(key())
+    other = type(cpu_info())("x86_64", "another processor", frozenset())
+    monkeypatch.setattr(jit, "cpu_info", lambda: other)
+    keys.append(key())
+    monkeypatch.setattr(jit, "OPTIMIZATION", 0)
+    keys.append(key())
+    assert len(set(keys)) == len(keys)
+    monkeypatch.undo()
+    jit._circumstances.cache_clear()
+    assert key() == keys[0]
+
+
+def test_the_library_is_known_without_loading_it():
+    import llvmlite
+
+    assert llvmlite.__version__ in code_generator.library()
+    assert "llvmlite." in code_generator.library().splitlines()[-1]
+
+
+# ---- in fresh processes -------------------------------------------------------------------------
+
+PROGRAM = f"""
+import ctypes, sys
+from functrax.backends import disk_cache
+from functrax.backends.llvm import jit
+text = {SCALE!r}
+texts = [text.format(k) for k in map(int, sys.argv[1].split(","))]
+width = jit.machine().vector_bytes
+assert "llvmlite" not in sys.modules
+out = []
+for c in jit.compile_texts(texts):
+    x = ctypes.c_double(2.0)
+    types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    kernel = ctypes.CFUNCTYPE(None, *types)(c.address)
+    kernel((ctypes.c_void_p * 1)(ctypes.addressof(x)), None, 0, 1)
+    out.append(x.value)
+s = disk_cache.current().stats
+print(out, jit.machine().count, s.hits, s.writes, "llvmlite" in sys.modules)
+"""
+
+
+def start(numbers, root, **environment):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("FUNCTRAX_")}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", PROGRAM, numbers],
+        env={**clean, "PYTHONPATH": ROOT, "FUNCTRAX_CACHE_DIR": str(root), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=120)
+    assert err == ""
+    return out.strip()
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_a_warm_cache_needs_no_llvm(tmp_path, native):
+    if native == "0" and cpu_info().machine != "x86_64":
+        pytest.skip("the Python twin loads code of x86-64 only")
+    cold = finish(start("2,3", tmp_path, FUNCTRAX_NATIVE=native))
+    assert cold == "[4.0, 6.0] 2 0 2 True"
+    warm = finish(start("2,3", tmp_path, FUNCTRAX_NATIVE=native))
+    assert warm == "[4.0, 6.0] 0 2 0 False"
+    assert finish(start("2,3", tmp_path, FUNCTRAX_CACHE="0")) == "[4.0, 6.0] 2 0 0 True"
+
+
+def test_four_processes_compile_the_same_and_different_kernels(tmp_path):
+    lists = ["2,3,4,5", "5,4,3,2", "2,6,7,3", "8,9,2,5"]
+    workers = [start(numbers, tmp_path) for numbers in lists]
+    for numbers, worker in zip(lists, workers):
+        expected = [2.0 * int(n) for n in numbers.split(",")]
+        assert finish(worker).startswith(str(expected))
+    assert len(list((tmp_path / "kernels").iterdir())) == 8 + 1  # and the ledger
+    warm = finish(start("2,3,4,5,6,7,8,9", tmp_path))
+    assert warm == f"{[2.0 * n for n in range(2, 10)]} 0 8 0 False"
+
+
+def test_importing_functrax_does_not_load_llvm():
+    code = "import functrax, sys; print('llvmlite' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
+# ---- the processor ------------------------------------------------------------------------------
+
+INTEL = "vendor_id\t: GenuineIntel\nmodel\t\t: 85\ncpu MHz\t: {}\nflags\t\t: {}\n\nprocessor : 1\n"
+
+
+def test_facts_of_processors():
+    facts = parse_cpuinfo(INTEL.format("2000.1", "fpu avx2"))
+    assert facts == {"vendor_id": "GenuineIntel", "model": "85", "flags": "fpu avx2"}
+    assert facts == parse_cpuinfo(INTEL.format("3000.5", "fpu avx2"))
+    arm = "processor\t: 0\nBogoMIPS\t: 50\nFeatures\t: fp asimd\nCPU part\t: 0xd40\n"
+    assert parse_cpuinfo(arm) == {"Features": "fp asimd", "CPU part": "0xd40"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "width"),
+    [
+        ("sse2 avx", 16),
+        ("avx avx2", 32),
+        ("avx2 avx512f", 32),
+        ("avx2 avx512f avx512bw avx512dq avx512vl", 64),
+        ("asimd", 16),
+    ],
+)
+def test_widths_of_vectors(flags, width):
+    assert type(cpu_info())("", "", frozenset(flags.split())).vector_bytes == width
+
+
+def test_this_processor():
+    assert machine().vector_bytes == cpu_info().vector_bytes
+    if sys.platform == "linux":
+        assert cpu_info().identity.startswith(os.uname().machine + "\n")
+    if cpu_info().machine == "x86_64":
+        features = code_generator.generator().features.split(",")
+        assert ("+avx2" in features) == ("avx2" in cpu_info().flags)
+        assert ("+avx512vl" in features) == ("avx512vl" in cpu_info().flags)

@@ -186,14 +186,21 @@ def cos(x: Expr) -> Expr:
     return _with_sign_of_bit(value, angle.quadrant + 1)
 
 
+def tangent_in_two(r: Expr, more: Expr) -> tuple[Expr, Expr]:
+    """``tan(r + more)`` for ``|r| <= pi / 4``, and what the last sum lost in rounding.
+
+    The slope, ``1 + tan(r)^2``, is near ``1 + r^2 + r^4``.
+    """
+    z = r * r
+    bend = fma(r * z, expr_of("tan", z), fma(more * z, z + 1, more))
+    t = r + bend
+    return t, bend - (t - r)
+
+
 def tan(x: Expr) -> Expr:
     """The tangent ``t`` of the reduced angle, or ``-1 / t``, with what ``t`` lost in rounding."""
     angle = _reduced(x)
-    r = angle.r
-    z = r * r
-    bend = fma(r * z, expr_of("tan", z), fma(angle.more, z, angle.more))
-    t = r + bend
-    lost = bend - (t - r)
+    t, lost = tangent_in_two(angle.r, angle.more)
     inverse = 1 / t
     refined = fma(inverse, fma(-inverse, lost, fma(-inverse, t, t.like(1))), inverse)
     value = where((angle.quadrant & 1).differs(0), refined, t)

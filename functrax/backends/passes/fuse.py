@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field
 
 from functrax.backends.passes.groups import Group, fused, grouped
 from functrax.backends.passes.inner import with_programs
@@ -56,16 +55,6 @@ def fuse(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     return Fusion(jaxpr, rewrites).program()
 
 
-@dataclass(order=True)
-class _Candidate:
-    """Two groups that might be merged."""
-
-    minus_saved: float
-    left: int
-    right: int
-    versions: tuple[int, int] = field(compare=False)
-
-
 class Fusion:
     """The work on one program.
 
@@ -88,7 +77,8 @@ class Fusion:
         self.graph = KernelGraph()
         self.spaces = Spaces(self.eqns, self.position, self.fusible)
         self.reasons: dict[tuple[int, int], str] = {}
-        self.heap: list[_Candidate] = []
+        #: Minus what a merge saves, the two groups, and their versions then.
+        self.heap: list[tuple[float, int, int, int, int]] = []
 
     # ---- the groups of one equation each ------------------------------------------------------
 
@@ -258,9 +248,9 @@ class Fusion:
         for n in list(self.groups):
             self._propose_all(n)
         while self.heap:
-            best = heapq.heappop(self.heap)
-            a, b = self.groups.get(best.left), self.groups.get(best.right)
-            if a is None or b is None or best.versions != (a.version, b.version):
+            _, left, right, *versions = heapq.heappop(self.heap)
+            a, b = self.groups.get(left), self.groups.get(right)
+            if a is None or b is None or versions != [a.version, b.version]:
                 continue
             siblings = b.number not in self.graph.successors[a.number]
             if self.graph.has_detour(a.number, b.number) or (
@@ -288,7 +278,7 @@ class Fusion:
         a, b = self.groups[m], self.groups[n]
         if m in self.graph.successors[n] or (n not in self.graph.successors[m] and n < m):
             a, b = b, a  # a comes first
-        merged, reason = self.spaces.merged(a, b, self._written_after(a, b))
+        merged, reason = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         if merged is None:
             self.reasons[a.number, b.number] = reason
             return
@@ -296,8 +286,7 @@ class Fusion:
         if saved <= 0:
             self.reasons[a.number, b.number] = "cost: computing again is dearer than loading"
             return
-        versions = (a.version, b.version)
-        heapq.heappush(self.heap, _Candidate(-saved, a.number, b.number, versions))
+        heapq.heappush(self.heap, (-saved, a.number, b.number, a.version, b.version))
 
     def _saved(self, a: KernelGroup, b: KernelGroup) -> float:
         """Bytes that a merge saves."""
@@ -332,7 +321,7 @@ class Fusion:
 
     def _merge(self, a: KernelGroup, b: KernelGroup) -> None:
         """Put ``a`` into ``b``."""
-        space, _ = self.spaces.merged(a, b, self._written_after(a, b))
+        space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         assert space is not None
         writes = self._written_after(a, b)
         moved = any(not b.reads[w] and not is_row_value(a, w) for w in a.writes & b.reads.keys())

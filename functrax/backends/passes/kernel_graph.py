@@ -31,20 +31,9 @@ class KernelGraph:
 
     def add_edge(self, a: int, b: int) -> None:
         """Let ``b`` depend on ``a``."""
-        if a == b or b in self.successors[a]:
-            return
-        self.successors[a].add(b)
-        self.predecessors[b].add(a)
-        if a in self.level and b in self.level:
-            self.raise_level(b, self.level[a] + 1)
-
-    def remove(self, n: int) -> None:
-        """Leave a node out."""
-        for s in self.successors.pop(n):
-            self.predecessors[s].discard(n)
-        for p in self.predecessors.pop(n):
-            self.successors[p].discard(n)
-        del self.level[n]
+        if a != b:
+            self.successors[a].add(b)
+            self.predecessors[b].add(a)
 
     def find_levels(self) -> None:
         """Number all nodes so that every edge leads to a larger number."""

@@ -9,7 +9,7 @@ Start at :meth:`Spaces.merged`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from functrax.backends.passes.kernel_groups import (
@@ -48,21 +48,28 @@ class Spaces:
         self.position = position
         self.fusible = fusible
 
-    def merged(self, a: KernelGroup, b: KernelGroup, written: set[Var]) -> Found:
-        """The iteration space of two groups as one, or why they cannot be one."""
+    def merged(self, a: KernelGroup, b: KernelGroup, written: Callable[[], set[Var]]) -> Found:
+        """The iteration space of two groups as one, or why they cannot be one.
+
+        Args:
+          a: the group that comes first.
+          b: the other one.
+          written: what the two write together.
+        """
         if len(a.eqns) + len(b.eqns) > MAX_GROUP:
             return None, f"size: more than {MAX_GROUP} equations"
         if a.update:
             return None, "update: a scatter ends its kernel"
         through = [v for v in b.reads if v in a.writes]
         if b.update:
-            return self._into_update(a, b, through, written)
+            return self._into_update(a, b, through, written())
         space, reason = self._common_space(a, b, through)
         if space is None:
             return None, reason
-        for v in written:
-            if not space.holds(v.aval.shape):
-                return None, f"shape: {v.aval.str_short()} is needed outside"
+        if a.space.full != b.space.full or a.space.row != b.space.row:
+            for v in written():
+                if not space.holds(v.aval.shape):
+                    return None, f"shape: {v.aval.str_short()} is needed outside"
         return space, ""
 
     def _into_update(

@@ -5,7 +5,7 @@ cheap elementwise equations from values that its readers read anyway, or from sm
 of a normalisation), the readers compute it again, from copies of those equations.
 
 What enters is a :class:`~functrax.backends.passes.fuse.Fusion` that has merged its groups; its
-groups are changed in place.  Start at :func:`recompute`.
+groups are changed in place, and its graph is out of date then.  Start at :func:`recompute`.
 """
 
 from __future__ import annotations
@@ -112,7 +112,6 @@ class _Copied:
             for x, same in self.leaves.items():
                 b.reads[x] = b.reads.get(x, True) and here and same
                 fusion.readers.setdefault(x, set()).add(b.number)
-                fusion.add_edges(x, b.number)
         fusion.readers[v] = set()
         group.version += 1
         group.writes |= {x for x in self.leaves if x not in group.reads}
@@ -141,7 +140,6 @@ def _keep_needed(fusion: Fusion, group: KernelGroup) -> None:
     _forget(fusion, group, group.reads.keys() - reads)
     if not group.writes:
         del fusion.groups[group.number]
-        fusion.graph.remove(group.number)
 
 
 def _forget(fusion: Fusion, group: KernelGroup, values: Iterable[Var]) -> None:

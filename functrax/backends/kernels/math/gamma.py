@@ -88,12 +88,12 @@ def _digamma_of_positive(a: Expr, lost: Expr) -> Expr:
     inverse = 1 / a
     u = where(below, a - 1, a - 2)
     high, low = constant("digamma_zero", a)
-    low = low - lost
+    rounding = low - lost
     distance = where(below, a - (high - 1), a - high)
-    gap = distance - low
+    gap = distance - rounding
     first, rest = constant("digamma_0", a)
     bend = fma(without_first("digamma", u), u, a.like(rest))
-    near = fma(gap, first, fma(gap, bend, (distance - gap - low) * (bend + first)))
+    near = fma(gap, first, fma(gap, bend, (distance - gap - rounding) * (bend + first)))
     left = where(a > 0.25, inverse * fma(-inverse, a, a.like(1)), 0.0)
     near = where(below, near - left - inverse, near)
     log, log_lost = log_in_two(a)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_checks import compare, traced
+from tests.backends.random_checks import compare, traced
 
 import functrax
 import functrax.numpy as jnp

@@ -9,7 +9,8 @@ each kernel, plus what is computed more often than once.  Fusion starts with one
 equation and merges, as long as that lowers the cost, the two groups whose merging saves most:
 
 - a producer with its consumer, whose value then needs not be written, or not be read again;
-- two groups that read the same array.
+- two groups that read the same array;
+- in the end, small groups that have nothing in common but their space, which saves a launch.
 
 A *view* (an equation that only reindexes) is never a value of its own: every group that needs one
 has its own copy, which costs an address.  What a merge must keep:
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -50,6 +52,10 @@ LAUNCH = 4096
 MAX_GROUP = 256
 #: The most bytes of a row that is read again in the same kernel.
 MAX_ROW = 256 * 1024
+#: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
+SMALL, UNRELATED = 32 * LAUNCH, 6
+#: How many groups a search for a path between unrelated ones looks at.
+SEARCH = 256
 #: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
 OPERATION, FUNCTION = 0.25, 24
 
@@ -207,7 +213,8 @@ class Fusion:
     def program(self) -> Jaxpr:
         """Merge, and write the program of groups."""
         self._prepare()
-        self._merge_all()
+        if self._merge_all():
+            self._merge_unrelated()
         return self._written()
 
     def _prepare(self) -> None:
@@ -358,7 +365,8 @@ class Fusion:
 
     # ---- merging ------------------------------------------------------------------------------
 
-    def _merge_all(self) -> None:
+    def _merge_all(self) -> bool:
+        """Merge what is related, the best first; whether rewrites are left."""
         for n in list(self.groups):
             self._propose_all(n)
         while self.heap:
@@ -373,8 +381,37 @@ class Fusion:
                 self.reasons[a.number, b.number] = "cycle: another kernel lies between them"
                 continue
             if not self.rewrites.allow("fuse", self.eqns[b.number]):
-                return
+                return False
             self._merge(a, b)
+        return True
+
+    def _merge_unrelated(self) -> None:
+        """Merge small groups that run over the same points."""
+        near: dict[Shape, list[int]] = {}
+        for n in sorted(self.groups):
+            if not self._is_small(self.groups[n]):
+                continue
+            space = self.groups[n].space
+            shapes = {space.full} if space.row is None else {space.full, space.row}
+            tried = {m for shape in shapes for m in near.get(shape, ())[-UNRELATED:]}
+            for m in sorted(tried):
+                if m in self.groups and self._may_merge_unrelated(m, n):
+                    if not self.rewrites.allow("fuse", self.eqns[n]):
+                        return
+                    self._merge(self.groups[m], self.groups[n])
+            for shape in shapes:
+                near.setdefault(shape, []).append(n)
+
+    def _is_small(self, group: _Group) -> bool:
+        return not group.update and sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
+
+    def _may_merge_unrelated(self, m: int, n: int) -> bool:
+        a, b = self.groups[m], self.groups[n]
+        if m in self.successors[n] or n in self.successors[m]:
+            return False  # it was tried before
+        if self._merged_space(a, b)[0] is None or not self._is_small(b):
+            return False
+        return not (self._would_cycle(m, n, SEARCH) or self._would_cycle(n, m, SEARCH))
 
     def _propose_all(self, n: int) -> None:
         group = self.groups[n]
@@ -464,7 +501,7 @@ class Fusion:
         self, a: _Group, b: _Group, through: list[Var]
     ) -> tuple[_Space | None, str]:
         """``a`` reduces nothing, ``b`` does."""
-        if through or a.space.full == b.space.full:
+        if through or a.space.full in (b.space.full, b.space.row):
             return b.space, ""
         return None, "shape: different iteration spaces"
 
@@ -488,8 +525,6 @@ class Fusion:
             return None, "shape: different iteration spaces"
         if again and not self._row_fits(a, b):
             return None, "row: too long to be read again from the cache"
-        if not through and b.space.full == a.space.row != a.space.full:
-            return None, "shape: different iteration spaces"
         return a.space, ""
 
     def _is_reduced(self, a: _Group, v: Var) -> bool:
@@ -571,8 +606,11 @@ class Fusion:
                 kept.add(v)
         return kept
 
-    def _would_cycle(self, a: int, b: int) -> bool:
-        """Whether a path leads from ``a`` to ``b`` through another group."""
+    def _would_cycle(self, a: int, b: int, most: int = sys.maxsize) -> bool:
+        """Whether a path leads from ``a`` to ``b`` through another group.
+
+        After looking at ``most`` groups the answer is that one might.
+        """
         end = self.level[b]
         stack = [s for s in self.successors[a] if s != b and self.level[s] < end]
         seen = set(stack)

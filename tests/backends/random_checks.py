@@ -79,7 +79,7 @@ def traced(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Jaxpr, li
 
 
 def on_reference(jaxpr: Jaxpr, values: Sequence[Any]) -> Arrays:
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), Override("backend", "interp"):
         return [as_array(x) for x in ReferenceDevice().compile(jaxpr)(values)]
 
 
@@ -91,7 +91,7 @@ def as_array(x: Any) -> Any:
 def noisy(jaxpr: Jaxpr, values: Sequence[Any], rng: np.random.Generator) -> Arrays:
     """The results when each operation is off by about a unit in the last place."""
     env: dict[Any, Any] = dict(zip(jaxpr.invars, values, strict=True))
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), Override("backend", "interp"):
         for eqn in jaxpr.eqns:
             operands = [x.val if isinstance(x, Literal) else env[x] for x in eqn.invars]
             if eqn.primitive.inlines(dict(eqn.params)) is None:

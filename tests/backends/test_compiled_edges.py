@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_checks import compare, traced
+from tests.backends.random_checks import compare, traced
 
 import functrax
 import functrax.numpy as jnp
@@ -236,3 +236,30 @@ def test_donation_of_what_numpy_holds() -> None:
     x = numbers(100)
     functrax.jit(lambda v: v + 1, donate_argnums=0)(x)
     assert np.array_equal(x, numbers(100))
+
+
+# ---- what takes too long ------------------------------------------------------------------------
+
+
+def test_views_of_views_of_both_halves() -> None:
+    """Each element of the last has 2**20 ways to the first: no kernel follows them all."""
+
+    def doubled(x: Any) -> Any:
+        for k in range(20):
+            x = jnp.concatenate([x[: 8 + k], x[-8:]])
+        return -x
+
+    check(doubled, numbers(17))
+
+
+def test_carries_that_move_from_one_to_the_next() -> None:
+    """LLVM does not end where such carries are copied by casts that do nothing."""
+
+    def loop(x: Any) -> Any:
+        return lax.scan(lambda c, _: ((x, c[0]), c[0]), (x, x), None, length=5)
+
+    def flat(x: Any) -> list[Any]:
+        (a, b), stacked = loop(x)
+        return [a, b, stacked]
+
+    check(flat, np.float16(2))

@@ -103,8 +103,8 @@ class _Emitter:
         self.numbers: list[int] = []
         self.number_of: dict[Any, str] = {}
         self.header: list[str] = []
-        #: The labels of the open loops, and the types and names of what they carry.
-        self.open: list[tuple[str, list[tuple[str, str]]]] = []
+        #: The labels of the open loops.
+        self.open: list[str] = []
         self.shared_range = ("", "")
         self.tile_lane = 0
         #: For each array and address the loop in which its tile was read, and its rows.
@@ -212,7 +212,7 @@ class _Emitter:
         """
         level = len(self.levels) - 2  # once for all points of the tile
         found = self.tiles.get((buffer, address))
-        if found is not None and found[0] == self.open[-1][0]:
+        if found is not None and found[0] == self.open[-1]:
             return found[1]
         dtype = self.kernel.operands[buffer].dtype
         type_ = self._memory_type(dtype, self.lanes)
@@ -228,7 +228,7 @@ class _Emitter:
             pointer = self._line(f"getelementptr {element}, ptr {base}, i64 {offset}", level)
             rows.append(self._load_lanes(type_, dtype, pointer, mask, level))
         rows = self._transposed(type_, rows, level)
-        self.tiles[buffer, address] = (self.open[-1][0], rows)
+        self.tiles[buffer, address] = (self.open[-1], rows)
         return rows
 
     def _tile_row(self, k: int, level: int) -> str:
@@ -321,25 +321,24 @@ class _Emitter:
         lines.append(f"  {index} = phi i64 [ {low}, %{before} ], [ %{label}.next, %{label}.end ]")
         for type_, name in carried:
             fresh = self._fresh()
-            sources = f"[ {name}, %{before} ], [ {fresh}.next, %{label}.end ]"
-            lines.append(f"  {fresh} = phi {type_} {sources}")
+            # What comes from the end of the body is known then, and written by `_close_loop`.
+            lines.append(f"  {fresh} = phi {type_} [ {name}, %{before} ], ")
             names.append(fresh)
-        types = [type_ for type_, _ in carried]
-        self.open.append((label, list(zip(types, names, strict=True))))
+        self.open.append(label)
         return names
 
     def _loop_index(self) -> str:
-        return f"%{self.open[-1][0]}.i"
+        return f"%{self.open[-1]}.i"
 
     def _close_loop(self, step: str, high: str | None, new: Names) -> Names:
         """End the body; without ``high`` the loop itself says when it ends."""
-        label, carried = self.open.pop()
+        label = self.open.pop()
         level = self.levels.pop()
         lines = level.lines
         lines.append(f"  br label %{label}.end")
         lines.append(f"{label}.end:")
-        for (type_, name), value in zip(carried, new, strict=True):
-            lines.append(f"  {name}.next = bitcast {type_} {value} to {type_}")
+        for k, value in enumerate(new, 2):  # after the label and the index
+            lines[k] += f"[ {value}, %{label}.end ]"
         lines.append(f"  %{label}.next = add nsw i64 %{label}.i, {step}")
         if high is None:
             lines.append(f"  br label %{label}")
@@ -353,7 +352,7 @@ class _Emitter:
         outer.lines.append(f"  br label %{label}")
         outer.lines.extend(lines)
         outer.block = f"{label}.exit"
-        return [f"{name}.next" for _, name in carried]
+        return new
 
     def _define_dim(self, d: int, index: str) -> None:
         self.level_of_dim[d] = len(self.levels) - 1
@@ -862,7 +861,7 @@ class _Emitter:
         """Steps as long as a condition of what is carried holds; what is carried in the end."""
         assert stage.condition is not None
         names = self._open_loop("0", carried)
-        label = self.open[-1][0]
+        label = self.open[-1]
         self._know_carries(stage, names)
         holds = self._value(stage.condition).name
         level = self.levels[-1]

@@ -9,7 +9,8 @@ each kernel, plus what is computed more often than once.  Fusion starts with one
 equation and merges, as long as that lowers the cost, the two groups whose merging saves most:
 
 - a producer with its consumer, whose value then needs not be written, or not be read again;
-- two groups that read the same array.
+- two groups that read the same array;
+- in the end, small groups that have nothing in common but their space, which saves a launch.
 
 A *view* (an equation that only reindexes) is never a value of its own: every group that needs one
 has its own copy, which costs an address.  What a merge must keep:
@@ -35,6 +36,9 @@ from functrax.backends.passes.kernel_groups import (
     LAUNCH,
     MAX_GROUP,
     REASONS,
+    SEARCH,
+    SMALL,
+    UNRELATED,
     KernelGroup,
     Shape,
     is_fusible,
@@ -85,10 +89,11 @@ class Fusion:
     def program(self) -> Jaxpr:
         """Merge, and write the program of groups."""
         self._prepare()
-        self._merge_all()
-        if recompute(self):
-            self._connect()
-            self._merge_all()
+        if self._merge_all():
+            if recompute(self):
+                self._connect()
+            if self._merge_all():
+                self._merge_unrelated()
         return self._written()
 
     def _prepare(self) -> None:
@@ -244,7 +249,8 @@ class Fusion:
 
     # ---- merging ------------------------------------------------------------------------------
 
-    def _merge_all(self) -> None:
+    def _merge_all(self) -> bool:
+        """Merge what is related, the best first; whether rewrites are left."""
         for n in list(self.groups):
             self._propose_all(n)
         while self.heap:
@@ -259,8 +265,38 @@ class Fusion:
                 self.reasons[a.number, b.number] = "cycle: another kernel lies between them"
                 continue
             if not self.rewrites.allow("fuse", self.eqns[b.number]):
-                return
+                return False
             self._merge(a, b)
+        return True
+
+    def _merge_unrelated(self) -> None:
+        """Merge small groups that run over the same points."""
+        near: dict[Shape, list[int]] = {}
+        for n in sorted(self.groups):
+            if not self._is_small(self.groups[n]):
+                continue
+            space = self.groups[n].space
+            shapes = {space.full} if space.row is None else {space.full, space.row}
+            tried = {m for shape in shapes for m in near.get(shape, ())[-UNRELATED:]}
+            for m in sorted(tried):
+                if m in self.groups and self._may_merge_unrelated(m, n):
+                    if not self.rewrites.allow("fuse", self.eqns[n]):
+                        return
+                    self._merge(self.groups[m], self.groups[n])
+            for shape in shapes:
+                near.setdefault(shape, []).append(n)
+
+    def _is_small(self, group: KernelGroup) -> bool:
+        return not group.update and sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
+
+    def _may_merge_unrelated(self, m: int, n: int) -> bool:
+        a, b, graph = self.groups[m], self.groups[n], self.graph
+        if m in graph.successors[n] or n in graph.successors[m]:
+            return False  # it was tried before
+        space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
+        if space is None or not self._is_small(b):
+            return False
+        return not (graph.has_detour(m, n, SEARCH) or graph.has_detour(n, m, SEARCH))
 
     def _propose_all(self, n: int) -> None:
         group = self.groups[n]

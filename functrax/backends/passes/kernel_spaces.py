@@ -94,7 +94,7 @@ class Spaces:
 
     def _producer_of_reduction(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
         """``a`` reduces nothing, ``b`` does."""
-        if through or a.space.full == b.space.full:
+        if through or a.space.full in (b.space.full, b.space.row):
             return b.space, ""
         return None, "shape: different iteration spaces"
 
@@ -116,8 +116,6 @@ class Spaces:
             return None, "shape: different iteration spaces"
         if again and not self._row_fits(a, b):
             return None, "row: too long to be read again from the cache"
-        if not through and b.space.full == a.space.row != a.space.full:
-            return None, "shape: different iteration spaces"
         return a.space, ""
 
     def _use_of_row(self, a: KernelGroup, b: KernelGroup, v: Var) -> str | None:

@@ -31,11 +31,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from functrax.backends.kernels.schedule import in_blocks
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import Group, fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core import dtypes
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.lowering import MATH
 
@@ -556,6 +558,8 @@ class Fusion:
         assert a.space.operand is not None
         shape, axes = a.space.operand
         length = math.prod(shape[d] for d in axes)
+        if options.strict and in_blocks(math.prod(shape) // length, length):
+            return False  # a kernel that reads it again would reduce it in another order
         width = 0
         for v in {*a.reads, *b.reads}:
             if v.aval.size >= math.prod(shape):

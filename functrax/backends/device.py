@@ -70,7 +70,7 @@ def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     Results are raw values too; ``np.asarray`` gives the elements of one.
     """
     device = _devices[options.backend]
-    key = ("executable", device.name, options.debug_nans or options.debug_infs)
+    key = ("executable", device.name, options.strict, options.debug_nans or options.debug_infs)
     executable = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = device.compile(jaxpr)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from functrax.backends.kernels.schedule import in_blocks
 from functrax.backends.passes.kernel_groups import (
     MAX_GROUP,
     MAX_ROW,
@@ -22,6 +23,7 @@ from functrax.backends.passes.kernel_groups import (
     is_view,
     squeezed,
 )
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Var
 
 Found: TypeAlias = "tuple[Space | None, str]"
@@ -178,6 +180,8 @@ class Spaces:
         assert a.space.operand is not None
         shape, axes = a.space.operand
         length = math.prod(shape[d] for d in axes)
+        if options.strict and in_blocks(math.prod(shape) // length, length):
+            return False  # a kernel that reads it again would reduce it in another order
         width = 0
         for v in {*a.reads, *b.reads}:
             if v.aval.size >= math.prod(shape):

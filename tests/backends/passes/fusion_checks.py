@@ -303,7 +303,9 @@ class BestPartition:
 
     def _cyclic(self, groups: list[set[int]]) -> bool:
         of = {n: k for k, g in enumerate(groups) for n in g}
-        before = {k: {of[m] for n in g for m in self.sources[n]} - {k} for k, g in enumerate(groups)}
+        before = {
+            k: {of[m] for n in g for m in self.sources[n]} - {k} for k, g in enumerate(groups)
+        }
         left = set(before)
         while left:
             free = {k for k in left if not before[k] & left}

@@ -63,6 +63,11 @@ from functrax.core.dtypes import float0 as float0
 from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
 from functrax.core.operators import Array as Array
 from functrax.core.parsing import parse as parse
+from functrax.explanation import (
+    check as check,
+    explain as explain,
+    explain_misses as explain_misses,
+)
 from functrax.transforms.callbacks import pure_callback as pure_callback
 from functrax.transforms.checkpoint import (
     checkpoint as checkpoint,

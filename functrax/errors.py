@@ -17,6 +17,7 @@ from functrax.core.errors import (
     ImmutableError as ImmutableError,
     IndexingError as IndexingError,
     LeakedTracerError as LeakedTracerError,
+    MiscompilationError as MiscompilationError,
     NonConcreteBooleanIndexError as NonConcreteBooleanIndexError,
     NonFiniteError as NonFiniteError,
     ParseError as ParseError,

@@ -1,11 +1,11 @@
 """Fits the polynomials of functrax's mathematical functions and writes them down.
 
-    python scripts/fit_math.py            # needs mpmath; writes functrax/backends/kernels/math/coefficients.py
+    python scripts/fit_math.py            # needs mpmath; writes the file TARGET
     python scripts/fit_math.py exp erf    # only these, the others stay
 
 Each fit is a polynomial ``Q`` near ``g`` on an interval; ``w`` says what an error of ``Q`` makes of
-the relative error of the function.  Remez' exchange makes the largest ``|w (Q - g)|`` as small as it
-can be; the degree is the least for which that is below an eighth of the last place.
+the relative error of the function.  Remez' exchange makes the largest ``|w (Q - g)|`` as small as
+it can be; the degree is the least for which that is below an eighth of the last place.
 """
 
 from __future__ import annotations
@@ -79,15 +79,26 @@ def _shifted(solution: list[Any], middle: Any, half: Any) -> list[Any]:
     return result[: len(solution)]
 
 
-def fit(g: Function, w: Function, a: Any, b: Any, dtype: str, degree: int) -> list[float]:
-    """The coefficients of the least degree that is good enough, rounded to the dtype."""
+def fit(g: Function, w: Function, a: Any, b: Any, dtype: str, degree: int) -> list[Any]:
+    """The coefficients of the least degree that is good enough."""
     while True:
         coefficients, error = remez(g, w, mp.mpf(a), mp.mpf(b), degree)
         if error < TOLERANCE[dtype]:
             break
         degree += 1
     print(f"  {dtype} degree {degree} error {mp.nstr(error / TOLERANCE[dtype] / 8, 3)} ulp")
-    return [float(np.dtype(dtype).type(mp.nstr(c, 30))) for c in coefficients]
+    return coefficients
+
+
+def rounded(exact: Any, dtype: str) -> float:
+    """The nearest float of the dtype."""
+    return float(np.dtype(dtype).type(mp.nstr(exact, 30)))
+
+
+def in_two(exact: Any, dtype: str) -> tuple[float, float]:
+    """The nearest float of the dtype, and the rest."""
+    high = rounded(exact, dtype)
+    return high, rounded(exact - mp.mpf(high), dtype)
 
 
 def _near_zero(g: Function, at_zero: Any) -> Function:
@@ -130,6 +141,15 @@ def _inverse_erf(w: Any) -> Any:
     return y / x
 
 
+def _of_inverse_erf() -> tuple[Function, Function]:
+    limit = mp.sqrt(mp.pi) / 2
+    slope = mp.sqrt(mp.pi) / 2 * mp.pi / 12
+    return (
+        _near_zero(lambda w: (_inverse_erf(w) - limit) / w, slope),
+        lambda w: w / _inverse_erf(w) if w else mp.mpf(0),
+    )
+
+
 _L = mp.log(2) / 2 * mp.mpf("1.001")
 _BELOW, _ABOVE = mp.sqrt(mp.mpf(1) / 2) - 1, mp.sqrt(2) - 1
 _QUARTER = (mp.pi / 4) ** 2 * mp.mpf("1.0001")
@@ -143,12 +163,73 @@ def _log_remainder(z: Any) -> Any:
     return (2 * mp.atanh(s) / s - 2) / z
 
 
+def _lgamma_ratio(u: Any) -> Any:
+    """``lgamma(y) / ((y - 1) (y - 2))`` for ``y = u + 2``."""
+    for zero, limit in ((0, 1 - mp.euler), (-1, mp.euler)):
+        if abs(u - zero) < mp.mpf(10) ** -20:
+            return limit
+    return mp.loggamma(u + 2) / (u * (u + 1))
+
+
+def _stirling_rest(z: Any) -> Any:
+    """``x (lgamma(x) - (x - 1/2) (log(x) - 1) + 1/2 - log(2 pi) / 2)`` for ``z = 1 / x^2``."""
+    x = 1 / mp.sqrt(z)
+    main = (x - mp.mpf(1) / 2) * (mp.log(x) - 1) - mp.mpf(1) / 2 + mp.log(2 * mp.pi) / 2
+    return x * (mp.loggamma(x) - main)
+
+
+def _digamma_rest(z: Any) -> Any:
+    """``(log(x) - 1 / (2 x) - digamma(x)) / z`` for ``z = 1 / x^2``."""
+    x = 1 / mp.sqrt(z)
+    return (mp.log(x) - 1 / (2 * x) - mp.digamma(x)) / z
+
+
+def _digamma_ratio(u: Any) -> Any:
+    """``digamma(x) / (x - x0)`` for ``x = u + 2``."""
+    x = u + 2
+    gap = x - DIGAMMA_ZERO
+    return mp.psi(1, DIGAMMA_ZERO) if abs(gap) < mp.mpf(10) ** -20 else mp.digamma(x) / gap
+
+
 def _scaled_erfc(centre: int) -> Function:
     def g(u: Any) -> Any:
         t = centre * (1 + u) / (1 - u)
         return _erfcx(t) * (1 + 2 * t)
 
     return g
+
+
+DIGAMMA_ZERO = mp.findroot(mp.digamma, mp.mpf("1.4616321449683623"))
+_LGAMMA = (
+    _lgamma_ratio,
+    lambda u: 1 / _lgamma_ratio(u),
+    mp.mpf(-1),
+    mp.mpf(1),
+)
+_LGAMMA_FAR = (
+    _near_zero(_stirling_rest, mp.mpf(1) / 12),
+    lambda z: mp.sqrt(z) / mp.loggamma(1 / mp.sqrt(z)) if z else mp.mpf(0),
+    0,
+    1 / mp.mpf(9),
+)
+_DIGAMMA = (_digamma_ratio, lambda u: 1 / _digamma_ratio(u), -1, 1)
+_DIGAMMA_FAR = (
+    _near_zero(_digamma_rest, mp.mpf(1) / 12),
+    lambda z: z / mp.digamma(1 / mp.sqrt(z)) if z else mp.mpf(0),
+    0,
+    1 / mp.mpf(9),
+)
+#: Numbers that are needed to twice the bits of a dtype.
+CONSTANTS = {
+    "half_pi": mp.pi / 2,
+    "pi": mp.pi,
+    "ln_2": mp.log(2),
+    "log2_e": 1 / mp.log(2),
+    "third": mp.mpf(1) / 3,
+    "half_root_pi": mp.sqrt(mp.pi) / 2,
+    "log_pi": mp.log(mp.pi),
+    "digamma_zero": DIGAMMA_ZERO,
+}
 
 
 def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
@@ -204,6 +285,10 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
         "asin": (*_of_square(mp.asin, mp.mpf(1) / 6), 0, mp.mpf("0.2501"), 3 if single else 9),
         "atan": (*_of_square(mp.atan, mp.mpf(-1) / 3), 0, 1, 7 if single else 18),
         "sinh": (*_of_square(mp.sinh, mp.mpf(1) / 6), 0, 1, 2 if single else 6),
+        "lgamma": (*_LGAMMA, 10 if single else 24),
+        "lgamma_far": (*_LGAMMA_FAR, 4 if single else 9),
+        "digamma": (*_DIGAMMA, 10 if single else 24),
+        "digamma_far": (*_DIGAMMA_FAR, 4 if single else 9),
         "erf": (
             _near_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1),
             lambda z: mp.mpf(1),
@@ -227,33 +312,27 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
             4,
             5,
         )
-        table["erf_inv"] = (lambda u: _inverse_erf(u + 2), lambda u: mp.mpf(1), -2, 3, 7)
+        table["erf_inv"] = (*_of_inverse_erf(), 0, 4, 7)
         table["erf_inv_tail"] = (
-            lambda u: _inverse_erf((u + 3) ** 2),
-            lambda u: mp.mpf(1) / 3,
-            mp.sqrt(5) - 3,
-            mp.mpf("4.05") - 3,
-            7,
+            lambda u: _inverse_erf((u + mp.mpf("2.875")) ** 2),
+            lambda u: mp.mpf(1) / 2,
+            2 - mp.mpf("2.875"),
+            mp.mpf("1.175"),
+            11,
         )
     else:
-        table["erf_inv"] = (
-            lambda u: _inverse_erf(u + 3),
-            lambda u: mp.mpf(1),
-            -3,
-            mp.mpf("3.25"),
-            18,
-        )
+        table["erf_inv"] = (*_of_inverse_erf(), 0, 3, 16)
         table["erf_inv_tail"] = (
-            lambda u: _inverse_erf((u + mp.mpf("3.25")) ** 2),
-            lambda u: mp.mpf(1) / 3,
-            mp.mpf("-0.75"),
-            mp.mpf("0.75"),
-            15,
+            lambda u: _inverse_erf((u + mp.mpf("2.875")) ** 2),
+            lambda u: mp.mpf(1) / 2,
+            mp.sqrt(3) - mp.mpf("2.875"),
+            mp.mpf("1.125"),
+            25,
         )
         table["erf_inv_far"] = (
             lambda u: _inverse_erf((u + 5) ** 2),
-            lambda u: mp.mpf(1) / 4,
-            mp.mpf(-1),
+            lambda u: mp.mpf(1) / 3,
+            -1,
             mp.mpf("1.01"),
             14,
         )
@@ -269,31 +348,42 @@ from __future__ import annotations
 
 from typing import Final
 
-# ruff: format off
+# fmt: off
 COEFFICIENTS: Final[dict[str, dict[str, tuple[float, ...]]]] = {
 '''
 
 
 def main(names: list[str]) -> None:
     """Fits and writes the file."""
-    known: dict[str, dict[str, tuple[float, ...]]] = {}
-    if names and TARGET.exists():
+    polynomials: dict[str, dict[str, Any]] = {}
+    constants: dict[str, dict[str, Any]] = {}
+    if names:
         space: dict[str, Any] = {}
         exec(TARGET.read_text(), space)
-        known = space["COEFFICIENTS"]
-    for dtype in ("float32", "float64"):
+        polynomials, constants = space["COEFFICIENTS"], space["CONSTANTS"]
+    for dtype in TOLERANCE:
         for name, (g, w, a, b, degree) in fits(dtype).items():
             if names and name not in names:
                 continue
             print(name)
-            known.setdefault(name, {})[dtype] = tuple(fit(g, w, a, b, dtype, degree))
-    lines = [HEADER.rstrip("\n").replace("# ruff: format off", "# fmt: off")]
-    for name, by_dtype in sorted(known.items()):
+            exact = fit(g, w, a, b, dtype, degree)
+            polynomials.setdefault(name, {})[dtype] = [rounded(c, dtype) for c in exact]
+            constants.setdefault(f"{name}_0", {})[dtype] = in_two(exact[0], dtype)
+        for name, number in CONSTANTS.items():
+            constants.setdefault(name, {})[dtype] = in_two(number, dtype)
+    lines = [HEADER.rstrip("\n")]
+    for name, by_dtype in sorted(polynomials.items()):
         lines.append(f'    "{name}": {{')
         for dtype, numbers in by_dtype.items():
             lines.append(f'        "{dtype}": (')
             lines += [f"            {number!r}," for number in numbers]
             lines.append("        ),")
+        lines.append("    },")
+    lines += ["}", "", "#: A number as a float of the dtype, and the rest."]
+    lines.append("CONSTANTS: Final[dict[str, dict[str, tuple[float, float]]]] = {")
+    for name, by_dtype in sorted(constants.items()):
+        lines.append(f'    "{name}": {{')
+        lines += [f'        "{dtype}": {pair!r},' for dtype, pair in by_dtype.items()]
         lines.append("    },")
     TARGET.write_text("\n".join([*lines, "}"]) + "\n")
 

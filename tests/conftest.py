@@ -1,6 +1,7 @@
-"""Every program that a test traces is verified, and printed and parsed, when the test has ended.
+"""What holds for all tests: their programs are checked, and they leave the user's cache alone.
 
-Not while it runs: the tests that measure the time of tracing, and those that look for leaks, see
+Every program that a test traces is verified, and printed and parsed, when the test has ended,
+not while it runs: the tests that measure the time of tracing, and those that look for leaks, see
 tracing as it is for users.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from functrax.core.config import config
 from functrax.core.jaxpr import Jaxpr, all_eqns
 from functrax.core.parsing import parse_jaxpr
 from functrax.core.stage import program_observers
@@ -17,6 +19,16 @@ from functrax.core.verify import verify
 
 _LARGE = 400  # programs of more equations are verified, but not parsed
 _checked: set[int] = set()  # hashes of programs that were found right
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compiled kernels are kept in a directory of this run, also by the processes it starts."""
+    folder = str(tmp_path_factory.mktemp("compiled"))
+    config.update("compilation_cache_dir", folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FUNCTRAX_CACHE_DIR", folder)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
+from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, verify
 from functrax.backends.kernels.loops import lower_loop
 from functrax.backends.kernels.lower import lower_group
@@ -29,6 +31,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import MATH
+from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
@@ -77,18 +80,27 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
       NotAKernelError: the group does not fit the form of a kernel.
     """
     key = ("group code", options.strict)
-    found = jaxpr.memo.get(key)
-    if found is None:
-        found = jaxpr.memo[key] = _group_code(jaxpr, name)
-    return found
+    code: GroupCode | None = jaxpr.memo.get(key)
+    if code is None:
+        code = jaxpr.memo[key] = _group_code(jaxpr, name)
+    else:
+        for _ in code.kernels:
+            found("memory")
+    return code
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
-    kernels = schedule(_possible(lower_group(jaxpr, name)), _target())
+    with step("lower", name):
+        lowered = _possible(lower_group(jaxpr, name))
+    with step("schedule", name):
+        kernels = schedule(lowered, _target())
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
-        tuple(kernels[-1].operands[known:]), copies, tuple(map(_kernel_code, kernels)), fill
+        tuple(o for o in kernels[-1].operands[known:] if not o.scratch),
+        copies,
+        tuple(map(_kernel_code, kernels)),
+        fill,
     )
 
 
@@ -104,26 +116,32 @@ def _possible(kernel: Kernel) -> Kernel:
 
 
 def loop_code(eqn: Eqn) -> GroupCode:
-    """The code of a ``scan`` or ``while`` whose points do not depend on one another.
+    """The code of a loop, or of a cumulative operation, as one kernel.
 
     Its inputs are the equation's operands that are variables, each once, then come its results.
 
     Raises:
-      NotAKernelError: they do, or a step is too large.
+      NotAKernelError: the points of a loop depend on one another, or a step is too large.
     """
-    (kernel,) = schedule(_possible(lower_loop(eqn)), _target())
+    name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
+    with step("lower", name):
+        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
+    with step("schedule", name):
+        (kernel,) = schedule(lowered, _target())
     return GroupCode((), (), (_kernel_code(kernel),))
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:
     if options.check:
         verify(kernel)
-    emitted = emit_kernel(kernel, contract=not options.strict)
+    with step("emit", kernel.name):
+        emitted = emit_kernel(kernel, contract=not options.strict)
     if dumped("kernels"):
         dump("kernels", kernel.name, "kernel", str(kernel))
     if dumped("llvm"):
         dump("llvm", kernel.name, "llvm", emitted.text)
-    compiled = compile_text(emitted.text)
+    with step("llvm", kernel.name):
+        compiled = compile_text(emitted.text)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
     return KernelCode(kernel, emitted, compiled, kernel_cost(kernel))

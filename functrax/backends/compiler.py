@@ -17,14 +17,50 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.codegen import GroupCode, KernelCode, group_code, loop_code
+from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
 from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.members import Members
+from functrax.backends.nan_guard import guard
 from functrax.backends.passes.groups import contraction, fused, grouped
 from functrax.backends.pipeline import CompiledStages, run_pipeline
-from functrax.backends.program import Cond, Copy, HostCall, Launch, Program, Scan, While
+from functrax.backends.program import (
+    Cond,
+    Copy,
+    HostCall,
+    Instruction,
+    Launch,
+    Program,
+    Scan,
+    While,
+)
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """How one equation is computed.
+
+    Args:
+      eqn: a group, or an equation that is no kernel.
+      inside: the program that it is in, the way to it from the outermost one: the place of an
+        equation of control flow, and which of the programs in that.
+      place: which equation of that program it is.
+      instructions: what computes it.
+      inputs: the slots of its operands.
+      outputs: the slots of its results.
+      code: of a group that is a kernel.
+    """
+
+    eqn: Eqn
+    inside: tuple[tuple[int, str], ...]
+    place: int
+    instructions: tuple[Instruction, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    code: GroupCode | None = None
 
 
 @dataclass(frozen=True)
@@ -34,39 +70,66 @@ class CompiledProgram:
     Args:
       stages: what each pass made of it.
       program: what the runtime runs.
-      groups: the code of each launched group, in order.
+      works: how each equation is computed that is no control flow, in order.
+      log: what the compiler did, and when.
     """
 
     stages: CompiledStages
     program: Program
-    groups: tuple[tuple[Eqn, GroupCode], ...]
+    works: tuple[Work, ...]
+    log: CompileLog
 
 
-def compile_program(jaxpr: Jaxpr) -> CompiledProgram:
-    """Compile a program without constants."""
-    stages = run_pipeline(jaxpr)
-    assembly = Assembly(stages.program)
-    return CompiledProgram(stages, assembly.program(), tuple(assembly.groups))
+def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
+    """Compile a program without constants.
+
+    Args:
+      jaxpr: the program.
+      guarded: whether it looks for NaNs and infinities in what its kernels compute.
+    """
+    with logged(CompileLog()) as log:
+        stages = run_pipeline(jaxpr)
+        assembly = Assembly(stages.program, guarded, Members(stages))
+        with step("assemble", jaxpr.name):
+            program = assembly.program()
+    return CompiledProgram(stages, program, tuple(assembly.works), log)
 
 
 class Assembly:
     """Writes the instructions of one program that went through the pipeline.
 
+    Args:
+      jaxpr: the program.
+      guarded: see :func:`compile_program`.
+      members: knows which equations of the program groups stand for.
+      inside: see :class:`Work`.
+
     Attributes:
-      groups: the code of each launched group, those of inner programs included.
+      works: how each equation is computed, those of inner programs included.
     """
 
-    def __init__(self, jaxpr: Jaxpr) -> None:
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        guarded: bool,
+        members: Members,
+        inside: tuple[tuple[int, str], ...] = (),
+    ) -> None:
         self.jaxpr = jaxpr
+        self.guarded = guarded
+        self.members = members
+        self.inside = inside
         self.builder = ProgramBuilder(jaxpr.name or "program")
         self.slots: dict[Atom, int] = {}
-        self.groups: list[tuple[Eqn, GroupCode]] = []
+        self.works: list[Work] = []
+        self._place = 0
 
     def program(self) -> Program:
         """The instructions of all equations."""
         for v in self.jaxpr.invars:
             self.slots[v] = self.builder.input(v.aval.shape, v.aval.dtype)
-        for eqn in self.jaxpr.eqns:
+        for place, eqn in enumerate(self.jaxpr.eqns):
+            self._place = place
             self._equation(eqn)
         return self.builder.build([self._slot(x) for x in self.jaxpr.outvars])
 
@@ -102,31 +165,36 @@ class Assembly:
         except NotAKernelError:
             self._one_by_one(eqn)
             return
-        self.groups.append((eqn, code))
         inputs = self._operands(eqn.invars)
         results = self._results(eqn)
+        temporaries = tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])
+        instructions: list[Instruction] = []
         for source, target in code.copies:
             numbered = (*inputs, *results)
-            self.builder.add(Copy(numbered[source], numbered[target]))
+            instructions.append(Copy(numbered[source], numbered[target]))
         if code.fill is not None:
-            self._launch(code.fill, (), results)
-        temporaries = tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])
+            instructions.append(_launch(code.fill, (), results))
         for kernel in code.kernels:
-            self._launch(kernel, inputs, (*results, *temporaries))
+            instructions.append(_launch(kernel, inputs, (*results, *temporaries)))
+        self._add(eqn, instructions, inputs, results, code)
 
-    def _launch(self, code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> None:
-        self.builder.add(
-            Launch(
-                code.compiled.address,
-                code.kernel.name,
-                inputs,
-                outputs,
-                code.emitted.numbers,
-                code.kernel.units,
-                code.cost,
-                owner=code.compiled,
+    def _add(
+        self,
+        eqn: Eqn,
+        instructions: Sequence[Instruction],
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        code: GroupCode | None = None,
+    ) -> None:
+        """Add the instructions that compute an equation, and a look at the results if wanted."""
+        for x in instructions:
+            self.builder.add(x)
+        work = Work(eqn, self.inside, self._place, tuple(instructions), inputs, outputs, code)
+        self.works.append(work)
+        if self.guarded:
+            self.builder.add(
+                HostCall(guard(eqn, self.members), "guard", (*inputs, *outputs), (), into=True)
             )
-        )
 
     def _one_by_one(self, eqn: Eqn) -> None:
         """A group that is no kernel: its equations as groups of one, or calls of references."""
@@ -151,21 +219,24 @@ class Assembly:
         name = eqn.primitive.name
         if eqn.primitive is contraction:
             name = eqn.params["name"]
-        self.builder.add(HostCall(function, name, inputs, self._results(eqn)))
+        outputs = self._results(eqn)
+        self._add(eqn, [HostCall(function, name, inputs, outputs)], inputs, outputs)
 
     def _same(self, eqn: Eqn) -> None:
         """Results that are the operands."""
         self.slots.update(zip(eqn.outvars, self._operands(eqn.invars), strict=True))
 
-    def _inner(self, jaxpr: Jaxpr) -> Program:
-        assembly = Assembly(jaxpr)
+    def _inner(self, jaxpr: Jaxpr, role: str) -> Program:
+        assembly = Assembly(jaxpr, self.guarded, self.members, (*self.inside, (self._place, role)))
         program = assembly.program()
-        self.groups += assembly.groups
+        self.works += assembly.works
         return program
 
     def _cond(self, eqn: Eqn) -> None:
         index, *operands = self._operands(eqn.invars)
-        branches = tuple(self._inner(b) for b in eqn.params["branches"])
+        branches = tuple(
+            self._inner(b, f"branch {k}") for k, b in enumerate(eqn.params["branches"])
+        )
         self.builder.add(Cond(index, branches, tuple(operands), self._results(eqn)))
 
     def _loop_kernel(self, eqn: Eqn) -> bool:
@@ -174,18 +245,21 @@ class Assembly:
             code = loop_code(eqn)
         except NotAKernelError:
             return False
-        self.groups.append((eqn, code))
         inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
-        results = self._results(eqn)
-        for kernel in code.kernels:
-            self._launch(kernel, self._operands(list(inputs)), results)
+        operands, results = self._operands(eqn.invars), self._results(eqn)
+        launches = [_launch(k, self._operands(list(inputs)), results) for k in code.kernels]
+        self._add(eqn, launches, operands, results, code)
         return True
+
+    def _cumulative(self, eqn: Eqn) -> None:
+        if not self._loop_kernel(eqn):
+            self._host_call(eqn)
 
     def _while(self, eqn: Eqn) -> None:
         if self._loop_kernel(eqn):
             return
         params = eqn.params
-        cond, body = self._inner(params["cond"]), self._inner(params["body"])
+        cond, body = self._inner(params["cond"], "condition"), self._inner(params["body"], "body")
         slots = self._operands(eqn.invars)
         first, second = params["cond_consts"], params["cond_consts"] + params["body_consts"]
         self.builder.add(
@@ -198,7 +272,7 @@ class Assembly:
         if self._loop_kernel(eqn):
             return
         params = eqn.params
-        body = self._inner(params["jaxpr"])
+        body = self._inner(params["jaxpr"], "body")
         slots = self._operands(eqn.invars)
         first = params["num_consts"]
         second = first + params["num_carry"]
@@ -215,11 +289,25 @@ class Assembly:
         )
 
 
+def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Launch:
+    return Launch(
+        code.compiled.address,
+        code.kernel.name,
+        inputs,
+        outputs,
+        code.emitted.numbers,
+        code.kernel.units,
+        code.cost,
+        owner=code.compiled,
+    )
+
+
 _CONTROL_FLOW: dict[str, Callable[[Assembly, Eqn], None]] = {
     "cond": Assembly._cond,
     "while": Assembly._while,
     "scan": Assembly._scan,
     "optimization_barrier": Assembly._same,
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), Assembly._cumulative),
 }
 
 

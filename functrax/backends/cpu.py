@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends import nan_check
 from functrax.backends.compiler import CompiledProgram, compile_program
 from functrax.backends.deferred import Deferred
 from functrax.backends.device import Device, Executable, register
@@ -32,9 +33,10 @@ class CpuDevice(Device):
 
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
-        found = jaxpr.memo.get("compiled")
+        key = ("compiled", nan_check.enabled())
+        found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
-            found = jaxpr.memo["compiled"] = compile_program(jaxpr)
+            found = jaxpr.memo[key] = compile_program(jaxpr, guarded=key[1])
         return found
 
     def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ Start at :meth:`DiskCache.get` and :meth:`DiskCache.put`; :func:`current` is the
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import stat
 import struct
@@ -38,6 +39,8 @@ try:  # hashlib loads all of OpenSSL, which takes longer than a program's first 
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
+
+_log = logging.getLogger("functrax")
 
 KEY_BYTES: Final = 32
 MAGIC: Final = b"functrax"
@@ -251,9 +254,7 @@ class DiskCache:
             if self._warned:
                 return
             self._warned = True
-        import logging
-
-        logging.getLogger("functrax").warning(
+        _log.warning(
             "compiled kernels are not kept on disk: %s (directory %s; FUNCTRAX_CACHE=0 switches "
             "the cache off, FUNCTRAX_CACHE_DIR puts it elsewhere)",
             error,

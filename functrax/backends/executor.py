@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -52,15 +52,26 @@ _KERNEL: Final = ctypes.CFUNCTYPE(
 Frame = list[int]
 #: Program, instruction, and the nanoseconds at which it began and ended.
 Event = tuple[int, int, int, int]
+#: Called in place of each instruction with views of what it reads and writes; the last argument
+#: runs it.
+Observer: TypeAlias = Callable[
+    [Instruction, Sequence[Any], Sequence[Any], Callable[[], None]], None
+]
 
 
 class Executable:
-    """A program that can be called."""
+    """A program that can be called.
 
-    __slots__ = ("program",)
+    Args:
+      program: the program.
+      observer: looks at each instruction, those of loops and branches included.
+    """
 
-    def __init__(self, program: Program) -> None:
+    __slots__ = ("observer", "program")
+
+    def __init__(self, program: Program, observer: Observer | None = None) -> None:
         self.program = program
+        self.observer = observer
 
     def __call__(self, values: Sequence[Any], donated: Sequence[int] = ()) -> list[Any]:
         """Run the program.
@@ -100,7 +111,7 @@ class Executable:
         kept = _read_inputs(program, values, frame)
         results = _results(program, values, kept, donated, frame)
         arena = pool.allocate(program.arena) if program.arena else None
-        run = _Run((arena, kept, results), program, events)
+        run = _Run((arena, kept, results), program, events, self.observer)
         run.prepare(program, frame, arena.address if arena else NOWHERE)
         run.program(program, frame)
         return results
@@ -158,6 +169,14 @@ def _results(
     return results
 
 
+def bound_kernel(x: Launch, places: Sequence[int]) -> Callable[[int, int], None]:
+    """A launch as a function of the range of its units, for arrays at these addresses."""
+    buffers = (ctypes.c_void_p * len(places))(*places)
+    params = (ctypes.c_int64 * len(x.params))(*x.params)
+    function = _KERNEL(x.function)
+    return lambda begin, end: function(buffers, params, begin, end)
+
+
 def _copy(target: int, source: int, nbytes: int) -> None:
     if target != source and nbytes:
         ctypes.memmove(target, source, nbytes)
@@ -166,11 +185,18 @@ def _copy(target: int, source: int, nbytes: int) -> None:
 class _Run:
     """One run of a program; ``owner`` keeps all of its memory alive."""
 
-    __slots__ = ("_events", "_numbers", "_owner")
+    __slots__ = ("_events", "_numbers", "_observer", "_owner")
 
-    def __init__(self, owner: Any, program: Program, events: list[Event] | None) -> None:
+    def __init__(
+        self,
+        owner: Any,
+        program: Program,
+        events: list[Event] | None,
+        observer: Observer | None,
+    ) -> None:
         self._owner = owner
         self._events = events
+        self._observer = observer
         counted = () if events is None else all_programs(program)
         self._numbers = {p: n for n, p in enumerate(counted)}
 
@@ -190,9 +216,28 @@ class _Run:
                 frame[n] = frame[slot.shares]
         for n, (x, place) in enumerate(zip(program.instructions, program.workspaces)):
             begin = time.perf_counter_ns()
-            self._instruction(x, program.slots, frame, frame[-1] + max(place, 0))
+            arena = frame[-1] + max(place, 0)
+            if self._observer is None:
+                self._instruction(x, program.slots, frame, arena)
+            else:
+                self._observed(self._observer, x, program.slots, frame, arena)
             if self._events is not None:
                 self._events.append((self._numbers[program], n, begin, time.perf_counter_ns()))
+
+    def _observed(
+        self, observer: Observer, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int
+    ) -> None:
+        inputs = self._views(x.inputs, slots, frame, readonly=True)
+        outputs = self._views(x.outputs, slots, frame, readonly=False)
+        observer(x, inputs, outputs, lambda: self._instruction(x, slots, frame, place))
+
+    def _views(
+        self, numbers: Sequence[int], slots: Sequence[Slot], frame: Frame, readonly: bool
+    ) -> list[Any]:
+        return [
+            view_memory(frame[s], slots[s].shape, slots[s].dtype, self, readonly=readonly)
+            for s in numbers
+        ]
 
     def _instruction(self, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         match x:
@@ -209,21 +254,12 @@ class _Run:
 
     def _launch(self, x: Launch, frame: Frame) -> None:
         places = [frame[s] for s in (*x.inputs, *x.outputs)]
-        buffers = (ctypes.c_void_p * len(places))(*places)
-        params = (ctypes.c_int64 * len(x.params))(*x.params)
-        kernel = _KERNEL(x.function)
-        thread_pool.parallel_for(
-            lambda begin, end: kernel(buffers, params, begin, end), x.units, x.grain, x.cost
-        )
+        kernel = bound_kernel(x, places)
+        thread_pool.parallel_for(kernel, x.units, x.grain, x.cost)
 
     def _host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
-        def views(numbers: Sequence[int], readonly: bool) -> list[Any]:
-            return [
-                view_memory(frame[s], slots[s].shape, slots[s].dtype, self, readonly=readonly)
-                for s in numbers
-            ]
-
-        adapter(x)(views(x.inputs, True), views(x.outputs, False))
+        inputs = self._views(x.inputs, slots, frame, readonly=True)
+        adapter(x)(inputs, self._views(x.outputs, slots, frame, readonly=False))
 
     def _cond(self, x: Cond, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         index = self.scalar(slots[x.index], frame[x.index])

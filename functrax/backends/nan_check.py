@@ -7,8 +7,8 @@ has been put off is not computed for that, unless its factors are so large that 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from functrax.core.config import state as options
 from functrax.core.errors import NonFiniteError
 from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine
+
+_FORBIDDEN: Final[dict[str, tuple[Callable[[Array], Array], str]]] = {
+    "debug_nans": (np.isnan, "a NaN"),
+    "debug_infs": (np.isinf, "an infinity"),
+}
 
 
 def enabled() -> bool:
@@ -45,23 +50,30 @@ def check(
         if not dtypes.is_inexact(result.dtype) or _surely_finite(result):
             continue
         value = _values(result)
-        for option, bad, noun in (
-            ("debug_nans", np.isnan, "a NaN"),
-            ("debug_infs", np.isinf, "an infinity"),
-        ):
-            if getattr(options, option) and (found := bad(value)).any():
-                shown = [f"operand {i}: {_summary(x)}" for i, x in enumerate(operands)]
-                shown.append(f"result: {_summary(result)}")
-                if primitive.family == "elementwise":
-                    index = tuple(int(k) for k in np.argwhere(found)[0])
-                    shown.append(_at(index, operands, value[index]))
-                raise NonFiniteError(
-                    f"{option}: {primitive.name} gave {noun}",
-                    got="\n".join(shown),
-                    fix="keep the operands where the operation is defined (functrax.numpy.where "
-                    f"on its argument, not on its result), or turn {option} off",
-                    where=where,
-                )
+        found = find(value)
+        if found is None:
+            continue
+        option, noun = found
+        shown = [f"operand {i}: {_summary(x)}" for i, x in enumerate(operands)]
+        shown.append(f"result: {_summary(result)}")
+        if primitive.family == "elementwise":
+            index = tuple(int(k) for k in np.argwhere(_FORBIDDEN[option][0](value))[0])
+            shown.append(_at(index, operands, value[index]))
+        raise NonFiniteError(
+            f"{option}: {primitive.name} gave {noun}",
+            got="\n".join(shown),
+            fix="keep the operands where the operation is defined (functrax.numpy.where "
+            f"on its argument, not on its result), or turn {option} off",
+            where=where,
+        )
+
+
+def find(value: Array) -> tuple[str, str] | None:
+    """The option that forbids an element of an array of floats, and what it is, in words."""
+    for option, (bad, noun) in _FORBIDDEN.items():
+        if getattr(options, option) and bad(value).any():
+            return option, noun
+    return None
 
 
 def _surely_finite(result: Any) -> bool:

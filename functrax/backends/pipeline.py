@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from functrax.backends import compile_log
 from functrax.backends.dumps import dump, dumped, show
 from functrax.backends.passes.batch import batch
 from functrax.backends.passes.compose import compose
@@ -123,14 +124,14 @@ class CompiledStages:
 
 def run_pipeline(
     jaxpr: Jaxpr,
-    passes: Sequence[Pass] = PIPELINE,
+    passes: Sequence[Pass] | None = None,
     rewrite_limits: Mapping[str, int] | None = None,
 ) -> CompiledStages:
     """Run the passes on a program.
 
     Args:
       jaxpr: a program without constants.
-      passes: the steps, in order.
+      passes: the steps, in order; those of :data:`PIPELINE` if None.
       rewrite_limits: how many rewrites a pass may make; from the option ``opt_limit`` if None.
 
     Returns:
@@ -140,6 +141,8 @@ def run_pipeline(
       ArgumentError: if the options name a pass that there is not.
       VerificationError: if the option ``check`` is on and a pass broke a rule of the language.
     """
+    if passes is None:
+        passes = PIPELINE
     if rewrite_limits is None:
         rewrite_limits = limits(options.opt_limit)
     log_levels = levels(options.log)
@@ -155,7 +158,8 @@ def run_pipeline(
         level = log_levels.get(step.name, 0)
         rewrites = Rewrites(rewrite_limits.get(step.name), level > 1, level > 2)
         begin = time.perf_counter()
-        after = step.run(program, rewrites)
+        with compile_log.step("passes", step.name):
+            after = step.run(program, rewrites)
         milliseconds = (time.perf_counter() - begin) * 1e3
         if options.check:
             _check(step.name, after)

@@ -291,6 +291,11 @@ def trace_context() -> tuple[Hashable, ...]:
     return context if epoch == _epoch else _fresh_context()
 
 
+def context_values(context: tuple[Hashable, ...]) -> list[tuple[str, Hashable]]:
+    """The options in a value of :func:`trace_context`, by name."""
+    return list(zip(_TRACED, context))
+
+
 def _fresh_context() -> tuple[Hashable, ...]:
     epoch = _epoch  # before the values: a change in between makes this one stale, not wrong
     values = tuple(getattr(state, name) for name in _TRACED)

@@ -123,6 +123,10 @@ class VerificationError(FunctraxError):
     """A jaxpr breaks a rule of the language."""
 
 
+class MiscompilationError(FunctraxError, AssertionError):
+    """A compiled program computes something else than the program that it was made from."""
+
+
 class ParseError(FunctraxError, SyntaxError):
     """Text that is not a program of the language."""
 

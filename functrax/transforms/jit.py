@@ -13,34 +13,45 @@ import functools
 import logging
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
+from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options, trace_context
 from functrax.core.inputs import concrete
-from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
-from functrax.core.pytree import PyTreeDef, tree_unflatten
+from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.source import user_line
 from functrax.core.stage import close, eval_jaxpr, stage
 from functrax.core.trace import EVAL, Tracer, state
 from functrax.transforms.call import Call
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
+from functrax.transforms.inspect_types import type_of
 from functrax.transforms.jit_caller import JitCaller, Prepared, connect, prepare
+from functrax.transforms.lowered import Lowered
 from functrax.transforms.static_args import ArgumentRoles, StaticKey
+from functrax.transforms.traces import (
+    Signature,
+    Traced,
+    TraceRecord,
+    TraceReport,
+    compiles,
+    reports,
+)
 
 jit_call = Call("jit")
 _log = logging.getLogger("functrax.jit")
+#: Traces of a function that it can still explain.
+_REMEMBERED: Final = 100
 _all_jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
+#: The parts of a Signature.
+_Key: TypeAlias = tuple[PyTreeDef, tuple[ShapedArray, ...], StaticKey, Any, Any]
 
 
-@dataclass(frozen=True)
-class Traced:
-    """A traced function: a program whose constants are its leading inputs."""
-
-    jaxpr: Jaxpr
-    consts: tuple[Value, ...]
-    out_tree: PyTreeDef
+def _key(avals: Sequence[ShapedArray], tree: PyTreeDef, static: StaticKey) -> _Key:
+    return (tree, tuple(avals), static, trace_context(), state.axis_env)
 
 
 @dataclass(frozen=True)
@@ -51,11 +62,21 @@ class CacheInfo:
       hits: calls whose program was there already.
       misses: calls that traced.
       currsize: programs remembered.
+      compiles: how many kernels' machine code had to be made for the programs remembered; sizes
+        that are new need none where the kernels are known.
+      history: why each of the latest traces was made.
     """
 
     hits: int
     misses: int
     currsize: int
+    compiles: int
+    history: tuple[TraceReport, ...] = field(repr=False)
+
+    @property
+    def traces(self) -> int:
+        """How often the function was traced."""
+        return self.misses
 
 
 class Jitted(JitCaller):
@@ -82,6 +103,7 @@ class Jitted(JitCaller):
         self._name = name or name_of(fun)
         self._cache: dict[Any, Traced] = {}
         self._hits = self._misses = 0
+        self._history: deque[TraceRecord] = deque(maxlen=_REMEMBERED)
         self._register()
 
     def _register(self) -> None:
@@ -105,7 +127,7 @@ class Jitted(JitCaller):
     def _call_program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Traced]:
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
         flat, in_tree = flatten_args(self._fun, dynamic, dynamic_kwargs)
-        traced = self._trace(flat, in_tree, static)
+        traced = self._trace(_key([x.aval for x in flat], in_tree, static))
         if self._inline and state.trace is not EVAL:
             outs = eval_jaxpr(traced.jaxpr, (), *traced.consts, *flat)
         else:
@@ -118,38 +140,85 @@ class Jitted(JitCaller):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def _trace(self, flat: list[Value], in_tree: PyTreeDef, static: StaticKey) -> Traced:
-        avals = tuple(x.aval for x in flat)
-        key = (in_tree, avals, static, trace_context(), state.axis_env)
+    def _trace(self, key: _Key) -> Traced:
         found = self._cache.get(key)
         if found is not None:
             self._hits += 1
             return found
         self._misses += 1
         begin = time.perf_counter()
-        flat_fun = FlatFunction(self._roles.merge(self._fun, static), in_tree)
+        signature = Signature(*key)
+        flat_fun = FlatFunction(self._roles.merge(self._fun, signature.static), signature.tree)
         name = flat_fun.__name__ = self._name
-        jaxpr, consts = stage(flat_fun, avals, name)
-        traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree)
+        jaxpr, consts = stage(flat_fun, signature.avals, name)
+        milliseconds = (time.perf_counter() - begin) * 1e3
+        traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree, milliseconds)
         if options.log_compiles:
-            shown = ", ".join(a.str_short() for a in avals)
-            seconds = time.perf_counter() - begin
-            _log.warning("traced %s(%s) in %.2f ms", name, shown, seconds * 1e3)
-        if not any(isinstance(c, Tracer) for c in consts):
+            shown = ", ".join(a.str_short() for a in signature.avals)
+            _log.warning("traced %s(%s) in %.2f ms", name, shown, milliseconds)
+        kept = not any(isinstance(c, Tracer) for c in consts)
+        if kept:
             self._cache[key] = traced
+        where = state.source or user_line()
+        self._history.append(
+            TraceRecord(signature, weakref.ref(traced.jaxpr), where, milliseconds, kept)
+        )
         return traced
 
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program for certain arguments, without running it.
+
+        Args:
+          args: arrays, or :class:`ShapeDtypeStruct`; of arrays only shapes and dtypes matter.
+          kwargs: the same by name.
+
+        Returns:
+          A :class:`Lowered`, with ``as_text()``, ``cost_analysis()`` and ``compile()``.
+
+        >>> import functrax, functrax.numpy as jnp
+        >>> lowered = functrax.jit(lambda x: jnp.sqrt(x) * 2).lower(1.0)
+        >>> lowered.out_info
+        ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)
+        >>> lowered.compile()(0.0)
+        Array(0., dtype=float32, weak_type=True)
+        """
+        dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
+        leaves, tree = tree_flatten((tuple(dynamic), dynamic_kwargs))
+        what = f"an argument of {self._name}"
+        key = _key([type_of(x, what) for x in leaves], tree, static)
+        traced = self._trace(key)
+
+        def bind(values: Sequence[Value]) -> Sequence[Value]:
+            outs: Sequence[Value] = self._call.bind(
+                *values, jaxpr=traced.jaxpr, **self._call_params
+            )
+            return outs
+
+        return Lowered(self._name, self._fun, traced, Signature(*key), bind)
+
+    def dynamic(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call without the static ones."""
+        positional, named, _ = self._roles.split(args, kwargs)
+        return positional, named
+
     def cache_info(self) -> CacheInfo:
-        """How often the function was traced."""
-        return CacheInfo(self._hits + self._direct_hits, self._misses, len(self._cache))
+        """How often the function was traced and compiled, and why."""
+        known = sum(compiles(traced.jaxpr) for traced in self._cache.values())
+        history = tuple(reports(list(self._history), self._fun))
+        hits = self._hits + self._direct_hits
+        return CacheInfo(hits, self._misses, len(self._cache), known, history)
 
     def clear_cache(self) -> None:
         """Forget the programs of this function."""
         self._cache.clear()
+        self._history.clear()
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self)
+        fresh = {"_cache": {}, "_hits": 0, "_misses": 0, "_history": deque(maxlen=_REMEMBERED)}
+        return {**vars(self), **fresh}  # a copy traces for itself
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -195,7 +264,7 @@ def jit(
       backend: accepted for compatibility; there is one backend.
 
     Returns:
-      A function of the same arguments, with ``cache_info()`` and ``clear_cache()``.
+      A function of the same arguments, with ``lower()``, ``cache_info()`` and ``clear_cache()``.
 
     Raises:
       StaticArgumentError: if a static argument cannot be hashed.

@@ -47,7 +47,7 @@ def run(code, **environment):
 
 
 def test_every_option_has_its_documentation_and_a_default_it_takes():
-    assert len(OPTIONS) == 20
+    assert len(OPTIONS) == 22
     for name, option in OPTIONS.items():
         assert option.doc.endswith(".")
         assert option.variable == f"FUNCTRAX_{(option.short or name).upper()}"
@@ -72,6 +72,8 @@ def test_defaults():
         "cache": True,
         "compilation_cache_dir": None,
         "cache_limit": "512MB",
+        "backend": "llvm",
+        "strict": False,
         "opt": True,
         "check": False,
         "opt_limit": "",

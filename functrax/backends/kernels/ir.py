@@ -51,11 +51,13 @@ class Operand:
       dtype: of its elements.
       size: how many there are.
       written: whether the kernel writes it.
+      scratch: whether it is memory of the kernel's own, for one row.
     """
 
     dtype: np.dtype[Any]
     size: int
     written: bool
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -296,7 +298,7 @@ def kernel_text(kernel: Kernel) -> str:
     names: dict[int, str] = {}
     lines = [f"kernel {kernel.name}:"]
     for k, operand in enumerate(kernel.operands):
-        mode = "out" if operand.written else "in"
+        mode = "scratch" if operand.scratch else "out" if operand.written else "in"
         lines.append(f"  {mode} b{k}: {operand.dtype}[{operand.size}]")
     if kernel.shared is not None:
         lines.append(f"  units: d{kernel.shared} in blocks of {kernel.grain}")

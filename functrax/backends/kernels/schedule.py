@@ -8,6 +8,8 @@ written as LLVM IR.  In order:
 2. ``collapse``: neighbouring dims become one where every address allows it.
 3. ``_choose_vector``: the dim along which most of the memory is contiguous is computed in lanes.
    Arrays that are contiguous along another one are read in tiles (``_choose_tile``).
+   What one stage computes at some cost and a later one needs again stays in a row of memory
+   (``kernels/rows.py``).
 4. ``_choose_shared``: the dim that threads share, in units of at least ``UNIT`` points.
 5. ``_in_two``: a reduction with few results and long rows is done in blocks, whose results a
    second kernel reduces.  The blocks follow from the shapes alone, so the bits of the result do
@@ -23,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
+from functrax.backends.kernels.rows import keep_rows
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Builder, Scalar
 
@@ -59,6 +62,7 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     _vector_innermost(kernel)
     _choose_lanes(kernel, target)
     _choose_tile(kernel, target)
+    keep_rows(kernel)
     if _is_long_reduction(kernel):
         return _in_two(kernel, target)
     _choose_shared(kernel)

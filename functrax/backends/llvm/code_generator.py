@@ -14,12 +14,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, Final
 
-#: Of the code generator: selects and schedules instructions well; no passes run before it.
+#: How well instructions are selected and scheduled; no passes run before that.
 OPTIMIZATION: Final = 2
+#: A part of it takes a third of the time and does nothing for kernels: rewriting the addresses in
+#: loops, which are short sums as they are written.
+LEFT_OUT: Final = "disable-lsr"
 
 
 class CodeGenerator:
@@ -49,17 +54,29 @@ class CodeGenerator:
         )
         self._linker: Any = None
         self._linked = 0
-        self._lock = threading.Lock()  # of the two above
+        self._lock = threading.Lock()  # of the two above, and of LLVM's options
 
     def object_code(self, text: str) -> bytes:
         """A module as an object file."""
-        code: bytes = self._machine.emit_object(self._llvm.parse_assembly(text))
+        with self._leaving_out():
+            code: bytes = self._machine.emit_object(self._llvm.parse_assembly(text))
         return code
 
     def assembly(self, text: str) -> str:
         """A module as assembly, for people."""
-        lines: str = self._machine.emit_assembly(self._llvm.parse_assembly(text))
+        with self._leaving_out():
+            lines: str = self._machine.emit_assembly(self._llvm.parse_assembly(text))
         return lines
+
+    @contextmanager
+    def _leaving_out(self) -> Iterator[None]:
+        """Switch ``LEFT_OUT`` off for a while: other users of LLVM in this process may want it."""
+        with self._lock:
+            self._llvm.set_option("", f"-{LEFT_OUT}=true")
+            try:
+                yield
+            finally:
+                self._llvm.set_option("", f"-{LEFT_OUT}=false")
 
     def link(self, object_code: bytes, name: str) -> tuple[int, Any]:
         """The address of an object's function, and what keeps it there.

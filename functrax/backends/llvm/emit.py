@@ -126,7 +126,12 @@ class _Emitter:
 
     def run(self) -> Emitted:
         k = self.kernel
-        for n in range(len(k.operands)):
+        for n, operand in enumerate(k.operands):
+            if operand.scratch:
+                size = self._number(operand.size, ("scratch", n))
+                element = self._memory_type(operand.dtype)
+                self.header.append(f"  %b{n} = alloca {element}, i64 {size}, align 64")
+                continue
             self.header.append(f"  %bp{n} = getelementptr ptr, ptr %buffers, i64 {n}")
             self.header.append(f"  %b{n} = load ptr, ptr %bp{n}")
         if k.shared is None:

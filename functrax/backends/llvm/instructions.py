@@ -215,13 +215,21 @@ def _quotient(t: Template, x: str, y: str) -> str:
 
 
 def _one_by_one(op: str, t: Template, x: str, y: str) -> str:
-    """Division of integers by the instruction for a single one."""
+    """Division of integers by the instruction for a single one.
+
+    A divisor of 0, and the least integer over -1, would end the process.  Neither is asked for,
+    but code generation may undo a ``select`` that avoids them and compute both sides of it; so the
+    divisor is changed by arithmetic, which it leaves alone: 0 and -1 become 1.
+    """
+    zero = t.add(f"icmp eq {t.type} {y}, {t.splat(0, _REGISTERS[t.source])}")
+    one = t.add(f"zext {t.of('i1')} {zero} to {t.type}")
+    divisor = t.add(f"or {t.type} {y}, {one}")
     if t.source.kind != "i":
-        return t.add(f"u{op} {t.type} {x}, {y}")
-    # The least integer over -1 would end the process.
+        return t.add(f"u{op} {t.type} {x}, {divisor}")
     minus = t.add(f"icmp eq {t.type} {y}, {t.splat(-1, _REGISTERS[t.source])}")
-    safe = _select(t, minus, t.splat(1, _REGISTERS[t.source]), y)
-    value = t.add(f"s{op} {t.type} {x}, {safe}")
+    bit = t.add(f"zext {t.of('i1')} {minus} to {t.type}")
+    two = t.add(f"shl {t.type} {bit}, {t.splat(1, _REGISTERS[t.source])}")
+    value = t.add(f"s{op} {t.type} {x}, {t.add(f'add {t.type} {divisor}, {two}')}")
     return value if op == "rem" else _select(t, minus, _negative(t, x), value)
 
 
@@ -261,7 +269,7 @@ def _convert(t: Template, x: str) -> str:
 
 
 def _to(t: Template, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> str:
-    """Between bools, integers, float32 and float64."""
+    """From bools, integers, float32 and float64 to the latter three."""
     if source == target:
         return x
     have, want = _REGISTERS[source], _REGISTERS[target]
@@ -271,9 +279,6 @@ def _to(t: Template, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> st
         type = t.of(want)
         one, zero = t.splat(1, want), t.splat(0, want)
         return t.add(f"select {t.of('i1')} {x}, {type} {one}, {type} {zero}")
-    if target.kind == "b":
-        how = "fcmp une" if source.kind == "f" else "icmp ne"
-        return t.add(f"{how} {t.of(have)} {x}, {t.splat(0, have)}")
     if source.kind == "f" and target.kind == "f":
         return t.cast("fpext" if have == "float" else "fptrunc", x, have, want)
     if target.kind == "f":

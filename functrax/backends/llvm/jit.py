@@ -1,9 +1,9 @@
 """From LLVM IR to machine code in this process.
 
 A text is looked for in memory, then on disk (:mod:`functrax.backends.disk_cache`), and only then
-given to LLVM.  Object code is loaded by functrax itself
-(:mod:`functrax.backends.llvm.object_code`),
-so a process that finds all of its kernels on disk does not load LLVM.
+given to LLVM (:mod:`functrax.backends.llvm.code_generator`).  Object code is loaded by functrax
+itself (:mod:`functrax.backends.llvm.object_code`), so a process that finds all of its kernels on
+disk does not load LLVM.
 
 Start at :func:`compile_texts`.
 """
@@ -21,9 +21,16 @@ from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from functrax.backends import disk_cache
+from functrax.backends.compile_log import found
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm import object_code
-from functrax.backends.llvm.code_generator import OPTIMIZATION, CodeGenerator, generator, library
+from functrax.backends.llvm.code_generator import (
+    LEFT_OUT,
+    OPTIMIZATION,
+    CodeGenerator,
+    generator,
+    library,
+)
 
 _DEFINED: Final = re.compile(r"^define [^@]*@([\w.]+)\(", re.MULTILINE)
 #: Kernels that stay in memory although nobody uses them, for programs made again and again.
@@ -77,15 +84,18 @@ class Machine:
 
     def _compile(self, text: str, cache: disk_cache.DiskCache) -> Compiled:
         key = disk_cache.content_key(_circumstances(), text)
-        found = self._known.get(key)
-        if found is None:
-            found = self._from_disk(key, text, cache) or self._from_llvm(key, text, cache)
-            self._known[key] = found
+        known = self._known.get(key)
+        if known is None:
+            known = self._from_disk(key, text, cache) or self._from_llvm(key, text, cache)
+            self._known[key] = known
+            found(known.origin)
+        else:
+            found("memory")
         self._recent.pop(key, None)
-        self._recent[key] = found
+        self._recent[key] = known
         if len(self._recent) > KEPT:
             del self._recent[next(iter(self._recent))]
-        return found
+        return known
 
     def _from_disk(self, key: bytes, text: str, cache: disk_cache.DiskCache) -> Compiled | None:
         begin = time.perf_counter()
@@ -150,7 +160,7 @@ def _circumstances() -> str:
     """Everything but its text that decides what a kernel's machine code is."""
     version = sys.modules["functrax"].__version__
     processor = cpu_info().identity or f"{generator().cpu} {generator().features}"
-    return "\n".join((version, library(), processor, f"O{OPTIMIZATION}"))
+    return "\n".join((version, library(), processor, f"O{OPTIMIZATION} {LEFT_OUT}"))
 
 
 @cache

@@ -61,7 +61,8 @@ void set_num_threads(int threads) {
 
 void add_object_loader(py::module_& module) {
   namespace loader = functrax::object_loader;
-  py::class_<loader::Code>(module, "ObjectCode", "An object file as code that can be called.")
+  const py::metaclass plain(reinterpret_cast<PyObject*>(&PyType_Type));
+  py::class_<loader::Code>(module, "ObjectCode", plain, "An object file as code in memory.")
       .def(py::init([](const py::bytes& object) {
         return std::make_unique<loader::Code>(std::string(object));
       }))
@@ -72,7 +73,7 @@ void add_object_loader(py::module_& module) {
       [](const py::bytes& object, std::uint16_t machine, std::size_t page_size) {
         const loader::Image image = loader::link(object, machine, page_size);
         const py::bytes bytes(reinterpret_cast<const char*>(image.bytes.data()),
-                                    image.bytes.size());
+                              image.bytes.size());
         return py::make_tuple(bytes, image.code_size, image.entry);
       },
       "The bytes of an object file's image, the size of its code, and where it begins.");

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from functrax.backends.kernels.values import is_update, reduced_axes
-from functrax.backends.passes.groups import fused, grouped
+from functrax.backends.passes.groups import Group, fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core import dtypes
@@ -41,6 +41,9 @@ from functrax.core.lowering import MATH
 
 Shape: TypeAlias = tuple[int, ...]
 
+#: Under what a program of groups remembers why pairs of its equations, given by their positions,
+#: share no kernel.
+REASONS = "reasons why groups stay apart"
 #: What starting a kernel costs, in bytes that could be moved meanwhile.
 LAUNCH = 4096
 #: The most equations in a group: what a kernel's compile time and registers allow.
@@ -134,11 +137,11 @@ class _Group:
       work: operations for each element, in bytes.
     """
 
-    __slots__ = ("eqns", "first", "last", "number", "reads", "space", "update", "version", "work",
+    __slots__ = ("eqns", "number", "reads", "space", "update", "version", "work",
                  "writes")  # fmt: skip
 
     def __init__(self, number: int, eqn: Eqn) -> None:
-        self.number = self.first = self.last = number
+        self.number = number
         self.eqns = {number}
         self.reads: dict[Var, bool] = {}
         self.writes = set(eqn.outvars)
@@ -193,6 +196,8 @@ class Fusion:
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
         self.successors: dict[int, set[int]] = {}
         self.predecessors: dict[int, set[int]] = {}
+        #: Every edge leads to a larger level.
+        self.level: dict[int, int] = {}
         self.last_effect: int | None = None
         self.reasons: dict[tuple[int, int], str] = {}
         self.heap: list[_Candidate] = []
@@ -215,17 +220,18 @@ class Fusion:
             group = self.groups.get(number)
             if group is None:
                 group = self.groups[number] = _Group(number, eqn)
+                group.eqns = {n}  # the number is that of the last equation
             else:
                 group.eqns.add(n)
                 group.writes.update(eqn.outvars)
                 group.work += _work(eqn)
-            group.first, group.last = min(group.first, n), max(group.last, n)
             self.group_of[n] = number
             for v, here in self._reads_of(eqn).items():
                 if v not in group.writes:
                     group.reads[v] = group.reads.get(v, True) and here
         self._find_readers()
         self._connect()
+        self._find_levels()
 
     def _find_readers(self) -> None:
         for number, group in self.groups.items():
@@ -567,42 +573,66 @@ class Fusion:
 
     def _would_cycle(self, a: int, b: int) -> bool:
         """Whether a path leads from ``a`` to ``b`` through another group."""
-        last = self.groups[b].last
-        stack = [s for s in self.successors[a] if s != b]
+        end = self.level[b]
+        stack = [s for s in self.successors[a] if s != b and self.level[s] < end]
         seen = set(stack)
         while stack:
             n = stack.pop()
-            if n == b:
-                return True
-            group = self.groups.get(n)
-            if (n if group is None else group.first) > last:
-                continue
             for s in self.successors[n]:
-                if s not in seen:
+                if s == b:
+                    return True
+                if s not in seen and self.level[s] < end:
                     seen.add(s)
                     stack.append(s)
         return False
+
+    def _find_levels(self) -> None:
+        """Number all nodes so that every edge leads to a larger number."""
+        waiting = {n: len(p) for n, p in self.predecessors.items()}
+        ready = [n for n, count in waiting.items() if count == 0]
+        self.level = dict.fromkeys(ready, 0)
+        while ready:
+            n = ready.pop()
+            for s in self.successors[n]:
+                self.level[s] = max(self.level.get(s, 0), self.level[n] + 1)
+                waiting[s] -= 1
+                if waiting[s] == 0:
+                    ready.append(s)
+
+    def _raise_level(self, n: int, level: int) -> None:
+        """Give a node at least this level, and those that follow it larger ones."""
+        stack = [(n, level)]
+        while stack:
+            n, level = stack.pop()
+            if self.level[n] >= level:
+                continue
+            self.level[n] = level
+            stack.extend((s, level + 1) for s in self.successors[n] if self.level[s] <= level)
 
     def _merge(self, a: _Group, b: _Group) -> None:
         """Put ``a`` into ``b``."""
         space, _ = self._merged_space(a, b)
         assert space is not None
         writes = self._written_after(a, b)
+        moved = any(
+            not b.reads[w] and not self._is_reduced(a, w) for w in a.writes & b.reads.keys()
+        )
         for v, here in a.reads.items():
             readers = self.readers[v]
             readers.discard(a.number)
             readers.add(b.number)
-            through_view = any(not b.reads[w] for w in a.writes if w in b.reads)
-            b.reads[v] = b.reads.get(v, True) and here and not through_view
+            b.reads[v] = b.reads.get(v, True) and here and not moved
         for v in a.writes:
             if b.reads.pop(v, None) is not None:
                 self.readers[v].discard(b.number)
         b.space, b.writes = space, writes
         b.eqns |= a.eqns
         b.work += a.work
-        b.first, b.last = min(a.first, b.first), max(a.last, b.last)
         b.version += 1
         self._rewire(a.number, b.number)
+        level = max(self.level.pop(a.number), self.level[b.number])
+        self.level[b.number] = -1
+        self._raise_level(b.number, level)
         del self.groups[a.number]
         self._propose_all(b.number)
 
@@ -623,10 +653,18 @@ class Fusion:
     # ---- the program of groups ----------------------------------------------------------------
 
     def _written(self) -> Jaxpr:
-        eqns = [self._equation(n) for n in self._in_order()]
-        return Jaxpr(
+        order = list(self._in_order())
+        eqns = [self._equation(n) for n in order]
+        program = Jaxpr(
             (), self.jaxpr.invars, self.jaxpr.outvars, eqns, self.jaxpr.name, self.jaxpr.arg_names
         )
+        place = {n: k for k, n in enumerate(order)}
+        program.memo[REASONS] = {
+            (place[a], place[b]): reason
+            for (a, b), reason in self.reasons.items()
+            if a in place and b in place
+        }
+        return program
 
     def _in_order(self) -> Iterable[int]:
         """Groups and other equations, each after those that it depends on."""
@@ -644,7 +682,10 @@ class Fusion:
     def _equation(self, n: int) -> Eqn:
         group = self.groups.get(n)
         if group is None:
-            return with_programs(self.eqns[n], lambda inner: fuse(inner, self.rewrites))
+            eqn = self.eqns[n]
+            if isinstance(eqn.primitive, Group):
+                return eqn
+            return with_programs(eqn, lambda inner: fuse(inner, self.rewrites))
         inside = self._with_views(group)
         eqns = [self.eqns[k] for k in inside]
         outputs = [v for e in eqns for v in e.outvars if v in group.writes]

@@ -52,13 +52,18 @@ def view(eqn: Eqn, x: Layout) -> Layout | None:
     if rule is None or not x.distinct:
         return None
     out = rule(x, eqn)
-    whole = sum(n != 1 for n in out.shape)
-    return out if len(out.used) < whole or out.distinct < math.prod(out.shape) else None
+    aval = eqn.outvars[0].aval
+    repeats = out.distinct < aval.size or len(out.used) < aval.ndim - aval.shape.count(1)
+    return out if repeats else None
 
 
 def _broadcast(x: Layout, eqn: Eqn) -> Layout:
-    dims: tuple[int, ...] = eqn.params["dims"]
-    return Layout(eqn.params["shape"], tuple(sorted([dims[k] for k in x.used])), x.distinct)
+    return _spread(x, eqn.params["shape"], eqn.params["dims"])
+
+
+@functools.lru_cache(maxsize=4096)
+def _spread(x: Layout, shape: tuple[int, ...], dims: tuple[int, ...]) -> Layout:
+    return Layout(shape, tuple(sorted([dims[k] for k in x.used])), x.distinct)
 
 
 def _transpose(x: Layout, eqn: Eqn) -> Layout:

@@ -20,7 +20,7 @@ import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Literal
-from functrax.core.primitive import Primitive, like
+from functrax.core.primitive import Primitive, like, registry
 from functrax.core.prims.arithmetic import (
     abs_,
     add,
@@ -73,11 +73,13 @@ class Rule:
       name: what logs call it.
       primitives: the names of those that it is about.
       apply: takes an equation and what made its operands; returns a simpler value, or None.
+      constant: it is asked only where an operand is a number.
     """
 
     name: str
     primitives: tuple[str, ...]
     apply: Callable[[Eqn, Made], Any]
+    constant: bool = False
 
 
 def _is_discrete(x: Atom) -> bool:
@@ -441,29 +443,36 @@ def _times(value: Any, count: int, eqn: Eqn) -> Any:
     return New(add, (New(mul, (value, Literal(count, number))), Literal(0, number)))
 
 
+_COMMUTATIVE = tuple([n for n, p in registry.items() if getattr(p, "commutative", False)])
+
 RULES: tuple[Rule, ...] = (
-    Rule("constant goes last", ("add", "mul", "eq", "ne", "and", "or", "xor"), _constant_last),
+    Rule(
+        "constant goes last",
+        ("add", "mul", "eq", "ne", "and", "or", "xor"),
+        _constant_last,
+        constant=True,
+    ),
     Rule("--x", ("neg",), _double_negation),
     Rule("x + -y", ("add",), _sum_with_negation),
     Rule("x - -y", ("sub",), _difference_with_negation),
-    Rule("-0 - x", ("sub",), _zero_minus),
+    Rule("-0 - x", ("sub",), _zero_minus, constant=True),
     Rule("x - x", ("sub",), _difference_of_equals),
-    Rule("(x + a) + b", ("add", "mul"), _constants_together),
-    Rule("x * 0", ("mul",), _product_with_zero),
-    Rule("x * -1", ("mul",), _product_with_minus_one),
+    Rule("(x + a) + b", ("add", "mul"), _constants_together, constant=True),
+    Rule("x * 0", ("mul",), _product_with_zero, constant=True),
+    Rule("x * -1", ("mul",), _product_with_minus_one, constant=True),
     Rule("-x * -y", ("mul", "div"), _signs_of_factors),
-    Rule("x / 2**n", ("div",), _quotient_by_power_of_two),
+    Rule("x / 2**n", ("div",), _quotient_by_power_of_two, constant=True),
     Rule("x ** n", ("integer_pow", "pow"), _power),
     Rule("x ** 2", ("square",), _square),
     Rule("equal cases", ("select_n",), _same_cases),
-    Rule("known choice", ("select_n",), _known_choice),
+    Rule("known choice", ("select_n",), _known_choice, constant=True),
     Rule("choice by complement", ("select_n",), _choice_by_complement),
     Rule("choice in choice", ("select_n",), _choice_in_choice),
     Rule("max(x, x)", ("max", "min", "and", "or"), _of_equals),
-    Rule("max(x, -inf)", ("max", "min"), _extremum_with_bound),
+    Rule("max(x, -inf)", ("max", "min"), _extremum_with_bound, constant=True),
     Rule("x == x", ("eq", "ne", "lt", "le", "gt", "ge"), _comparison_of_equals),
     Rule("not not x", ("not",), _complement),
-    Rule("x and True", ("and", "or", "xor"), _logic_with_constant),
+    Rule("x and True", ("and", "or", "xor"), _logic_with_constant, constant=True),
     Rule("x xor x", ("xor",), _xor_of_equals),
     Rule("conversion of a conversion", ("convert_element_type",), _conversion_chain),
     Rule("|-x|", ("abs",), _magnitude),

@@ -11,7 +11,7 @@ The rules are in ``passes/rules.py``; :data:`functrax.backends.passes.rules.RULE
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
@@ -34,14 +34,17 @@ def _by_primitive() -> dict[str, list[Rule]]:
 
 
 _RULES = _by_primitive()
-_plans: dict[Primitive, tuple[bool, Sequence[Rule]] | None] = {}
+#: Whether a primitive knows when it does nothing; its rules; those for operands without a number.
+Plan: TypeAlias = "tuple[bool, Sequence[Rule], Sequence[Rule]]"
+_plans: dict[Primitive, Plan | None] = {}
 
 
-def _plan(primitive: Primitive) -> tuple[bool, Sequence[Rule]] | None:
-    """Whether a primitive knows when it does nothing, and its rules; None for neither."""
+def _plan(primitive: Primitive) -> Plan | None:
+    """What is tried on a primitive's equations; None for nothing."""
     knows = type(primitive).simplify is not Primitive.simplify
     rules = _RULES.get(primitive.name, ())
-    found = _plans[primitive] = (knows, rules) if knows or rules else None
+    plan = knows, rules, [rule for rule in rules if not rule.constant]
+    found = _plans[primitive] = plan if knows or rules else None
     return found
 
 
@@ -112,14 +115,16 @@ class _Simplification:
         plan = _plans[primitive] if primitive in _plans else _plan(primitive)
         if plan is None or len(eqn.outvars) != 1:
             return None
-        knows, rules = plan
+        knows, rules, others = plan
         aval = eqn.outvars[0].aval
         if knows:
             value = primitive.simplify(*eqn.invars, **eqn.params)
             if value is not None and self._fits(value, aval):
                 if self.rewrites.allow("nothing to do", eqn):
                     return self._in_place(value, eqn)
-        for rule in rules:
+        if not rules:
+            return None
+        for rule in rules if Literal in [type(x) for x in eqn.invars] else others:
             value = rule.apply(eqn, self.made)
             if value is None or not self._fits(value, aval):
                 continue

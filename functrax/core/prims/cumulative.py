@@ -42,7 +42,8 @@ from functrax.core.prims.arithmetic import (
     stop_gradient,
     sub,
 )
-from functrax.core.prims.reduce import wider
+from functrax.core.prims.lowered_reductions import Fold
+from functrax.core.prims.reduce import op_identity, wider
 from functrax.core.prims.reindex import ones, rev
 from functrax.core.prims.rounding import is_finite
 from functrax.core.prims.shape_checks import check_axes
@@ -86,6 +87,13 @@ class Cumulative(Opaque):
 
     #: The NumPy function of two arguments that accumulates.
     accumulator: np.ufunc
+    #: The operation of scalars that does, if it is one.
+    op: str | None = None
+
+    def reduction(self, x: ShapedArray) -> Fold:
+        """How a kernel accumulates elements; for those that have an ``op``."""
+        assert self.op is not None, f"{self.name} is no operation of scalars"
+        return Fold(self.op, x.dtype, wider(x.dtype), op_identity(self.op, x.dtype))
 
     def shape_rule(self, x: ShapedArray, *, axis: int, reverse: bool) -> Avals:
         check_dtype(self.name, x, self.accepts)
@@ -135,6 +143,7 @@ class Cumsum(Cumulative):
     """Running sums; narrow floats are added up in a wider type."""
 
     name = "cumsum"
+    op = "add"
     accepts = dtypes.NUMERIC
     accumulator = np.add
 
@@ -151,6 +160,7 @@ class Cumprod(Cumulative):
     """Running products."""
 
     name = "cumprod"
+    op = "mul"
     accepts = dtypes.NUMERIC
     accumulator = np.multiply
 
@@ -189,6 +199,7 @@ class Cummax(_CumulativeExtremum):
     """Running maxima."""
 
     name = "cummax"
+    op = "max"
     accumulator = np.maximum
     larger = staticmethod(ge)
     choose = staticmethod(max_)
@@ -198,6 +209,7 @@ class Cummin(_CumulativeExtremum):
     """Running minima."""
 
     name = "cummin"
+    op = "min"
     accumulator = np.minimum
     larger = staticmethod(le)
     choose = staticmethod(min_)

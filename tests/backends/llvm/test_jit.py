@@ -154,6 +154,15 @@ def test_the_machine_of_the_process():
     assert function_name(CALLER) == "functrax_kernel"
 
 
+def test_what_kernels_do_without_others_still_get():
+    llvm = code_generator.generator()
+    module = llvm._llvm.parse_assembly(SCALE.format(3))
+    before = llvm._machine.emit_object(module)
+    ours = llvm.object_code(SCALE.format(3))
+    assert llvm._machine.emit_object(llvm._llvm.parse_assembly(SCALE.format(3))) == before
+    assert llvm.object_code(SCALE.format(3)) == ours
+
+
 # ---- keys ---------------------------------------------------------------------------------------
 
 

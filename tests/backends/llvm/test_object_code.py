@@ -11,6 +11,7 @@ import random
 import struct
 import sys
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -292,6 +293,24 @@ def test_the_twins_agree_on_kernels():
     data = generator().object_code(KERNEL)
     assert link_native(data, LOADED_MACHINE) == link_python(data, LOADED_MACHINE)
     assert link_native(data, LOADED_MACHINE, 16384) == link_python(data, LOADED_MACHINE, 16384)
+
+
+@pytest.mark.parametrize(
+    ("triple", "machine"), [("aarch64-linux-gnu", AARCH64), ("x86_64-linux-gnu", X86_64)]
+)
+def test_kernels_of_both_processors_are_linked(link, triple, machine):
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError:
+        pytest.skip("llvmlite was built without this target")
+    made = target.create_target_machine(opt=2, reloc="pic", codemodel="small")
+    data = made.emit_object(llvm.parse_assembly(KERNEL))
+    image, code_size, entry = link(data, machine)
+    assert entry == 0 and code_size == PAGE
+    assert struct.pack("<4d", 1, 10, 100, 1000) in image[PAGE:]
+    assert struct.pack("<4d", 1, 10, 100, 1000) not in image[:PAGE]
 
 
 def test_page_sizes_and_processors(link):

@@ -14,6 +14,7 @@ from typing import Final
 from functrax.backends.kernels.math import (
     error_function,
     exponential,
+    gamma,
     inverse_trigonometric,
     logarithm,
     power,
@@ -32,6 +33,7 @@ _FUNCTIONS: Final[tuple[Callable[..., Expr], ...]] = (
     *(inverse_trigonometric.atan, inverse_trigonometric.atan2),
     *(error_function.erf, error_function.erfc, error_function.erf_inv),
     *(power.pow, power.cbrt, power.rsqrt),
+    *(gamma.lgamma, gamma.digamma),
 )
 
 

@@ -17,13 +17,16 @@ from functrax.backends.kernels.math.exponential import power_of_two, quotient, r
 from functrax.backends.kernels.math.expression import (
     Expr,
     at_most,
+    careful,
+    constant,
     expr_of,
     fma,
     root,
     where,
     with_sign,
+    without_first,
 )
-from functrax.backends.kernels.math.logarithm import logarithm_of, split
+from functrax.backends.kernels.math.logarithm import logarithm_in_two, split
 
 _CENTRE: Final = {True: 2.0, False: 4.0}
 _END: Final = {True: 10.15, False: 27.3}
@@ -50,7 +53,8 @@ def _complement(t: Expr) -> Expr:
 def erfc(x: Expr) -> Expr:
     """The complementary error function."""
     value = _complement(abs(x))
-    return where(x < 0, 2 - value, value)
+    near = 1 - fma(x, expr_of("erf", x * x), x)
+    return where(abs(x) < 0.5, near, where(x < 0, 2 - value, value))
 
 
 def erf(x: Expr) -> Expr:
@@ -67,16 +71,25 @@ def erf(x: Expr) -> Expr:
     return where(a < (0.925 if x.is_single else 1.0), near, with_sign(far, x))
 
 
+def _tail(name: str, x: Expr, u: Expr) -> Expr:
+    """``x`` times a polynomial in ``u``, whose first coefficient has more bits than the dtype."""
+    high, low = constant(f"{name}_0", x)
+    return fma(x, high, x * fma(without_first(name, u), u, x.like(low)))
+
+
 def erf_inv(x: Expr) -> Expr:
     """The inverse of the error function, on (-1, 1)."""
     a = abs(x)
     k, m = split(fma(-x, x, x.like(1)))
-    w = -logarithm_of(k.to(x.dtype), m - 1)
+    main, lost = logarithm_in_two(k.to(x.dtype), m - 1)
+    w = -main
+    high, low = constant("half_root_pi", x)
+    near = fma(x, high, x * fma(w, careful("erf_inv", w), w.like(low)))
     g = root(w)
-    if x.is_single:
-        factor = where(w < 5, expr_of("erf_inv", w - 2), expr_of("erf_inv_tail", g - 3))
-    else:
-        tail = where(w < 16, expr_of("erf_inv_tail", g - 3.25), expr_of("erf_inv_far", g - 5))
-        factor = where(w < 6.25, expr_of("erf_inv", w - 3), tail)
+    more = (fma(-g, g, w) - lost) * (0.5 / g)
+    far = _tail("erf_inv_tail", x, g - 2.875 + more)
+    if not x.is_single:
+        far = where(w < 16, far, _tail("erf_inv_far", x, g - 5 + more))
+    value = where(w < (4 if x.is_single else 3), near, far)
     end = where(a.equals(1), x.like(math.inf), math.nan)
-    return where(a < 1, x * factor, with_sign(end, x))
+    return with_sign(where(a < 1, value, end), x)

@@ -7,25 +7,16 @@ Adding 1.5 * 2^23 (2^52) to a number rounds it to an integer, which then stands 
 
 from __future__ import annotations
 
-import math
-from typing import Final
-
 from functrax.backends.kernels.math.expression import (
     Expr,
     at_least,
     at_most,
+    constant,
     expr_of,
     fma,
     where,
     with_sign,
 )
-
-#: ln 2 as a float32 or float64 and the rest, by whether it is single.
-LN2: Final = {
-    True: (0.693147182464599609375, -1.9046542121259336e-9),
-    False: (math.log(2), 2.319046813846299558e-17),
-}
-_LOG2_E: Final = 1 / math.log(2)
 
 
 def mantissa_bits(x: Expr) -> int:
@@ -40,14 +31,25 @@ def rounded(x: Expr, factor: float) -> tuple[Expr, Expr]:
     return shifted - shifter, shifted.bits
 
 
-def reduced(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr]:
-    """``exp(r) - 1`` and the bits that end in ``n``, for ``x + more = n ln 2 + r``."""
-    high, low = LN2[x.is_single]
-    n, bits = rounded(x, _LOG2_E)
+def reduced_in_two(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr, Expr]:
+    """``exp(r) - 1``, what it lost in rounding, and the bits that end in ``n``.
+
+    For ``x + more = n ln 2 + r``.
+    """
+    high, low = constant("ln_2", x)
+    n, bits = rounded(x, constant("log2_e", x)[0])
     r = fma(n, -low, fma(n, -high, x))
     if more is not None:
         r = r + more
-    return fma(r * r, expr_of("exp", r), r), bits
+    square, bend = r * r, expr_of("exp", r)
+    e = fma(square, bend, r)
+    return e, fma(square, bend, r - e), bits
+
+
+def reduced(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr]:
+    """``exp(r) - 1`` and the bits that end in ``n``, for ``x + more = n ln 2 + r``."""
+    e, _, bits = reduced_in_two(x, more)
+    return e, bits
 
 
 def power_of_two(bits: Expr, like: Expr) -> Expr:
@@ -89,10 +91,12 @@ def exp2(x: Expr) -> Expr:
 def expm1(x: Expr) -> Expr:
     """``e^x - 1``; by half of it, lest ``2^n`` overflow."""
     low, high = (-20, 89) if x.is_single else (-40, 709.9)
-    e, bits = reduced(at_least(at_most(x, high), low))
+    e, lost, bits = reduced_in_two(at_least(at_most(x, high), low))
     half = power_of_two(bits - 1, x)
-    result = fma(e, half, half - 0.5) * 2
-    return where(abs(x) < 2.0**-60, x, result)
+    base = half - 0.5
+    total = fma(e, half, base)
+    total = total + fma(lost, half, fma(e, half, base - total))
+    return where(abs(x) < 2.0**-60, x, total * 2)
 
 
 def logistic(x: Expr) -> Expr:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.math.coefficients import COEFFICIENTS
+from functrax.backends.kernels.math.coefficients import COEFFICIENTS, CONSTANTS
 from functrax.core import dtypes
 from functrax.core.lowering import Builder, Scalar
 
@@ -172,9 +172,9 @@ def root(x: Expr) -> Expr:
     return Expr(x.b, x.b.sqrt(x.s))
 
 
-def coefficients(name: str, x: Expr) -> tuple[float, ...]:
-    """Those of a fitted polynomial, for the dtype of ``x``."""
-    return COEFFICIENTS[name][x.dtype.name]
+def constant(name: str, x: Expr) -> tuple[float, float]:
+    """One of ``CONSTANTS``: a number of the dtype of ``x``, and the rest."""
+    return CONSTANTS[name][x.dtype.name]
 
 
 def polynomial(x: Expr, numbers: Sequence[float]) -> Expr:
@@ -197,4 +197,14 @@ def _horner(x: Expr, numbers: Sequence[float]) -> Expr:
 
 def expr_of(name: str, x: Expr) -> Expr:
     """A polynomial of ``COEFFICIENTS`` at ``x``."""
-    return polynomial(x, coefficients(name, x))
+    return polynomial(x, COEFFICIENTS[name][x.dtype.name])
+
+
+def careful(name: str, x: Expr) -> Expr:
+    """The same by Horner's rule: slower, but better where odd and even powers cancel."""
+    return _horner(x, COEFFICIENTS[name][x.dtype.name])
+
+
+def without_first(name: str, x: Expr) -> Expr:
+    """The same without its first coefficient, divided by ``x``."""
+    return _horner(x, COEFFICIENTS[name][x.dtype.name][1:])

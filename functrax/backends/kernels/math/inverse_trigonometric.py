@@ -12,29 +12,30 @@ from typing import NamedTuple
 from functrax.backends.kernels.math.expression import (
     Expr,
     at_least,
+    careful,
+    constant,
     expr_of,
     fma,
     root,
     where,
     with_sign,
 )
-from functrax.backends.kernels.math.trigonometric import HALF_PI
 
 
 def atan(x: Expr) -> Expr:
     """The arc tangent."""
-    high, low = HALF_PI[x.is_single]
+    high, low = constant("half_pi", x)
     a = abs(x)
     large = a > 1
     t = where(large, 1 / a, a)
     z = t * t
-    p = t + fma(t * z, expr_of("atan", z), where(large, x.like(-low), 0.0))
-    return with_sign(where(large, high - p, p), x)
+    bend = fma(t * z, careful("atan", z), where(large, x.like(-low), 0.0))
+    return with_sign(where(large, high - t - bend, t + bend), x)
 
 
 def atan2(y: Expr, x: Expr) -> Expr:
     """The angle of the point ``(x, y)``."""
-    high, low = HALF_PI[x.is_single]
+    high, low = constant("half_pi", x)
     a, b = abs(x), abs(y)
     steep = b > a
     most, least = where(steep, b, a), where(steep, a, b)
@@ -45,7 +46,7 @@ def atan2(y: Expr, x: Expr) -> Expr:
     quarters = [where(back, x.like(2 * c), 0.0) for c in (high, low)]
     base, rest = (where(steep, x.like(c), q) for c, q in zip((high, low), quarters))
     z = t * t
-    return with_sign(base + (t + fma(t * z, expr_of("atan", z), rest)), y)
+    return with_sign(base + t + fma(t * z, careful("atan", z), rest), y)
 
 
 class _Arc(NamedTuple):
@@ -68,7 +69,7 @@ def _arc(x: Expr) -> _Arc:
 
 def asin(x: Expr) -> Expr:
     """The arc sine."""
-    high, low = HALF_PI[x.is_single]
+    high, low = constant("half_pi", x)
     far, s, more = _arc(x)
     from_top = high - ((s + s) + fma(more, 2.0, more.like(-low)))
     return with_sign(where(far, from_top, s + more), x)
@@ -76,7 +77,7 @@ def asin(x: Expr) -> Expr:
 
 def acos(x: Expr) -> Expr:
     """The arc cosine."""
-    high, low = HALF_PI[x.is_single]
+    high, low = constant("half_pi", x)
     far, s, more = _arc(x)
     negative = x < 0
     factor = where(far, x.like(2), 1.0)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from functrax.backends.kernels.math.exponential import LN2, mantissa_bits
+from functrax.backends.kernels.math.exponential import mantissa_bits
 from functrax.backends.kernels.math.expression import (
     Expr,
     at_least,
+    constant,
     expr_of,
     fma,
     root,
@@ -23,11 +24,6 @@ from functrax.backends.kernels.math.expression import (
 
 _ROOT_HALF: Final = {True: 0x3F3504F3, False: 0x3FE6A09E667F3BCD}
 _LEAST_NORMAL: Final = {True: 2.0**-126, False: 2.0**-1022}
-#: 1 / ln 2 as a float32 or float64 and the rest.
-LOG2_E: Final = {
-    True: (1.44269502162933349609375, 1.925963033500981e-8),
-    False: (1 / math.log(2), 2.035527374093103e-17),
-}
 
 
 def split(x: Expr) -> tuple[Expr, Expr]:
@@ -55,10 +51,17 @@ def _bend(f: Expr) -> Expr:
     return fma(s, fma(z, expr_of("log_ratio", z), half_square), -half_square)
 
 
+def logarithm_in_two(k: Expr, f: Expr) -> tuple[Expr, Expr]:
+    """``k ln 2 + log(1 + f)``, and what the last sum lost in rounding."""
+    high, low = constant("ln_2", f)
+    rest = f + fma(k, low, _bend(f))
+    main = fma(k, high, rest)
+    return main, fma(k, high, -main) + rest
+
+
 def logarithm_of(k: Expr, f: Expr) -> Expr:
     """``k ln 2 + log(1 + f)``."""
-    high, low = LN2[f.is_single]
-    return fma(k, high, f + fma(k, low, _bend(f)))
+    return logarithm_in_two(k, f)[0]
 
 
 def edges(result: Expr, x: Expr, zero: float = 0.0) -> Expr:
@@ -76,7 +79,7 @@ def log(x: Expr) -> Expr:
 
 def log2(x: Expr) -> Expr:
     """The logarithm to base 2; ``f / ln 2`` is kept to more bits than the dtype has."""
-    high, low = LOG2_E[x.is_single]
+    high, low = constant("log2_e", x)
     k, m = split_any(x)
     f = m - 1
     main = f * high

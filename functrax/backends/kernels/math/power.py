@@ -13,32 +13,25 @@ from functrax.backends.kernels.math.expression import (
     Expr,
     at_least,
     at_most,
+    constant,
     expr_of,
     fma,
     root,
     where,
     with_sign,
 )
-from functrax.backends.kernels.math.logarithm import LOG2_E, split_any
+from functrax.backends.kernels.math.logarithm import split_any
 
 
-def _third(x: Expr) -> tuple[float, float]:
-    """1 / 3 as a number of the dtype, and the rest."""
-    high = float(x.dtype.type(1 / 3))
-    return high, (1 - 3 * high) / 3
-
-
-def _log2(a: Expr) -> tuple[Expr, Expr]:
-    """log2 of a positive number, and what it lost in rounding."""
-    k, m = split_any(a)
-    f = m - 1
+def _log_of_significand(f: Expr) -> tuple[Expr, Expr]:
+    """``log(1 + f) = 2 s (1 + z / 3 + z^2 Q(z))``, and what it lost in rounding."""
     d = f + 2
     inverse = 1 / d
     s = f * inverse
     s_lost = fma(-s, f - (d - 2), fma(-s, d, f)) * inverse
     z = s * s
     z_lost = fma(s, s, -z) + 2 * s * s_lost
-    high, low = _third(a)
+    high, low = constant("third", f)
     t = z * high
     rest = fma(z, low, fma(z_lost, high, z * z * expr_of("pow_log", z)))
     t_lost = fma(z, high, -t) + rest
@@ -46,14 +39,33 @@ def _log2(a: Expr) -> tuple[Expr, Expr]:
     p_lost = t - (p - 1) + t_lost
     twice = s + s
     main = twice * p
-    lost = fma(twice, p, -main) + fma(twice, p_lost, 2 * s_lost * p)
-    high, low = LOG2_E[a.is_single]
+    return main, fma(twice, p, -main) + fma(twice, p_lost, 2 * s_lost * p)
+
+
+def _sum(x: Expr, y: Expr, lost: Expr) -> tuple[Expr, Expr]:
+    """``x + y + lost`` for ``x`` that is not smaller than ``y``, or 0; and what is lost then."""
+    total = x + y
+    lost = y - (total - x) + lost
+    result = total + lost
+    return result, lost - (result - total)
+
+
+def _log2(a: Expr) -> tuple[Expr, Expr]:
+    """log2 of a positive number, and what it lost in rounding."""
+    k, m = split_any(a)
+    main, lost = _log_of_significand(m - 1)
+    high, low = constant("log2_e", a)
     product = main * high
-    product_lost = fma(main, high, -product) + fma(main, low, lost * high)
-    total = k + product
-    total_lost = product - (total - k) + product_lost
-    result = total + total_lost
-    return result, total_lost - (result - total)
+    return _sum(k, product, fma(main, high, -product) + fma(main, low, lost * high))
+
+
+def log_in_two(a: Expr) -> tuple[Expr, Expr]:
+    """The natural logarithm of a positive number, and what it lost in rounding."""
+    k, m = split_any(a)
+    main, lost = _log_of_significand(m - 1)
+    high, low = constant("ln_2", a)
+    product = k * high
+    return _sum(product, main, fma(k, high, -product) + fma(k, low, lost))
 
 
 def pow(x: Expr, y: Expr) -> Expr:

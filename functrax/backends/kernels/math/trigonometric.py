@@ -10,11 +10,11 @@ There is no other way for small angles: choosing costs as much.  One float32 nee
 
 from __future__ import annotations
 
-import itertools
 import math
+from itertools import pairwise
 from typing import Final, NamedTuple
 
-from functrax.backends.kernels.math.expression import Expr, expr_of, fma, where
+from functrax.backends.kernels.math.expression import Expr, constant, expr_of, fma, where
 from functrax.core import dtypes
 
 _WORD: Final = 64
@@ -47,11 +47,6 @@ def _words(zeros: int, count: int) -> tuple[int, ...]:
 #: For a float32 the window begins with the bit of weight 2 of 2^-24 2/pi, or later.
 _WORDS_SINGLE: Final = _words(26, 4)
 _WORDS_DOUBLE: Final = _words(55, 19)
-#: pi / 2 as a float32 or float64, and the rest.
-HALF_PI: Final = {
-    True: (1.57079637050628662109375, -4.3711388286738386e-8),
-    False: (math.pi / 2, 6.123233995736766036e-17),
-}
 
 
 class _Angle(NamedTuple):
@@ -65,7 +60,7 @@ class _Angle(NamedTuple):
 def _window(words: tuple[Expr, ...], shift: Expr) -> list[Expr]:
     """The words of a long number shifted left by less than a word."""
     back = shift ^ (_WORD - 1)
-    return [(high << shift) | ((low >> 1) >> back) for high, low in itertools.pairwise(words)]
+    return [(high << shift) | ((low >> 1) >> back) for high, low in pairwise(words)]
 
 
 def _significand(a: Expr) -> tuple[Expr, Expr]:
@@ -77,20 +72,20 @@ def _significand(a: Expr) -> tuple[Expr, Expr]:
     exponent = a.bits >> m
     kept = Expr(a.b, a.b.min(exponent.s, exponent.node(most)))
     fraction = (a.bits & (2**m - 1)) | 2**m
-    above = Expr(a.b, a.b.min((exponent - kept).s, exponent.node(1)))
-    return (fraction << above).to(dtypes.uint64), (kept - least).to(dtypes.uint64)
+    doubled = fraction << (exponent - kept)
+    return doubled.to(dtypes.uint64), (kept - least).to(dtypes.uint64)
 
 
 def _reduced_single(a: Expr) -> _Angle:
     m, start = _significand(a)
     far = (start & _WORD).differs(0)
     numbers = [m.like(w) for w in _WORDS_SINGLE]
-    words = tuple(where(far, y, x) for x, y in itertools.pairwise(numbers))
+    words = tuple(where(far, y, x) for x, y in pairwise(numbers))
     high, low = _window(words, start & (_WORD - 1))
     turns = m * high + ((m * (low >> 32)) >> 32)  # quarters, 62 bits after the point
     quadrant = ((turns + 2**61) >> 62).to(dtypes.int32)
     fraction = (turns << 2).seen_as(dtypes.int64).to(a.dtype)
-    top, rest = (c * 2.0**-64 for c in HALF_PI[True])
+    top, rest = (c * 2.0**-64 for c in constant("half_pi", a))
     r = fraction * top
     return _Angle(quadrant, r, fma(fraction, rest, fma(fraction, top, -r)))
 
@@ -122,7 +117,7 @@ def _reduced_double(a: Expr) -> _Angle:
     x, y, z = (piece.to(a.dtype) * weight for piece, weight in pieces)
     total = x + y
     rest = y - (total - x) + z
-    top, less = HALF_PI[False]
+    top, less = constant("half_pi", a)
     r = total * top
     return _Angle(quadrant, r, fma(total, less, fma(rest, top, fma(total, top, -r))))
 

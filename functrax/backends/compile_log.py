@@ -1,0 +1,108 @@
+"""What the compiler did for one program, and when.
+
+:class:`CompileLog` collects it: :func:`step` is put around each stage of the work, and
+:func:`found` says where a kernel's machine code came from.  While no log is open in the running
+thread, both do nothing.
+
+Start at :func:`step`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+#: Where machine code came from: LLVM, the cache of this process, the cache on disk.
+Origin: TypeAlias = Literal["llvm", "memory", "disk"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One piece of work.
+
+    Args:
+      stage: which stage of the compiler.
+      name: of the pass, the group or the kernel that it worked on.
+      begin: seconds, by ``time.perf_counter``.
+      milliseconds: how long it took, pieces of work inside it left out.
+    """
+
+    stage: str
+    name: str
+    begin: float
+    milliseconds: float
+
+
+@dataclass
+class CompileLog:
+    """The work on one program.
+
+    Args:
+      events: the pieces of work, in the order in which they ended.
+      origins: how many kernels came from where.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    origins: Counter[Origin] = field(default_factory=Counter)
+
+    def milliseconds(self) -> dict[str, float]:
+        """The time that each stage took, in the order in which they ended first."""
+        total: dict[str, float] = {}
+        for event in self.events:
+            total[event.stage] = total.get(event.stage, 0.0) + event.milliseconds
+        return total
+
+
+class _Open(threading.local):
+    """The log that is open in this thread, and the time spent in finished inner steps."""
+
+    log: CompileLog | None = None
+    inside: float = 0.0
+
+
+_open: Final = _Open()
+
+
+@contextmanager
+def logged(log: CompileLog) -> Iterator[CompileLog]:
+    """Collect what the compiler does in this block."""
+    before, _open.log = _open.log, log
+    try:
+        yield log
+    finally:
+        _open.log = before
+
+
+@contextmanager
+def step(stage: str, name: str = "") -> Iterator[None]:
+    """Put around a piece of work, so that the open log knows of it.
+
+    >>> with logged(CompileLog()) as log:
+    ...     with step("lower", "add"):
+    ...         pass
+    >>> [(event.stage, event.name) for event in log.events]
+    [('lower', 'add')]
+    """
+    log = _open.log
+    if log is None:
+        yield
+        return
+    outer, _open.inside = _open.inside, 0.0
+    begin = time.perf_counter()
+    try:
+        yield
+    finally:
+        took = time.perf_counter() - begin
+        log.events.append(Event(stage, name, begin, (took - _open.inside) * 1e3))
+        _open.inside = outer + took
+
+
+def found(origin: Origin) -> None:
+    """Say where a kernel's machine code came from."""
+    if _open.log is not None:
+        _open.log.origins[origin] += 1

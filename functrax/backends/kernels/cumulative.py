@@ -1,0 +1,48 @@
+"""Running sums, products and extrema as kernels: one value carried along an axis.
+
+What enters is an equation of ``cumsum``, ``cumprod``, ``cummax`` or ``cummin``; what leaves is a
+kernel without a schedule, whose outer dims are the other axes.  Start at :func:`lower_cumulative`.
+"""
+
+from __future__ import annotations
+
+from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
+from functrax.backends.kernels.values import NotAKernelError
+from functrax.core.index_expr import Dim, IndexExpr, as_expr
+from functrax.core.index_form import flatten
+from functrax.core.jaxpr import Eqn
+from functrax.core.lowering import Builder
+from functrax.core.prims.cumulative import Cumulative
+
+
+def lower_cumulative(eqn: Eqn) -> Kernel:
+    """The kernel of a cumulative operation along one axis.
+
+    Its operands are the equation's operand and its result.
+
+    Raises:
+      NotAKernelError: the operation is none of scalars, or there are no elements.
+    """
+    (x,), (out,) = eqn.invars, eqn.outvars
+    assert isinstance(eqn.primitive, Cumulative)
+    usable = eqn.primitive.op is not None and x.aval.size > 0
+    if not usable or not eqn.primitive.is_real((x.aval,), dict(eqn.params)):
+        raise NotAKernelError("it is no operation of scalars")
+    how = eqn.primitive.reduction(x.aval)
+    axis, shape = eqn.params["axis"], x.aval.shape
+    b = Builder()
+    point: list[IndexExpr] = [Dim(d) if n > 1 else as_expr(0) for d, n in enumerate(shape)]
+    if eqn.params["reverse"]:
+        point[axis] = shape[axis] - 1 - point[axis]
+    address = flatten(point, shape)
+    element = b.node("load", x.aval.dtype, (), (0, address, False, False))
+    values = how.start(b, element, b.const(0, how.place))
+    carries = []
+    accs = tuple(b.node("acc", v.dtype, (), ("running", k, True)) for k, v in enumerate(values))
+    new = how.combine(b, accs, values)
+    for k, (first, acc, after) in enumerate(zip(how.empty(b), accs, new, strict=True)):
+        carries.append(Carry(first, acc, after, b.node("result", acc.dtype, (), ("running", k))))
+    operands = [Operand(v.aval.dtype, v.aval.size, v is out) for v in (x, out)]
+    stage = Stage([], [Store(1, address, how.finish(b, new))], carries)
+    outer = tuple(d for d in range(len(shape)) if d != axis)
+    return Kernel(eqn.primitive.name, b, operands, shape, outer, (axis,), [stage], [])

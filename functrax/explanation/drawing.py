@@ -1,0 +1,229 @@
+"""Explanations as pictures: SVG, written by ourselves.
+
+Each program of groups is a graph: a box for each kernel with its equations inside, dashed boxes for
+calls and control flow, edges with the bytes of the value that crosses and the rule that keeps its
+ends apart.  Programs inside loops and branches stand below.
+
+Start at :func:`explanation_svg`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+from functrax.core.jaxpr import Eqn, Var
+from functrax.core.printing import variable_names
+from functrax.explanation.layout import Node, Point, layered
+from functrax.explanation.record import Edge, Explanation, KernelFacts, Level
+from functrax.explanation.tables import quantity, size
+
+_CHARACTER, _LINE, _PAD = 6.7, 15.0, 8.0  # of 11 px type
+_MOST_EQNS, _MOST_CHARACTERS, _MARGIN = 8, 52, 14.0
+_STYLE: Final = (
+    "text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24}"
+    ".behind{fill:#ffffff;fill-opacity:.8}"
+    ".head{font-weight:bold}.small{fill:#57606a}.why{fill:#b42318}"
+    ".kernel{fill:#e8f1fd;stroke:#3b6fb6}.call{fill:#fdf3e1;stroke:#b6803b;stroke-dasharray:5 3}"
+    ".value{fill:#f3f4f6;stroke:#8b949e}.edge{fill:none;stroke:#57606a}"
+    ".apart{fill:none;stroke:#b42318}"
+)
+_TIP: Final = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
+    'orient="auto"><path d="M0 0L8 4L0 8z" fill="#57606a"/></marker></defs>'
+)
+
+
+@dataclass(frozen=True)
+class _Box:
+    """A box: its class, and lines of text with theirs."""
+
+    kind: str
+    lines: tuple[tuple[str, str], ...]
+
+    @property
+    def size(self) -> tuple[float, float]:
+        longest = max((len(text) for _, text in self.lines), default=0)
+        return longest * _CHARACTER + 2 * _PAD, len(self.lines) * _LINE + 2 * _PAD - 3
+
+    def svg(self, corner: Point) -> list[str]:
+        (x, y), (width, height) = corner, self.size
+        out = [
+            f'<rect class="{self.kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
+            f'height="{height:.1f}" rx="5"/>'
+        ]
+        for k, (style, text) in enumerate(self.lines):
+            place = y + _PAD + _LINE * k + 10
+            out.append(_text(x + _PAD, place, text, style))
+        return out
+
+
+def explanation_svg(e: Explanation) -> str:
+    """The picture of an explanation, as the text of an SVG file."""
+    parts: list[str] = []
+    width, y = 0.0, _MARGIN
+    for level in e.levels:
+        title = level.title or e.name
+        calls = "" if level.calls == 1 else f", run {level.calls or '?'} times"
+        parts.append(_text(_MARGIN, y + 10, title + calls, "head"))
+        body, (w, h) = _level_svg(e, level)
+        parts.append(f'<g transform="translate({_MARGIN:.0f} {y + 24:.1f})">')
+        parts += [*body, "</g>"]
+        width = max(width, w + 2 * _MARGIN, len(title) * _CHARACTER + 2 * _MARGIN)
+        y += 24 + h + 30
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{y:.0f}" '
+            f'viewBox="0 0 {width:.0f} {y:.0f}">',
+            f"<style>{_STYLE}</style>",
+            '<rect width="100%" height="100%" fill="#ffffff"/>',
+            _TIP,
+            *parts,
+            "</svg>",
+        ]
+    )
+
+
+def _level_svg(e: Explanation, level: Level) -> tuple[list[str], tuple[float, float]]:
+    jaxpr = level.jaxpr
+    names = variable_names(jaxpr)
+    boxes: dict[Node, _Box] = {}
+    used = {x for eqn in jaxpr.eqns for x in eqn.invars}.union(jaxpr.outvars)
+    for v in jaxpr.invars:
+        if v in used:
+            boxes[v] = _value_box(v, names)
+    for place, eqn in enumerate(jaxpr.eqns):
+        boxes[place] = _eqn_box(e, level, place, eqn)
+    made = {v: place for place, eqn in enumerate(jaxpr.eqns) for v in eqn.outvars}
+    labels = _labels(e, level, made, names)
+    for k, x in enumerate(jaxpr.outvars):
+        if isinstance(x, Var):
+            boxes["out", k] = _Box("value", (("small", f"result {k}"),))
+            text = f"{names[x]}:{x.aval.str_short()}" if x in made else ""
+            labels[made.get(x, x), ("out", k)] = _Label((text,) if text else ())
+    layout = layered({n: b.size for n, b in boxes.items()}, list(labels))
+    out = [_edge_svg(path, label) for label, path in zip(labels.values(), layout.edges)]
+    rightmost = layout.width
+    for label, path in zip(labels.values(), layout.edges):
+        drawn, right = _label_svg(path, label)
+        out += drawn
+        rightmost = max(rightmost, right)
+    for node, box in boxes.items():
+        out += box.svg(layout.boxes[node])
+    return out, (rightmost, layout.height)
+
+
+@dataclass(frozen=True)
+class _Label:
+    """What an edge says.
+
+    Args:
+      values: the values that take it, with their bytes.
+      codes: the rules that keep its ends apart.
+      reasons: the rules in sentences.
+    """
+
+    values: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    def also(self, edge: Edge) -> _Label:
+        """The label with one value more."""
+        reasons = (*self.reasons, f"{edge.value}: {edge.reason}")
+        codes = tuple(dict.fromkeys((*self.codes, edge.code)))
+        return _Label((*self.values, f"{edge.value} {size(edge.nbytes)}"), codes, reasons)
+
+
+def _labels(
+    e: Explanation, level: Level, made: Mapping[Var, int], names: Mapping[Var, str]
+) -> dict[tuple[Node, Node], _Label]:
+    """The edges into equations, one for each pair of boxes, and what they say."""
+    labels: dict[tuple[Node, Node], _Label] = {}
+    for place, eqn in enumerate(level.jaxpr.eqns):
+        for x in eqn.invars:
+            if isinstance(x, Var):
+                labels[made.get(x, x), place] = _Label()
+    for edge in e.edges:
+        if edge.level == level.number:
+            ends = (edge.source, edge.target)
+            labels[ends] = labels[ends].also(edge)
+    return labels
+
+
+def _value_box(v: Var, names: Mapping[Var, str]) -> _Box:
+    nbytes = v.aval.size * v.aval.dtype.itemsize
+    return _Box("value", (("", f"{names[v]}:{v.aval.str_short()}"), ("small", size(nbytes))))
+
+
+def _eqn_box(e: Explanation, level: Level, place: int, eqn: Eqn) -> _Box:
+    kernels = [k for k in e.kernels if (k.level, k.place) == (level.number, place)]
+    if len(kernels) == 1:
+        return _kernel_box(kernels[0])
+    if kernels:
+        lines = [("small", f"#{k.number} {k.name}") for k in kernels]
+        return _Box("call", (("head", f"{eqn.params.get('name', '')} in parts"), *lines))
+    inside = [x for x in e.levels if x.within == (level.number, place)]
+    titles = [("small", f"{x.title}, below") for x in inside]
+    return _Box("call", (("head", eqn.primitive.name), *titles))
+
+
+def _kernel_box(k: KernelFacts) -> _Box:
+    head = f"#{k.number} {k.name}"
+    moved = f"reads {size(k.bytes_read)}, writes {size(k.bytes_written)}"
+    work = f"{quantity(k.flops + k.transcendentals)}flop"
+    lines = [("head", head), ("small", f"{moved}, {work}")]
+    if k.measured is not None and k.gigabytes_per_second is not None:
+        lines.append(
+            ("small", f"{k.measured.seconds * 1e6:.2f} us, {k.gigabytes_per_second:.1f} GB/s")
+        )
+    if k.kind == "kernel":
+        lines += [("", _short(x)) for x in k.eqns[:_MOST_EQNS]]
+        if len(k.eqns) > _MOST_EQNS:
+            lines.append(("small", f"and {len(k.eqns) - _MOST_EQNS} equations more"))
+    return _Box(k.kind, tuple(lines))
+
+
+def _short(eqn: Eqn) -> str:
+    """An equation in a line: what it makes, and of what type."""
+    results = " ".join(v.aval.str_short() for v in eqn.outvars)
+    where = "" if eqn.source is None else f"  # {eqn.source}"
+    text = f"{results} = {eqn.primitive.name}{where}"
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
+
+
+def _edge_svg(path: tuple[Point, ...], label: _Label) -> str:
+    """The line of an edge; its reasons show when the mouse is over it."""
+    (x, y), *rest = path
+    d = [f"M{x:.1f} {y:.1f}"]
+    for u, v in rest:
+        middle = (y + v) / 2
+        d.append(f"C{x:.1f} {middle:.1f} {u:.1f} {middle:.1f} {u:.1f} {v:.1f}")
+        x, y = u, v
+    style = "apart" if label.codes else "edge"
+    title = "\n".join(map(escape, label.reasons))
+    inside = f"<title>{title}</title>" if title else ""
+    return f'<path class="{style}" d="{"".join(d)}" marker-end="url(#tip)">{inside}</path>'
+
+
+def _label_svg(path: tuple[Point, ...], label: _Label) -> tuple[list[str], float]:
+    """The text at an edge, behind the layer that it comes from; and how far it reaches."""
+    lines = [("small", text) for text in label.values] + [("why", text) for text in label.codes]
+    if not lines:
+        return [], 0.0
+    (x0, y0), (x1, y1) = path[1], path[2]
+    width = max(len(text) for _, text in lines) * _CHARACTER
+    x, y = (x0 + x1) / 2 + 5, (y0 + y1) / 2 - 6.5 * (len(lines) - 2)
+    out = [
+        f'<rect class="behind" x="{x - 2:.1f}" y="{y - 12:.1f}" width="{width + 2:.1f}" '
+        f'height="{13 * len(lines):.1f}"/>'
+    ]
+    for k, (kind, text) in enumerate(lines):
+        out.append(_text(x, y + 13 * k - 2, text, kind))
+    return out, x + width
+
+
+def _text(x: float, y: float, text: str, style: str) -> str:
+    kind = f' class="{style}"' if style else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{kind} xml:space="preserve">{escape(text)}</text>'

@@ -1,0 +1,317 @@
+"""What is known about a compiled program, as records: :class:`Explanation`, and its parts.
+
+The records hold facts; how they look as text is in ``tables.py``, as pictures in ``drawing.py`` and
+``pages.py``, and as a time line in ``timeline.py``.  ``facts.py`` makes them.
+
+Start at :class:`Explanation`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from functrax.backends.codegen import KernelCode
+from functrax.backends.compiler import CompiledProgram
+from functrax.backends.llvm.jit import machine
+from functrax.backends.memory_plan import plan_text
+from functrax.backends.program import Instruction, Program
+from functrax.core.aval import ShapedArray
+from functrax.core.jaxpr import Eqn, Jaxpr
+from functrax.core.source import SourceLine
+
+
+@dataclass(frozen=True)
+class Access:
+    """An array that a kernel reads or writes.
+
+    Args:
+      name: what it is called in the program.
+      aval: its type.
+      nbytes: bytes of its distinct elements that the kernel needs or writes, predicted.
+    """
+
+    name: str
+    aval: ShapedArray
+    nbytes: int
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.aval.str_short()}"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How long a kernel takes.
+
+    Args:
+      seconds: of one launch, the median.
+      launches: how many launches of one run of the program.
+    """
+
+    seconds: float
+    launches: int
+
+
+@dataclass(frozen=True, eq=False)
+class KernelFacts:
+    """One kernel, or a call of something that is no kernel.
+
+    Args:
+      number: counts the kernels and calls of the whole program.
+      name: what it does, the last first.
+      kind: ``"kernel"``, or ``"call"`` of a Python function such as LAPACK's.
+      eqns: its equations, with the user's lines.
+      level: the number of the program that it is in.
+      place: which equation of that program it is.
+      calls: how often a run of the program launches it; None if that is not known beforehand.
+      reads: the arrays that it reads.
+      writes: the arrays that it writes.
+      flops: operations on numbers in one launch.
+      transcendentals: values of functions such as ``exp`` in one launch.
+      codes: its machine code: of most kernels one.
+      instructions: what runs it in the compiled program.
+      measured: its time, if it was measured.
+    """
+
+    number: int
+    name: str
+    kind: Literal["kernel", "call"]
+    eqns: tuple[Eqn, ...]
+    level: int
+    place: int
+    calls: int | None
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    flops: int
+    transcendentals: int
+    codes: tuple[KernelCode, ...] = field(repr=False)
+    instructions: tuple[Instruction, ...] = field(repr=False)
+    measured: Measurement | None = None
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that one launch reads, predicted."""
+        return sum(x.nbytes for x in self.reads)
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes that one launch writes, predicted."""
+        return sum(x.nbytes for x in self.writes)
+
+    @property
+    def lines(self) -> tuple[SourceLine, ...]:
+        """The user's lines that it computes, each once, in order."""
+        found = {str(e.source): e.source for e in self.eqns if e.source is not None}
+        return tuple(found.values())
+
+    @property
+    def gigabytes_per_second(self) -> float | None:
+        """Predicted bytes by measured time."""
+        if self.measured is None or not self.measured.seconds:
+            return None
+        return (self.bytes_read + self.bytes_written) / self.measured.seconds / 1e9
+
+    @property
+    def gigaflops_per_second(self) -> float | None:
+        """Operations, transcendental ones included, by measured time."""
+        if self.measured is None or not self.measured.seconds:
+            return None
+        return (self.flops + self.transcendentals) / self.measured.seconds / 1e9
+
+    @property
+    def loops(self) -> str:
+        """The loop nest, as text."""
+        return "\n\n".join(str(code.kernel) for code in self.codes)
+
+    @property
+    def llvm(self) -> str:
+        """LLVM IR, as text."""
+        return "\n".join(code.emitted.text for code in self.codes)
+
+    @property
+    def assembly(self) -> str:
+        """Assembly for this processor, as text; made when it is asked for."""
+        return "\n".join(machine().assembly(code.emitted.text) for code in self.codes)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A value that one kernel writes and another reads, because they are not one kernel.
+
+    Args:
+      level: the number of the program that both are in.
+      source: which equation of that program computes the value.
+      target: which one reads it.
+      value: the value, ``c:f32[8]``.
+      nbytes: its bytes.
+      code: the rule that keeps them apart, in a word.
+      reason: the rule, in a sentence.
+    """
+
+    level: int
+    source: int
+    target: int
+    value: str
+    nbytes: int
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The outermost program, or one inside a loop or a branch.
+
+    Args:
+      number: counts the programs.
+      title: what it is, ``body of scan``; empty for the outermost one.
+      jaxpr: the program, of groups.
+      calls: how often a run of the whole program runs it; None if that is not known beforehand.
+      within: the number of the program that it is inside of, and the place of the equation; None
+        for the outermost one.
+    """
+
+    number: int
+    title: str
+    jaxpr: Jaxpr
+    calls: int | None
+    within: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class PassFacts:
+    """What one pass did.
+
+    Args:
+      name: the pass.
+      before: the program before it.
+      after: the program after it; the same object if nothing changed.
+      rewrites: how many rewrites it made.
+      milliseconds: how long it took.
+    """
+
+    name: str
+    before: Jaxpr
+    after: Jaxpr
+    rewrites: int
+    milliseconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """All that is known about a compiled program.  Printing it gives tables.
+
+    Args:
+      name: of the function.
+      passes: what each pass did, in order.
+      levels: the programs of groups: the outermost one, then those inside loops and branches.
+      kernels: the kernels and other calls, in the order in which they run.
+      edges: the values that cross from one kernel to another, with the reason for each.
+      compile_ms: milliseconds by stage: ``trace``, each pass, ``lower``, ``schedule``, ``emit``,
+        ``llvm``, ``assemble``.
+      origins: how many kernels were compiled by ``llvm``, or found in ``memory`` or on ``disk``.
+      program: what the runtime runs: instructions over slots.
+      compiled: the compiler's own record, with the times at which everything happened.
+      timeline: the kernels of a measured run in order, as numbers; empty if nothing was measured.
+    """
+
+    name: str
+    passes: tuple[PassFacts, ...]
+    levels: tuple[Level, ...]
+    kernels: tuple[KernelFacts, ...]
+    edges: tuple[Edge, ...]
+    compile_ms: Mapping[str, float]
+    origins: Mapping[str, int]
+    program: Program
+    compiled: CompiledProgram = field(repr=False)
+    timeline: tuple[int, ...] = field(default=(), repr=False)
+
+    @property
+    def source(self) -> Jaxpr:
+        """The program as it was traced."""
+        return self.passes[0].before
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that all kernels of a run read; those of unknown number count once."""
+        return sum(k.bytes_read * _times(k) for k in self.kernels)
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes that all kernels of a run write; those of unknown number count once."""
+        return sum(k.bytes_written * _times(k) for k in self.kernels)
+
+    @property
+    def cost(self) -> int:
+        """What fusion makes small: the bytes that cross the edges of kernels, both ways."""
+        return self.bytes_read + self.bytes_written
+
+    @property
+    def flops(self) -> int:
+        """Operations of a run, transcendental ones left out."""
+        return sum(k.flops * _times(k) for k in self.kernels)
+
+    @property
+    def transcendentals(self) -> int:
+        """Values of functions such as ``exp`` in a run."""
+        return sum(k.transcendentals * _times(k) for k in self.kernels)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the one block of memory in which all temporaries lie."""
+        return self.program.arena
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes of temporaries that are alive at one time, at most."""
+        return self.program.peak
+
+    @property
+    def memory_plan(self) -> str:
+        """Where each temporary lies and when it lives, as text."""
+        return plan_text(self.program)
+
+    @property
+    def llvm(self) -> str:
+        """LLVM IR of all kernels."""
+        return "\n".join(k.llvm for k in self.kernels if k.codes)
+
+    @property
+    def assembly(self) -> str:
+        """Assembly of all kernels; made when it is asked for."""
+        return "\n".join(k.assembly for k in self.kernels if k.codes)
+
+    def trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a time line in Chrome's trace format, for ``chrome://tracing`` and Perfetto.
+
+        It has the stages of compilation, and the launches of one run: with measured times if there
+        are any, else with estimates.
+
+        Args:
+          path: of the file.
+        """
+        from functrax.explanation.timeline import write_trace
+
+        write_trace(self, path)
+
+    def __str__(self) -> str:
+        from functrax.explanation.tables import explanation_text
+
+        return explanation_text(self)
+
+    __repr__ = __str__
+
+    def _repr_svg_(self) -> str:
+        from functrax.explanation.drawing import explanation_svg
+
+        return explanation_svg(self)
+
+    def _repr_html_(self) -> str:
+        from functrax.explanation.pages import explanation_html
+
+        return explanation_html(self)
+
+
+def _times(kernel: KernelFacts) -> int:
+    return 1 if kernel.calls is None else kernel.calls

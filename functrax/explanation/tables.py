@@ -1,0 +1,136 @@
+"""Explanations as text.  Start at :func:`explanation_text`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from functrax.explanation.record import Explanation, KernelFacts, Level
+
+_MOST_LINES = 3  # of the user's program, for each kernel
+
+
+def explanation_text(e: Explanation) -> str:
+    """The tables of an explanation: kernels, edges, memory, compilation."""
+    parts = [_head(e), _kernel_table(e)]
+    if e.edges:
+        parts.append(_edge_table(e))
+    parts.append(f"memory: arena {size(e.arena_bytes)}, at most {size(e.peak_bytes)} alive")
+    parts.append(compile_text(e))
+    return "\n\n".join(parts)
+
+
+def _head(e: Explanation) -> str:
+    source = e.levels[0].jaxpr
+    inputs = ", ".join(a.str_short() for a in source.in_avals)
+    outputs = ", ".join(a.str_short() for a in source.out_avals)
+    kernels = sum(k.kind == "kernel" for k in e.kernels)
+    counts = count(kernels, "kernel")
+    if kernels < len(e.kernels):
+        counts += f", {count(len(e.kernels) - kernels, 'call')}"
+    return (
+        f"{e.name}({inputs}) -> ({outputs})\n"
+        f"{counts}; cost {size(e.cost)}: reads {size(e.bytes_read)}, "
+        f"writes {size(e.bytes_written)}; {quantity(e.flops)}flop, "
+        f"{quantity(e.transcendentals)}transcendentals"
+    )
+
+
+def _kernel_table(e: Explanation) -> str:
+    measured = any(k.measured for k in e.kernels)
+    head = ["#", "kernel", "eqns", "calls", "reads", "writes", "flop"]
+    head += ["time", "GB/s", "GFLOP/s"] if measured else []
+    rows = [[*head, "lines"]]
+    for k in e.kernels:
+        calls = "?" if k.calls is None else str(k.calls)
+        name = k.name if k.kind == "kernel" else f"{k.name} (call)"
+        flop = quantity(k.flops + k.transcendentals).strip()
+        row = [
+            str(k.number),
+            name + _inside(e.levels[k.level]),
+            str(len(k.eqns)),
+            calls,
+            size(k.bytes_read),
+            size(k.bytes_written),
+            flop,
+        ]
+        row += _rates(k) if measured else []
+        rows.append([*row, _lines(k)])
+    return table(rows, left={1, len(rows[0]) - 1})
+
+
+def _inside(level: Level) -> str:
+    return f" in {level.title}" if level.title else ""
+
+
+def _rates(k: KernelFacts) -> list[str]:
+    if k.measured is None:
+        return ["", "", ""]
+    rates = (k.gigabytes_per_second, k.gigaflops_per_second)
+    return [seconds(k.measured.seconds), *("" if r is None else f"{r:.2f}" for r in rates)]
+
+
+def _lines(k: KernelFacts) -> str:
+    lines = [f"{line}" for line in k.lines]
+    more = f", {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
+    return ", ".join(lines[:_MOST_LINES]) + more
+
+
+def _edge_table(e: Explanation) -> str:
+    names = {(k.level, k.place): str(k.number) for k in e.kernels}
+    rows = [["from", "to", "value", "bytes", "why it is not one kernel"]]
+    for edge in e.edges:
+        eqns = e.levels[edge.level].jaxpr.eqns
+        ends = [
+            names.get((edge.level, k), eqns[k].primitive.name) for k in (edge.source, edge.target)
+        ]
+        rows.append([*ends, edge.value, size(edge.nbytes), edge.reason])
+    return table(rows, left={2, 4})
+
+
+def compile_text(e: Explanation) -> str:
+    """How long compilation took, and where machine code came from."""
+    times = ", ".join(f"{stage} {ms:.2f}" for stage, ms in e.compile_ms.items())
+    words = {"llvm": "compiled by LLVM", "memory": "found in memory", "disk": "found on disk"}
+    origins = [f"{e.origins[o]} {text}" for o, text in words.items() if e.origins.get(o)]
+    total = sum(e.compile_ms.values())
+    return f"compilation: {total:.2f} ms ({times})\nmachine code: {', '.join(origins) or 'none'}"
+
+
+def table(rows: Sequence[Sequence[str]], left: set[int]) -> str:
+    """Rows of cells in columns, the first row as a head; columns in ``left`` begin at the left."""
+    widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(w) if c in left else cell.rjust(w)
+            for c, (cell, w) in enumerate(zip(row, widths))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
+
+
+def count(number: int, noun: str) -> str:
+    """``1 kernel``, ``2 kernels``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def size(number: int) -> str:
+    """Bytes: ``512 B``, ``1.5 kB``."""
+    return quantity(number) + "B"
+
+
+def quantity(number: int) -> str:
+    """A number and a prefix: ``512 ``, ``1.5 k``."""
+    value, prefixes = float(number), ["", "k", "M", "G", "T"]
+    while value >= 999.95 and len(prefixes) > 1:
+        value /= 1000
+        prefixes.pop(0)
+    return f"{value:.1f} {prefixes[0]}" if prefixes[0] else f"{number} "
+
+
+def seconds(value: float) -> str:
+    """A time: ``1.50 us``."""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
+        if value >= factor:
+            return f"{value / factor:.2f} {unit}"
+    return f"{value / 1e-6:.2f} us"

@@ -1,0 +1,225 @@
+"""Ahead of time: ``f.lower(*args)`` is the program of a jitted function, ``.compile()`` its code.
+
+Both are records that can be looked at; a :class:`Compiled` can also be called.  They stand for one
+signature, and never trace again.  Start at :class:`Lowered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from functrax.backends.compiler import CompiledProgram
+from functrax.backends.costs import Operations, nbytes, operations, traffic
+from functrax.backends.cpu import CpuDevice
+from functrax.backends.passes.groups import Group
+from functrax.core.errors import PyTreeError, ShapeError
+from functrax.core.inputs import concrete
+from functrax.core.jaxpr import Eqn, Jaxpr, subjaxprs
+from functrax.core.primitive import Value
+from functrax.core.pytree import PyTreeDef, tree_unflatten
+from functrax.transforms.flat import flatten_args
+from functrax.transforms.inspect_types import ShapeDtypeStruct
+from functrax.transforms.traces import Signature, Traced, argument_names
+
+
+@dataclass(frozen=True)
+class MemoryAnalysis:
+    """Bytes that a compiled program needs.
+
+    Args:
+      argument_size_in_bytes: of its inputs, the constants of the program included.
+      output_size_in_bytes: of its results.
+      temp_size_in_bytes: of its arena, in which values between kernels lie.
+      peak_temp_size_in_bytes: of the values that are alive at one time, at most.
+      alias_size_in_bytes: of results that may lie in the memory of donated inputs.
+    """
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    temp_size_in_bytes: int
+    peak_temp_size_in_bytes: int
+    alias_size_in_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """The program of a function, for arguments of certain types.
+
+    Args:
+      name: of the function.
+      function: the user's function.
+      traced: the program.
+      signature: the types of the arguments.
+      bind: runs the program on values.
+    """
+
+    name: str
+    function: Callable[..., Any] = field(repr=False)
+    traced: Traced = field(repr=False)
+    signature: Signature = field(repr=False)
+    bind: Callable[[Sequence[Value]], Sequence[Value]] = field(repr=False)
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The program; arrays that the function closes over are its leading inputs."""
+        return self.traced.jaxpr
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The structure of the arguments that are not static: a tuple, and a dict of named ones."""
+        return self.signature.tree
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        """The structure of the results."""
+        return self.traced.out_tree
+
+    @property
+    def args_info(self) -> Any:
+        """The types of the arguments, ``(args, kwargs)``."""
+        return tree_unflatten(self.in_tree, map(_struct, self.signature.avals))
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, as their pytree."""
+        return tree_unflatten(self.out_tree, map(_struct, self.jaxpr.out_avals))
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
+        """The program as text.
+
+        Args:
+          dialect: accepted for compatibility; there is one language.
+          debug_info: whether comments give the user's lines and names.
+        """
+        return self.jaxpr.as_text(source=debug_info)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What the program costs if every equation is run by itself.
+
+        Returns:
+          ``"flops"``, ``"transcendentals"`` and ``"bytes accessed"``, as floats.
+        """
+        return _costs(self.jaxpr)
+
+    def compile(self, compiler_options: Any = None) -> Compiled:
+        """Make machine code of the program.
+
+        Args:
+          compiler_options: accepted for compatibility.
+        """
+        return Compiled(self, CpuDevice().compiled(self.jaxpr))
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """The compiled program of a function, which can be called.
+
+    Args:
+      lowered: the program.
+      compiled: what the compiler made of it.
+    """
+
+    lowered: Lowered
+    compiled: CompiledProgram = field(repr=False)
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The structure of the arguments that are not static."""
+        return self.lowered.in_tree
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        """The structure of the results."""
+        return self.lowered.out_tree
+
+    @property
+    def args_info(self) -> Any:
+        """The types of the arguments, ``(args, kwargs)``."""
+        return self.lowered.args_info
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, as their pytree."""
+        return self.lowered.out_info
+
+    def as_text(self) -> str:
+        """The program of groups, and the instructions that run it."""
+        return f"{self.compiled.stages.program}\n\n{self.compiled.program}"
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What the compiled program costs: kernels store only what other kernels need.
+
+        Returns:
+          ``"flops"``, ``"transcendentals"`` and ``"bytes accessed"``, as floats.
+        """
+        return _costs(self.compiled.stages.program)
+
+    def memory_analysis(self) -> MemoryAnalysis:
+        """How much memory the program needs."""
+        jaxpr, program = self.lowered.jaxpr, self.compiled.program
+        results = [program.slots[s].nbytes for s in program.outputs]
+        return MemoryAnalysis(
+            sum(nbytes(v) for v in jaxpr.invars),
+            sum(results),
+            program.arena,
+            program.peak,
+            sum(results[out] for out, _ in program.aliases),
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program.
+
+        Args:
+          args: arguments of the types that it was made for; static ones are left out.
+          kwargs: the same by name.
+
+        Raises:
+          PyTreeError: if the structure of the arguments is another.
+          ShapeError: if a shape or dtype is another.
+        """
+        lowered = self.lowered
+        flat, tree = flatten_args(lowered.function, args, kwargs)
+        if tree != lowered.in_tree:
+            raise PyTreeError(
+                f"{lowered.name}: the compiled program takes other arguments",
+                got=str(tree),
+                fix=f"{lowered.in_tree}, static arguments left out; or call the jitted function",
+            )
+        self._check_types(flat)
+        outs = lowered.bind([*lowered.traced.consts, *flat])
+        return tree_unflatten(lowered.out_tree, [concrete(x) for x in outs])
+
+    def _check_types(self, flat: Sequence[Value]) -> None:
+        wanted = self.lowered.signature.avals
+        for k, (x, aval) in enumerate(zip(flat, wanted, strict=True)):
+            if x.aval.strip_weak_type() is not aval.strip_weak_type():
+                name = argument_names(self.lowered.function, self.lowered.signature)[k]
+                raise ShapeError(
+                    f"{self.lowered.name}: the compiled program takes another type as {name}",
+                    got=x.aval.str_short(),
+                    fix=f"{aval.str_short()}; or call the jitted function, which traces again",
+                )
+
+
+def _struct(aval: Any) -> ShapeDtypeStruct:
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+def _costs(jaxpr: Jaxpr) -> dict[str, float]:
+    """The cost of a program; loops count as often as is known that they run, at least once."""
+    total = sum(map(operations, jaxpr.eqns), Operations())
+    return {
+        "flops": float(total.flops),
+        "transcendentals": float(total.transcendentals),
+        "bytes accessed": float(sum(map(_bytes_moved, jaxpr.eqns))),
+    }
+
+
+def _bytes_moved(eqn: Eqn) -> int:
+    inner = [] if isinstance(eqn.primitive, Group) else list(subjaxprs(eqn))
+    if not inner:
+        return sum(map(sum, traffic(eqn)))
+    once = sum(_bytes_moved(e) for program in inner for e in program.eqns)
+    return once * int(eqn.params.get("length", 1))

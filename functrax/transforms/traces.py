@@ -1,0 +1,240 @@
+"""What a jitted function remembers of its traces, and why there was more than one.
+
+A :class:`Signature` is all that a trace depends on; a :class:`Traced` is what it gave.  The history
+of a function is a list of :class:`TraceRecord`; :func:`reports` says of each why the program could
+not be taken from an earlier one: in what the signature differs from the most similar one before.
+
+Start at :func:`reports`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from functrax.backends.compiler import CompiledProgram
+from functrax.core.aval import ShapedArray
+from functrax.core.config import context_values
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.primitive import Value
+from functrax.core.pytree import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
+from functrax.core.source import SourceLine
+from functrax.core.stage import Derived
+from functrax.transforms.flat import positional_names, signature_of
+from functrax.transforms.static_args import StaticKey
+
+
+class Signature(NamedTuple):
+    """What a trace depends on.
+
+    Args:
+      tree: the structure of the traced arguments, positional and named.
+      avals: their types.
+      static: the static arguments.
+      context: the values of the options that change what a program means.
+      axes: the named axes that are bound.
+    """
+
+    tree: PyTreeDef
+    avals: tuple[ShapedArray, ...]
+    static: StaticKey
+    context: tuple[Hashable, ...]
+    axes: tuple[tuple[Hashable, int], ...]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced function: a program whose constants are its leading inputs.
+
+    Args:
+      jaxpr: the program.
+      consts: the values of the constants.
+      out_tree: the structure of the results.
+      milliseconds: how long tracing took.
+    """
+
+    jaxpr: Jaxpr
+    consts: tuple[Value, ...]
+    out_tree: PyTreeDef
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class TraceRecord:
+    """One trace of a function.
+
+    Args:
+      signature: what it depends on.
+      jaxpr: the program, while it lives.
+      where: the line that called the function.
+      milliseconds: how long tracing took.
+      kept: whether the program was remembered; it is not if it closes over traced values.
+    """
+
+    signature: Signature
+    jaxpr: weakref.ref[Jaxpr]
+    where: SourceLine | None
+    milliseconds: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One way in which a call differed from an earlier one.
+
+    Args:
+      argument: the argument, as ``x`` or ``params['w']``; empty if it is none.
+      kind: ``"shape"``, ``"dtype"``, ``"weak type"``, ``"static value"``, ``"structure"``,
+        ``"option"``, ``"named axes"``, or ``"not kept"``: nothing differed, but the program closes
+        over traced values of an outer transformation, or was forgotten.
+      before: what it was.
+      after: what it is.
+    """
+
+    argument: str
+    kind: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        if self.kind == "not kept":
+            return f"nothing differs, but the program was not kept: {self.after}"
+        subject = f"the {self.kind} of {self.argument}" if self.argument else f"the {self.kind}"
+        return f"{subject}: {self.before} became {self.after}"
+
+
+@dataclass(frozen=True)
+class TraceReport:
+    """Why a function was traced.
+
+    Args:
+      number: which trace of the function, counted from 1.
+      where: the line that called the function.
+      milliseconds: how long tracing took.
+      compiles: how many kernels' machine code had to be made for the program.
+      nearest: the number of the earlier trace that is most like it; 0 for the first.
+      differences: how it differs from that.
+    """
+
+    number: int
+    where: SourceLine | None
+    milliseconds: float
+    compiles: int
+    nearest: int
+    differences: tuple[Difference, ...]
+
+    def __str__(self) -> str:
+        at = "" if self.where is None else f" at {self.where}"
+        head = f"trace {self.number}{at}: {self.milliseconds:.2f} ms, {self.compiles} compiles"
+        if not self.nearest:
+            return f"{head}\n    the first call"
+        lines = [f"    {d}" for d in self.differences]
+        return "\n".join([f"{head}, nearest is trace {self.nearest}", *lines])
+
+
+def compiles(jaxpr: Jaxpr) -> int:
+    """How many kernels' machine code was made for a program and its derivatives."""
+    count = 0
+    for value in list(jaxpr.memo.values()):
+        if isinstance(value, CompiledProgram):
+            count += value.log.origins["llvm"]
+        elif isinstance(value, Derived):
+            count += compiles(value.jaxpr)
+    return count
+
+
+def reports(history: Sequence[TraceRecord], function: Callable[..., Any]) -> list[TraceReport]:
+    """Why each trace was made.
+
+    Args:
+      history: the traces, in order.
+      function: the user's function, for the names of its arguments.
+    """
+    out = []
+    for k, record in enumerate(history):
+        nearest, differences = 0, tuple[Difference, ...]()
+        if k:
+            found = [_differences(earlier, record, function) for earlier in history[:k]]
+            best = min(range(k), key=lambda n: (len(found[n]), -n))
+            nearest, differences = best + 1, found[best]
+        jaxpr = record.jaxpr()
+        count = 0 if jaxpr is None else compiles(jaxpr)
+        report = TraceReport(
+            k + 1, record.where, record.milliseconds, count, nearest, tuple(differences)
+        )
+        out.append(report)
+    return out
+
+
+def _differences(
+    earlier: TraceRecord, later: TraceRecord, function: Callable[..., Any]
+) -> tuple[Difference, ...]:
+    a, b = earlier.signature, later.signature
+    found: list[Difference] = []
+    if a.tree != b.tree:
+        found.append(Difference("", "structure", str(a.tree), str(b.tree)))
+    else:
+        names = argument_names(function, b)
+        for name, x, y in zip(names, a.avals, b.avals, strict=True):
+            found += _aval_differences(name, x, y)
+    found += _static_differences(a.static, b.static, function)
+    for (option, old), (_, new) in zip(context_values(a.context), context_values(b.context)):
+        if old != new:
+            found.append(Difference(option, "option", repr(old), repr(new)))
+    if a.axes != b.axes:
+        found.append(Difference("", "named axes", str(dict(a.axes)), str(dict(b.axes))))
+    if not found:
+        why = "it was forgotten" if earlier.kept else "it closes over values that are being traced"
+        found.append(Difference("", "not kept", "", why))
+    return tuple(found)
+
+
+def _aval_differences(name: str, x: ShapedArray, y: ShapedArray) -> list[Difference]:
+    found = []
+    if x.shape != y.shape:
+        found.append(Difference(name, "shape", str(x.shape), str(y.shape)))
+    if x.dtype != y.dtype:
+        found.append(Difference(name, "dtype", x.dtype.name, y.dtype.name))
+    if x.weak_type != y.weak_type:
+        found.append(Difference(name, "weak type", _weak(x), _weak(y)))
+    return found
+
+
+def _weak(x: ShapedArray) -> str:
+    return "a Python number" if x.weak_type else "an array"
+
+
+def _static_differences(
+    a: StaticKey, b: StaticKey, function: Callable[..., Any]
+) -> list[Difference]:
+    signature = signature_of(function)
+    named = [] if signature is None else positional_names(signature)
+
+    def values(key: StaticKey) -> dict[str, Any]:
+        positional = {named[i] if i < len(named) else f"args[{i}]": x for i, x in key[0]}
+        return {**positional, **dict(key[1])}
+
+    old, new = values(a), values(b)
+    found = []
+    for name in dict.fromkeys((*old, *new)):
+        if old.get(name) != new.get(name):
+            texts = [repr(side[name].value) if name in side else "not given" for side in (old, new)]
+            found.append(Difference(name, "static value", *texts))
+    return found
+
+
+def argument_names(function: Callable[..., Any], signature: Signature) -> list[str]:
+    """What the traced leaves of the arguments are called: ``x``, ``params['w']``."""
+    args, kwargs = tree_unflatten(signature.tree, range(len(signature.avals)))
+    tops = _top_names(signature_of(function), {i for i, _ in signature.static[0]}, len(args))
+    trees = [*zip(tops, args), *sorted(kwargs.items())]
+    return [top + keystr(path) for top, x in trees for path, _ in tree_flatten_with_path(x)[0]]
+
+
+def _top_names(signature: inspect.Signature | None, static: set[int], count: int) -> list[str]:
+    named = [] if signature is None else positional_names(signature)
+    places = [i for i in range(count + len(static)) if i not in static]
+    return [named[i] if i < len(named) else f"args[{i}]" for i in places]

@@ -1,0 +1,181 @@
+"""``functrax.check``: agreement on right programs, and what it says of planted miscompiles."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrax
+import functrax.numpy as jnp
+from functrax import errors, lax
+from functrax.backends import codegen, pipeline
+from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.pipeline import Pass
+from functrax.core.config import Override
+from functrax.core.jaxpr import Eqn, Jaxpr, Literal
+from functrax.core.prims.arithmetic import add, sub
+from functrax.explanation.agreement import Judge
+from functrax.transforms.inspect_types import jaxpr_as_fun
+from tests.backends.passes.random_programs import random_program
+
+X = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def compiled() -> Iterator[None]:
+    with functrax.backend("llvm"), Override("cache", False):
+        yield
+
+
+def normalised(x: Any) -> Any:
+    mean = x.mean(1, keepdims=True)
+    return (x - mean) / jnp.sqrt(((x - mean) ** 2).mean(1, keepdims=True) + 1)
+
+
+def scanned(x: Any) -> Any:
+    return lax.scan(lambda c, row: (c * 0.5 + row.sum(), c), jnp.float32(0), x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        normalised,
+        functrax.jit(normalised),
+        functrax.grad(lambda x: (normalised(x) ** 3).sum()),
+        scanned,
+        functrax.grad(lambda x: scanned(x)[0]),
+        functrax.vmap(lambda row: jnp.sort(row) * 2),
+        lambda x: lax.while_loop(lambda c: c.sum() < 100, lambda c: jnp.abs(c) * 2 + 1, x),
+        lambda x: lax.cond(x[0, 0] > 0, lambda v: v * 2, lambda v: v.T.T - 1, x),
+        lambda x: x.at[jnp.array([1, 1, 3])].add(2.0),
+        lambda x: (x > 0, jnp.argmax(x, 1), (x * 10).astype(jnp.int32)),
+        lambda x: jnp.sqrt(x),  # NaNs at the same places
+        lambda x: jnp.zeros((0, 3)) + x[:0, :3],
+    ],
+)
+def test_right_programs_agree(function: Any) -> None:
+    report = functrax.check(function)(X)
+    assert report.passes[-1] == "fuse"
+    assert "agrees" in str(report)
+
+
+def test_random_programs_agree() -> None:
+    for seed in range(12):
+        jaxpr = random_program(seed, steps=15)
+        values = [jnp.asarray(np.full(a.shape, 0.5), a.dtype) for a in jaxpr.in_avals]
+        functrax.check(jaxpr_as_fun(functrax.ClosedJaxpr(jaxpr, ())))(*values)
+
+
+def test_types_stand_for_random_arrays() -> None:
+    report = functrax.check(normalised)(functrax.ShapeDtypeStruct((4, 4), "float32"))
+    assert report.launches == len(report.kernels) > 0
+
+
+def test_cancellation_is_rounding() -> None:
+    """A result that is rounding alone differs by any number of units in the last place."""
+    report = functrax.check(lambda x, y: x * y - y * x * 1.0000001)(X, X[::-1])
+    assert report.launches == 1
+
+
+def planted(run: Any) -> tuple[Pass, ...]:
+    """The pipeline with a pass before fusion."""
+    steps = [*pipeline.PIPELINE]
+    steps.insert(len(steps) - 1, Pass("planted", run))
+    return tuple(steps)
+
+
+def swap_second(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
+    """Replaces x + 1 by 1 + x, which is right, and x - 2 by x + 2, which is not."""
+    eqns = []
+    for eqn in jaxpr.eqns:
+        second = eqn.invars[1] if len(eqn.invars) == 2 else None
+        if eqn.primitive is add and rewrites.allow("commute", eqn):
+            eqn = Eqn(add, eqn.invars[::-1], eqn.outvars, eqn.params, eqn.source)
+        elif eqn.primitive is sub and isinstance(second, Literal):
+            if rewrites.allow("wrong sign", eqn):
+                eqn = Eqn(add, eqn.invars, eqn.outvars, eqn.params, eqn.source)
+        eqns.append(eqn)
+    return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name)
+
+
+def test_a_wrong_pass_and_its_rewrite_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "PIPELINE", planted(swap_second))
+
+    def f(x: Any) -> Any:
+        return jnp.sqrt(jnp.sqrt(x * x + 1) - 2) + 3
+
+    with pytest.raises(errors.MiscompilationError) as caught:
+        functrax.check(f)(X)
+    text = str(caught.value)
+    assert "the pass planted changes what f computes" in text
+    assert re.search(r"rewrite 2: wrong sign: .*= sub", text)
+    assert "FUNCTRAX_OPT_LIMIT=planted=1" in text
+
+
+def test_a_wrong_kernel_is_named_with_its_equations(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = codegen.emit_kernel
+
+    def wrong(kernel: Any, **options: Any) -> Any:
+        emitted = real(kernel, **options)
+        if "sqrt" not in kernel.name:
+            return emitted
+        return dataclasses.replace(emitted, text=emitted.text.replace(" fadd ", " fsub "))
+
+    monkeypatch.setattr(codegen, "emit_kernel", wrong)
+
+    def f(x: Any) -> Any:
+        total = jnp.cumsum(x * 2.5, 1)
+        return jnp.sqrt(total * total + 1)
+
+    with pytest.raises(errors.MiscompilationError) as caught:
+        functrax.check(f)(X)
+    text = str(caught.value)
+    assert re.match(r"check: the kernel sqrt_add\w* computes something else", text)
+    assert "30 elements differ" in text and "= add " in text
+    assert f":{f.__code__.co_firstlineno + 2} in f" in text
+
+
+def test_a_wrong_kernel_inside_a_loop_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = codegen.emit_kernel
+
+    def wrong(kernel: Any, **options: Any) -> Any:
+        emitted = real(kernel, **options)
+        return dataclasses.replace(emitted, text=emitted.text.replace(" fmul ", " fadd "))
+
+    monkeypatch.setattr(codegen, "emit_kernel", wrong)
+
+    def f(x: Any) -> Any:
+        return lax.fori_loop(0, 3, lambda i, c: jnp.sort(c) * 1.5, x)
+
+    with pytest.raises(errors.MiscompilationError, match="the kernel mul"):
+        functrax.check(f)(X)
+
+
+def test_the_judge_counts_units_and_places() -> None:
+    jaxpr = functrax.make_jaxpr(lambda x: (x * 1.0 + 0.5, x > 0))(X).jaxpr
+    judge = Judge(jaxpr, [X])
+    a, b = judge.wanted
+    assert judge.mismatch([np.nextafter(a, np.float32(9)), b]) is None
+    assert 0 < judge.largest <= 1
+    wrong = a.copy()
+    wrong[2, 3] = np.nan
+    found = judge.mismatch([wrong, b])
+    assert found is not None and (found.index, found.count, found.size) == ((2, 3), 1, 30)
+    found = judge.mismatch([a, ~b])
+    assert found is not None and (found.result, found.count) == (1, 30)
+    small = a.copy()
+    small[0, 0] *= np.float32(1.0001)
+    assert judge.mismatch([small, b]) is not None
+
+
+def test_options_of_jit_and_their_errors() -> None:
+    functrax.check(lambda n, x: x * n, static_argnums=0)(3, X)
+    with pytest.raises(errors.ArgumentError, match="takes no options of jit"):
+        functrax.check(functrax.jit(normalised), static_argnums=0)(X)
+    with pytest.raises(errors.ArgumentError, match="being traced"):
+        functrax.jit(lambda x: functrax.check(normalised)(x))(X)

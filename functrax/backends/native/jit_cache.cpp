@@ -150,9 +150,10 @@ void Entry::add_outputs(PyObject* avals) {
     outputs_.push_back(output);
   }
   for (const auto& [result, source] : program_->aliases) {
-    const auto found = std::find_if(inputs_.begin(), inputs_.end(), [source = source](const Input& i) {
-      return i.number == source && i.donated && i.leaf == Leaf::kArray;
-    });
+    const auto found =
+        std::find_if(inputs_.begin(), inputs_.end(), [source = source](const Input& i) {
+          return i.number == source && i.donated && i.leaf == Leaf::kArray;
+        });
     if (found != inputs_.end()) {
       outputs_[result].source = static_cast<int>(found - inputs_.begin());
     }

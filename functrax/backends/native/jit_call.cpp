@@ -30,8 +30,8 @@ using signature::Signature;
 
 Outcome write_integer(long long value, int nbytes, void* place) {
   const int unused = 64 - 8 * nbytes;
-  if (unused > 0 && static_cast<long long>(static_cast<unsigned long long>(value) << unused) >>
-                            unused != value) {
+  if (unused > 0 &&
+      static_cast<long long>(static_cast<unsigned long long>(value) << unused) >> unused != value) {
     return Outcome::kUnknown;
   }
   std::memcpy(place, &value, nbytes);  // the low bytes, which come first

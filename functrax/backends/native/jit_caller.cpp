@@ -45,8 +45,7 @@ PyObject *in_python_name = nullptr, *prepare_name = nullptr;
 
 Caller* as_caller(PyObject* object) { return reinterpret_cast<Caller*>(object); }
 
-PyObject* call_in_python(PyObject* self, PyObject* const* args, Py_ssize_t count,
-                         PyObject* names) {
+PyObject* call_in_python(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   const Py_ssize_t all = count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
   SmallArray<PyObject*, 16> with_self(static_cast<std::size_t>(all) + 1);
   with_self[0] = self;
@@ -202,10 +201,10 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 
-PyType_Spec spec = {"functrax._native.JitCaller", sizeof(Caller), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC |
-                        Py_TPFLAGS_HAVE_VECTORCALL,
-                    slots};
+PyType_Spec spec = {
+    "functrax._native.JitCaller", sizeof(Caller), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    slots};
 
 }  // namespace
 

@@ -24,10 +24,10 @@ std::vector<ScalarType> scalar_types;
 
 void load_scalar_types() {
   const std::pair<int, ScalarForm> known[] = {
-      {Api::NPY_BOOL_, {'b', 1}},      {Api::NPY_INT8_, {'i', 1}},    {Api::NPY_INT16_, {'i', 2}},
-      {Api::NPY_INT32_, {'i', 4}},     {Api::NPY_INT64_, {'i', 8}},   {Api::NPY_UINT8_, {'u', 1}},
-      {Api::NPY_UINT16_, {'u', 2}},    {Api::NPY_UINT32_, {'u', 4}},  {Api::NPY_UINT64_, {'u', 8}},
-      {Api::NPY_FLOAT_, {'f', 4}},     {Api::NPY_DOUBLE_, {'f', 8}},  {Api::NPY_CFLOAT_, {'c', 8}},
+      {Api::NPY_BOOL_, {'b', 1}},     {Api::NPY_INT8_, {'i', 1}},   {Api::NPY_INT16_, {'i', 2}},
+      {Api::NPY_INT32_, {'i', 4}},    {Api::NPY_INT64_, {'i', 8}},  {Api::NPY_UINT8_, {'u', 1}},
+      {Api::NPY_UINT16_, {'u', 2}},   {Api::NPY_UINT32_, {'u', 4}}, {Api::NPY_UINT64_, {'u', 8}},
+      {Api::NPY_FLOAT_, {'f', 4}},    {Api::NPY_DOUBLE_, {'f', 8}}, {Api::NPY_CFLOAT_, {'c', 8}},
       {Api::NPY_CDOUBLE_, {'c', 16}},
   };
   for (const auto& [number, form] : known) {

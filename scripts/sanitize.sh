@@ -53,7 +53,7 @@ run_tests() {
       UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
       TSAN_OPTIONS=die_after_fork=0:halt_on_error=1:allocator_may_return_null=1 \
       "$venv/bin/python" -m pytest -q -p no:cacheprovider -k "not python" \
-      tests/backends/runtime tests/core/test_pytree.py "$@")
+      tests/backends/runtime tests/core/test_pytree.py tests/transforms/test_call_path.py "$@")
 }
 
 for kind in "${kinds[@]}"; do

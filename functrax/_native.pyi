@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
+from typing_extensions import disjoint_base
 
 def pytree_configure(
     node_class: type, leaf: Any, registry: dict[type, Any], hooks: tuple[Any, Any, Any], /
@@ -11,7 +12,6 @@ def pytree_unflatten(treedef: Any, leaves: Iterable[Any], /) -> Any: ...
 def pytree_flatten_up_to(treedef: Any, tree: Any, /) -> list[Any] | None: ...
 def pytree_equal(left: Any, right: Any, /) -> bool: ...
 def pytree_hash(node: Any, /) -> int: ...
-
 def jit_configure(
     array_class: type, jitted_class: type, options_key: Callable[[], Any], /
 ) -> None: ...
@@ -26,6 +26,7 @@ class ThreadState:
     axis_env: tuple[Any, ...]
     def __new__(cls, bottom: Any, /) -> ThreadState: ...
 
+@disjoint_base
 class JitCaller:
     @property
     def _direct_hits(self) -> int: ...

@@ -137,7 +137,10 @@ PyObject* set_roles(PyObject* self, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OOOO", &static_nums, &static_names, &donate_nums, &donate_names)) {
     return nullptr;
   }
-  drop_state(self);
+  if (as_caller(self)->state != nullptr) {  // a call may be looking at it
+    PyErr_SetString(PyExc_TypeError, "the roles of arguments are set once");
+    return nullptr;
+  }
   auto* state = new State;
   as_caller(self)->state = state;
   if (!set_role(static_nums, static_names, state->statics) ||

@@ -821,7 +821,7 @@ class _Emitter:
                 got=str(store.address),
                 fix="report this: the compiler vectorised a loop that it must not",
             )
-        name = self._to_memory(self._as_vector(value), dtype, level)
+        name = self._to_memory(self._as_vector(value), dtype, self.lanes, level)
         mask = self._mask(store.guard, level)
         type_ = self._memory_type(dtype, self.lanes)
         lines = self.levels[level].lines
@@ -873,17 +873,16 @@ class _Emitter:
         lines += [f"  br label %{label}", f"{label}:"]
         self.levels[level].block = label
 
-    def _to_memory(self, name: str, dtype: np.dtype[Any], level: int) -> str:
+    def _to_memory(self, name: str, dtype: np.dtype[Any], lanes: int, level: int) -> str:
         if dtype != _BOOL:
             return name
-        lanes = self.lanes if self.vector_level > 0 else 1
         return self._line(
             f"zext {llvm_type(_BOOL, lanes)} {name} to {self._memory_type(dtype, lanes)}", level
         )
 
     def _write_scalar(self, store: Store, value: Scalar, pointer: str, level: int) -> None:
         dtype = self.kernel.operands[store.buffer].dtype
-        name = self._to_memory(self._operand(value).name, dtype, level)
+        name = self._to_memory(self._operand(value).name, dtype, 1, level)
         pointer = self._offset_pointer(dtype, pointer, store.offset, level)
         write = f"  store {self._memory_type(dtype)} {name}, ptr {pointer}"
         lines = self.levels[level].lines

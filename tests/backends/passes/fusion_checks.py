@@ -10,13 +10,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrax.backends.passes.fuse import FUNCTION, LAUNCH, MAX_GROUP, MAX_ROW, OPERATION, fuse
+from functrax.backends.passes.fuse import fuse
 from functrax.backends.passes.groups import fused
+from functrax.backends.passes.kernel_groups import FUNCTION, LAUNCH, MAX_GROUP, MAX_ROW, OPERATION
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -210,7 +212,10 @@ def check_groups(jaxpr: Jaxpr, program: Jaxpr) -> None:
         for inner in (e.params["jaxpr"].eqns if e.primitive is fused else [e])
         if not is_view(inner)
     ]
-    assert sorted(found) == sorted(computed), "an equation is in no group, or in two"
+    given, wanted = Counter(found), Counter(computed)
+    assert given >= wanted, "an equation is in no group"
+    twice = {registry[name] for name in given - wanted}  # what is cheaper to compute again
+    assert all(p.family == "elementwise" and p.name not in MATH for p in twice), twice
     for e in program.eqns:
         if e.primitive is fused:
             assert not group_of(e).problem(), f"{group_of(e).problem()}:\n{e.params['jaxpr']}"
@@ -331,12 +336,14 @@ def bind(name: str, *operands: Atom, **params: Any) -> Eqn:
     return Eqn(primitive, operands, tuple(Var(a) for a in outs), params)
 
 
-def random_graph(seed: int, most: int) -> Jaxpr:
+def random_graph(
+    seed: int, most: int, choice: Sequence[int] = (4, 16, 60, 128, 512, 2000)
+) -> Jaxpr:
     """A program of at most so many equations that are no views; all values that nothing uses, and
-    some others, are results.
+    some others, are results.  ``choice`` is what sizes are chosen from.
     """
     rng = np.random.default_rng(seed)
-    sizes = [int(n) for n in rng.choice([4, 16, 60, 128, 512, 2000], 3, replace=False)]
+    sizes = [int(n) for n in rng.choice(choice, 3, replace=False)]
     whole = tuple(sizes[: int(rng.integers(1, 4))]) if rng.random() < 0.7 else tuple(sizes[:2])
     parts = [whole, whole[1:], whole[:1], whole[:-1]]
     inputs = [Var(ShapedArray(parts[int(rng.integers(4))], "float32")) for _ in range(3)]
@@ -388,7 +395,7 @@ def _steps(
         view = bind("transpose", x, perm=tuple(map(int, rng.permutation(len(shape)))))
         if view.params["perm"] != tuple(range(len(shape))):
             yield [view, bind("neg", view.outvars[0])]
-    elif shape:
-        half = tuple(max(n // 2, 1) for n in shape)
+    elif shape and min(shape) >= 4:
+        half = tuple(n // 2 for n in shape)
         view = bind("slice", x, start=(0,) * len(half), limit=half, strides=(1,) * len(half))
         yield [view, bind("exp", view.outvars[0])]

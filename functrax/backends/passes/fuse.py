@@ -15,8 +15,8 @@ equation and merges, as long as that lowers the cost, the two groups whose mergi
 A *view* (an equation that only reindexes) is never a value of its own: every group that needs one
 has its own copy, which costs an address.  What a merge must keep:
 
-- there is one iteration space (:class:`_Space`): the shape of all values but those in rows of a
-  reduction, which have the shape of its result;
+- there is one iteration space (``Space`` of ``fuse_groups.py``): the shape of all values but those
+  in rows of a reduction, which have the shape of its result;
 - a reduction's result is used in its row only, after the row was read: in the same kernel a row
   is read again (softmax), if it is small enough to stay in the cache;
 - groups depend on one another in one direction only.
@@ -30,173 +30,92 @@ import heapq
 import math
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from functrax.backends.kernels.values import is_update, reduced_axes
+from functrax.backends.passes.fuse_groups import (
+    MAX_GROUP,
+    Candidate,
+    KernelGroup,
+    Shape,
+    Space,
+    is_fusible,
+    is_view,
+    nbytes,
+    squeezed,
+    work_of,
+)
+from functrax.backends.passes.fuse_views import Views
 from functrax.backends.passes.groups import Group, fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core import dtypes
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.lowering import MATH
+from functrax.core.jaxpr import Eqn, Jaxpr, Var
 
-Shape: TypeAlias = tuple[int, ...]
+Barred: TypeAlias = frozenset[tuple[int, int]]
 
 #: Under what a program of groups remembers why pairs of its equations, given by their positions,
 #: share no kernel.
 REASONS = "reasons why groups stay apart"
 #: What starting a kernel costs, in bytes that could be moved meanwhile.
 LAUNCH = 4096
-#: The most equations in a group: what a kernel's compile time and registers allow.
-MAX_GROUP = 256
 #: The most bytes of a row that is read again in the same kernel.
 MAX_ROW = 256 * 1024
 #: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
 SMALL, UNRELATED = 32 * LAUNCH, 6
 #: How many groups a search for a path between unrelated ones looks at.
 SEARCH = 256
-#: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
-OPERATION, FUNCTION = 0.25, 24
+#: Programs of at most so many equations are partitioned again, so often, with equations barred from
+#: sharing a kernel, if the cost is more than so many times what is needed at the least.
+TRIED, ROUNDS, ENOUGH = 24, 3, 1.1
 
 
 def fuse(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with its fusible equations in groups."""
-    return Fusion(jaxpr, rewrites).program()
+    return Fusion(jaxpr, rewrites, _best_barred(jaxpr)).program()
 
 
-def squeezed(shape: Shape) -> Shape:
-    """A shape without its dimensions of size 1, in which they do not matter."""
-    return tuple([n for n in shape if n != 1]) if 1 in shape else shape
+def _best_barred(jaxpr: Jaxpr) -> Barred:
+    """Pairs of equations of a small program that are better off in different kernels.
 
-
-def nbytes(x: Atom) -> int:
-    """Bytes of a value in memory."""
-    return int(x.aval.size) * x.aval.dtype.itemsize
-
-
-def is_fusible(eqn: Eqn) -> bool:
-    """Whether an equation can be part of a kernel."""
-    family = eqn.primitive.family
-    avals = tuple([x.aval for x in eqn.invars])
-    results = [v.aval for v in eqn.outvars]
-    if any(a.size == 0 for a in (*avals, *results)):
-        return False
-    if family == "elementwise":
-        return eqn.primitive.lowers(avals, dict(eqn.params))
-    if family not in ("reindex", "reindex_reduce"):
-        return False
-    if is_update(eqn):
-        x = avals[1 if eqn.primitive.name == "scatter" else 0]
-        how = eqn.primitive.reduction(x, **eqn.params)  # type: ignore[attr-defined]
-        if how.carries != (x.dtype,):
-            return False  # memory does not hold what it accumulates
-    return all(a.dtype in dtypes.SCALAR for a in (*avals, *results))
-
-
-def is_view(eqn: Eqn) -> bool:
-    """Whether an equation only says where values are read."""
-    return eqn.primitive.family == "reindex"
-
-
-def is_renaming(eqn: Eqn) -> bool:
-    """Whether an equation inserts or removes dimensions of size 1 and does nothing else."""
-    name = eqn.primitive.name
-    if name not in ("reshape", "broadcast_in_dim") or not eqn.invars:
-        return False
-    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    if squeezed(before) != squeezed(after):
-        return False
-    dims = eqn.params.get("dims", ())
-    return tuple(sorted(dims)) == tuple(dims)
-
-
-@dataclass(frozen=True)
-class _Space:
-    """What a group's kernel runs over.
-
-    Args:
-      full: the shape, without dimensions of size 1.
-      row: the shape of the rows that it reduces; None if it reduces nothing.
-      operand: the shape and the axes that its reductions have.
+    They are found by taking back the merges of a partition, one at a time.
     """
-
-    full: Shape
-    row: Shape | None = None
-    operand: tuple[Shape, Shape] | None = None
-
-    def holds(self, shape: Shape) -> bool:
-        """Whether a value of this shape can leave the kernel."""
-        flat = squeezed(shape)
-        return flat in (self.full, self.row)
-
-
-class _Group:
-    """Equations that share a kernel.
-
-    Attributes:
-      eqns: their positions in the program, views left out.
-      space: what the kernel runs over.
-      reads: for each value from outside how it is used: as it is, or through views.
-      writes: the values that are used outside.
-      update: whether it ends with a scatter.
-      work: operations for each element, in bytes.
-    """
-
-    __slots__ = ("eqns", "number", "reads", "space", "update", "version", "work",
-                 "writes")  # fmt: skip
-
-    def __init__(self, number: int, eqn: Eqn) -> None:
-        self.number = number
-        self.eqns = {number}
-        self.reads: dict[Var, bool] = {}
-        self.writes = set(eqn.outvars)
-        self.update = is_update(eqn)
-        self.space = _space_of(eqn)
-        self.work = _work(eqn)
-        self.version = 0
-
-
-def _space_of(eqn: Eqn) -> _Space:
-    axes = reduced_axes(eqn)
-    if axes is not None:
-        shape = eqn.invars[0].aval.shape
-        row = tuple(n for d, n in enumerate(shape) if d not in axes)
-        return _Space(squeezed(shape), squeezed(row), (shape, axes))
-    if is_update(eqn):
-        return _Space(squeezed(eqn.params["map"].domain))
-    return _Space(squeezed(eqn.outvars[0].aval.shape))
-
-
-def _work(eqn: Eqn) -> float:
-    return OPERATION * (FUNCTION if eqn.primitive.name in MATH else 1)
-
-
-@dataclass(order=True)
-class _Candidate:
-    """Two groups that might be merged."""
-
-    minus_saved: float
-    left: int
-    right: int
-    versions: tuple[int, int] = field(compare=False)
+    if len(jaxpr.eqns) > TRIED:
+        return frozenset()
+    best = Fusion(jaxpr, Rewrites())
+    best.merge()
+    for _ in range(ROUNDS):
+        if len(best.groups) < 2 or best.cost() <= ENOUGH * best.least_cost():
+            break
+        others = [Fusion(jaxpr, Rewrites(), best.barred | {pair}) for pair in best.merged]
+        for other in others:
+            other.merge()
+        other = min(others, key=Fusion.cost, default=best)
+        if other.cost() >= best.cost():
+            break
+        best = other
+    return best.barred
 
 
 class Fusion:
     """The work on one program.
 
     Attributes:
+      barred: pairs of equations that must not share a kernel.
+      merged: the groups that were merged, in order.
       reasons: for each pair of groups that stayed apart, by the numbers of their first equations,
         why.
     """
 
-    def __init__(self, jaxpr: Jaxpr, rewrites: Rewrites) -> None:
+    def __init__(self, jaxpr: Jaxpr, rewrites: Rewrites, barred: Barred = frozenset()) -> None:
         self.jaxpr = jaxpr
         self.rewrites = rewrites
+        self.barred = barred
+        self.merged: list[tuple[int, int]] = []
+        self.recomputed = 0.0
         self.eqns = jaxpr.eqns
         self.fusible = [is_fusible(e) for e in self.eqns]
         self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
-        self.groups: dict[int, _Group] = {}
+        self.views = Views(self.eqns, self.fusible, self.position)
+        self.groups: dict[int, KernelGroup] = {}
         self.group_of: dict[int, int] = {}  # as they were before any merge
         self.readers: dict[Var, set[int]] = {}  # groups that read a value
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
@@ -206,34 +125,48 @@ class Fusion:
         self.level: dict[int, int] = {}
         self.last_effect: int | None = None
         self.reasons: dict[tuple[int, int], str] = {}
-        self.heap: list[_Candidate] = []
+        self.heap: list[Candidate] = []
 
     # ---- the groups of one equation each ------------------------------------------------------
 
     def program(self) -> Jaxpr:
         """Merge, and write the program of groups."""
+        self.merge()
+        return self._written()
+
+    def merge(self) -> None:
+        """Find the groups."""
         self._prepare()
         if self._merge_all():
             self._merge_unrelated()
-        return self._written()
+
+    def cost(self) -> float:
+        """The cost of the groups."""
+        moved = sum(nbytes(v) for g in self.groups.values() for v in (*g.reads, *g.writes))
+        return moved + LAUNCH * len(self.groups) + self.recomputed
+
+    def least_cost(self) -> float:
+        """What one kernel for everything would cost."""
+        results = {v for v in self.jaxpr.outvars if isinstance(v, Var)}
+        return LAUNCH + sum(map(nbytes, {*self.jaxpr.invars, *results}))
 
     def _prepare(self) -> None:
         self.outside |= self._needed_by_others()
-        clusters = self._clusters()
+        clusters = {} if len(self.eqns) <= TRIED else self.views.clusters()
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn)):
                 continue
             number = clusters.get(n, n)
             group = self.groups.get(number)
             if group is None:
-                group = self.groups[number] = _Group(number, eqn)
+                group = self.groups[number] = KernelGroup(number, eqn)
                 group.eqns = {n}  # the number is that of the last equation
             else:
                 group.eqns.add(n)
                 group.writes.update(eqn.outvars)
-                group.work += _work(eqn)
+                group.work += work_of(eqn)
             self.group_of[n] = number
-            for v, here in self._reads_of(eqn).items():
+            for v, here in self.views.reads_of(eqn).items():
                 if v not in group.writes:
                     group.reads[v] = group.reads.get(v, True) and here
         self._find_readers()
@@ -248,41 +181,6 @@ class Fusion:
             if len(group.eqns) > 1:
                 group.writes = {v for v in group.writes if v in self.outside or v in self.readers}
 
-    def _clusters(self) -> dict[int, int]:
-        """Elementwise equations that share a kernel in every good partition: the number of each.
-
-        They are connected, have one shape, and one *depth*: on every path to them the number of
-        steps from one kernel to the next.  Depth grows along all other edges, so merging them
-        makes no cycle.  The number is that of the last equation.
-        """
-        depth: list[int] = []
-        kind: list[Shape | None] = []
-        parent: dict[int, int] = {}
-
-        def root(n: int) -> int:
-            while parent[n] != n:
-                parent[n] = n = parent[parent[n]]
-            return n
-
-        sizes: dict[int, int] = {}
-        for n, eqn in enumerate(self.eqns):
-            plain = self.fusible[n] and eqn.primitive.family == "elementwise"
-            shape = squeezed(eqn.outvars[0].aval.shape) if plain else None
-            sources = [self.position[x] for x in eqn.invars if x in self.position]
-            same = [m for m in sources if plain and kind[m] == shape]
-            others = [depth[m] + 1 for m in sources if not (plain and kind[m] == shape)]
-            deepest = max([*others, *(depth[m] for m in same)], default=0)
-            joined = {root(m) for m in same if depth[m] == deepest}
-            if sum(sizes[r] for r in joined) >= MAX_GROUP:
-                deepest, joined = deepest + 1, set()
-            depth.append(deepest)
-            kind.append(shape)
-            if plain:
-                parent[n] = n
-                parent.update(dict.fromkeys(joined, n))
-                sizes[n] = 1 + sum(sizes.pop(r) for r in joined)
-        return {n: root(n) for n in parent}
-
     def _needed_by_others(self) -> set[Var]:
         """Values that something else than a kernel uses."""
         needed: set[Var] = set()
@@ -295,29 +193,6 @@ class Fusion:
 
     def _is_value(self, eqn: Eqn) -> bool:
         return any(v in self.outside for v in eqn.outvars)
-
-    def _reads_of(self, eqn: Eqn) -> dict[Var, bool]:
-        """The values that an equation reads, by way of views: whether at its own points."""
-        reads: dict[Var, bool] = {}
-        start = not is_view(eqn) or is_renaming(eqn)
-        loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")
-        stack = []
-        for k, x in enumerate(eqn.invars):
-            data = k == (1 if eqn.primitive.name == "scatter" else 0)
-            stack.append((x, start and (not loads or data)))
-        while stack:
-            x, here = stack.pop()
-            if not isinstance(x, Var):
-                continue
-            n = self.position.get(x, -1)
-            view = n >= 0 and self.fusible[n] and is_view(self.eqns[n])
-            if view:
-                inner = self.eqns[n]
-                same = here and is_renaming(inner)
-                stack.extend((y, same) for y in inner.invars)
-            else:
-                reads[x] = reads.get(x, True) and here
-        return reads
 
     def _connect(self) -> None:
         """Edges between groups, and other equations, which are nodes that are never merged."""
@@ -402,7 +277,7 @@ class Fusion:
             for shape in shapes:
                 near.setdefault(shape, []).append(n)
 
-    def _is_small(self, group: _Group) -> bool:
+    def _is_small(self, group: KernelGroup) -> bool:
         return not group.update and sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
 
     def _may_merge_unrelated(self, m: int, n: int) -> bool:
@@ -438,9 +313,9 @@ class Fusion:
             self.reasons[a.number, b.number] = "cost: computing again is dearer than loading"
             return
         versions = (a.version, b.version)
-        heapq.heappush(self.heap, _Candidate(-saved, a.number, b.number, versions))
+        heapq.heappush(self.heap, Candidate(-saved, a.number, b.number, versions))
 
-    def _saved(self, a: _Group, b: _Group) -> float:
+    def _saved(self, a: KernelGroup, b: KernelGroup) -> float:
         """Bytes that a merge saves."""
         saved = float(LAUNCH)
         for v in b.reads:
@@ -448,13 +323,16 @@ class Fusion:
                 saved += nbytes(v)
                 if v not in self.outside and self.readers[v] == {b.number}:
                     saved += nbytes(v)
-                if not b.reads[v] and not self._is_reduced(a, v):
-                    saved -= self._recomputed(a, v, b)
             elif v in a.reads:
                 saved += nbytes(v)
-        return saved
+        return saved - self._recomputed_by(a, b)
 
-    def _recomputed(self, a: _Group, v: Var, b: _Group) -> float:
+    def _recomputed_by(self, a: KernelGroup, b: KernelGroup) -> float:
+        """What it costs that ``b`` reads values of ``a`` through views, if they are merged."""
+        views = [v for v, here in b.reads.items() if v in a.writes and not here]
+        return sum(self._recomputed(a, v, b) for v in views if not self._is_reduced(a, v))
+
+    def _recomputed(self, a: KernelGroup, v: Var, b: KernelGroup) -> float:
         """What it costs to compute a value at every point that reads it through a view."""
         times = math.prod(b.space.full) / max(v.aval.size, 1)
         if times <= 1:
@@ -462,10 +340,12 @@ class Fusion:
         read_again = sum(nbytes(u) for u in a.reads) - nbytes(v)
         return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * 0.25
 
-    def _merged_space(self, a: _Group, b: _Group) -> tuple[_Space | None, str]:
+    def _merged_space(self, a: KernelGroup, b: KernelGroup) -> tuple[Space | None, str]:
         """The iteration space of two groups as one, or why they cannot be one."""
         if len(a.eqns) + len(b.eqns) > MAX_GROUP:
             return None, f"size: more than {MAX_GROUP} equations"
+        if any({p, q} <= a.eqns | b.eqns for p, q in self.barred):
+            return None, "cost: other partners are better"
         if a.update:
             return None, "update: a scatter ends its kernel"
         through = [v for v in b.reads if v in a.writes]
@@ -479,7 +359,9 @@ class Fusion:
                 return None, f"shape: {v.aval.str_short()} is needed outside"
         return space, ""
 
-    def _into_update(self, a: _Group, b: _Group, through: list[Var]) -> tuple[_Space | None, str]:
+    def _into_update(
+        self, a: KernelGroup, b: KernelGroup, through: list[Var]
+    ) -> tuple[Space | None, str]:
         if not through:
             return None, "update: nothing else shares the kernel of a scatter"
         if a.space.row is not None:
@@ -488,7 +370,9 @@ class Fusion:
             return None, "update: a value that is also needed elsewhere"
         return b.space, ""
 
-    def _common_space(self, a: _Group, b: _Group, through: list[Var]) -> tuple[_Space | None, str]:
+    def _common_space(
+        self, a: KernelGroup, b: KernelGroup, through: list[Var]
+    ) -> tuple[Space | None, str]:
         if a.space.row is None and b.space.row is None:
             if through or a.space.full == b.space.full:
                 return b.space, ""
@@ -498,16 +382,16 @@ class Fusion:
         return self._after_reduction(a, b, through)
 
     def _producer_of_reduction(
-        self, a: _Group, b: _Group, through: list[Var]
-    ) -> tuple[_Space | None, str]:
+        self, a: KernelGroup, b: KernelGroup, through: list[Var]
+    ) -> tuple[Space | None, str]:
         """``a`` reduces nothing, ``b`` does."""
         if through or a.space.full in (b.space.full, b.space.row):
             return b.space, ""
         return None, "shape: different iteration spaces"
 
     def _after_reduction(
-        self, a: _Group, b: _Group, through: list[Var]
-    ) -> tuple[_Space | None, str]:
+        self, a: KernelGroup, b: KernelGroup, through: list[Var]
+    ) -> tuple[Space | None, str]:
         """``a`` reduces; ``b`` may use the results in their rows, or read the rows again."""
         again = False
         for v in through:
@@ -527,67 +411,32 @@ class Fusion:
             return None, "row: too long to be read again from the cache"
         return a.space, ""
 
-    def _is_reduced(self, a: _Group, v: Var) -> bool:
+    def _is_reduced(self, a: KernelGroup, v: Var) -> bool:
         """Whether a value of a group has one element for each row of its reductions."""
         return squeezed(v.aval.shape) == a.space.row != a.space.full
 
-    def _use_of_row(self, a: _Group, b: _Group, v: Var) -> str | None:
+    def _use_of_row(self, a: KernelGroup, b: KernelGroup, v: Var) -> str | None:
         """How ``b`` uses a value of one element for each row: in ``row`` s, ``full``, or not so."""
         if b.reads[v]:
             return "row" if b.space.row is None or b.space.operand == a.space.operand else None
         return "full" if self._spread_only(a, b, v) else None
 
-    def _spread_only(self, a: _Group, b: _Group, v: Var) -> bool:
+    def _spread_only(self, a: KernelGroup, b: KernelGroup, v: Var) -> bool:
         """Whether every view by which ``b`` reads ``v`` spreads it over the rows of ``a``."""
         assert a.space.operand is not None
         shape, axes = a.space.operand
         kept = [d for d in range(len(shape)) if d not in axes]
         for n in b.eqns:
             for x in self.eqns[n].invars:
-                if not self._spreads(x, v, shape, kept):
+                if not self.views.spreads(x, v, shape, kept):
                     return False
-            if is_view(self.eqns[n]) and not self._spreads(self.eqns[n].outvars[0], v, shape, kept):
+            if is_view(self.eqns[n]) and not self.views.spreads(
+                self.eqns[n].outvars[0], v, shape, kept
+            ):
                 return False
         return True
 
-    def _spreads(self, x: Atom, v: Var, shape: Shape, kept: list[int]) -> bool:
-        """Whether ``x`` is no view of ``v``, or one that repeats its elements along their rows."""
-        chain = []
-        while isinstance(x, Var) and x is not v:
-            n = self.position.get(x, -1)
-            if n < 0 or not self.fusible[n] or not is_view(self.eqns[n]):
-                return True
-            eqn = self.eqns[n]
-            if len(eqn.invars) != 1:
-                return not self._reaches_value(eqn, v)
-            chain.append(eqn)
-            x = eqn.invars[0]
-        if x is not v:
-            return True
-        spread = [e for e in chain if not is_renaming(e)]
-        if not spread:
-            return True
-        if len(spread) > 1 or spread[0].primitive.name != "broadcast_in_dim":
-            return False
-        eqn = spread[0]
-        if tuple(eqn.params["shape"]) != shape:
-            return False
-        source = eqn.invars[0].aval.shape
-        used = [d for d, n in zip(eqn.params["dims"], source, strict=True) if n != 1]
-        return used == [d for d in kept if shape[d] != 1]
-
-    def _reaches_value(self, eqn: Eqn, v: Var) -> bool:
-        stack = [x for x in eqn.invars if isinstance(x, Var)]
-        while stack:
-            x = stack.pop()
-            if x is v:
-                return True
-            n = self.position.get(x, -1)
-            if n >= 0 and self.fusible[n] and is_view(self.eqns[n]):
-                stack.extend(y for y in self.eqns[n].invars if isinstance(y, Var))
-        return False
-
-    def _row_fits(self, a: _Group, b: _Group) -> bool:
+    def _row_fits(self, a: KernelGroup, b: KernelGroup) -> bool:
         assert a.space.operand is not None
         shape, axes = a.space.operand
         length = math.prod(shape[d] for d in axes)
@@ -597,7 +446,7 @@ class Fusion:
                 width += v.aval.dtype.itemsize
         return length * width <= MAX_ROW
 
-    def _written_after(self, a: _Group, b: _Group) -> set[Var]:
+    def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:
         """What a merged group writes."""
         inside = {a.number, b.number}
         kept = set(b.writes)
@@ -647,10 +496,12 @@ class Fusion:
             self.level[n] = level
             stack.extend((s, level + 1) for s in self.successors[n] if self.level[s] <= level)
 
-    def _merge(self, a: _Group, b: _Group) -> None:
+    def _merge(self, a: KernelGroup, b: KernelGroup) -> None:
         """Put ``a`` into ``b``."""
         space, _ = self._merged_space(a, b)
         assert space is not None
+        self.merged.append((a.number, b.number))
+        self.recomputed += self._recomputed_by(a, b)
         writes = self._written_after(a, b)
         moved = any(
             not b.reads[w] and not self._is_reduced(a, w) for w in a.writes & b.reads.keys()
@@ -724,24 +575,10 @@ class Fusion:
             if isinstance(eqn.primitive, Group):
                 return eqn
             return with_programs(eqn, lambda inner: fuse(inner, self.rewrites))
-        inside = self._with_views(group)
+        inside = self.views.with_views(group.eqns, group.reads)
         eqns = [self.eqns[k] for k in inside]
         outputs = [v for e in eqns for v in e.outvars if v in group.writes]
         return grouped(fused, eqns, outputs, _name(eqns), self.eqns[n].source)
-
-    def _with_views(self, group: _Group) -> list[int]:
-        """The equations of a group and the views that it needs, in order."""
-        found = set(group.eqns)
-        stack = [x for n in group.eqns for x in self.eqns[n].invars]
-        while stack:
-            x = stack.pop()
-            if not isinstance(x, Var) or x in group.reads:
-                continue
-            n = self.position.get(x, -1)
-            if n >= 0 and n not in found:
-                found.add(n)
-                stack.extend(self.eqns[n].invars)
-        return sorted(found)
 
 
 def _name(eqns: list[Eqn]) -> str:

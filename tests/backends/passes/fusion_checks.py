@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.passes.fuse import FUNCTION, LAUNCH, MAX_GROUP, MAX_ROW, OPERATION, fuse
+from functrax.backends.passes.fuse import LAUNCH, MAX_ROW, fuse
+from functrax.backends.passes.fuse_groups import FUNCTION, MAX_GROUP, OPERATION
 from functrax.backends.passes.groups import fused
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.aval import ShapedArray

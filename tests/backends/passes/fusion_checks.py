@@ -304,7 +304,9 @@ class BestPartition:
 
     def _cyclic(self, groups: list[set[int]]) -> bool:
         of = {n: k for k, g in enumerate(groups) for n in g}
-        before = {k: {of[m] for n in g for m in self.sources[n]} - {k} for k, g in enumerate(groups)}
+        before = {
+            k: {of[m] for n in g for m in self.sources[n]} - {k} for k, g in enumerate(groups)
+        }
         left = set(before)
         while left:
             free = {k for k in left if not before[k] & left}
@@ -330,12 +332,14 @@ def bind(name: str, *operands: Atom, **params: Any) -> Eqn:
     return Eqn(primitive, operands, tuple(Var(a) for a in outs), params)
 
 
-def random_graph(seed: int, most: int) -> Jaxpr:
+def random_graph(
+    seed: int, most: int, choice: Sequence[int] = (4, 16, 60, 128, 512, 2000)
+) -> Jaxpr:
     """A program of at most so many equations that are no views; all values that nothing uses, and
-    some others, are results.
+    some others, are results.  ``choice`` is what sizes are chosen from.
     """
     rng = np.random.default_rng(seed)
-    sizes = [int(n) for n in rng.choice([4, 16, 60, 128, 512, 2000], 3, replace=False)]
+    sizes = [int(n) for n in rng.choice(choice, 3, replace=False)]
     whole = tuple(sizes[: int(rng.integers(1, 4))]) if rng.random() < 0.7 else tuple(sizes[:2])
     parts = [whole, whole[1:], whole[:1], whole[:-1]]
     inputs = [Var(ShapedArray(parts[int(rng.integers(4))], "float32")) for _ in range(3)]
@@ -387,7 +391,7 @@ def _steps(
         view = bind("transpose", x, perm=tuple(map(int, rng.permutation(len(shape)))))
         if view.params["perm"] != tuple(range(len(shape))):
             yield [view, bind("neg", view.outvars[0])]
-    elif shape:
-        half = tuple(max(n // 2, 1) for n in shape)
+    elif shape and min(shape) >= 4:
+        half = tuple(n // 2 for n in shape)
         view = bind("slice", x, start=(0,) * len(half), limit=half, strides=(1,) * len(half))
         yield [view, bind("exp", view.outvars[0])]

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tests.backends.random_functions import RandomFunction, bind
 
 import functrax
 from functrax.backends.compiler import compile_program
@@ -23,6 +22,7 @@ from functrax.core import dtypes
 from functrax.core.config import Override
 from functrax.core.jaxpr import Jaxpr, Literal, all_eqns
 from functrax.core.stage import close, stage
+from tests.backends.random_functions import RandomFunction, bind
 
 NOISY_RUNS = 3
 MAX_EQUATIONS = 600

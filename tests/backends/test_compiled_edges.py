@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.backends.random_checks import compare, traced
 
 import functrax
 import functrax.numpy as jnp
@@ -18,6 +17,7 @@ from functrax.core.index_expr import Dim, Load
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import like
 from functrax.core.prims.mapped import reindex, scatter
+from tests.backends.random_checks import compare, traced
 
 
 def check(function: Callable[..., Any], *args: Any, kind: str = "exact") -> None:
@@ -111,7 +111,7 @@ def test_rows_used_again() -> None:
 @pytest.mark.parametrize("shape", [(1000, 65), (33, 17), (16, 16), (1, 40), (31, 1000), (15, 3)])
 def test_transposes(shape: tuple[int, int], dtype: Any) -> None:
     def several(x: Any, y: Any) -> list[Any]:
-        return [jnp.where(x.T == y, x.T, y), x.T, jnp.flip(x, 0).T, x[::2].T, (x == x).T]
+        return [jnp.where(y == x.T, x.T, y), x.T, jnp.flip(x, 0).T, x[::2].T, (x == x).T]
 
     with functrax.enable_x64():
         check(several, numbers(*shape, dtype=dtype), numbers(*shape[::-1], dtype=dtype))
@@ -163,7 +163,9 @@ def test_scatters(dtype: Any) -> None:
             size = 5000 // max(int(np.prod(rest)), 1)
             x = numbers(20, *rest, dtype=dtype)
             y = np.abs(numbers(size, *rest)).astype(dtype)
-            check(lambda v, w, k: [v.at[k].max(w * 2), v.at[k].set(w), v.at[k].min(w)], x, y, n[:size])
+            check(
+                lambda v, w, k: [v.at[k].max(w * 2), v.at[k].set(w), v.at[k].min(w)], x, y, n[:size]
+            )
             check(lambda v, k: v[k], x, n)
 
 

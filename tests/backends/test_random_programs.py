@@ -8,6 +8,7 @@ among them; it takes about ten minutes on two cores.
 from __future__ import annotations
 
 import pytest
+
 from tests.backends.random_checks import check_seed
 
 FEW, MANY = 14, 800

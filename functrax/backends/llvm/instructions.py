@@ -123,7 +123,9 @@ class Template:
 
     def splat(self, number: float, element: str) -> str:
         """A number in every lane."""
-        dtype = next(d for d, name in _REGISTERS.items() if name == element)
+        # Registers of integers hold the bits of halves too, which are not meant.
+        fit = (d for d, name in _REGISTERS.items() if name == element and d not in dtypes.HALF)
+        dtype = next(fit)
         return constant(number, dtype, self.lanes)
 
 

@@ -123,8 +123,9 @@ class Template:
 
     def splat(self, number: float, element: str) -> str:
         """A number in every lane."""
-        # Registers of integers hold the bits of halves too, which are not meant.
-        fit = (d for d, name in _REGISTERS.items() if name == element and d not in dtypes.HALF)
+        # Registers of integers hold unsigned ones and halves too; one text in every process.
+        others = dtypes.HALF | dtypes.UNSIGNED
+        fit = (d for d, name in _REGISTERS.items() if name == element and d not in others)
         dtype = next(fit)
         return constant(number, dtype, self.lanes)
 

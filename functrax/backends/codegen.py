@@ -91,7 +91,7 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     with step("lower", name):
-        lowered = _possible(lower_group(jaxpr, name))
+        lowered = _possible(lower_group(jaxpr, name, options.strict))
     with step("schedule", name):
         kernels = schedule(lowered, _target())
     copies, fill = _before_update(jaxpr)
@@ -105,6 +105,8 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 
 def _target() -> Target:
+    if options.strict:
+        return Target(strict=True)  # the same on every machine
     return Target(machine().vector_bytes)
 
 

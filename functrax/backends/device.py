@@ -67,7 +67,7 @@ def current_device() -> Device:
 def executable_of(jaxpr: Jaxpr) -> Executable:
     """A program without constants, compiled for the current device, and remembered."""
     device = _devices[options.backend]
-    key = ("executable", device.name, options.debug_nans or options.debug_infs)
+    key = ("executable", device.name, options.strict, options.debug_nans or options.debug_infs)
     executable: Executable | None = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = device.compile(jaxpr)

@@ -64,14 +64,21 @@ class CacheInfo:
       currsize: programs remembered.
       compiles: how many kernels' machine code had to be made for the programs remembered; sizes
         that are new need none where the kernels are known.
-      history: why each of the latest traces was made.
+      records: the latest traces, for :attr:`history`.
+      function: the user's function.
     """
 
     hits: int
     misses: int
     currsize: int
     compiles: int
-    history: tuple[TraceReport, ...] = field(repr=False)
+    records: tuple[TraceRecord, ...] = field(repr=False, compare=False)
+    function: Callable[..., Any] = field(repr=False, compare=False)
+
+    @functools.cached_property
+    def history(self) -> tuple[TraceReport, ...]:
+        """Why each of the latest traces was made."""
+        return tuple(reports(self.records, self.function))
 
     @property
     def traces(self) -> int:
@@ -206,9 +213,10 @@ class Jitted(JitCaller):
     def cache_info(self) -> CacheInfo:
         """How often the function was traced and compiled, and why."""
         known = sum(compiles(traced.jaxpr) for traced in self._cache.values())
-        history = tuple(reports(list(self._history), self._fun))
         hits = self._hits + self._direct_hits
-        return CacheInfo(hits, self._misses, len(self._cache), known, history)
+        return CacheInfo(
+            hits, self._misses, len(self._cache), known, tuple(self._history), self._fun
+        )
 
     def clear_cache(self) -> None:
         """Forget the programs of this function."""

@@ -101,6 +101,30 @@ class Indices:
         small = value.dtype.kind in "iu" and np.can_cast(value.dtype, INT32)
         return small and (expr.const == 0 if coef > 0 else 0 <= expr.const < _LIMIT)
 
+    def _is_small(self, expr: IndexExpr) -> bool:
+        """Whether an expression and its parts are right in 32 bits, whatever is read."""
+        if not self.is_dynamic(expr):
+            return self._fits(expr)
+        low = high = expr.const
+        for atom, coef in expr.terms:
+            interval = self._range_of(atom)
+            if interval is None:
+                return False
+            ends = sorted((coef * interval[0], coef * interval[1]))
+            low, high = low + ends[0], high + ends[1]
+        return low >= -_LIMIT and high < _LIMIT
+
+    def _range_of(self, atom: IndexExpr) -> tuple[int, int] | None:
+        """The least and the largest value of an atom; None if 32 bits are too few for its parts."""
+        if isinstance(atom, Dim) and atom.number >= len(self.extents):
+            info = np.iinfo(self._dynamic_value(atom).dtype)
+            return int(info.min), int(info.max)
+        if self.is_dynamic(atom) and isinstance(atom, FloorDiv | Mod):
+            if atom.divisor >= _LIMIT or not self._is_small(atom.expr):
+                return None
+            return (0, atom.divisor - 1) if isinstance(atom, Mod) else (-_LIMIT, _LIMIT - 1)
+        return bounds(atom, self.extents) if self._fits(atom) else None
+
     def _dynamic_value(self, dim: Dim) -> Scalar:
         return list(self._dynamic)[dim.number - len(self.extents)]
 
@@ -163,7 +187,7 @@ class Indices:
         """An address as a part affine in the dims, and the rest.
 
         The rest is computed in 32 bits where the array is small enough, for what is read or
-        written is inside the array.
+        written is inside the array: sums and products may wrap, but nothing that is divided.
         """
         known: dict[Any, int] = {}
         rest: dict[Any, int] = {}
@@ -172,7 +196,8 @@ class Indices:
             (known if affine else rest)[atom] = coef
         if not rest:
             return address, None
-        dtype = INT32 if size < _LIMIT else _INT64
+        divided = [part for atom in rest for part in _parts_of(atom)]
+        dtype = INT32 if size < _LIMIT and all(map(self._is_small, divided)) else _INT64
         return linear(address.const, known), self.integer(linear(0, rest), dtype)
 
 

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
 from functrax.backends.kernels.values import NotAKernelError, Point, Shape, Values, reduced_axes
+from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.index_form import flatten
@@ -41,6 +42,10 @@ def lower_loop(eqn: Eqn) -> Kernel:
     Raises:
       NotAKernelError: the steps of different points depend on one another, or are too large.
     """
+    if eqn.params.get("length") == 0:
+        raise NotAKernelError("no step")
+    if not all(x.aval.dtype in dtypes.SCALAR for x in (*eqn.invars, *eqn.outvars)):
+        raise NotAKernelError("complex numbers")
     reason = NotAKernelError("no batch shape")
     for batch in _batch_shapes(eqn):
         try:
@@ -86,12 +91,24 @@ def opened(jaxpr: Jaxpr) -> tuple[list[Var], list[Eqn], list[Atom]]:
                 env.update(zip(eqn.outvars, invars, strict=True))
                 continue
             outvars = [Var(v.aval) for v in eqn.outvars]
+            _check_lowers(eqn)
             eqns.append(Eqn(eqn.primitive, invars, outvars, eqn.params, eqn.source))
             env.update(zip(eqn.outvars, outvars, strict=True))
         return [env.get(x, x) for x in program.outvars]
 
     inputs = [Var(v.aval) for v in jaxpr.invars]
     return inputs, eqns, write(jaxpr, inputs)
+
+
+def _check_lowers(eqn: Eqn) -> None:
+    """Refuse an equation that has no scalar expression."""
+    avals = tuple(x.aval for x in (*eqn.invars, *eqn.outvars))
+    if not all(a.dtype in dtypes.SCALAR and a.size for a in avals):
+        raise NotAKernelError("complex numbers, or no numbers at all")
+    operands = tuple(x.aval for x in eqn.invars)
+    if eqn.primitive.family == "elementwise":
+        if not eqn.primitive.lowers(operands, dict(eqn.params)):
+            raise NotAKernelError(f"{eqn.primitive.name} has no scalar expression")
 
 
 class _LoopLowering:

@@ -32,12 +32,13 @@ from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.lowering import Builder, Scalar
 
 
-def lower_group(jaxpr: Jaxpr, name: str) -> Kernel:
+def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> Kernel:
     """The kernel of a group, without a schedule.
 
     Args:
       jaxpr: the group's program, without constants; no array in it has size 0.
       name: for people.
+      strict: whether dims that are reduced stay whole, for the order depends on them.
 
     Raises:
       NotAKernelError: the group does not fit the form of a kernel.
@@ -45,7 +46,10 @@ def lower_group(jaxpr: Jaxpr, name: str) -> Kernel:
     shape, axes = iteration_space(jaxpr)
     plain = Lowering(jaxpr, name, shape, axes, tuple((n,) for n in shape))
     kernel = plain.kernel()
-    pieces = _split_dims(plain.indices.divisors, shape)
+    divisors = plain.indices.divisors
+    if strict:
+        divisors = {d: found for d, found in divisors.items() if d not in axes}
+    pieces = _split_dims(divisors, shape)
     if pieces is None:
         return kernel
     return Lowering(jaxpr, name, shape, axes, pieces).kernel()

@@ -112,7 +112,7 @@ class Indices:
                 return False
             ends = sorted((coef * interval[0], coef * interval[1]))
             low, high = low + ends[0], high + ends[1]
-        return -_LIMIT <= low and high < _LIMIT
+        return low >= -_LIMIT and high < _LIMIT
 
     def _range_of(self, atom: IndexExpr) -> tuple[int, int] | None:
         """The least and the largest value of an atom; None if 32 bits are too few for its parts."""

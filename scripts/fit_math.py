@@ -321,11 +321,11 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
             11,
         )
     else:
-        table["erf_inv"] = (*_of_inverse_erf(), 0, 3, 16)
+        table["erf_inv"] = (*_of_inverse_erf(), 0, 4, 16)
         table["erf_inv_tail"] = (
             lambda u: _inverse_erf((u + mp.mpf("2.875")) ** 2),
             lambda u: mp.mpf(1) / 2,
-            mp.sqrt(3) - mp.mpf("2.875"),
+            2 - mp.mpf("2.875"),
             mp.mpf("1.125"),
             25,
         )

@@ -45,15 +45,21 @@ run_tests() {
     -Dpybind11_DIR="$("$venv/bin/python" -m pybind11 --cmakedir)" >"$copy/build.log"
   cmake --build "$copy/build" -j2 >>"$copy/build.log"
   cp "$copy"/build/functrax/backends/native/_native.*.so "$copy/functrax"
+  # The C library frees the thread-local memory of a thread that ended under locks that TSan cannot
+  # see.
+  echo "race:dl_deallocate_tls" >"$copy/suppressions"
+  # pytest captures what a test writes, so the sanitizers write into files.
+  local log="log_path=$copy/report:halt_on_error=1:allocator_may_return_null=1"
   # Python keeps memory until it ends, so leaks are looked for by the tests, with the pool's counts.
   # A process that has threads may start others after a fork here, though TSan cannot follow them.
   (cd "$copy" &&
     LD_PRELOAD="$preload" PYTHONMALLOC=malloc PYTHONPATH="$copy" \
-      ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
-      UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-      TSAN_OPTIONS=die_after_fork=0:halt_on_error=1:allocator_may_return_null=1 \
+      ASAN_OPTIONS="$log:detect_leaks=0" \
+      UBSAN_OPTIONS="$log:print_stacktrace=1" \
+      TSAN_OPTIONS="$log:suppressions=$copy/suppressions:die_after_fork=0" \
       "$venv/bin/python" -m pytest -q -p no:cacheprovider -k "not python" \
-      tests/backends/runtime tests/core/test_pytree.py "$@")
+      tests/backends/runtime tests/core/test_pytree.py tests/call_path "$@") ||
+    { cat "$copy"/report.* 2>/dev/null || true; return 1; }
 }
 
 for kind in "${kinds[@]}"; do

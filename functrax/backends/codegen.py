@@ -93,9 +93,10 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     with step("lower", name):
-        lowered = _possible(lower_group(jaxpr, name, options.strict))
+        found = lower_group(jaxpr, name, options.strict)
+        lowered = [_possible(kernel) for kernel in found]
     with step("schedule", name):
-        kernels = schedule(lowered, _target())
+        kernels = [k for kernel in lowered for k in schedule(kernel, _target())]
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
@@ -217,5 +218,6 @@ def _fill_code(out: Var, value: Any) -> KernelCode:
     result = Var(out.aval)
     number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
     eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
-    (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), _target())
+    (plain,) = lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill")
+    (kernel,) = schedule(plain, _target())
     return _kernel_code(kernel)

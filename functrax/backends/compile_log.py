@@ -30,12 +30,14 @@ class Event:
       name: of the pass, the group or the kernel that it worked on.
       begin: seconds, by ``time.perf_counter``.
       milliseconds: how long it took, pieces of work inside it left out.
+      span: how long it took with them, in milliseconds.
     """
 
     stage: str
     name: str
     begin: float
     milliseconds: float
+    span: float
 
 
 @dataclass
@@ -98,7 +100,8 @@ def step(stage: str, name: str = "") -> Iterator[None]:
         yield
     finally:
         took = time.perf_counter() - begin
-        log.events.append(Event(stage, name, begin, (took - _open.inside) * 1e3))
+        own = took - _open.inside
+        log.events.append(Event(stage, name, begin, own * 1e3, took * 1e3))
         _open.inside = outer + took
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrax.backends.deferred import Deferred, defer
-from functrax.backends.passes.fuse import is_fusible
+from functrax.backends.passes.kernel_groups import is_fusible
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var

@@ -12,8 +12,8 @@ from typing import Any
 from functrax.backends.compiler import CompiledProgram, Work
 from functrax.backends.costs import nbytes, operations, traffic
 from functrax.backends.members import Members, expanded
-from functrax.backends.passes.fuse import REASONS
 from functrax.backends.passes.groups import Group, contraction, fused
+from functrax.backends.passes.kernel_groups import REASONS
 from functrax.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
 from functrax.core.number_text import scalar_text
 from functrax.core.printing import variable_names

@@ -41,8 +41,8 @@ def _compilation(e: Explanation, events: list[dict[str, Any]]) -> float:
     for x in log:
         start = traced + (x.begin - begin) * 1e6
         name = f"{x.stage} {x.name}" if x.name else x.stage
-        events.append(_event(name, x.stage, start, x.milliseconds * 1e3, 1, {}))
-        end = max(end, start + x.milliseconds * 1e3)
+        events.append(_event(name, x.stage, start, x.span * 1e3, 1, {}))
+        end = max(end, start + x.span * 1e3)
     return end
 
 

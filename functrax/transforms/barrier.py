@@ -18,10 +18,10 @@ Tree = TypeVar("Tree")
 def stop_fuse(x: Tree) -> Tree:
     """``x`` as it is, computed by kernels that end here, and read by others.
 
-    Under ``jit``, what comes before and what comes after share no kernel, and the values are stored
-    between them; neither is anything simplified or moved across.  Use it where a fused kernel is too
-    large, or to have a value stored that would be computed again.  Derivatives stop fusion at the
-    same place.
+    Under ``jit``, what comes before and what comes after share no kernel, and the values are
+    stored between them; neither is anything simplified or moved across.  Use it where a fused
+    kernel is too large, or to have a value stored that would be computed again.  Derivatives stop
+    fusion at the same place.
 
     A loop whose points are independent (``scan``, ``while_loop``) becomes one kernel all the same.
 

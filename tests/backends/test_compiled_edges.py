@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_checks import compare, traced
 
 import functrax
 import functrax.numpy as jnp
@@ -18,6 +17,7 @@ from functrax.core.index_expr import Dim, Load
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import like
 from functrax.core.prims.mapped import reindex, scatter
+from tests.backends.random_checks import compare, traced
 
 
 def check(function: Callable[..., Any], *args: Any, kind: str = "exact") -> None:
@@ -163,7 +163,9 @@ def test_scatters(dtype: Any) -> None:
             size = 5000 // max(int(np.prod(rest)), 1)
             x = numbers(20, *rest, dtype=dtype)
             y = np.abs(numbers(size, *rest)).astype(dtype)
-            check(lambda v, w, k: [v.at[k].max(w * 2), v.at[k].set(w), v.at[k].min(w)], x, y, n[:size])
+            check(
+                lambda v, w, k: [v.at[k].max(w * 2), v.at[k].set(w), v.at[k].min(w)], x, y, n[:size]
+            )
             check(lambda v, k: v[k], x, n)
 
 
@@ -236,3 +238,30 @@ def test_donation_of_what_numpy_holds() -> None:
     x = numbers(100)
     functrax.jit(lambda v: v + 1, donate_argnums=0)(x)
     assert np.array_equal(x, numbers(100))
+
+
+# ---- what takes too long ------------------------------------------------------------------------
+
+
+def test_views_of_views_of_both_halves() -> None:
+    """Each element of the last has 2**20 ways to the first: no kernel follows them all."""
+
+    def doubled(x: Any) -> Any:
+        for k in range(20):
+            x = jnp.concatenate([x[: 8 + k], x[-8:]])
+        return -x
+
+    check(doubled, numbers(17))
+
+
+def test_carries_that_move_from_one_to_the_next() -> None:
+    """LLVM does not end where such carries are copied by casts that do nothing."""
+
+    def loop(x: Any) -> Any:
+        return lax.scan(lambda c, _: ((x, c[0]), c[0]), (x, x), None, length=5)
+
+    def flat(x: Any) -> list[Any]:
+        (a, b), stacked = loop(x)
+        return [a, b, stacked]
+
+    check(flat, np.float16(2))

@@ -28,6 +28,9 @@ from functrax.core.lowering import Builder, Scalar
 
 Shape: TypeAlias = tuple[int, ...]
 Point: TypeAlias = tuple[IndexExpr, ...]
+#: The most values at points in one kernel: views of views of both halves of an array can have
+#: exponentially many.
+MAX_VALUES = 8192
 _Key: TypeAlias = "tuple[Atom, Point, Scalar | None]"
 
 
@@ -100,7 +103,8 @@ class Values:
         """A value at a point.
 
         Raises:
-          NotAKernelError: it depends on an equation that has no scalar expression.
+          NotAKernelError: it depends on an equation that has no scalar expression, or on too many
+            values.
         """
         key = (x, point, guard)
         stack = [key]  # iterative, for programs may be deep
@@ -110,6 +114,8 @@ class Values:
                 stack.pop()
                 continue
             missing = [k for k in self._needs(*top) if k not in self._known]
+            if len(self._known) + len(stack) > MAX_VALUES:
+                raise NotAKernelError("views of views, so many that each element is computed often")
             if missing:
                 stack.extend(missing)
                 continue

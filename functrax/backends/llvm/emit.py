@@ -40,6 +40,13 @@ from functrax.core.lowering import Scalar
 
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
 NAME = "functrax_kernel"
+#: The last vector of a row is computed apart from the others if it is one of this many, and if a
+#: point has no more operations than this.
+LEAST_VECTORS = 4
+WORK_TWICE = 32
+#: Arrays of this many bytes are written past the caches: they would only push out others.
+STREAMED = 1 << 24
+CACHE_LINE = 64
 _BOOL = np.dtype(np.bool_)
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
@@ -103,8 +110,8 @@ class _Emitter:
         self.numbers: list[int] = []
         self.number_of: dict[Any, str] = {}
         self.header: list[str] = []
-        #: The labels of the open loops, and the types and names of what they carry.
-        self.open: list[tuple[str, list[tuple[str, str]]]] = []
+        #: The labels of the open loops.
+        self.open: list[str] = []
         self.shared_range = ("", "")
         self.tile_lane = 0
         #: For each array and address the loop in which its tile was read, and its rows.
@@ -113,6 +120,8 @@ class _Emitter:
         self.masked = self._needs_mask()
         self.tail: Scalar | None = None
         self.vector_level = -1
+        #: Whether anything is stored past the caches, which needs a fence in the end.
+        self.streams = False
 
     def _needs_mask(self) -> bool:
         k = self.kernel
@@ -145,8 +154,10 @@ class _Emitter:
             f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {{",
             "entry:",
             text,
+            *(["  fence seq_cst"] if self.streams else []),
             "  ret void",
             "}",
+            *(["!0 = !{i32 1}"] if self.streams else []),
         ]
         return Emitted("\n".join(p for p in parts if p) + "\n", tuple(self.numbers))
 
@@ -212,7 +223,7 @@ class _Emitter:
         """
         level = len(self.levels) - 2  # once for all points of the tile
         found = self.tiles.get((buffer, address))
-        if found is not None and found[0] == self.open[-1][0]:
+        if found is not None and found[0] == self.open[-1]:
             return found[1]
         dtype = self.kernel.operands[buffer].dtype
         type_ = self._memory_type(dtype, self.lanes)
@@ -228,7 +239,7 @@ class _Emitter:
             pointer = self._line(f"getelementptr {element}, ptr {base}, i64 {offset}", level)
             rows.append(self._load_lanes(type_, dtype, pointer, mask, level))
         rows = self._transposed(type_, rows, level)
-        self.tiles[buffer, address] = (self.open[-1][0], rows)
+        self.tiles[buffer, address] = (self.open[-1], rows)
         return rows
 
     def _tile_row(self, k: int, level: int) -> str:
@@ -293,7 +304,40 @@ class _Emitter:
         low, high = "0", self._extent(d)
         if d == self.kernel.shared:
             low, high = self.shared_range
+        if d != self.kernel.vector or not self._has_own_tail():
+            return self._loop(dims, low, high, carried, body)
+        length = self._line(f"sub i64 {high}, {low}")
+        whole = self._line(f"and i64 {length}, {-self.lanes}")
+        middle = self._line(f"add i64 {low}, {whole}")
+        perhaps = d == self.kernel.shared  # a unit may have whole vectors only, or none
+        self.masked = False
+        names = self._loop(dims, low, middle, carried, body, perhaps)
+        self.masked = True
         types = [type_ for type_, _ in carried]
+        rest = list(zip(types, names, strict=True))
+        return self._loop(dims, middle, high, rest, body, perhaps)
+
+    def _has_own_tail(self) -> bool:
+        """Whether the last vector of a row has a loop of its own, so that others need no mask."""
+        k = self.kernel
+        if not self.masked or k.tile is not None or k.vector is None:
+            return False
+        work = sum(1 for node in k.nodes() if node.args or node.op == "load")
+        return work <= WORK_TWICE and k.extents[k.vector] >= LEAST_VECTORS * self.lanes
+
+    def _loop(
+        self,
+        dims: Sequence[int],
+        low: str,
+        high: str,
+        carried: list[tuple[str, str]],
+        body: Callable[[Names], Names],
+        perhaps: bool = False,
+    ) -> Names:
+        """The loop over the first of the dims; ``perhaps`` it has no steps."""
+        d = dims[0]
+        types = [type_ for type_, _ in carried]
+        skipped = (self.levels[-1].block, low, carried) if perhaps else None
         names = self._open_loop(low, carried)
         index = self._loop_index()
         self._define_dim(d, index)
@@ -308,7 +352,7 @@ class _Emitter:
         new = self._nest(dims[1:], list(zip(types, names, strict=True)), body)
         if d == self.kernel.vector:
             self.vector_level = -1
-        return self._close_loop(step, high, new)
+        return self._close_loop(step, high, new, skipped)
 
     def _open_loop(self, low: str, carried: list[tuple[str, str]]) -> Names:
         before = self.levels[-1].block
@@ -321,25 +365,34 @@ class _Emitter:
         lines.append(f"  {index} = phi i64 [ {low}, %{before} ], [ %{label}.next, %{label}.end ]")
         for type_, name in carried:
             fresh = self._fresh()
-            sources = f"[ {name}, %{before} ], [ {fresh}.next, %{label}.end ]"
-            lines.append(f"  {fresh} = phi {type_} {sources}")
+            # What comes from the end of the body is known then, and written by `_close_loop`.
+            lines.append(f"  {fresh} = phi {type_} [ {name}, %{before} ], ")
             names.append(fresh)
-        types = [type_ for type_, _ in carried]
-        self.open.append((label, list(zip(types, names, strict=True))))
+        self.open.append(label)
         return names
 
     def _loop_index(self) -> str:
-        return f"%{self.open[-1][0]}.i"
+        return f"%{self.open[-1]}.i"
 
-    def _close_loop(self, step: str, high: str | None, new: Names) -> Names:
-        """End the body; without ``high`` the loop itself says when it ends."""
-        label, carried = self.open.pop()
+    def _close_loop(
+        self,
+        step: str,
+        high: str | None,
+        new: Names,
+        skipped: tuple[str, str, list[tuple[str, str]]] | None = None,
+    ) -> Names:
+        """End the body; without ``high`` the loop itself says when it ends.
+
+        A loop that may have no steps comes with the block before it, where it begins, and the types
+        and names of what it carries at first.
+        """
+        label = self.open.pop()
         level = self.levels.pop()
         lines = level.lines
         lines.append(f"  br label %{label}.end")
         lines.append(f"{label}.end:")
-        for (type_, name), value in zip(carried, new, strict=True):
-            lines.append(f"  {name}.next = bitcast {type_} {value} to {type_}")
+        for k, value in enumerate(new, 2):  # after the label and the index
+            lines[k] += f"[ {value}, %{label}.end ]"
         lines.append(f"  %{label}.next = add nsw i64 %{label}.i, {step}")
         if high is None:
             lines.append(f"  br label %{label}")
@@ -350,10 +403,20 @@ class _Emitter:
         for key in level.known:
             self.known.pop(key, None)
         outer = self.levels[-1]
-        outer.lines.append(f"  br label %{label}")
+        results = new
+        if skipped is None:
+            outer.lines.append(f"  br label %{label}")
+        else:
+            before, low, first = skipped
+            outer.lines.append(f"  %{label}.any = icmp slt i64 {low}, {high}")
+            outer.lines.append(f"  br i1 %{label}.any, label %{label}, label %{label}.exit")
+            results = [self._fresh() for _ in new]
+            for (type_, start), value, out in zip(first, new, results, strict=True):
+                sources = f"[ {start}, %{before} ], [ {value}, %{label}.end ]"
+                lines.append(f"  {out} = phi {type_} {sources}")
         outer.lines.extend(lines)
         outer.block = f"{label}.exit"
-        return [f"{name}.next" for _, name in carried]
+        return results
 
     def _define_dim(self, d: int, index: str) -> None:
         self.level_of_dim[d] = len(self.levels) - 1
@@ -775,6 +838,9 @@ class _Emitter:
         size, lanes = dtype.itemsize, self.lanes
         if stride == 1 and not scattered:
             pointer = self._offset_pointer(dtype, pointer, store.offset, level)
+            if mask is None and self._streams(store):
+                self._stream(f"store {type_} {name}, ptr {pointer}", size, level)
+                return
             if mask is None:
                 lines.append(f"  store {type_} {name}, ptr {pointer}, align {size}")
                 return
@@ -790,6 +856,32 @@ class _Emitter:
             f"  call void @{call}({type_} {name}, <{lanes} x ptr> {pointers}, i32 {size}, "
             f"<{lanes} x i1> {self._all_lanes(mask)})"
         )
+
+    def _streams(self, store: Store) -> bool:
+        """Whether a store of whole vectors goes past the caches: to a large array, in lines."""
+        operand = self.kernel.operands[store.buffer]
+        size = operand.dtype.itemsize
+        if size * operand.size < STREAMED or operand.scratch or store.offset or store.combine:
+            return False
+        vector = size * self.lanes
+        steps = [c for a, c in store.address.terms if a.dims_mask != 1 << (self.kernel.vector or 0)]
+        whole = all(step * size % vector == 0 for step in (*steps, store.address.const))
+        return vector % CACHE_LINE == 0 and whole
+
+    def _stream(self, text: str, size: int, level: int) -> None:
+        """A store past the caches if the array begins at a cache line, else an ordinary one."""
+        pointer = text.rsplit(maxsplit=1)[-1]
+        self.streams = True
+        label = f"if{self._count()}"
+        lines = self.levels[level].lines
+        low = self._line(f"ptrtoint ptr {pointer} to i64", level)
+        low = self._line(f"and i64 {low}, {CACHE_LINE - 1}", level)
+        aligned = self._line(f"icmp eq i64 {low}, 0", level)
+        lines.append(f"  br i1 {aligned}, label %{label}.then, label %{label}.else")
+        lines += [f"{label}.then:", f"  {text}, align {CACHE_LINE}, !nontemporal !0"]
+        lines += [f"  br label %{label}", f"{label}.else:", f"  {text}, align {size}"]
+        lines += [f"  br label %{label}", f"{label}:"]
+        self.levels[level].block = label
 
     def _to_memory(self, name: str, dtype: np.dtype[Any], lanes: int, level: int) -> str:
         if dtype != _BOOL:
@@ -873,7 +965,7 @@ class _Emitter:
         """Steps as long as a condition of what is carried holds; what is carried in the end."""
         assert stage.condition is not None
         names = self._open_loop("0", carried)
-        label = self.open[-1][0]
+        label = self.open[-1]
         self._know_carries(stage, names)
         holds = self._value(stage.condition).name
         level = self.levels[-1]

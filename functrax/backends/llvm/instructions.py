@@ -166,11 +166,12 @@ def _extremum(name: str) -> Rule:
             return t.add(f"{'and' if name == 'min' else 'or'} {t.type} {x}, {y}")
         if not _is_float(t):
             return t.call(("s" if t.source.kind == "i" else "u") + name, x, y)
-        # The comparison and the choice are one instruction, which gives y if one is NaN.
-        better = t.add(f"fcmp {order} {t.type} {x}, {y}")
-        value = t.add(f"select {t.of('i1')} {better}, {t.type} {x}, {t.type} {y}")
-        missing = t.add(f"fcmp uno {t.type} {x}, {x}")
-        return t.add(f"select {t.of('i1')} {missing}, {t.type} {x}, {t.type} {value}")
+        # The comparison and the choice are one instruction, which gives x if one is NaN.  So it
+        # is y that is looked at: a reduction has it ready before x, what it has so far.
+        better = t.add(f"fcmp {order} {t.type} {y}, {x}")
+        value = t.add(f"select {t.of('i1')} {better}, {t.type} {y}, {t.type} {x}")
+        missing = t.add(f"fcmp uno {t.type} {y}, {y}")
+        return t.add(f"select {t.of('i1')} {missing}, {t.type} {y}, {t.type} {value}")
 
     return rule
 

@@ -9,12 +9,13 @@ each kernel, plus what is computed more often than once.  Fusion starts with one
 equation and merges, as long as that lowers the cost, the two groups whose merging saves most:
 
 - a producer with its consumer, whose value then needs not be written, or not be read again;
-- two groups that read the same array.
+- two groups that read the same array;
+- in the end, small groups that have nothing in common but their space, which saves a launch.
 
 A *view* (an equation that only reindexes) is never a value of its own: every group that needs one
 has its own copy, which costs an address.  What a merge must keep:
 
-- there is one iteration space (:class:`_Space`): the shape of all values but those in rows of a
+- there is one iteration space (:class:`Space`): the shape of all values but those in rows of a
   reduction, which have the shape of its result;
 - a reduction's result is used in its row only, after the row was read: in the same kernel a row
   is read again (softmax), if it is small enough to stay in the cache;
@@ -27,213 +28,143 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from functrax.backends.kernels.schedule import in_blocks
-from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import Group, fused, grouped
 from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.kernel_graph import KernelGraph
+from functrax.backends.passes.kernel_groups import (
+    LAUNCH,
+    REASONS,
+    SEARCH,
+    SMALL,
+    UNRELATED,
+    KernelGroup,
+    Shape,
+    is_fusible,
+    is_view,
+    nbytes,
+    work_of,
+)
+from functrax.backends.passes.kernel_spaces import Spaces, is_row_value
+from functrax.backends.passes.kernel_views import Views
+from functrax.backends.passes.recompute import recompute
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core import dtypes
-from functrax.core.config import state as options
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.lowering import MATH
+from functrax.core.jaxpr import Eqn, Jaxpr, Var
 
-Shape: TypeAlias = tuple[int, ...]
+Barred: TypeAlias = frozenset[tuple[int, int]]
 
-#: Under what a program of groups remembers why pairs of its equations, given by their positions,
-#: share no kernel.
-REASONS = "reasons why groups stay apart"
-#: What starting a kernel costs, in bytes that could be moved meanwhile.
-LAUNCH = 4096
-#: The most equations in a group: what a kernel's compile time and registers allow.
-MAX_GROUP = 256
-#: The most bytes of a row that is read again in the same kernel.
-MAX_ROW = 256 * 1024
-#: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
-OPERATION, FUNCTION = 0.25, 24
+#: Programs of at most so many equations are partitioned again, so often, with equations barred from
+#: sharing a kernel, if the cost is more than so many times what is needed at the least.
+TRIED, ROUNDS, ENOUGH = 24, 3, 1.1
 
 
 def fuse(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with its fusible equations in groups."""
-    return Fusion(jaxpr, rewrites).program()
+    return Fusion(jaxpr, rewrites, _best_barred(jaxpr)).program()
 
 
-def squeezed(shape: Shape) -> Shape:
-    """A shape without its dimensions of size 1, in which they do not matter."""
-    return tuple([n for n in shape if n != 1]) if 1 in shape else shape
+def _best_barred(jaxpr: Jaxpr) -> Barred:
+    """Pairs of equations of a small program that are better off in different kernels.
 
-
-def nbytes(x: Atom) -> int:
-    """Bytes of a value in memory."""
-    return int(x.aval.size) * x.aval.dtype.itemsize
-
-
-def is_fusible(eqn: Eqn) -> bool:
-    """Whether an equation can be part of a kernel."""
-    family = eqn.primitive.family
-    avals = tuple([x.aval for x in eqn.invars])
-    results = [v.aval for v in eqn.outvars]
-    if any(a.size == 0 for a in (*avals, *results)):
-        return False
-    if family == "elementwise":
-        return eqn.primitive.lowers(avals, dict(eqn.params))
-    if family not in ("reindex", "reindex_reduce"):
-        return False
-    if is_update(eqn):
-        x = avals[1 if eqn.primitive.name == "scatter" else 0]
-        how = eqn.primitive.reduction(x, **eqn.params)  # type: ignore[attr-defined]
-        if how.carries != (x.dtype,):
-            return False  # memory does not hold what it accumulates
-    return all(a.dtype in dtypes.SCALAR for a in (*avals, *results))
-
-
-def is_view(eqn: Eqn) -> bool:
-    """Whether an equation only says where values are read."""
-    return eqn.primitive.family == "reindex"
-
-
-def is_renaming(eqn: Eqn) -> bool:
-    """Whether an equation inserts or removes dimensions of size 1 and does nothing else."""
-    name = eqn.primitive.name
-    if name not in ("reshape", "broadcast_in_dim") or not eqn.invars:
-        return False
-    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    if squeezed(before) != squeezed(after):
-        return False
-    dims = eqn.params.get("dims", ())
-    return tuple(sorted(dims)) == tuple(dims)
-
-
-@dataclass(frozen=True)
-class _Space:
-    """What a group's kernel runs over.
-
-    Args:
-      full: the shape, without dimensions of size 1.
-      row: the shape of the rows that it reduces; None if it reduces nothing.
-      operand: the shape and the axes that its reductions have.
+    They are found by taking back the merges of a partition, one at a time.
     """
-
-    full: Shape
-    row: Shape | None = None
-    operand: tuple[Shape, Shape] | None = None
-
-    def holds(self, shape: Shape) -> bool:
-        """Whether a value of this shape can leave the kernel."""
-        flat = squeezed(shape)
-        return flat in (self.full, self.row)
-
-
-class _Group:
-    """Equations that share a kernel.
-
-    Attributes:
-      eqns: their positions in the program, views left out.
-      space: what the kernel runs over.
-      reads: for each value from outside how it is used: as it is, or through views.
-      writes: the values that are used outside.
-      update: whether it ends with a scatter.
-      work: operations for each element, in bytes.
-    """
-
-    __slots__ = ("eqns", "number", "reads", "space", "update", "version", "work",
-                 "writes")  # fmt: skip
-
-    def __init__(self, number: int, eqn: Eqn) -> None:
-        self.number = number
-        self.eqns = {number}
-        self.reads: dict[Var, bool] = {}
-        self.writes = set(eqn.outvars)
-        self.update = is_update(eqn)
-        self.space = _space_of(eqn)
-        self.work = _work(eqn)
-        self.version = 0
-
-
-def _space_of(eqn: Eqn) -> _Space:
-    axes = reduced_axes(eqn)
-    if axes is not None:
-        shape = eqn.invars[0].aval.shape
-        row = tuple(n for d, n in enumerate(shape) if d not in axes)
-        return _Space(squeezed(shape), squeezed(row), (shape, axes))
-    if is_update(eqn):
-        return _Space(squeezed(eqn.params["map"].domain))
-    return _Space(squeezed(eqn.outvars[0].aval.shape))
-
-
-def _work(eqn: Eqn) -> float:
-    return OPERATION * (FUNCTION if eqn.primitive.name in MATH else 1)
-
-
-@dataclass(order=True)
-class _Candidate:
-    """Two groups that might be merged."""
-
-    minus_saved: float
-    left: int
-    right: int
-    versions: tuple[int, int] = field(compare=False)
+    if len(jaxpr.eqns) > TRIED:
+        return frozenset()
+    best = Fusion(jaxpr, Rewrites())
+    best.merge()
+    for _ in range(ROUNDS):
+        if len(best.groups) < 2 or best.cost() <= ENOUGH * best.least_cost():
+            break
+        others = [Fusion(jaxpr, Rewrites(), best.barred | {pair}) for pair in best.merged]
+        for other in others:
+            other.merge()
+        other = min(others, key=Fusion.cost, default=best)
+        if other.cost() >= best.cost():
+            break
+        best = other
+    return best.barred
 
 
 class Fusion:
     """The work on one program.
 
     Attributes:
+      barred: pairs of equations that must not share a kernel.
+      merged: the groups that were merged, in order.
       reasons: for each pair of groups that stayed apart, by the numbers of their first equations,
         why.
     """
 
-    def __init__(self, jaxpr: Jaxpr, rewrites: Rewrites) -> None:
+    def __init__(self, jaxpr: Jaxpr, rewrites: Rewrites, barred: Barred = frozenset()) -> None:
         self.jaxpr = jaxpr
         self.rewrites = rewrites
+        self.barred = barred
+        self.merged: list[tuple[int, int]] = []
+        self.recomputed = 0.0
         self.eqns = jaxpr.eqns
         self.fusible = [is_fusible(e) for e in self.eqns]
         self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
-        self.groups: dict[int, _Group] = {}
+        self.groups: dict[int, KernelGroup] = {}
         self.group_of: dict[int, int] = {}  # as they were before any merge
+        self.merged_into: dict[int, int] = {}
         self.readers: dict[Var, set[int]] = {}  # groups that read a value
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
-        self.successors: dict[int, set[int]] = {}
-        self.predecessors: dict[int, set[int]] = {}
-        #: Every edge leads to a larger level.
-        self.level: dict[int, int] = {}
-        self.last_effect: int | None = None
+        self.graph = KernelGraph()
+        self.views = Views(self.eqns, self.fusible, self.position)
+        self.spaces = Spaces(self.eqns, self.views, barred)
         self.reasons: dict[tuple[int, int], str] = {}
-        self.heap: list[_Candidate] = []
+        #: Minus what a merge saves, the two groups, and their versions then.
+        self.heap: list[tuple[float, int, int, int, int]] = []
 
     # ---- the groups of one equation each ------------------------------------------------------
 
     def program(self) -> Jaxpr:
         """Merge, and write the program of groups."""
-        self._prepare()
-        self._merge_all()
+        self.merge()
         return self._written()
+
+    def merge(self) -> None:
+        """Find the groups."""
+        self._prepare()
+        if not self._merge_all():
+            return
+        if recompute(self):
+            self._connect()
+        if self._merge_all():
+            self._merge_unrelated()
+
+    def cost(self) -> float:
+        """The cost of the groups."""
+        moved = sum(nbytes(v) for g in self.groups.values() for v in (*g.reads, *g.writes))
+        return moved + LAUNCH * len(self.groups) + self.recomputed
+
+    def least_cost(self) -> float:
+        """What one kernel for everything would cost."""
+        results = {v for v in self.jaxpr.outvars if isinstance(v, Var)}
+        return LAUNCH + sum(map(nbytes, {*self.jaxpr.invars, *results}))
 
     def _prepare(self) -> None:
         self.outside |= self._needed_by_others()
-        clusters = self._clusters()
+        clusters = {} if len(self.eqns) <= TRIED else self.views.clusters()
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn)):
                 continue
             number = clusters.get(n, n)
             group = self.groups.get(number)
             if group is None:
-                group = self.groups[number] = _Group(number, eqn)
+                group = self.groups[number] = KernelGroup(number, eqn)
                 group.eqns = {n}  # the number is that of the last equation
             else:
                 group.eqns.add(n)
                 group.writes.update(eqn.outvars)
-                group.work += _work(eqn)
+                group.work += work_of(eqn)
             self.group_of[n] = number
-            for v, here in self._reads_of(eqn).items():
+            for v, here in self.views.reads_of(eqn).items():
                 if v not in group.writes:
                     group.reads[v] = group.reads.get(v, True) and here
         self._find_readers()
         self._connect()
-        self._find_levels()
 
     def _find_readers(self) -> None:
         for number, group in self.groups.items():
@@ -242,41 +173,6 @@ class Fusion:
         for group in self.groups.values():
             if len(group.eqns) > 1:
                 group.writes = {v for v in group.writes if v in self.outside or v in self.readers}
-
-    def _clusters(self) -> dict[int, int]:
-        """Elementwise equations that share a kernel in every good partition: the number of each.
-
-        They are connected, have one shape, and one *depth*: on every path to them the number of
-        steps from one kernel to the next.  Depth grows along all other edges, so merging them
-        makes no cycle.  The number is that of the last equation.
-        """
-        depth: list[int] = []
-        kind: list[Shape | None] = []
-        parent: dict[int, int] = {}
-
-        def root(n: int) -> int:
-            while parent[n] != n:
-                parent[n] = n = parent[parent[n]]
-            return n
-
-        sizes: dict[int, int] = {}
-        for n, eqn in enumerate(self.eqns):
-            plain = self.fusible[n] and eqn.primitive.family == "elementwise"
-            shape = squeezed(eqn.outvars[0].aval.shape) if plain else None
-            sources = [self.position[x] for x in eqn.invars if x in self.position]
-            same = [m for m in sources if plain and kind[m] == shape]
-            others = [depth[m] + 1 for m in sources if not (plain and kind[m] == shape)]
-            deepest = max([*others, *(depth[m] for m in same)], default=0)
-            joined = {root(m) for m in same if depth[m] == deepest}
-            if sum(sizes[r] for r in joined) >= MAX_GROUP:
-                deepest, joined = deepest + 1, set()
-            depth.append(deepest)
-            kind.append(shape)
-            if plain:
-                parent[n] = n
-                parent.update(dict.fromkeys(joined, n))
-                sizes[n] = 1 + sum(sizes.pop(r) for r in joined)
-        return {n: root(n) for n in parent}
 
     def _needed_by_others(self) -> set[Var]:
         """Values that something else than a kernel uses."""
@@ -291,97 +187,111 @@ class Fusion:
     def _is_value(self, eqn: Eqn) -> bool:
         return any(v in self.outside for v in eqn.outvars)
 
-    def _reads_of(self, eqn: Eqn) -> dict[Var, bool]:
-        """The values that an equation reads, by way of views: whether at its own points."""
-        reads: dict[Var, bool] = {}
-        start = not is_view(eqn) or is_renaming(eqn)
-        loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")
-        stack = []
-        for k, x in enumerate(eqn.invars):
-            data = k == (1 if eqn.primitive.name == "scatter" else 0)
-            stack.append((x, start and (not loads or data)))
-        while stack:
-            x, here = stack.pop()
-            if not isinstance(x, Var):
-                continue
-            n = self.position.get(x, -1)
-            view = n >= 0 and self.fusible[n] and is_view(self.eqns[n])
-            if view:
-                inner = self.eqns[n]
-                same = here and is_renaming(inner)
-                stack.extend((y, same) for y in inner.invars)
-            else:
-                reads[x] = reads.get(x, True) and here
-        return reads
-
     def _connect(self) -> None:
         """Edges between groups, and other equations, which are nodes that are never merged."""
+        self.graph = KernelGraph()
+        self.last_effect: int | None = None
+        for number in self.groups:
+            self.graph.add_node(number)
         for n, eqn in enumerate(self.eqns):
-            if n in self.group_of:
-                self._add_node(self.group_of[n])
-            elif not (self.fusible[n] and is_view(eqn)):
-                self._add_node(n)
+            if n not in self.group_of and not (self.fusible[n] and is_view(eqn)):
+                self.graph.add_node(n)
         for number, group in self.groups.items():
             for v in group.reads:
-                self._add_edges(v, number)
+                self.add_edges(v, number)
         for n, eqn in enumerate(self.eqns):
-            if n in self.predecessors and n not in self.group_of:
+            if n in self.graph.predecessors and n not in self.group_of:
                 for x in eqn.invars:
                     if isinstance(x, Var):
-                        self._add_edges(x, n)
+                        self.add_edges(x, n)
                 if eqn.primitive.has_side_effects(dict(eqn.params)):
                     self._keep_order(n)
+        self.graph.find_levels()
 
-    def _add_node(self, n: int) -> None:
-        self.predecessors.setdefault(n, set())
-        self.successors.setdefault(n, set())
+    def _node_of(self, n: int) -> int:
+        """The node of the graph that an equation belongs to now."""
+        n = self.group_of.get(n, n)
+        while n in self.merged_into:
+            n = self.merged_into[n]
+        return n
 
     def _keep_order(self, n: int) -> None:
         """Side effects happen in the order of the program."""
         if self.last_effect is not None:
-            self.successors[self.last_effect].add(n)
-            self.predecessors[n].add(self.last_effect)
+            self.graph.successors[self.last_effect].add(n)
+            self.graph.predecessors[n].add(self.last_effect)
         self.last_effect = n
 
-    def _add_edges(self, v: Var, n: int) -> None:
+    def add_edges(self, v: Var, n: int) -> None:
         """Edges from what computes a value; for a view that is no value, from what it reads."""
         source = self.position.get(v)
         if source is None:
             return
-        node = self.group_of.get(source, source)
-        if node in self.predecessors:
+        node = self._node_of(source)
+        if node in self.graph.predecessors:
             if node != n:
-                self.successors[node].add(n)
-                self.predecessors[n].add(node)
+                self.graph.successors[node].add(n)
+                self.graph.predecessors[n].add(node)
             return
         for x in self.eqns[source].invars:
             if isinstance(x, Var):
-                self._add_edges(x, n)
+                self.add_edges(x, n)
 
     # ---- merging ------------------------------------------------------------------------------
 
-    def _merge_all(self) -> None:
+    def _merge_all(self) -> bool:
+        """Merge what is related, the best first; whether rewrites are left."""
         for n in list(self.groups):
             self._propose_all(n)
         while self.heap:
-            best = heapq.heappop(self.heap)
-            a, b = self.groups.get(best.left), self.groups.get(best.right)
-            if a is None or b is None or best.versions != (a.version, b.version):
+            _, left, right, *versions = heapq.heappop(self.heap)
+            a, b = self.groups.get(left), self.groups.get(right)
+            if a is None or b is None or versions != [a.version, b.version]:
                 continue
-            siblings = b.number not in self.successors[a.number]
-            if self._would_cycle(a.number, b.number) or (
-                siblings and self._would_cycle(b.number, a.number)
+            siblings = b.number not in self.graph.successors[a.number]
+            if self.graph.has_detour(a.number, b.number) or (
+                siblings and self.graph.has_detour(b.number, a.number)
             ):
                 self.reasons[a.number, b.number] = "cycle: another kernel lies between them"
                 continue
             if not self.rewrites.allow("fuse", self.eqns[b.number]):
-                return
+                return False
             self._merge(a, b)
+        return True
+
+    def _merge_unrelated(self) -> None:
+        """Merge small groups that run over the same points."""
+        near: dict[Shape, list[int]] = {}
+        for n in sorted(self.groups):
+            if not self._is_small(self.groups[n]):
+                continue
+            space = self.groups[n].space
+            shapes = {space.full} if space.row is None else {space.full, space.row}
+            tried = {m for shape in shapes for m in near.get(shape, ())[-UNRELATED:]}
+            for m in sorted(tried):
+                if m in self.groups and self._may_merge_unrelated(m, n):
+                    if not self.rewrites.allow("fuse", self.eqns[n]):
+                        return
+                    self._merge(self.groups[m], self.groups[n])
+            for shape in shapes:
+                near.setdefault(shape, []).append(n)
+
+    def _is_small(self, group: KernelGroup) -> bool:
+        return not group.update and sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
+
+    def _may_merge_unrelated(self, m: int, n: int) -> bool:
+        a, b, graph = self.groups[m], self.groups[n], self.graph
+        if m in graph.successors[n] or n in graph.successors[m]:
+            return False  # it was tried before
+        space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
+        if space is None or not self._is_small(b):
+            return False
+        return not (graph.has_detour(m, n, SEARCH) or graph.has_detour(n, m, SEARCH))
 
     def _propose_all(self, n: int) -> None:
         group = self.groups[n]
-        others = {m for m in self.predecessors[n] if m in self.groups}
-        others |= {m for m in self.successors[n] if m in self.groups}
+        others = {m for m in self.graph.predecessors[n] if m in self.groups}
+        others |= {m for m in self.graph.successors[n] if m in self.groups}
         for v in group.reads:
             readers = self.readers.get(v, ())
             if len(readers) <= 32:
@@ -392,9 +302,9 @@ class Fusion:
 
     def _propose(self, m: int, n: int) -> None:
         a, b = self.groups[m], self.groups[n]
-        if m in self.successors[n] or (n not in self.successors[m] and n < m):
+        if m in self.graph.successors[n] or (n not in self.graph.successors[m] and n < m):
             a, b = b, a  # a comes first
-        merged, reason = self._merged_space(a, b)
+        merged, reason = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         if merged is None:
             self.reasons[a.number, b.number] = reason
             return
@@ -402,10 +312,9 @@ class Fusion:
         if saved <= 0:
             self.reasons[a.number, b.number] = "cost: computing again is dearer than loading"
             return
-        versions = (a.version, b.version)
-        heapq.heappush(self.heap, _Candidate(-saved, a.number, b.number, versions))
+        heapq.heappush(self.heap, (-saved, a.number, b.number, a.version, b.version))
 
-    def _saved(self, a: _Group, b: _Group) -> float:
+    def _saved(self, a: KernelGroup, b: KernelGroup) -> float:
         """Bytes that a merge saves."""
         saved = float(LAUNCH)
         for v in b.reads:
@@ -413,13 +322,16 @@ class Fusion:
                 saved += nbytes(v)
                 if v not in self.outside and self.readers[v] == {b.number}:
                     saved += nbytes(v)
-                if not b.reads[v] and not self._is_reduced(a, v):
-                    saved -= self._recomputed(a, v, b)
             elif v in a.reads:
                 saved += nbytes(v)
-        return saved
+        return saved - self._recomputed_by(a, b)
 
-    def _recomputed(self, a: _Group, v: Var, b: _Group) -> float:
+    def _recomputed_by(self, a: KernelGroup, b: KernelGroup) -> float:
+        """What it costs that ``b`` reads values of ``a`` through views, if they are merged."""
+        views = [v for v, here in b.reads.items() if v in a.writes and not here]
+        return sum(self._recomputed(a, v, b) for v in views if not is_row_value(a, v))
+
+    def _recomputed(self, a: KernelGroup, v: Var, b: KernelGroup) -> float:
         """What it costs to compute a value at every point that reads it through a view."""
         times = math.prod(b.space.full) / max(v.aval.size, 1)
         if times <= 1:
@@ -427,146 +339,7 @@ class Fusion:
         read_again = sum(nbytes(u) for u in a.reads) - nbytes(v)
         return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * 0.25
 
-    def _merged_space(self, a: _Group, b: _Group) -> tuple[_Space | None, str]:
-        """The iteration space of two groups as one, or why they cannot be one."""
-        if len(a.eqns) + len(b.eqns) > MAX_GROUP:
-            return None, f"size: more than {MAX_GROUP} equations"
-        if a.update:
-            return None, "update: a scatter ends its kernel"
-        through = [v for v in b.reads if v in a.writes]
-        if b.update:
-            return self._into_update(a, b, through)
-        space, reason = self._common_space(a, b, through)
-        if space is None:
-            return None, reason
-        for v in self._written_after(a, b):
-            if not space.holds(v.aval.shape):
-                return None, f"shape: {v.aval.str_short()} is needed outside"
-        return space, ""
-
-    def _into_update(self, a: _Group, b: _Group, through: list[Var]) -> tuple[_Space | None, str]:
-        if not through:
-            return None, "update: nothing else shares the kernel of a scatter"
-        if a.space.row is not None:
-            return None, "reduction: its result is complete only after its kernel"
-        if self._written_after(a, b) != b.writes:
-            return None, "update: a value that is also needed elsewhere"
-        return b.space, ""
-
-    def _common_space(self, a: _Group, b: _Group, through: list[Var]) -> tuple[_Space | None, str]:
-        if a.space.row is None and b.space.row is None:
-            if through or a.space.full == b.space.full:
-                return b.space, ""
-            return None, "shape: different iteration spaces"
-        if a.space.row is None:
-            return self._producer_of_reduction(a, b, through)
-        return self._after_reduction(a, b, through)
-
-    def _producer_of_reduction(
-        self, a: _Group, b: _Group, through: list[Var]
-    ) -> tuple[_Space | None, str]:
-        """``a`` reduces nothing, ``b`` does."""
-        if through or a.space.full == b.space.full:
-            return b.space, ""
-        return None, "shape: different iteration spaces"
-
-    def _after_reduction(
-        self, a: _Group, b: _Group, through: list[Var]
-    ) -> tuple[_Space | None, str]:
-        """``a`` reduces; ``b`` may use the results in their rows, or read the rows again."""
-        again = False
-        for v in through:
-            if self._is_reduced(a, v):
-                how = self._use_of_row(a, b, v)
-                if how is None:
-                    return None, "reduction: its result is used outside its row"
-                again = again or how == "full"
-            elif not b.reads[v] or b.space.full != a.space.full:
-                return None, "reduction: a value of its rows is used elsewhere"
-        if b.space.row is not None:
-            if b.space.operand != a.space.operand:
-                return None, "reduction: along other axes"
-        elif b.space.full not in (a.space.full, a.space.row):
-            return None, "shape: different iteration spaces"
-        if again and not self._row_fits(a, b):
-            return None, "row: too long to be read again from the cache"
-        if not through and b.space.full == a.space.row != a.space.full:
-            return None, "shape: different iteration spaces"
-        return a.space, ""
-
-    def _is_reduced(self, a: _Group, v: Var) -> bool:
-        """Whether a value of a group has one element for each row of its reductions."""
-        return squeezed(v.aval.shape) == a.space.row != a.space.full
-
-    def _use_of_row(self, a: _Group, b: _Group, v: Var) -> str | None:
-        """How ``b`` uses a value of one element for each row: in ``row`` s, ``full``, or not so."""
-        if b.reads[v]:
-            return "row" if b.space.row is None or b.space.operand == a.space.operand else None
-        return "full" if self._spread_only(a, b, v) else None
-
-    def _spread_only(self, a: _Group, b: _Group, v: Var) -> bool:
-        """Whether every view by which ``b`` reads ``v`` spreads it over the rows of ``a``."""
-        assert a.space.operand is not None
-        shape, axes = a.space.operand
-        kept = [d for d in range(len(shape)) if d not in axes]
-        for n in b.eqns:
-            for x in self.eqns[n].invars:
-                if not self._spreads(x, v, shape, kept):
-                    return False
-            if is_view(self.eqns[n]) and not self._spreads(self.eqns[n].outvars[0], v, shape, kept):
-                return False
-        return True
-
-    def _spreads(self, x: Atom, v: Var, shape: Shape, kept: list[int]) -> bool:
-        """Whether ``x`` is no view of ``v``, or one that repeats its elements along their rows."""
-        chain = []
-        while isinstance(x, Var) and x is not v:
-            n = self.position.get(x, -1)
-            if n < 0 or not self.fusible[n] or not is_view(self.eqns[n]):
-                return True
-            eqn = self.eqns[n]
-            if len(eqn.invars) != 1:
-                return not self._reaches_value(eqn, v)
-            chain.append(eqn)
-            x = eqn.invars[0]
-        if x is not v:
-            return True
-        spread = [e for e in chain if not is_renaming(e)]
-        if not spread:
-            return True
-        if len(spread) > 1 or spread[0].primitive.name != "broadcast_in_dim":
-            return False
-        eqn = spread[0]
-        if tuple(eqn.params["shape"]) != shape:
-            return False
-        source = eqn.invars[0].aval.shape
-        used = [d for d, n in zip(eqn.params["dims"], source, strict=True) if n != 1]
-        return used == [d for d in kept if shape[d] != 1]
-
-    def _reaches_value(self, eqn: Eqn, v: Var) -> bool:
-        stack = [x for x in eqn.invars if isinstance(x, Var)]
-        while stack:
-            x = stack.pop()
-            if x is v:
-                return True
-            n = self.position.get(x, -1)
-            if n >= 0 and self.fusible[n] and is_view(self.eqns[n]):
-                stack.extend(y for y in self.eqns[n].invars if isinstance(y, Var))
-        return False
-
-    def _row_fits(self, a: _Group, b: _Group) -> bool:
-        assert a.space.operand is not None
-        shape, axes = a.space.operand
-        length = math.prod(shape[d] for d in axes)
-        if options.strict and in_blocks(math.prod(shape) // length, length):
-            return False  # a kernel that reads it again would reduce it in another order
-        width = 0
-        for v in {*a.reads, *b.reads}:
-            if v.aval.size >= math.prod(shape):
-                width += v.aval.dtype.itemsize
-        return length * width <= MAX_ROW
-
-    def _written_after(self, a: _Group, b: _Group) -> set[Var]:
+    def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:
         """What a merged group writes."""
         inside = {a.number, b.number}
         kept = set(b.writes)
@@ -575,52 +348,14 @@ class Fusion:
                 kept.add(v)
         return kept
 
-    def _would_cycle(self, a: int, b: int) -> bool:
-        """Whether a path leads from ``a`` to ``b`` through another group."""
-        end = self.level[b]
-        stack = [s for s in self.successors[a] if s != b and self.level[s] < end]
-        seen = set(stack)
-        while stack:
-            n = stack.pop()
-            for s in self.successors[n]:
-                if s == b:
-                    return True
-                if s not in seen and self.level[s] < end:
-                    seen.add(s)
-                    stack.append(s)
-        return False
-
-    def _find_levels(self) -> None:
-        """Number all nodes so that every edge leads to a larger number."""
-        waiting = {n: len(p) for n, p in self.predecessors.items()}
-        ready = [n for n, count in waiting.items() if count == 0]
-        self.level = dict.fromkeys(ready, 0)
-        while ready:
-            n = ready.pop()
-            for s in self.successors[n]:
-                self.level[s] = max(self.level.get(s, 0), self.level[n] + 1)
-                waiting[s] -= 1
-                if waiting[s] == 0:
-                    ready.append(s)
-
-    def _raise_level(self, n: int, level: int) -> None:
-        """Give a node at least this level, and those that follow it larger ones."""
-        stack = [(n, level)]
-        while stack:
-            n, level = stack.pop()
-            if self.level[n] >= level:
-                continue
-            self.level[n] = level
-            stack.extend((s, level + 1) for s in self.successors[n] if self.level[s] <= level)
-
-    def _merge(self, a: _Group, b: _Group) -> None:
+    def _merge(self, a: KernelGroup, b: KernelGroup) -> None:
         """Put ``a`` into ``b``."""
-        space, _ = self._merged_space(a, b)
+        space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         assert space is not None
+        self.merged.append((a.number, b.number))
+        self.recomputed += self._recomputed_by(a, b)
         writes = self._written_after(a, b)
-        moved = any(
-            not b.reads[w] and not self._is_reduced(a, w) for w in a.writes & b.reads.keys()
-        )
+        moved = any(not b.reads[w] and not is_row_value(a, w) for w in a.writes & b.reads.keys())
         for v, here in a.reads.items():
             readers = self.readers[v]
             readers.discard(a.number)
@@ -633,31 +368,15 @@ class Fusion:
         b.eqns |= a.eqns
         b.work += a.work
         b.version += 1
-        self._rewire(a.number, b.number)
-        level = max(self.level.pop(a.number), self.level[b.number])
-        self.level[b.number] = -1
-        self._raise_level(b.number, level)
+        self.graph.merge(a.number, b.number)
         del self.groups[a.number]
+        self.merged_into[a.number] = b.number
         self._propose_all(b.number)
-
-    def _rewire(self, a: int, b: int) -> None:
-        for p in self.predecessors.pop(a):
-            self.successors[p].discard(a)
-            if p != b:
-                self.successors[p].add(b)
-                self.predecessors[b].add(p)
-        for s in self.successors.pop(a):
-            self.predecessors[s].discard(a)
-            if s != b:
-                self.predecessors[s].add(b)
-                self.successors[b].add(s)
-        self.predecessors[b].discard(a)
-        self.successors[b].discard(a)
 
     # ---- the program of groups ----------------------------------------------------------------
 
     def _written(self) -> Jaxpr:
-        order = list(self._in_order())
+        order = list(self.graph.in_order())
         eqns = [self._equation(n) for n in order]
         program = Jaxpr(
             (), self.jaxpr.invars, self.jaxpr.outvars, eqns, self.jaxpr.name, self.jaxpr.arg_names
@@ -670,19 +389,6 @@ class Fusion:
         }
         return program
 
-    def _in_order(self) -> Iterable[int]:
-        """Groups and other equations, each after those that it depends on."""
-        waiting = {n: len(p) for n, p in self.predecessors.items()}
-        ready = [n for n, count in waiting.items() if count == 0]
-        heapq.heapify(ready)
-        while ready:
-            n = heapq.heappop(ready)
-            yield n
-            for s in self.successors[n]:
-                waiting[s] -= 1
-                if waiting[s] == 0:
-                    heapq.heappush(ready, s)
-
     def _equation(self, n: int) -> Eqn:
         group = self.groups.get(n)
         if group is None:
@@ -690,24 +396,10 @@ class Fusion:
             if isinstance(eqn.primitive, Group):
                 return eqn
             return with_programs(eqn, lambda inner: fuse(inner, self.rewrites))
-        inside = self._with_views(group)
+        inside = self.views.with_views(group.eqns, group.reads)
         eqns = [self.eqns[k] for k in inside]
         outputs = [v for e in eqns for v in e.outvars if v in group.writes]
         return grouped(fused, eqns, outputs, _name(eqns), self.eqns[n].source)
-
-    def _with_views(self, group: _Group) -> list[int]:
-        """The equations of a group and the views that it needs, in order."""
-        found = set(group.eqns)
-        stack = [x for n in group.eqns for x in self.eqns[n].invars]
-        while stack:
-            x = stack.pop()
-            if not isinstance(x, Var) or x in group.reads:
-                continue
-            n = self.position.get(x, -1)
-            if n >= 0 and n not in found:
-                found.add(n)
-                stack.extend(self.eqns[n].invars)
-        return sorted(found)
 
 
 def _name(eqns: list[Eqn]) -> str:

@@ -90,6 +90,6 @@ def erf_inv(x: Expr) -> Expr:
     far = _tail("erf_inv_tail", x, g - 2.875 + more)
     if not x.is_single:
         far = where(w < 16, far, _tail("erf_inv_far", x, g - 5 + more))
-    value = where(w < (4 if x.is_single else 3), near, far)
+    value = where(w < 4, near, far)
     end = where(a.equals(1), x.like(math.inf), math.nan)
     return with_sign(where(a < 1, value, end), x)

@@ -21,6 +21,7 @@ from functrax.backends.kernels.math.expression import (
     without_first,
 )
 from functrax.backends.kernels.math.power import log_in_two
+from functrax.backends.kernels.math.trigonometric import tangent_in_two
 
 #: What Stirling's series has besides powers of 1 / x.
 _HALF_LOG_TAU: Final = (math.log(2 * math.pi) - 1) / 2
@@ -87,9 +88,12 @@ def _digamma_of_positive(a: Expr, lost: Expr) -> Expr:
     inverse = 1 / a
     u = where(below, a - 1, a - 2)
     high, low = constant("digamma_zero", a)
-    gap = where(below, a - (high - 1), a - high) - (low - lost)
+    rounding = low - lost
+    distance = where(below, a - (high - 1), a - high)
+    gap = distance - rounding
     first, rest = constant("digamma_0", a)
-    near = fma(gap, first, gap * fma(without_first("digamma", u), u, a.like(rest)))
+    bend = fma(without_first("digamma", u), u, a.like(rest))
+    near = fma(gap, first, fma(gap, bend, (distance - gap - rounding) * (bend + first)))
     left = where(a > 0.25, inverse * fma(-inverse, a, a.like(1)), 0.0)
     near = where(below, near - left - inverse, near)
     log, log_lost = log_in_two(a)
@@ -112,18 +116,14 @@ def digamma(x: Expr) -> Expr:
 
 
 def _cotangent_of_turn(d: Expr) -> Expr:
-    """``pi cot(pi d)`` for ``d`` in [-1/2, 1/2]."""
+    """``pi cot(pi d)`` for ``d`` in [-1/2, 1/2]; nearly 0, ``1 / d``."""
     a = abs(d)
     near = a < 0.25
-    r, more = _times_pi(where(near, a, 0.5 - a))
-    z = r * r
-    bend = fma(r * z, expr_of("tan", z), more)
-    t = r + bend
-    lost = bend - (t - r)
+    t, lost = tangent_in_two(*_times_pi(where(near, a, 0.5 - a)))
     high, low = constant("pi", d)
     inverse = 1 / t
     q = inverse * high
     refined = fma(fma(-q, t, t.like(high)) + fma(-q, lost, t.like(low)), inverse, q)
-    refined = where(q < math.inf, refined, q)
+    refined = where(a < 2.0**-40, 1 / a, refined)
     direct = fma(t, high, fma(lost, high, t * low))
     return with_sign(where(near, refined, direct), d)

@@ -69,11 +69,14 @@ def _significand(a: Expr) -> tuple[Expr, Expr]:
     The largest exponent counts as the one before, and ``M`` is doubled, which saves a word.
     """
     m, least, most = (23, 126, 253) if a.is_single else (52, 1022, 2045)
+    words = dtypes.uint32 if a.is_single else dtypes.uint64
     exponent = a.bits >> m
     kept = Expr(a.b, a.b.min(exponent.s, exponent.node(most)))
     fraction = (a.bits & (2**m - 1)) | 2**m
     doubled = fraction << (exponent - kept)
-    return doubled.to(dtypes.uint64), (kept - least).to(dtypes.uint64)
+    # From unsigned numbers, of whose upper half LLVM then knows that it is zero.
+    wide = [x.seen_as(words).to(dtypes.uint64) for x in (doubled, kept - least)]
+    return wide[0], wide[1]
 
 
 def _reduced_single(a: Expr) -> _Angle:
@@ -183,14 +186,21 @@ def cos(x: Expr) -> Expr:
     return _with_sign_of_bit(value, angle.quadrant + 1)
 
 
+def tangent_in_two(r: Expr, more: Expr) -> tuple[Expr, Expr]:
+    """``tan(r + more)`` for ``|r| <= pi / 4``, and what the last sum lost in rounding.
+
+    The slope, ``1 + tan(r)^2``, is near ``1 + r^2 + r^4``.
+    """
+    z = r * r
+    bend = fma(r * z, expr_of("tan", z), fma(more * z, z + 1, more))
+    t = r + bend
+    return t, bend - (t - r)
+
+
 def tan(x: Expr) -> Expr:
     """The tangent ``t`` of the reduced angle, or ``-1 / t``, with what ``t`` lost in rounding."""
     angle = _reduced(x)
-    r = angle.r
-    z = r * r
-    bend = fma(r * z, expr_of("tan", z), fma(angle.more, z, angle.more))
-    t = r + bend
-    lost = bend - (t - r)
+    t, lost = tangent_in_two(angle.r, angle.more)
     inverse = 1 / t
     refined = fma(inverse, fma(-inverse, lost, fma(-inverse, t, t.like(1))), inverse)
     value = where((angle.quadrant & 1).differs(0), refined, t)

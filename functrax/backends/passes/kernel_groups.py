@@ -1,0 +1,148 @@
+"""What a kernel may hold: the facts of fusion about single equations, and groups of them.
+
+:func:`is_fusible` says whether an equation can be part of a kernel at all; :class:`Space` is the
+iteration space of a kernel, :class:`KernelGroup` what is known of equations that share one.
+``backends/passes/fuse.py`` decides which do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from functrax.backends.kernels.values import is_update, reduced_axes
+from functrax.core import dtypes
+from functrax.core.jaxpr import Atom, Eqn, Var
+from functrax.core.lowering import MATH
+
+Shape: TypeAlias = tuple[int, ...]
+
+#: Under what a program of groups remembers why pairs of its equations, given by their positions,
+#: share no kernel.
+REASONS = "reasons why groups stay apart"
+#: What starting a kernel costs, in bytes that could be moved meanwhile.
+LAUNCH = 4096
+#: The most equations in a group: what a kernel's compile time and registers allow.
+MAX_GROUP = 256
+#: The most bytes of a row that is read again in the same kernel.
+MAX_ROW = 256 * 1024
+#: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
+SMALL, UNRELATED = 32 * LAUNCH, 6
+#: How many groups a search for a path between unrelated ones looks at.
+SEARCH = 256
+#: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
+OPERATION, FUNCTION = 0.25, 24
+
+
+def squeezed(shape: Shape) -> Shape:
+    """A shape without its dimensions of size 1, in which they do not matter."""
+    return tuple([n for n in shape if n != 1]) if 1 in shape else shape
+
+
+def nbytes(x: Atom) -> int:
+    """Bytes of a value in memory."""
+    return int(x.aval.size) * x.aval.dtype.itemsize
+
+
+def is_fusible(eqn: Eqn) -> bool:
+    """Whether an equation can be part of a kernel."""
+    family = eqn.primitive.family
+    avals = tuple([x.aval for x in eqn.invars])
+    results = [v.aval for v in eqn.outvars]
+    if any(a.size == 0 for a in (*avals, *results)):
+        return False
+    if family == "elementwise":
+        return eqn.primitive.lowers(avals, dict(eqn.params))
+    if family not in ("reindex", "reindex_reduce"):
+        return False
+    if is_update(eqn):
+        x = avals[1 if eqn.primitive.name == "scatter" else 0]
+        how = eqn.primitive.reduction(x, **eqn.params)  # type: ignore[attr-defined]
+        if how.carries != (x.dtype,):
+            return False  # memory does not hold what it accumulates
+    return all(a.dtype in dtypes.SCALAR for a in (*avals, *results))
+
+
+def is_view(eqn: Eqn) -> bool:
+    """Whether an equation only says where values are read."""
+    return eqn.primitive.family == "reindex"
+
+
+def is_renaming(eqn: Eqn) -> bool:
+    """Whether an equation inserts or removes dimensions of size 1 and does nothing else."""
+    name = eqn.primitive.name
+    if name not in ("reshape", "broadcast_in_dim") or not eqn.invars:
+        return False
+    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    if squeezed(before) != squeezed(after):
+        return False
+    dims = eqn.params.get("dims", ())
+    return tuple(sorted(dims)) == tuple(dims)
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a group's kernel runs over.
+
+    Args:
+      full: the shape, without dimensions of size 1.
+      row: the shape of the rows that it reduces; None if it reduces nothing.
+      operand: the shape and the axes that its reductions have.
+    """
+
+    full: Shape
+    row: Shape | None = None
+    operand: tuple[Shape, Shape] | None = None
+
+    def holds(self, shape: Shape) -> bool:
+        """Whether a value of this shape can leave the kernel."""
+        flat = squeezed(shape)
+        return flat in (self.full, self.row)
+
+
+class KernelGroup:
+    """Equations that share a kernel.
+
+    Attributes:
+      eqns: their positions in the program, views left out.
+      space: what the kernel runs over.
+      reads: for each value from outside how it is used: as it is, or through views.
+      writes: the values that are used outside.
+      update: whether it ends with a scatter.
+      work: operations for each element, in bytes.
+    """
+
+    __slots__ = ("eqns", "number", "reads", "space", "update", "version", "work",
+                 "writes")  # fmt: skip
+
+    def __init__(self, number: int, eqn: Eqn) -> None:
+        self.number = number
+        self.eqns = {number}
+        self.reads: dict[Var, bool] = {}
+        self.writes = set(eqn.outvars)
+        self.update = is_update(eqn)
+        self.space = space_of(eqn)
+        self.work = work_of(eqn)
+        self.version = 0
+
+
+def space_of(eqn: Eqn) -> Space:
+    """The iteration space of one equation."""
+    axes = reduced_axes(eqn)
+    if axes is not None:
+        shape = eqn.invars[0].aval.shape
+        row = tuple(n for d, n in enumerate(shape) if d not in axes)
+        return Space(squeezed(shape), squeezed(row), (shape, axes))
+    if is_update(eqn):
+        return Space(squeezed(eqn.params["map"].domain))
+    return Space(squeezed(eqn.outvars[0].aval.shape))
+
+
+def work_of(eqn: Eqn) -> float:
+    """What one element of an equation costs, in bytes that could be moved meanwhile."""
+    return OPERATION * (FUNCTION if eqn.primitive.name in MATH else 1)
+
+
+def is_dear(eqn: Eqn) -> bool:
+    """Whether an equation computes a function that is dear."""
+    return eqn.primitive.name in MATH

@@ -1,0 +1,148 @@
+"""Computing a value again instead of storing it, after fusion has chosen the kernels.
+
+A value that one kernel writes and others read costs its bytes each time.  Where it follows by a few
+cheap elementwise equations from values that its readers read anyway, or from smaller ones (the rows
+of a normalisation), the readers compute it again, from copies of those equations.
+
+What enters is a :class:`~functrax.backends.passes.fuse.Fusion` that has merged its groups; its
+groups are changed in place, and its graph is out of date then.  Start at :func:`recompute`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from functrax.backends.passes.kernel_groups import (
+    MAX_GROUP,
+    OPERATION,
+    KernelGroup,
+    is_dear,
+    is_renaming,
+    is_view,
+    nbytes,
+)
+from functrax.core.jaxpr import Atom, Var
+
+if TYPE_CHECKING:
+    from functrax.backends.passes.fuse import Fusion
+
+#: The most equations that are copied for one value.
+MAX_COPIED = 16
+
+
+def recompute(fusion: Fusion) -> bool:
+    """Compute values again where that saves bytes; whether anything changed."""
+    changed = False
+    last_first = sorted(fusion.groups.values(), key=lambda g: -fusion.graph.level[g.number])
+    for group in last_first:
+        for v in sorted(group.writes, key=lambda v: -fusion.position[v]):
+            copied = _Copied(fusion, group, v)
+            if copied.saves() and fusion.rewrites.allow("compute again", copied.eqn):
+                copied.apply()
+                changed = True
+    return changed
+
+
+class _Copied:
+    """What it takes to let the readers of a value compute it.
+
+    Attributes:
+      readers: the groups that read it.
+      eqns: the equations to copy.
+      leaves: what they start from, and whether at the same points.
+      possible: whether it can be done.
+    """
+
+    def __init__(self, fusion: Fusion, group: KernelGroup, v: Var) -> None:
+        self.fusion, self.group, self.v = fusion, group, v
+        self.eqn = fusion.eqns[fusion.position[v]]
+        self.readers = [fusion.groups[n] for n in fusion.readers.get(v, ())]
+        self.eqns: set[int] = set()
+        self.leaves: dict[Var, bool] = {}
+        self.possible = bool(self.readers) and not any(b.update for b in self.readers)
+        self.possible = self.possible and self._collect() and bool(self.eqns)
+
+    def _collect(self) -> bool:
+        """Find the equations; whether they are few and cheap."""
+        group, fusion = self.group, self.fusion
+        stack: list[tuple[Atom, bool]] = [(self.v, True)]
+        while stack:
+            x, here = stack.pop()
+            if not isinstance(x, Var):
+                continue
+            n = fusion.position.get(x, -1)
+            known = x in group.reads or (x in group.writes and x is not self.v)
+            if known or (n in group.eqns and fusion.eqns[n].primitive.family == "reindex_reduce"):
+                self.leaves[x] = self.leaves.get(x, True) and here
+                continue
+            eqn = fusion.eqns[n]
+            if n in group.eqns:
+                self.eqns.add(n)
+                if len(self.eqns) > MAX_COPIED or is_dear(eqn):
+                    return False
+            if is_view(eqn):
+                here = here and is_renaming(eqn)
+            stack.extend((y, here) for y in eqn.invars)
+        return self.v not in self.leaves
+
+    def saves(self) -> bool:
+        """Whether it is possible, and saves bytes."""
+        if not self.possible:
+            return False
+        v, size = self.v, nbytes(self.v)
+        if any(len(b.eqns) + len(self.eqns) > MAX_GROUP for b in self.readers):
+            return False
+        saved = float(size * len(self.readers)) + (0 if v in self.fusion.outside else size)
+        for b in self.readers:
+            saved -= sum(nbytes(x) for x in self.leaves if x not in b.reads)
+            points = v.aval.size if b.reads[v] else max(v.aval.size, math.prod(b.space.full))
+            saved -= points * OPERATION * len(self.eqns)
+        written = self.group.writes | self.group.reads.keys()
+        return saved > sum(nbytes(x) for x in self.leaves if x not in written)
+
+    def apply(self) -> None:
+        """Copy the equations into the readers."""
+        fusion, group, v = self.fusion, self.group, self.v
+        for b in self.readers:
+            here = b.reads.pop(v)
+            b.eqns |= self.eqns
+            b.version += 1
+            for x, same in self.leaves.items():
+                b.reads[x] = b.reads.get(x, True) and here and same
+                fusion.readers.setdefault(x, set()).add(b.number)
+        fusion.readers[v] = set()
+        group.version += 1
+        group.writes |= {x for x in self.leaves if x not in group.reads}
+        if v not in fusion.outside:
+            group.writes.discard(v)
+        _keep_needed(fusion, group)
+
+
+def _keep_needed(fusion: Fusion, group: KernelGroup) -> None:
+    """Leave out of a group what none of its results needs."""
+    needed: set[int] = set()
+    reads: set[Var] = set()
+    stack: list[Atom] = [*group.writes]
+    while stack:
+        x = stack.pop()
+        if not isinstance(x, Var):
+            continue
+        if x in group.reads:
+            reads.add(x)
+            continue
+        n = fusion.position[x]
+        if n not in needed:
+            needed.add(n)
+            stack.extend(fusion.eqns[n].invars)
+    group.eqns &= needed
+    _forget(fusion, group, group.reads.keys() - reads)
+    if not group.writes:
+        del fusion.groups[group.number]
+
+
+def _forget(fusion: Fusion, group: KernelGroup, values: Iterable[Var]) -> None:
+    for x in list(values):
+        del group.reads[x]
+        fusion.readers[x].discard(group.number)

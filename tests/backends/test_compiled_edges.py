@@ -278,3 +278,13 @@ def test_zeros_that_tracing_knows(dtype: Any) -> None:
     check(lambda v: [v - zero, v + zero, v + (-zero), zero + v * 1], x)
     literal = Literal(dtypes.as_dtype(dtype).type(0), ShapedArray((), dtypes.as_dtype(dtype)))
     check(lambda v: [sub.bind(v, literal), add.bind(v, literal)], x)
+
+
+@pytest.mark.parametrize("shape", [(), (40,)])
+def test_doubles_rounded_to_singles_and_then_to_halves(shape: tuple[int, ...]) -> None:
+    def rounded(x: Any) -> Any:
+        single = lax.convert_element_type(x * 1.5, "float32")
+        return lax.convert_element_type(single, "float16")
+
+    with functrax.enable_x64():
+        check(rounded, np.random.default_rng(0).normal(size=shape), kind="bits")

@@ -68,6 +68,7 @@ from functrax.explanation import (
     explain as explain,
     explain_misses as explain_misses,
 )
+from functrax.transforms.barrier import stop_fuse as stop_fuse
 from functrax.transforms.callbacks import pure_callback as pure_callback
 from functrax.transforms.checkpoint import (
     checkpoint as checkpoint,

@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
+from typing_extensions import disjoint_base
 
 def pytree_configure(
     node_class: type, leaf: Any, registry: dict[type, Any], hooks: tuple[Any, Any, Any], /
@@ -11,8 +12,34 @@ def pytree_unflatten(treedef: Any, leaves: Iterable[Any], /) -> Any: ...
 def pytree_flatten_up_to(treedef: Any, tree: Any, /) -> list[Any] | None: ...
 def pytree_equal(left: Any, right: Any, /) -> bool: ...
 def pytree_hash(node: Any, /) -> int: ...
+def jit_configure(
+    array_class: type, jitted_class: type, options_key: Callable[[], Any], /
+) -> None: ...
+def options_changed() -> None: ...
 
 class BufferExporter: ...
+
+@final
+class ThreadState:
+    trace: Any
+    source: Any
+    axis_env: tuple[Any, ...]
+    def __new__(cls, bottom: Any, /) -> ThreadState: ...
+
+@disjoint_base
+class JitCaller:
+    @property
+    def _direct_hits(self) -> int: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def _set_roles(
+        self,
+        static_nums: Iterable[int],
+        static_names: frozenset[str],
+        donate_nums: Iterable[int],
+        donate_names: frozenset[str],
+        /,
+    ) -> None: ...
+    def _forget(self) -> None: ...
 
 @final
 class Buffer:

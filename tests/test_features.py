@@ -476,3 +476,50 @@ def test_N11_a_derivative_as_text_is_edited_and_run() -> None:
     edited = functrax.parse(text.replace("cos", "sin"))
     (got,) = functrax.jit(jaxpr_as_fun(edited))(0.5)
     np.testing.assert_allclose(got, np.sin(0.5))
+
+
+def test_J17_kernels_cover_every_equation_once() -> None:
+    with functrax.backend("llvm"):
+        e = functrax.explain(functrax.grad(lambda x: jnp.sum(jnp.cumsum(x * x) ** 2)))(array(5))
+    inside = [v for k in e.kernels for eqn in k.eqns for v in eqn.outvars]
+    computed = [q for q in e.passes[-1].before.eqns if q.primitive.family != "reindex"]
+    assert all(inside.count(v) == 1 for eqn in computed for v in eqn.outvars)
+
+
+def test_J18_cost_is_the_bytes_that_cross_kernels() -> None:
+    x = array(8, 100)
+    with functrax.backend("llvm"):
+        e = functrax.explain(lambda x: jnp.sum(x / jnp.sum(x, 1, keepdims=True), 0))(x)
+    between = 8 * 8  # the sums of the rows
+    assert e.cost == 2 * x.nbytes + 2 * between + 100 * 8
+
+
+def test_B14_gradients_are_explained_like_functions() -> None:
+    with functrax.backend("llvm"):
+        e = functrax.explain(functrax.grad(lambda x: jnp.sum(x**3)))(array(4))
+    assert e.cost == 2 * 4 * 8 and "<svg" in e._repr_svg_() and "1 kernel" in str(e)
+
+
+def test_N12_compiled_programs_are_validated() -> None:
+    with functrax.backend("llvm"):
+        report = functrax.check(functrax.grad(lambda x: jnp.sum(jnp.sqrt(x * x + 1))))(array(3, 4))
+    assert report.launches == 1 and report.passes
+
+
+def test_N13_nans_in_compiled_code_are_traced_to_their_line() -> None:
+    def f(x: Any) -> Any:
+        return jnp.sqrt(x - 2) * 3
+
+    raised = pytest.raises(errors.NonFiniteError, match="sqrt gave a NaN")
+    with functrax.backend("llvm"), functrax.debug_nans(), raised as caught:
+        functrax.jit(f)(jnp.arange(4.0))
+    assert caught.value.where is not None and caught.value.where.function == "f"
+    assert "-2.0 gave nan" in caught.value.got
+
+
+def test_N21_a_trace_says_why_it_was_made() -> None:
+    f = functrax.jit(lambda x: x * 2)
+    f(array(3))
+    f(array(4))
+    (difference,) = functrax.explain_misses(f).traces[1].differences
+    assert str(difference) == "the shape of x: (3,) became (4,)"

@@ -1,7 +1,7 @@
 """The CPU device: programs are compiled to machine code.
 
-Operations outside ``jit`` run one by one on the reference device's rules.  Start at
-:class:`CpuDevice`.
+Operations outside ``jit`` run one by one on the reference device's rules, and in strict mode as
+programs of one equation (``backends/single_operations.py``).  Start at :class:`CpuDevice`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends import nan_check
+from functrax.backends import nan_check, single_operations
 from functrax.backends.compiler import CompiledProgram, compile_program
 from functrax.backends.deferred import Deferred
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice
 from functrax.backends.runtime import load
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
+from functrax.core.trace import current_source
 
 _reference = ReferenceDevice()
 
@@ -33,14 +35,27 @@ class CpuDevice(Device):
 
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
-        key = ("compiled", nan_check.enabled())
+        guarded = nan_check.enabled()
+        key = ("compiled", options.strict, guarded)
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
-            found = jaxpr.memo[key] = compile_program(jaxpr, guarded=key[1])
+            found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
         return found
 
     def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-        return _reference.apply(primitive, [_known(x) for x in values], params)
+        values = [_known(x) for x in values]
+        if not options.strict:
+            return _reference.apply(primitive, values, params)
+        compile_ = self._compiled_once
+        with np.errstate(all="ignore"):
+            out = single_operations.run(primitive, values, params, compile_, _reference.apply)
+        if nan_check.enabled():
+            nan_check.check(primitive, values, out, current_source())
+        return out
+
+    def _compiled_once(self, jaxpr: Jaxpr) -> Executable:
+        """A program of one operation; its results are checked by the caller."""
+        return load(compile_program(jaxpr).program)
 
 
 def _known(x: Any) -> Any:

@@ -64,17 +64,22 @@ def current_device() -> Device:
     return _devices[options.backend]
 
 
+def executable_of(jaxpr: Jaxpr) -> Executable:
+    """A program without constants, compiled for the current device, and remembered."""
+    device = _devices[options.backend]
+    key = ("executable", device.name, options.strict, options.debug_nans or options.debug_infs)
+    executable: Executable | None = jaxpr.memo.get(key)
+    if executable is None:
+        executable = jaxpr.memo[key] = device.compile(jaxpr)
+    return executable
+
+
 def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     """Run a program on raw values, compiling it the first time.
 
     Results are raw values too; ``np.asarray`` gives the elements of one.
     """
-    device = _devices[options.backend]
-    key = ("executable", device.name, options.debug_nans or options.debug_infs)
-    executable = jaxpr.memo.get(key)
-    if executable is None:
-        executable = jaxpr.memo[key] = device.compile(jaxpr)
-    return executable(values)
+    return executable_of(jaxpr)(values)
 
 
 def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -26,6 +26,10 @@ else:
     BufferExporter = getattr(native.extension, "BufferExporter", object)
 
 
+#: What holds elements, rather than the way to compute them.
+_COMPUTED = frozenset({np.ndarray, getattr(native.extension, "Buffer", np.ndarray)})
+
+
 class ConcreteArray(Array, BufferExporter):
     """An array whose elements are known.
 
@@ -169,7 +173,8 @@ class ConcreteArray(Array, BufferExporter):
 
     def block_until_ready(self) -> ConcreteArray:
         """Wait until the elements are computed; returns the array itself."""
-        _ = self.value
+        if type(self._buffer) not in _COMPUTED:
+            _ = self.value
         return self
 
     def copy_to_host_async(self) -> None:

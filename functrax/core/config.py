@@ -25,7 +25,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
 
-from functrax.core import option_text
+from functrax.core import native, option_text
 from functrax.core.errors import ArgumentError, UnknownNameError
 
 P = ParamSpec("P")
@@ -273,6 +273,14 @@ _epoch_lock = threading.Lock()
 _contexts: dict[tuple[Hashable, ...], tuple[Hashable, ...]] = {}
 
 
+def _tell_nobody() -> None:
+    """Without C++ nobody else remembers options."""
+
+
+#: Called after every change of an option.
+_tell: Final[Callable[[], None]] = getattr(native.extension, "options_changed", _tell_nobody)
+
+
 def trace_context() -> tuple[Hashable, ...]:
     """The options that change what a traced program means, as one hashable value.
 
@@ -331,6 +339,7 @@ class Config:
         with _epoch_lock:
             setattr(State, option.name, checked)
             _epoch += 1
+            _tell()
 
     def read(self, name: str) -> Any:
         """The value of an option in this thread.
@@ -395,6 +404,7 @@ class Override:
         saved.append(local.get(self._name, _UNSET))
         local[self._name] = self._value
         local["cached_context"] = _STALE
+        _tell()
 
     def __exit__(self, *exception: object) -> None:
         local = vars(state)
@@ -404,6 +414,7 @@ class Override:
         else:
             local[self._name] = before
         local["cached_context"] = _STALE
+        _tell()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)

@@ -228,7 +228,12 @@ class Primitive(ABC):
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (registry.__getitem__, (self.name,))
+        return named, (self.name,)
+
+
+def named(name: str) -> Primitive:
+    """The primitive of a name; a KeyError if there is none."""
+    return registry[name]
 
 
 def literal(value: Any, dtype: np.dtype[Any]) -> Literal:

@@ -17,6 +17,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from functrax.core import native
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
     ArgumentError,
@@ -107,6 +108,8 @@ class Trace(ABC):
 
 
 class _State(threading.local):
+    """What the running thread is doing; its C++ half is ``backends/native/thread_state.cpp``."""
+
     trace: Trace
     source: SourceLine | None = None
     axis_env: tuple[tuple[Hashable, int], ...] = ()
@@ -263,7 +266,7 @@ class EvalTrace(Trace):
 
 
 EVAL = EvalTrace(None)
-state = _State()
+state: _State = _State() if native.extension is None else native.extension.ThreadState(EVAL)
 
 
 def current_trace() -> Trace:

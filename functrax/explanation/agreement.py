@@ -24,6 +24,7 @@ from functrax.backends.reference import Program, rule_of
 from functrax.core import dtypes
 from functrax.core.config import Override
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.primitive import HigherOrder
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -31,6 +32,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 ULPS: Final = 8
 NOISE: Final = 32
 _RUNS = 4  # with noise
+_LARGEST = 1 << 24  # elements of a product that is computed to be made noisy
 #: What rounds nothing, and gets no noise.
 _EXACT = frozenset(
     {"select_n", "neg", "abs", "sign", "max", "min", "copy", "stop_gradient", "clamp", "real",
@@ -189,21 +191,53 @@ def _noisy(jaxpr: Jaxpr, values: Sequence[Any], random: np.random.Generator) -> 
     return [np.asarray(_known(value(x))) for x in jaxpr.outvars]
 
 
-def _noisy_results(eqn: Eqn, operands: list[Any], random: np.random.Generator) -> list[Any]:
+def _calls(eqn: Eqn) -> Jaxpr | None:
+    """The program that an equation does nothing but run."""
+    params = dict(eqn.params)
     if isinstance(eqn.primitive, Group):
-        return _noisy(eqn.params["jaxpr"], operands, random)
+        return params["jaxpr"]  # type: ignore[no-any-return]
+    return eqn.primitive.inlines(params) if isinstance(eqn.primitive, HigherOrder) else None
+
+
+def _noisy_results(eqn: Eqn, operands: list[Any], random: np.random.Generator) -> list[Any]:
+    inner = _calls(eqn)
+    if inner is not None:
+        return _noisy(inner, operands, random)
+    if _is_exact(eqn):
+        out = rule_of(eqn.primitive)(eqn.primitive, operands, dict(eqn.params))
+        return list(out) if eqn.primitive.multiple_results else [out]
+    if eqn.primitive.family == "reindex_reduce":
+        operands = [_noisy_operand(eqn, operands[0], random), *operands[1:]]
     out = rule_of(eqn.primitive)(eqn.primitive, operands, dict(eqn.params))
     outs = list(out) if eqn.primitive.multiple_results else [out]
-    if eqn.primitive.family == "reindex" or eqn.primitive.name in _EXACT:
-        return outs
     return [_off(x, random) for x in outs]
 
 
-def _off(x: Any, random: np.random.Generator) -> Any:
-    """A value with every element off by a unit in the last place; what is put off as it is."""
+def _is_exact(eqn: Eqn) -> bool:
+    """Whether an equation rounds nothing, so that noise would break what is true of its results."""
+    family, name = eqn.primitive.family, eqn.primitive.name
+    if family == "reindex_reduce":
+        adds = ("reduce_sum", "reduce_prod", "reindex_reduce")
+        return name not in adds or eqn.params.get("op") in ("max", "min")
+    return family == "reindex" or name in _EXACT
+
+
+def _noisy_operand(eqn: Eqn, x: Any, random: np.random.Generator) -> Any:
+    """The operand of a reduction: so far off that it stands for the rounding of partial sums.
+
+    Partial sums of n terms grow as sqrt(n), and each is rounded.
+    """
+    terms = x.size / max(eqn.outvars[0].aval.size, 1)
+    if hasattr(x, "materialize") and x.size <= _LARGEST:
+        x = x.materialize()
+    return _off(x, random, max(terms, 1.0) ** 0.5)
+
+
+def _off(x: Any, random: np.random.Generator, units: float = 1.0) -> Any:
+    """A value with every element off by units in the last place; what is put off as it is."""
     if hasattr(x, "materialize") or not dtypes.is_inexact(np.asarray(x).dtype):
         return x
     array = np.asarray(x)
-    eps = float(dtypes.finfo(array.dtype).eps)
+    eps = float(dtypes.finfo(array.dtype).eps) * units
     wide = np.complex128 if dtypes.is_complex(array.dtype) else np.float64
     return (array.astype(wide) * (1 + random.choice([-eps, eps], array.shape))).astype(array.dtype)

@@ -206,6 +206,7 @@ from functrax.lax.windows import (
     conv_general_dilated_patches as conv_general_dilated_patches,
     reduce_window as reduce_window,
 )
+from functrax.transforms.barrier import optimization_barrier as optimization_barrier
 from functrax.transforms.collectives import (
     all_gather as all_gather,
     axis_index as axis_index,

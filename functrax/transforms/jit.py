@@ -29,6 +29,7 @@ from functrax.core.trace import EVAL, Tracer, state
 from functrax.transforms.call import Call
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
 from functrax.transforms.inspect_types import type_of
+from functrax.transforms.jit_caller import JitCaller, Prepared, connect, prepare
 from functrax.transforms.lowered import Lowered
 from functrax.transforms.static_args import ArgumentRoles, StaticKey
 from functrax.transforms.traces import (
@@ -63,14 +64,21 @@ class CacheInfo:
       currsize: programs remembered.
       compiles: how many kernels' machine code had to be made for the programs remembered; sizes
         that are new need none where the kernels are known.
-      history: why each of the latest traces was made.
+      records: the latest traces, for :attr:`history`.
+      function: the user's function.
     """
 
     hits: int
     misses: int
     currsize: int
     compiles: int
-    history: tuple[TraceReport, ...] = field(repr=False)
+    records: tuple[TraceRecord, ...] = field(repr=False, compare=False)
+    function: Callable[..., Any] = field(repr=False, compare=False)
+
+    @functools.cached_property
+    def history(self) -> tuple[TraceReport, ...]:
+        """Why each of the latest traces was made."""
+        return tuple(reports(self.records, self.function))
 
     @property
     def traces(self) -> int:
@@ -78,7 +86,7 @@ class CacheInfo:
         return self.misses
 
 
-class Jitted:
+class Jitted(JitCaller):
     """A function that is traced once per signature and then called as a program.
 
     Made by :func:`jit`; ``checkpoint`` and ``named_call`` make them with other calls and names.
@@ -103,11 +111,27 @@ class Jitted:
         self._cache: dict[Any, Traced] = {}
         self._hits = self._misses = 0
         self._history: deque[TraceRecord] = deque(maxlen=_REMEMBERED)
+        self._register()
+
+    def _register(self) -> None:
+        roles = self._roles
+        self._set_roles(
+            roles.static_nums, roles.static_names, roles.donate_nums, roles.donate_names
+        )
         _all_jitted.add(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _call_in_python(self, *args: Any, **kwargs: Any) -> Any:
         if options.disable_jit:
             return self._fun(*args, **kwargs)
+        return self._call_program(args, kwargs)[0]
+
+    def _call_and_prepare(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, Prepared | None]:
+        result, traced = self._call_program(args, kwargs)
+        return result, prepare(traced.jaxpr, traced.consts, traced.out_tree)
+
+    def _call_program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Traced]:
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
         flat, in_tree = flatten_args(self._fun, dynamic, dynamic_kwargs)
         traced = self._trace(_key([x.aval for x in flat], in_tree, static))
@@ -118,7 +142,7 @@ class Jitted:
         results = [concrete(x) for x in outs]
         if self._roles.donates:
             self._roles.donate(args, kwargs, results)
-        return tree_unflatten(traced.out_tree, results)
+        return tree_unflatten(traced.out_tree, results), traced
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -189,16 +213,30 @@ class Jitted:
     def cache_info(self) -> CacheInfo:
         """How often the function was traced and compiled, and why."""
         known = sum(compiles(traced.jaxpr) for traced in self._cache.values())
-        history = tuple(reports(list(self._history), self._fun))
-        return CacheInfo(self._hits, self._misses, len(self._cache), known, history)
+        hits = self._hits + self._direct_hits
+        return CacheInfo(
+            hits, self._misses, len(self._cache), known, tuple(self._history), self._fun
+        )
 
     def clear_cache(self) -> None:
         """Forget the programs of this function."""
         self._cache.clear()
         self._history.clear()
+        self._forget()
+
+    def __getstate__(self) -> dict[str, Any]:
+        fresh = {"_cache": {}, "_hits": 0, "_misses": 0, "_history": deque(maxlen=_REMEMBERED)}
+        return {**vars(self), **fresh}  # a copy traces for itself
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._register()
 
     def __repr__(self) -> str:
         return f"<{self._call.name} of {self._name}>"
+
+
+connect(Jitted)
 
 
 def clear_caches() -> None:

@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_checks import compare, traced
 
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
+from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import Dim, Load
 from functrax.core.index_map import IndexMap
+from functrax.core.jaxpr import Literal
 from functrax.core.primitive import like
+from functrax.core.prims.arithmetic import add, sub
 from functrax.core.prims.mapped import reindex, scatter
+from tests.backends.random_checks import compare, traced
 
 
 def check(function: Callable[..., Any], *args: Any, kind: str = "exact") -> None:
@@ -66,8 +69,8 @@ def test_no_elements_in_a_loop() -> None:
 
 # ---- reductions ---------------------------------------------------------------------------------
 
-LONG = [((200_003,), 0), ((1, 100_001), 1), ((3, 70_001), 1), ((7, 33_000), 1), ((70_001, 3), 0)]
-LONG += [((33_000, 17), 0), ((2, 33_001, 2), 1), ((9, 33_000), 1), ((40_000, 2), 1), ((5, 1), 1)]
+LONG = [((200_003,), 0), ((3, 70_001), 1), ((70_001, 3), 0), ((2, 33_001, 2), 1), ((9, 33_000), 1)]
+LONG += [((40_000, 2), 1), ((5, 1), 1)]
 
 
 @pytest.mark.parametrize(("shape", "axis"), LONG)
@@ -85,7 +88,7 @@ def test_long_reductions(shape: tuple[int, ...], axis: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, "bfloat16", np.float64, np.int16, bool])
-@pytest.mark.parametrize("shape", [(3, 33_000), (33_000, 3), (1, 100_001), (65, 33), (17, 1)])
+@pytest.mark.parametrize("shape", [(3, 33_000), (33_000, 3), (65, 33)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions_of_all_sizes(shape: tuple[int, ...], axis: int, dtype: Any) -> None:
     with functrax.enable_x64():
@@ -107,11 +110,11 @@ def test_rows_used_again() -> None:
 # ---- transposes ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.float16, np.float32, np.int32, np.float64])
-@pytest.mark.parametrize("shape", [(1000, 65), (33, 17), (16, 16), (1, 40), (31, 1000), (15, 3)])
+@pytest.mark.parametrize("dtype", [bool, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1000, 65), (33, 17), (16, 16), (1, 40)])
 def test_transposes(shape: tuple[int, int], dtype: Any) -> None:
     def several(x: Any, y: Any) -> list[Any]:
-        return [jnp.where(x.T == y, x.T, y), x.T, jnp.flip(x, 0).T, x[::2].T, (x == x).T]
+        return [jnp.where(y == x.T, x.T, y), x.T, jnp.flip(x, 0).T, x[::2].T, (x == x).T]
 
     with functrax.enable_x64():
         check(several, numbers(*shape, dtype=dtype), numbers(*shape[::-1], dtype=dtype))
@@ -163,7 +166,9 @@ def test_scatters(dtype: Any) -> None:
             size = 5000 // max(int(np.prod(rest)), 1)
             x = numbers(20, *rest, dtype=dtype)
             y = np.abs(numbers(size, *rest)).astype(dtype)
-            check(lambda v, w, k: [v.at[k].max(w * 2), v.at[k].set(w), v.at[k].min(w)], x, y, n[:size])
+            check(
+                lambda v, w, k: [v.at[k].max(w * 2), v.at[k].set(w), v.at[k].min(w)], x, y, n[:size]
+            )
             check(lambda v, k: v[k], x, n)
 
 
@@ -236,3 +241,40 @@ def test_donation_of_what_numpy_holds() -> None:
     x = numbers(100)
     functrax.jit(lambda v: v + 1, donate_argnums=0)(x)
     assert np.array_equal(x, numbers(100))
+
+
+# ---- what takes too long ------------------------------------------------------------------------
+
+
+def test_views_of_views_of_both_halves() -> None:
+    """Each element of the last has 2**20 ways to the first: no kernel follows them all."""
+
+    def doubled(x: Any) -> Any:
+        for k in range(20):
+            x = jnp.concatenate([x[: 8 + k], x[-8:]])
+        return -x
+
+    check(doubled, numbers(17))
+
+
+def test_carries_that_move_from_one_to_the_next() -> None:
+    """LLVM does not end where such carries are copied by casts that do nothing."""
+
+    def loop(x: Any) -> Any:
+        return lax.scan(lambda c, _: ((x, c[0]), c[0]), (x, x), None, length=5)
+
+    def flat(x: Any) -> list[Any]:
+        (a, b), stacked = loop(x)
+        return [a, b, stacked]
+
+    check(flat, np.float16(2))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "complex64", "float32"])
+def test_zeros_that_tracing_knows(dtype: Any) -> None:
+    """Numbers of every dtype are compared with 0, sign included, to leave operations out."""
+    zero = jnp.asarray(0, dtype) * 1
+    x = numbers(5).astype(dtypes.as_dtype(dtype))
+    check(lambda v: [v - zero, v + zero, v + (-zero), zero + v * 1], x)
+    literal = Literal(dtypes.as_dtype(dtype).type(0), ShapedArray((), dtypes.as_dtype(dtype)))
+    check(lambda v: [sub.bind(v, literal), add.bind(v, literal)], x)

@@ -8,7 +8,8 @@ among them; it takes about ten minutes on two cores.
 from __future__ import annotations
 
 import pytest
-from random_checks import check_seed
+
+from tests.backends.random_checks import check_seed
 
 FEW, MANY = 14, 800
 KINDS = ("exact", "bits", "smooth")

@@ -21,6 +21,7 @@ from functrax.core.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.prims.arithmetic import add, sub
 from functrax.explanation.agreement import Judge
 from functrax.transforms.inspect_types import jaxpr_as_fun
+from tests.backends.passes.pass_checks import draw
 from tests.backends.passes.random_programs import random_program
 
 X = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
@@ -64,11 +65,30 @@ def test_right_programs_agree(function: Any) -> None:
     assert "agrees" in str(report)
 
 
+def check_random_program(seed: int) -> None:
+    """A random program, or a derivative or a batch of derivatives of one."""
+    kind = seed % 4
+    jaxpr = random_program(seed, steps=5 + seed % 20, smooth=kind > 1, large=seed % 8 == 0)
+    values = [jnp.asarray(v) for v in draw(jaxpr, seed)]
+    function: Any = jaxpr_as_fun(functrax.ClosedJaxpr(jaxpr, ()))
+    if kind > 1:
+        plain = function
+        function = functrax.grad(lambda *a: sum(jnp.sum(jnp.sin(x)) for x in plain(*a)))
+    if kind == 3:
+        function, values = functrax.vmap(function), [jnp.stack([v, v * 0.5]) for v in values]
+    functrax.check(function)(*values)
+
+
 def test_random_programs_agree() -> None:
-    for seed in range(12):
-        jaxpr = random_program(seed, steps=15)
-        values = [jnp.asarray(np.full(a.shape, 0.5), a.dtype) for a in jaxpr.in_avals]
-        functrax.check(jaxpr_as_fun(functrax.ClosedJaxpr(jaxpr, ())))(*values)
+    for seed in range(16):
+        check_random_program(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_many_random_programs_agree(block: int) -> None:
+    for seed in range(100 * block + 100, 100 * block + 200):
+        check_random_program(seed)
 
 
 def test_types_stand_for_random_arrays() -> None:
@@ -80,6 +100,15 @@ def test_cancellation_is_rounding() -> None:
     """A result that is rounding alone differs by any number of units in the last place."""
     report = functrax.check(lambda x, y: x * y - y * x * 1.0000001)(X, X[::-1])
     assert report.launches == 1
+
+
+def test_the_order_of_long_sums_is_rounding() -> None:
+    def f(x: Any, y: Any) -> Any:
+        return functrax.grad(lambda w: (jnp.tanh(x @ w) * y).sum())(jnp.ones((4, 3)))
+
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal((5000, n)).astype(np.float32) for n in (4, 3))
+    assert functrax.check(f)(x, y).launches > 0
 
 
 def planted(run: Any) -> tuple[Pass, ...]:

@@ -40,12 +40,13 @@ MOST_PARTS = 12
 MOST_SPLIT = 24
 
 
-def lower_group(jaxpr: Jaxpr, name: str) -> list[Kernel]:
+def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> list[Kernel]:
     """The kernels of a group, without a schedule: one, or some for parts of its results.
 
     Args:
       jaxpr: the group's program, without constants; no array in it has size 0.
       name: for people.
+      strict: whether dims that are reduced stay whole, for the order depends on them.
 
     Raises:
       NotAKernelError: the group does not fit the form of a kernel.
@@ -53,7 +54,10 @@ def lower_group(jaxpr: Jaxpr, name: str) -> list[Kernel]:
     shape, axes = iteration_space(jaxpr)
     plain = Lowering(jaxpr, name, shape, axes, tuple((n,) for n in shape))
     kernel = plain.kernel()
-    pieces = _split_dims(plain.indices.divisors, shape)
+    divisors = plain.indices.divisors
+    if strict:
+        divisors = {d: found for d, found in divisors.items() if d not in axes}
+    pieces = _split_dims(divisors, shape)
     if pieces is not None:
         return [Lowering(jaxpr, name, shape, axes, pieces).kernel()]
     return _parts(plain) or [kernel]

@@ -11,9 +11,13 @@ written as LLVM IR.  In order:
    What one stage computes at some cost and a later one needs again stays in a row of memory
    (``kernels/rows.py``).
 4. ``_choose_shared``: the dim that threads share, in units of at least ``UNIT`` points.
-5. ``_in_two``: a reduction with few results and long rows, or of long columns, is done in blocks,
-   whose results a second kernel reduces.  The blocks follow from the shapes alone, so the bits of the result do
-   not depend on the number of threads.
+5. ``_in_two``: a reduction with few results and long rows, with very long rows, or of long columns,
+   is done in blocks, whose results a second kernel reduces.  The blocks follow from the shapes
+   alone, so the bits of the result do not depend on the number of threads.
+
+Where the target is *strict*, the order of a reduction follows from its shape and axes alone, not
+from what shares its kernel: along the last dim, if that is reduced, in ``STRICT_LANES`` lanes, else
+one element after the other; and dims that are reduced are not merged.
 
 Start at :func:`schedule`.
 """
@@ -34,6 +38,10 @@ UNIT = 4096
 #: A reduction is done in blocks when it has fewer rows than this, and longer ones than BLOCK.
 FEW_ROWS = 8
 BLOCK = 1 << 15
+#: Longer rows are done in blocks whatever their number: one sum of so many is not accurate.
+LONG = 1 << 20
+#: Lanes of a reduction along the last dim, where its order must not depend on its kernel.
+STRICT_LANES = 32
 #: So is one along columns that reach over this many bytes, for memory is read best in order: a
 #: block is the rows that fit in the second cache, and no fewer than LEAST_BLOCK of them.
 SPAN = 1 << 21
@@ -53,9 +61,11 @@ class Target:
 
     Args:
       vector_bytes: size of a vector register.
+      strict: whether the order of reductions follows from shapes alone.
     """
 
     vector_bytes: int = 64
+    strict: bool = False
 
 
 def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
@@ -64,13 +74,18 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     The second one reads what the first one writes to the operands that were appended.
     """
     _scatter_loops(kernel)
-    kernel = collapse(kernel)
-    kernel.vector = _choose_vector(kernel)
+    if target.strict and any(s.reductions for s in kernel.stages):
+        along_row = _ends_in_row(kernel)
+        kernel = collapse(kernel, merge_inner=False)
+        kernel.vector = max(kernel.inner) if along_row else _choose_vector(kernel, kernel.outer)
+    else:
+        kernel = collapse(kernel)
+        kernel.vector = _choose_vector(kernel)
     _vector_innermost(kernel)
     _choose_lanes(kernel, target)
     _choose_tile(kernel, target)
     keep_rows(kernel)
-    grain = _block_of_reduction(kernel)
+    grain = _block_of_reduction(kernel, target.strict)
     if grain is not None:
         return _in_two(kernel, target, grain)
     _choose_shared(kernel)
@@ -122,7 +137,7 @@ def _scatter_loops(kernel: Kernel) -> None:
 # ---- collapsing ---------------------------------------------------------------------------------
 
 
-def collapse(kernel: Kernel) -> Kernel:
+def collapse(kernel: Kernel, merge_inner: bool = True) -> Kernel:
     """The kernel with neighbouring dims merged, and dims of size 1 left out."""
     rank = len(kernel.extents)
     rows = [coefficients(address, rank) for address, _, _ in accesses(kernel)]
@@ -131,6 +146,8 @@ def collapse(kernel: Kernel) -> Kernel:
         _merged([d for d in dims if kernel.extents[d] > 1], rows, fixed, kernel.extents)
         for dims in (kernel.outer, kernel.inner)
     ]
+    if not merge_inner:
+        groups[1] = [[d] for d in kernel.inner if kernel.extents[d] > 1]
     if kernel.inner and not groups[1]:
         groups[1] = [[kernel.inner[0]]]  # rows of one element: the stages still need a loop
     merged = [*groups[0], *groups[1]]
@@ -233,9 +250,19 @@ class Rewriting:
 # ---- lanes --------------------------------------------------------------------------------------
 
 
-def _choose_vector(kernel: Kernel) -> int | None:
-    """The dim along which most accesses are contiguous, stores counting twice."""
-    dims = (*kernel.outer, *kernel.inner)
+def _ends_in_row(kernel: Kernel) -> bool:
+    """Whether the last dim is one that is reduced."""
+    dims = [d for d in (*kernel.outer, *kernel.inner) if kernel.extents[d] > 1]
+    return not dims or max(dims) in kernel.inner
+
+
+def _choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | None:
+    """The dim, of some or of all, along which most accesses are contiguous.
+
+    Stores count twice.
+    """
+    if dims is None:
+        dims = (*kernel.outer, *kernel.inner)
     if not dims:
         return None
     in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
@@ -273,7 +300,9 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
     widest = max(kernel.operands[k].dtype.itemsize for k in touched)
     lanes = target.vector_bytes // max(widest, 2)
     work = sum(1 for n in kernel.nodes() if n.args or n.op == "load")
-    if kernel.inner:
+    if target.strict and v in kernel.inner:
+        lanes = STRICT_LANES
+    elif kernel.inner:
         lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
         if work <= LIGHT and _is_column_sum(kernel) and target.vector_bytes >= 64:
             lanes *= 2  # there are registers for it, and memory is read in longer pieces
@@ -347,25 +376,29 @@ def _choose_tile(kernel: Kernel, target: Target) -> None:
 # ---- long reductions ----------------------------------------------------------------------------
 
 
-def _block_of_reduction(kernel: Kernel) -> int | None:
+def _block_of_reduction(kernel: Kernel, strict: bool) -> int | None:
     """How many points of the longest inner dim make a block; None to reduce rows in one piece."""
     rows = math.prod(kernel.extents[d] for d in kernel.outer)
     length = math.prod(kernel.extents[d] for d in kernel.inner)
-    simple = len(kernel.stages) == 1 and not kernel.stages[0].stores
-    simple = simple and not kernel.stages[0].carries
+    simple = len(kernel.stages) == 1 and not kernel.stages[0].carries
     if not simple or not kernel.stages[0].reductions:
         return None
     shared = _longest_inner(kernel)
-    if rows < FEW_ROWS and length > BLOCK:
+    if in_blocks(rows, length):
         grain = -(-BLOCK * kernel.extents[shared] // length)
         return -(-grain // kernel.lanes) * kernel.lanes if shared == kernel.vector else grain
     step = max(
         coefficient(address, shared) * kernel.operands[k].dtype.itemsize
         for address, k, _ in accesses(kernel)
     )
-    if kernel.vector in kernel.inner or step * kernel.extents[shared] < SPAN:
+    if strict or kernel.vector in kernel.inner or step * kernel.extents[shared] < SPAN:
         return None
     return max(SPAN_OF_BLOCK // step, LEAST_BLOCK)
+
+
+def in_blocks(rows: int, length: int) -> bool:
+    """Whether rows of this length are reduced in blocks."""
+    return length > LONG or (rows < FEW_ROWS and length > BLOCK)
 
 
 def _longest_inner(kernel: Kernel) -> int:

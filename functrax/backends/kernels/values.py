@@ -13,10 +13,14 @@ Start at :class:`Values`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+
 from functrax.backends.kernels.indices import Indices
+from functrax.core import dtypes
 from functrax.core.index_expr import IndexExpr
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Literal, Var
@@ -24,6 +28,9 @@ from functrax.core.lowering import Builder, Scalar
 
 Shape: TypeAlias = tuple[int, ...]
 Point: TypeAlias = tuple[IndexExpr, ...]
+#: The most values at points in one kernel: views of views of both halves of an array can have
+#: exponentially many.
+MAX_VALUES = 8192
 _Key: TypeAlias = "tuple[Atom, Point, Scalar | None]"
 
 
@@ -57,6 +64,21 @@ def is_update(eqn: Eqn) -> bool:
     return eqn.primitive.name in ("scatter", "reindex_reduce")
 
 
+#: Numbers that are written into machine code; others are given to it when it runs, for many
+#: follow from sizes (the divisor of a mean), or change from one program to the next.
+_WRITTEN = frozenset({0.0, 0.5, 1.0, 2.0, math.inf})
+_GIVEN = frozenset({dtypes.float32, dtypes.float64})
+
+
+def number(b: Builder, x: Literal) -> Scalar:
+    """A number of a program."""
+    dtype = x.aval.dtype
+    if dtype not in _GIVEN or abs(float(x.val)) in _WRITTEN or math.isnan(x.val):
+        return b.const(x.val, dtype)
+    bits = np.asarray(x.val, dtype).view(f"i{dtype.itemsize}")
+    return b.node("given", dtype, (), int(bits))
+
+
 class Values:
     """Evaluates one program at points.
 
@@ -81,7 +103,8 @@ class Values:
         """A value at a point.
 
         Raises:
-          NotAKernelError: it depends on an equation that has no scalar expression.
+          NotAKernelError: it depends on an equation that has no scalar expression, or on too many
+            values.
         """
         key = (x, point, guard)
         stack = [key]  # iterative, for programs may be deep
@@ -91,6 +114,8 @@ class Values:
                 stack.pop()
                 continue
             missing = [k for k in self._needs(*top) if k not in self._known]
+            if len(self._known) + len(stack) > MAX_VALUES:
+                raise NotAKernelError("views of views, so many that each element is computed often")
             if missing:
                 stack.extend(missing)
                 continue
@@ -128,7 +153,7 @@ class Values:
     def _compute(self, x: Atom, point: Point, guard: Scalar | None) -> tuple[Scalar, ...]:
         b = self.builder
         if isinstance(x, Literal):
-            return (b.const(x.val, x.aval.dtype),)
+            return (number(b, x),)
         if x not in self.defs:
             return (self.source.read(x, point, guard),)
         eqn = self.defs[x]

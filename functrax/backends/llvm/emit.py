@@ -110,8 +110,8 @@ class _Emitter:
         self.numbers: list[int] = []
         self.number_of: dict[Any, str] = {}
         self.header: list[str] = []
-        #: The labels of the open loops, and the types and names of what they carry.
-        self.open: list[tuple[str, list[tuple[str, str]]]] = []
+        #: The labels of the open loops.
+        self.open: list[str] = []
         self.shared_range = ("", "")
         self.tile_lane = 0
         #: For each array and address the loop in which its tile was read, and its rows.
@@ -223,7 +223,7 @@ class _Emitter:
         """
         level = len(self.levels) - 2  # once for all points of the tile
         found = self.tiles.get((buffer, address))
-        if found is not None and found[0] == self.open[-1][0]:
+        if found is not None and found[0] == self.open[-1]:
             return found[1]
         dtype = self.kernel.operands[buffer].dtype
         type_ = self._memory_type(dtype, self.lanes)
@@ -239,7 +239,7 @@ class _Emitter:
             pointer = self._line(f"getelementptr {element}, ptr {base}, i64 {offset}", level)
             rows.append(self._load_lanes(type_, dtype, pointer, mask, level))
         rows = self._transposed(type_, rows, level)
-        self.tiles[buffer, address] = (self.open[-1][0], rows)
+        self.tiles[buffer, address] = (self.open[-1], rows)
         return rows
 
     def _tile_row(self, k: int, level: int) -> str:
@@ -337,7 +337,7 @@ class _Emitter:
         """The loop over the first of the dims; ``perhaps`` it has no steps."""
         d = dims[0]
         types = [type_ for type_, _ in carried]
-        skipped = (self.levels[-1].block, low, [name for _, name in carried]) if perhaps else None
+        skipped = (self.levels[-1].block, low, carried) if perhaps else None
         names = self._open_loop(low, carried)
         index = self._loop_index()
         self._define_dim(d, index)
@@ -365,35 +365,34 @@ class _Emitter:
         lines.append(f"  {index} = phi i64 [ {low}, %{before} ], [ %{label}.next, %{label}.end ]")
         for type_, name in carried:
             fresh = self._fresh()
-            sources = f"[ {name}, %{before} ], [ {fresh}.next, %{label}.end ]"
-            lines.append(f"  {fresh} = phi {type_} {sources}")
+            # What comes from the end of the body is known then, and written by `_close_loop`.
+            lines.append(f"  {fresh} = phi {type_} [ {name}, %{before} ], ")
             names.append(fresh)
-        types = [type_ for type_, _ in carried]
-        self.open.append((label, list(zip(types, names, strict=True))))
+        self.open.append(label)
         return names
 
     def _loop_index(self) -> str:
-        return f"%{self.open[-1][0]}.i"
+        return f"%{self.open[-1]}.i"
 
     def _close_loop(
         self,
         step: str,
         high: str | None,
         new: Names,
-        skipped: tuple[str, str, Names] | None = None,
+        skipped: tuple[str, str, list[tuple[str, str]]] | None = None,
     ) -> Names:
         """End the body; without ``high`` the loop itself says when it ends.
 
-        A loop that may have no steps comes with the block before it, where it begins, and what it
-        carries at first.
+        A loop that may have no steps comes with the block before it, where it begins, and the types
+        and names of what it carries at first.
         """
-        label, carried = self.open.pop()
+        label = self.open.pop()
         level = self.levels.pop()
         lines = level.lines
         lines.append(f"  br label %{label}.end")
         lines.append(f"{label}.end:")
-        for (type_, name), value in zip(carried, new, strict=True):
-            lines.append(f"  {name}.next = bitcast {type_} {value} to {type_}")
+        for k, value in enumerate(new, 2):  # after the label and the index
+            lines[k] += f"[ {value}, %{label}.end ]"
         lines.append(f"  %{label}.next = add nsw i64 %{label}.i, {step}")
         if high is None:
             lines.append(f"  br label %{label}")
@@ -404,17 +403,17 @@ class _Emitter:
         for key in level.known:
             self.known.pop(key, None)
         outer = self.levels[-1]
-        results = [f"{name}.next" for _, name in carried]
+        results = new
         if skipped is None:
             outer.lines.append(f"  br label %{label}")
         else:
             before, low, first = skipped
             outer.lines.append(f"  %{label}.any = icmp slt i64 {low}, {high}")
             outer.lines.append(f"  br i1 %{label}.any, label %{label}, label %{label}.exit")
-            for (type_, name), start in zip(carried, first, strict=True):
-                sources = f"[ {start}, %{before} ], [ {name}.next, %{label}.end ]"
-                lines.append(f"  {name}.out = phi {type_} {sources}")
-            results = [f"{name}.out" for _, name in carried]
+            results = [self._fresh() for _ in new]
+            for (type_, start), value, out in zip(first, new, results, strict=True):
+                sources = f"[ {start}, %{before} ], [ {value}, %{label}.end ]"
+                lines.append(f"  {out} = phi {type_} {sources}")
         outer.lines.extend(lines)
         outer.block = f"{label}.exit"
         return results
@@ -535,8 +534,19 @@ class _Emitter:
             if node.dtype == _INT32:
                 name = self._narrow(name)
             self._know(id(node), name, False, 0)
+        elif node.op == "given":
+            self._know(id(node), self._given(node), False, 0)
         else:
             self._operation(node)
+
+    def _given(self, node: Scalar) -> str:
+        """A float among the run-time arguments."""
+        name = self._number(node.attr, ("given", node.dtype, node.attr))
+        if node.dtype.itemsize == 4:
+            name = self._narrow(name)
+        found, bits = f"{name}.given", f"i{8 * node.dtype.itemsize}"
+        self.header.append(f"  {found} = bitcast {bits} {name} to {llvm_type(node.dtype, 1)}")
+        return found
 
     def _narrow(self, name: str) -> str:
         narrow = f"{name}.i32"
@@ -955,7 +965,7 @@ class _Emitter:
         """Steps as long as a condition of what is carried holds; what is carried in the end."""
         assert stage.condition is not None
         names = self._open_loop("0", carried)
-        label = self.open[-1][0]
+        label = self.open[-1]
         self._know_carries(stage, names)
         holds = self._value(stage.condition).name
         level = self.levels[-1]

@@ -29,6 +29,8 @@ struct Executable {
   PyObject* program;  // what it was decoded from, which keeps the machine code alive
 };
 
+PyTypeObject* type = nullptr;
+
 Executable* as_executable(PyObject* object) { return reinterpret_cast<Executable*>(object); }
 
 // Sets the error that `function` of functrax.backends.program_inputs returns.
@@ -246,7 +248,7 @@ PyObject* profile(PyObject* self, PyObject* values) {
   return times ? PyTuple_Pack(2, results.get(), times.get()) : nullptr;
 }
 
-PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
+PyObject* construct(PyTypeObject* of, PyObject* args, PyObject*) {
   PyObject *encoded, *program;
   if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &encoded, &program)) return nullptr;
   if (!numpy_arrays::load()) return nullptr;
@@ -260,7 +262,7 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
     PyErr_SetString(PyExc_ValueError, error.what());
     return nullptr;
   }
-  PyObject* self = type->tp_alloc(type, 0);
+  PyObject* self = of->tp_alloc(of, 0);
   if (self == nullptr) return nullptr;
   as_executable(self)->call = call;
   as_executable(self)->decoded = decoded.release();
@@ -280,12 +282,12 @@ int clear(PyObject* self) {
 }
 
 void destroy(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
+  PyTypeObject* of = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   delete as_executable(self)->decoded;
   clear(self);
-  type->tp_free(self);
-  Py_DECREF(type);
+  of->tp_free(self);
+  Py_DECREF(of);
 }
 
 PyMethodDef methods[] = {
@@ -316,6 +318,14 @@ PyType_Spec spec = {"functrax._native.Executable", sizeof(Executable), 0,
 
 }  // namespace
 
-PyObject* make_type() { return PyType_FromSpec(&spec); }
+PyObject* make_type() {
+  PyObject* made = PyType_FromSpec(&spec);
+  type = reinterpret_cast<PyTypeObject*>(made);
+  return made;
+}
+
+const Program* program_of(PyObject* object) {
+  return Py_TYPE(object) == type ? as_executable(object)->decoded : nullptr;
+}
 
 }  // namespace functrax::executable

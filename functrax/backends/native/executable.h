@@ -5,9 +5,14 @@
 
 #include <Python.h>
 
+#include "program.h"
+
 namespace functrax::executable {
 
 // Makes the type `Executable(encoded, program)`; a new reference, or null with an error set.
 PyObject* make_type();
+
+// What an Executable runs; null for any other object.
+const program::Program* program_of(PyObject* object);
 
 }  // namespace functrax::executable

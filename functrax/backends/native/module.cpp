@@ -12,10 +12,12 @@
 #include "buffer_exporter.h"
 #include "executable.h"
 #include "interpreter_exit.h"
+#include "jit_caller.h"
 #include "object_loader.h"
 #include "pool.h"
 #include "pytree.h"
 #include "thread_pool.h"
+#include "thread_state.h"
 
 namespace py = pybind11;
 
@@ -88,6 +90,9 @@ PYBIND11_MODULE(_native, module) {
       fast<pytree::flatten_up_to>("pytree_flatten_up_to", "The subtrees at a structure's leaves."),
       fast<pytree::equal>("pytree_equal", "Whether two structures are the same."),
       {"pytree_hash", pytree::hash, METH_O, "A hash that agrees with pytree_equal."},
+      fast<functrax::jit_caller::configure>("jit_configure", "Tells what jitted calls need."),
+      {"options_changed", functrax::thread_state::options_changed, METH_NOARGS,
+       "Options may have other values now."},
       {nullptr, nullptr, 0, nullptr},
   };
   module.doc() = "C++ halves of functrax's hot loops; each has a Python twin.";
@@ -95,6 +100,8 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "BufferExporter", functrax::buffer_exporter::make_type());
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
+  add_type(module, "ThreadState", functrax::thread_state::make_type());
+  add_type(module, "JitCaller", functrax::jit_caller::make_type());
   add_pool(module);
   if (!functrax::interpreter_exit::arrange()) throw py::error_already_set();
   module.def("num_threads", functrax::thread_pool::num_threads,

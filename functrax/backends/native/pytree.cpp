@@ -16,9 +16,6 @@
 namespace functrax::pytree {
 namespace {
 
-// The kinds of pytree_node.py.
-enum Kind : long { kLeaf, kNone, kTuple, kList, kDict, kNamedTuple, kCustom, kKinds };
-
 // Guards a level of recursion: false, with RecursionError set, where the stack would run out.
 class Level {
  public:
@@ -76,7 +73,8 @@ PyObject* registration(PyTypeObject* type) {
   return PyDict_GetItemWithError(state.registry, reinterpret_cast<PyObject*>(type));
 }
 
-// The kind of node that an object is, or -1 with an error set.
+}  // namespace
+
 int kind_of(PyObject* tree) {
   if (PyTuple_CheckExact(tree)) return kTuple;
   if (PyDict_CheckExact(tree)) return kDict;
@@ -90,11 +88,7 @@ int kind_of(PyObject* tree) {
                                                                                 : kLeaf;
 }
 
-// The children and the data of a node.
-struct Parts {
-  Ref children;  // a tuple; null where an error is set
-  Ref data;
-};
+namespace {
 
 Ref sorted_keys(PyObject* dict) {
   Ref keys(PyDict_Keys(dict));
@@ -121,6 +115,8 @@ Ref values_at(PyObject* dict, PyObject* keys) {
   return values;
 }
 
+}  // namespace
+
 Parts custom_parts(PyObject* tree) {
   Ref entry = Ref::share(registration(Py_TYPE(tree)));
   if (!entry) return {};
@@ -136,6 +132,8 @@ Parts custom_parts(PyObject* tree) {
   return {Ref::share(PyTuple_GET_ITEM(result.get(), 0)),
           Ref::share(PyTuple_GET_ITEM(result.get(), 1))};
 }
+
+namespace {
 
 Parts one_level(Kind kind, PyObject* tree) {
   switch (kind) {
@@ -342,7 +340,8 @@ uint64_t mix(uint64_t seed, uint64_t value) {
   return ((seed ^ value) * kPrime) & kMask;
 }
 
-// The hash of an object for mix: 0 for None, and for what cannot be hashed.
+}  // namespace
+
 bool hash_object(PyObject* object, uint64_t& result) {
   result = 0;
   if (object == Py_None) return true;
@@ -355,6 +354,8 @@ bool hash_object(PyObject* object, uint64_t& result) {
   result = static_cast<uint64_t>(value);
   return true;
 }
+
+namespace {
 
 // False where an error is set.
 bool hash_node(PyObject* node, uint64_t& result) {
@@ -381,6 +382,8 @@ bool hash_node(PyObject* node, uint64_t& result) {
   return true;
 }
 
+}  // namespace
+
 bool find_slot(PyObject* node_class, const char* name, Py_ssize_t& offset) {
   Ref descriptor(PyObject_GetAttrString(node_class, name));
   if (!descriptor) return false;
@@ -392,7 +395,13 @@ bool find_slot(PyObject* node_class, const char* name, Py_ssize_t& offset) {
   return true;
 }
 
-}  // namespace
+Py_ssize_t num_leaves(PyObject* treedef) {
+  return check_node(treedef) ? count_of(treedef, state.num_leaves) : -1;
+}
+
+PyObject* rebuild_tree(PyObject* treedef, PyObject* const* leaves) {
+  return unflatten_from(treedef, leaves).release();
+}
 
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!check_count(count, 4)) return nullptr;

@@ -19,6 +19,7 @@ from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reindex import broadcast_in_dim
@@ -27,6 +28,11 @@ from functrax.core.prims.reindex import broadcast_in_dim
 MAX_ELEMENTS = 1024
 _FOLLOWED = frozenset({"elementwise", "reindex", "reindex_reduce"})
 _MOVES = frozenset({"broadcast_in_dim", "transpose", "reshape", "slice", "rev"})
+#: Operations on floats whose result IEEE 754 defines.
+_ROUNDED_ONCE = frozenset(
+    {"add", "sub", "mul", "div", "neg", "abs", "max", "min", "sqrt", "select_n", "clamp",
+     "convert_element_type", "eq", "ne", "lt", "le", "gt", "ge", "floor", "ceil", "sign"}
+)  # fmt: skip
 _IDEMPOTENT = frozenset({"reduce_max", "reduce_min", "reduce_and", "reduce_or"})
 
 
@@ -82,7 +88,8 @@ class _Folding:
             else:
                 if self._all_known(eqn, looked_at):
                     return
-            if family == "elementwise" and not known.keys().isdisjoint(invars):
+            rounded = options.strict and primitive.name not in _ROUNDED_ONCE
+            if family == "elementwise" and not rounded and not known.keys().isdisjoint(invars):
                 eqn = self._numbers_as_operands(eqn)
         self.eqns.append(eqn)
 
@@ -136,7 +143,7 @@ def _value(eqn: Eqn, operands: Sequence[Any]) -> Any:
         return None
     if operands and all(type(x) is Literal for x in operands):
         if eqn.primitive.family == "elementwise":
-            return _number(_computed(eqn, operands), aval)
+            return _number(_computed(eqn, operands), aval) if _may_compute(eqn) else None
         if _stays_uniform(eqn, operands):
             return Literal(operands[0].val, aval.update(shape=()))
         if eqn.primitive.name == "reduce_sum":
@@ -147,9 +154,19 @@ def _value(eqn: Eqn, operands: Sequence[Any]) -> Any:
         return None
     if eqn.primitive.family != "elementwise" and any(type(x) is Literal for x in operands):
         return None
+    if not _may_compute(eqn):
+        return None
     array = _computed(eqn, operands)
     number = _number(array, aval)
     return array if number is None else number
+
+
+def _may_compute(eqn: Eqn) -> bool:
+    """Whether the reference gives the bits that a kernel would, where that matters."""
+    if not options.strict:
+        return True
+    discrete = all(x.aval.dtype.kind in "biu" for x in (*eqn.invars, *eqn.outvars))
+    return discrete or eqn.primitive.family == "reindex" or eqn.primitive.name in _ROUNDED_ONCE
 
 
 def _computed(eqn: Eqn, operands: Sequence[Any]) -> Any:

@@ -9,7 +9,8 @@ each kernel, plus what is computed more often than once.  Fusion starts with one
 equation and merges, as long as that lowers the cost, the two groups whose merging saves most:
 
 - a producer with its consumer, whose value then needs not be written, or not be read again;
-- two groups that read the same array.
+- two groups that read the same array;
+- in the end, small groups that have nothing in common but their space, which saves a launch.
 
 A *view* (an equation that only reindexes) is never a value of its own: every group that needs one
 has its own copy, which costs an address.  What a merge must keep:
@@ -27,45 +28,80 @@ from __future__ import annotations
 
 import heapq
 import math
+from typing import TypeAlias
 
 from functrax.backends.passes.groups import Group, fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.kernel_graph import KernelGraph
 from functrax.backends.passes.kernel_groups import (
     LAUNCH,
-    MAX_GROUP,
     REASONS,
+    SEARCH,
+    SMALL,
+    UNRELATED,
     KernelGroup,
     Shape,
     is_fusible,
-    is_renaming,
     is_view,
     nbytes,
-    squeezed,
     work_of,
 )
 from functrax.backends.passes.kernel_spaces import Spaces, is_row_value
+from functrax.backends.passes.kernel_views import Views
 from functrax.backends.passes.recompute import recompute
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.jaxpr import Eqn, Jaxpr, Var
 
+Barred: TypeAlias = frozenset[tuple[int, int]]
+
+#: Programs of at most so many equations are partitioned again, so often, with equations barred from
+#: sharing a kernel, if the cost is more than so many times what is needed at the least.
+TRIED, ROUNDS, ENOUGH = 24, 3, 1.1
+
 
 def fuse(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with its fusible equations in groups."""
-    return Fusion(jaxpr, rewrites).program()
+    return Fusion(jaxpr, rewrites, _best_barred(jaxpr)).program()
+
+
+def _best_barred(jaxpr: Jaxpr) -> Barred:
+    """Pairs of equations of a small program that are better off in different kernels.
+
+    They are found by taking back the merges of a partition, one at a time.
+    """
+    if len(jaxpr.eqns) > TRIED:
+        return frozenset()
+    best = Fusion(jaxpr, Rewrites())
+    best.merge()
+    for _ in range(ROUNDS):
+        if len(best.groups) < 2 or best.cost() <= ENOUGH * best.least_cost():
+            break
+        others = [Fusion(jaxpr, Rewrites(), best.barred | {pair}) for pair in best.merged]
+        for other in others:
+            other.merge()
+        other = min(others, key=Fusion.cost, default=best)
+        if other.cost() >= best.cost():
+            break
+        best = other
+    return best.barred
 
 
 class Fusion:
     """The work on one program.
 
     Attributes:
+      barred: pairs of equations that must not share a kernel.
+      merged: the groups that were merged, in order.
       reasons: for each pair of groups that stayed apart, by the numbers of their first equations,
         why.
     """
 
-    def __init__(self, jaxpr: Jaxpr, rewrites: Rewrites) -> None:
+    def __init__(self, jaxpr: Jaxpr, rewrites: Rewrites, barred: Barred = frozenset()) -> None:
         self.jaxpr = jaxpr
         self.rewrites = rewrites
+        self.barred = barred
+        self.merged: list[tuple[int, int]] = []
+        self.recomputed = 0.0
         self.eqns = jaxpr.eqns
         self.fusible = [is_fusible(e) for e in self.eqns]
         self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
@@ -75,7 +111,8 @@ class Fusion:
         self.readers: dict[Var, set[int]] = {}  # groups that read a value
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
         self.graph = KernelGraph()
-        self.spaces = Spaces(self.eqns, self.position, self.fusible)
+        self.views = Views(self.eqns, self.fusible, self.position)
+        self.spaces = Spaces(self.eqns, self.views, barred)
         self.reasons: dict[tuple[int, int], str] = {}
         #: Minus what a merge saves, the two groups, and their versions then.
         self.heap: list[tuple[float, int, int, int, int]] = []
@@ -84,16 +121,32 @@ class Fusion:
 
     def program(self) -> Jaxpr:
         """Merge, and write the program of groups."""
+        self.merge()
+        return self._written()
+
+    def merge(self) -> None:
+        """Find the groups."""
         self._prepare()
-        self._merge_all()
+        if not self._merge_all():
+            return
         if recompute(self):
             self._connect()
-            self._merge_all()
-        return self._written()
+        if self._merge_all():
+            self._merge_unrelated()
+
+    def cost(self) -> float:
+        """The cost of the groups."""
+        moved = sum(nbytes(v) for g in self.groups.values() for v in (*g.reads, *g.writes))
+        return moved + LAUNCH * len(self.groups) + self.recomputed
+
+    def least_cost(self) -> float:
+        """What one kernel for everything would cost."""
+        results = {v for v in self.jaxpr.outvars if isinstance(v, Var)}
+        return LAUNCH + sum(map(nbytes, {*self.jaxpr.invars, *results}))
 
     def _prepare(self) -> None:
         self.outside |= self._needed_by_others()
-        clusters = self._clusters()
+        clusters = {} if len(self.eqns) <= TRIED else self.views.clusters()
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn)):
                 continue
@@ -107,7 +160,7 @@ class Fusion:
                 group.writes.update(eqn.outvars)
                 group.work += work_of(eqn)
             self.group_of[n] = number
-            for v, here in self._reads_of(eqn).items():
+            for v, here in self.views.reads_of(eqn).items():
                 if v not in group.writes:
                     group.reads[v] = group.reads.get(v, True) and here
         self._find_readers()
@@ -121,41 +174,6 @@ class Fusion:
             if len(group.eqns) > 1:
                 group.writes = {v for v in group.writes if v in self.outside or v in self.readers}
 
-    def _clusters(self) -> dict[int, int]:
-        """Elementwise equations that share a kernel in every good partition: the number of each.
-
-        They are connected, have one shape, and one *depth*: on every path to them the number of
-        steps from one kernel to the next.  Depth grows along all other edges, so merging them
-        makes no cycle.  The number is that of the last equation.
-        """
-        depth: list[int] = []
-        kind: list[Shape | None] = []
-        parent: dict[int, int] = {}
-
-        def root(n: int) -> int:
-            while parent[n] != n:
-                parent[n] = n = parent[parent[n]]
-            return n
-
-        sizes: dict[int, int] = {}
-        for n, eqn in enumerate(self.eqns):
-            plain = self.fusible[n] and eqn.primitive.family == "elementwise"
-            shape = squeezed(eqn.outvars[0].aval.shape) if plain else None
-            sources = [self.position[x] for x in eqn.invars if x in self.position]
-            same = [m for m in sources if plain and kind[m] == shape]
-            others = [depth[m] + 1 for m in sources if not (plain and kind[m] == shape)]
-            deepest = max([*others, *(depth[m] for m in same)], default=0)
-            joined = {root(m) for m in same if depth[m] == deepest}
-            if sum(sizes[r] for r in joined) >= MAX_GROUP:
-                deepest, joined = deepest + 1, set()
-            depth.append(deepest)
-            kind.append(shape)
-            if plain:
-                parent[n] = n
-                parent.update(dict.fromkeys(joined, n))
-                sizes[n] = 1 + sum(sizes.pop(r) for r in joined)
-        return {n: root(n) for n in parent}
-
     def _needed_by_others(self) -> set[Var]:
         """Values that something else than a kernel uses."""
         needed: set[Var] = set()
@@ -168,29 +186,6 @@ class Fusion:
 
     def _is_value(self, eqn: Eqn) -> bool:
         return any(v in self.outside for v in eqn.outvars)
-
-    def _reads_of(self, eqn: Eqn) -> dict[Var, bool]:
-        """The values that an equation reads, by way of views: whether at its own points."""
-        reads: dict[Var, bool] = {}
-        start = not is_view(eqn) or is_renaming(eqn)
-        loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")
-        stack = []
-        for k, x in enumerate(eqn.invars):
-            data = k == (1 if eqn.primitive.name == "scatter" else 0)
-            stack.append((x, start and (not loads or data)))
-        while stack:
-            x, here = stack.pop()
-            if not isinstance(x, Var):
-                continue
-            n = self.position.get(x, -1)
-            view = n >= 0 and self.fusible[n] and is_view(self.eqns[n])
-            if view:
-                inner = self.eqns[n]
-                same = here and is_renaming(inner)
-                stack.extend((y, same) for y in inner.invars)
-            else:
-                reads[x] = reads.get(x, True) and here
-        return reads
 
     def _connect(self) -> None:
         """Edges between groups, and other equations, which are nodes that are never merged."""
@@ -244,7 +239,8 @@ class Fusion:
 
     # ---- merging ------------------------------------------------------------------------------
 
-    def _merge_all(self) -> None:
+    def _merge_all(self) -> bool:
+        """Merge what is related, the best first; whether rewrites are left."""
         for n in list(self.groups):
             self._propose_all(n)
         while self.heap:
@@ -259,8 +255,38 @@ class Fusion:
                 self.reasons[a.number, b.number] = "cycle: another kernel lies between them"
                 continue
             if not self.rewrites.allow("fuse", self.eqns[b.number]):
-                return
+                return False
             self._merge(a, b)
+        return True
+
+    def _merge_unrelated(self) -> None:
+        """Merge small groups that run over the same points."""
+        near: dict[Shape, list[int]] = {}
+        for n in sorted(self.groups):
+            if not self._is_small(self.groups[n]):
+                continue
+            space = self.groups[n].space
+            shapes = {space.full} if space.row is None else {space.full, space.row}
+            tried = {m for shape in shapes for m in near.get(shape, ())[-UNRELATED:]}
+            for m in sorted(tried):
+                if m in self.groups and self._may_merge_unrelated(m, n):
+                    if not self.rewrites.allow("fuse", self.eqns[n]):
+                        return
+                    self._merge(self.groups[m], self.groups[n])
+            for shape in shapes:
+                near.setdefault(shape, []).append(n)
+
+    def _is_small(self, group: KernelGroup) -> bool:
+        return not group.update and sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
+
+    def _may_merge_unrelated(self, m: int, n: int) -> bool:
+        a, b, graph = self.groups[m], self.groups[n], self.graph
+        if m in graph.successors[n] or n in graph.successors[m]:
+            return False  # it was tried before
+        space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
+        if space is None or not self._is_small(b):
+            return False
+        return not (graph.has_detour(m, n, SEARCH) or graph.has_detour(n, m, SEARCH))
 
     def _propose_all(self, n: int) -> None:
         group = self.groups[n]
@@ -296,11 +322,14 @@ class Fusion:
                 saved += nbytes(v)
                 if v not in self.outside and self.readers[v] == {b.number}:
                     saved += nbytes(v)
-                if not b.reads[v] and not is_row_value(a, v):
-                    saved -= self._recomputed(a, v, b)
             elif v in a.reads:
                 saved += nbytes(v)
-        return saved
+        return saved - self._recomputed_by(a, b)
+
+    def _recomputed_by(self, a: KernelGroup, b: KernelGroup) -> float:
+        """What it costs that ``b`` reads values of ``a`` through views, if they are merged."""
+        views = [v for v, here in b.reads.items() if v in a.writes and not here]
+        return sum(self._recomputed(a, v, b) for v in views if not is_row_value(a, v))
 
     def _recomputed(self, a: KernelGroup, v: Var, b: KernelGroup) -> float:
         """What it costs to compute a value at every point that reads it through a view."""
@@ -323,6 +352,8 @@ class Fusion:
         """Put ``a`` into ``b``."""
         space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         assert space is not None
+        self.merged.append((a.number, b.number))
+        self.recomputed += self._recomputed_by(a, b)
         writes = self._written_after(a, b)
         moved = any(not b.reads[w] and not is_row_value(a, w) for w in a.writes & b.reads.keys())
         for v, here in a.reads.items():
@@ -365,24 +396,10 @@ class Fusion:
             if isinstance(eqn.primitive, Group):
                 return eqn
             return with_programs(eqn, lambda inner: fuse(inner, self.rewrites))
-        inside = self._with_views(group)
+        inside = self.views.with_views(group.eqns, group.reads)
         eqns = [self.eqns[k] for k in inside]
         outputs = [v for e in eqns for v in e.outvars if v in group.writes]
         return grouped(fused, eqns, outputs, _name(eqns), self.eqns[n].source)
-
-    def _with_views(self, group: KernelGroup) -> list[int]:
-        """The equations of a group and the views that it needs, in order."""
-        found = set(group.eqns)
-        stack = [x for n in group.eqns for x in self.eqns[n].invars]
-        while stack:
-            x = stack.pop()
-            if not isinstance(x, Var) or x in group.reads:
-                continue
-            n = self.position.get(x, -1)
-            if n >= 0 and n not in found:
-                found.add(n)
-                stack.extend(self.eqns[n].invars)
-        return sorted(found)
 
 
 def _name(eqns: list[Eqn]) -> str:

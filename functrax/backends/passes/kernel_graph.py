@@ -7,6 +7,7 @@ path short: only nodes of levels in between can lie on one.  Start at :class:`Ke
 from __future__ import annotations
 
 import heapq
+import sys
 from collections.abc import Iterator
 
 
@@ -48,12 +49,17 @@ class KernelGraph:
                 if waiting[s] == 0:
                     ready.append(s)
 
-    def has_detour(self, a: int, b: int) -> bool:
-        """Whether a path leads from ``a`` to ``b`` through another group."""
+    def has_detour(self, a: int, b: int, most: int = sys.maxsize) -> bool:
+        """Whether a path leads from ``a`` to ``b`` through another node.
+
+        After looking at ``most`` nodes the answer is that one might.
+        """
         end = self.level[b]
         stack = [s for s in self.successors[a] if s != b and self.level[s] < end]
         seen = set(stack)
         while stack:
+            if len(seen) > most:
+                return True
             n = stack.pop()
             for s in self.successors[n]:
                 if s == b:

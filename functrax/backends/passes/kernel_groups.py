@@ -26,6 +26,10 @@ LAUNCH = 4096
 MAX_GROUP = 256
 #: The most bytes of a row that is read again in the same kernel.
 MAX_ROW = 256 * 1024
+#: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
+SMALL, UNRELATED = 32 * LAUNCH, 6
+#: How many groups a search for a path between unrelated ones looks at.
+SEARCH = 256
 #: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
 OPERATION, FUNCTION = 0.25, 24
 

@@ -9,20 +9,21 @@ Start at :meth:`Spaces.merged`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from functrax.backends.kernels.schedule import in_blocks
 from functrax.backends.passes.kernel_groups import (
     MAX_GROUP,
     MAX_ROW,
     KernelGroup,
-    Shape,
     Space,
-    is_renaming,
     is_view,
     squeezed,
 )
-from functrax.core.jaxpr import Atom, Eqn, Var
+from functrax.backends.passes.kernel_views import Views
+from functrax.core.config import state as options
+from functrax.core.jaxpr import Eqn, Var
 
 Found: TypeAlias = "tuple[Space | None, str]"
 
@@ -37,16 +38,16 @@ class Spaces:
 
     Args:
       eqns: its equations.
-      position: of the equation that defines each value.
-      fusible: whether each equation can be in a kernel.
+      views: its views.
+      barred: pairs of equations that must not share a kernel.
     """
 
     def __init__(
-        self, eqns: Sequence[Eqn], position: Mapping[Var, int], fusible: Sequence[bool]
+        self, eqns: Sequence[Eqn], views: Views, barred: frozenset[tuple[int, int]]
     ) -> None:
         self.eqns = eqns
-        self.position = position
-        self.fusible = fusible
+        self.views = views
+        self.barred = barred
 
     def merged(self, a: KernelGroup, b: KernelGroup, written: Callable[[], set[Var]]) -> Found:
         """The iteration space of two groups as one, or why they cannot be one.
@@ -58,6 +59,8 @@ class Spaces:
         """
         if len(a.eqns) + len(b.eqns) > MAX_GROUP:
             return None, f"size: more than {MAX_GROUP} equations"
+        if self.barred and any({p, q} <= a.eqns | b.eqns for p, q in self.barred):
+            return None, "cost: other partitions are cheaper"
         if a.update:
             return None, "update: a scatter ends its kernel"
         through = [v for v in b.reads if v in a.writes]
@@ -94,7 +97,7 @@ class Spaces:
 
     def _producer_of_reduction(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
         """``a`` reduces nothing, ``b`` does."""
-        if through or a.space.full == b.space.full:
+        if through or a.space.full in (b.space.full, b.space.row):
             return b.space, ""
         return None, "shape: different iteration spaces"
 
@@ -116,8 +119,6 @@ class Spaces:
             return None, "shape: different iteration spaces"
         if again and not self._row_fits(a, b):
             return None, "row: too long to be read again from the cache"
-        if not through and b.space.full == a.space.row != a.space.full:
-            return None, "shape: different iteration spaces"
         return a.space, ""
 
     def _use_of_row(self, a: KernelGroup, b: KernelGroup, v: Var) -> str | None:
@@ -133,53 +134,20 @@ class Spaces:
         kept = [d for d in range(len(shape)) if d not in axes]
         for n in b.eqns:
             for x in self.eqns[n].invars:
-                if not self._spreads(x, v, shape, kept):
+                if not self.views.spreads(x, v, shape, kept):
                     return False
-            if is_view(self.eqns[n]) and not self._spreads(self.eqns[n].outvars[0], v, shape, kept):
+            if is_view(self.eqns[n]) and not self.views.spreads(
+                self.eqns[n].outvars[0], v, shape, kept
+            ):
                 return False
         return True
-
-    def _spreads(self, x: Atom, v: Var, shape: Shape, kept: list[int]) -> bool:
-        """Whether ``x`` is no view of ``v``, or one that repeats its elements along their rows."""
-        chain = []
-        while isinstance(x, Var) and x is not v:
-            n = self.position.get(x, -1)
-            if n < 0 or not self.fusible[n] or not is_view(self.eqns[n]):
-                return True
-            eqn = self.eqns[n]
-            if len(eqn.invars) != 1:
-                return not self._reaches_value(eqn, v)
-            chain.append(eqn)
-            x = eqn.invars[0]
-        if x is not v:
-            return True
-        spread = [e for e in chain if not is_renaming(e)]
-        if not spread:
-            return True
-        if len(spread) > 1 or spread[0].primitive.name != "broadcast_in_dim":
-            return False
-        eqn = spread[0]
-        if tuple(eqn.params["shape"]) != shape:
-            return False
-        source = eqn.invars[0].aval.shape
-        used = [d for d, n in zip(eqn.params["dims"], source, strict=True) if n != 1]
-        return used == [d for d in kept if shape[d] != 1]
-
-    def _reaches_value(self, eqn: Eqn, v: Var) -> bool:
-        stack = [x for x in eqn.invars if isinstance(x, Var)]
-        while stack:
-            x = stack.pop()
-            if x is v:
-                return True
-            n = self.position.get(x, -1)
-            if n >= 0 and self.fusible[n] and is_view(self.eqns[n]):
-                stack.extend(y for y in self.eqns[n].invars if isinstance(y, Var))
-        return False
 
     def _row_fits(self, a: KernelGroup, b: KernelGroup) -> bool:
         assert a.space.operand is not None
         shape, axes = a.space.operand
         length = math.prod(shape[d] for d in axes)
+        if options.strict and in_blocks(math.prod(shape) // length, length):
+            return False  # a kernel that reads it again would reduce it in another order
         width = 0
         for v in {*a.reads, *b.reads}:
             if v.aval.size >= math.prod(shape):

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrax.core import dtypes
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Literal
 from functrax.core.primitive import Primitive, like, registry
 from functrax.core.prims.arithmetic import (
@@ -438,8 +439,8 @@ def _times(value: Any, count: int, eqn: Eqn) -> Any:
         return value if count == 1 else New(mul, (value, Literal(wrapped, number)))
     if count == 1:
         return New(add, (value, Literal(0, number)))
-    if count > _EXACT_COPIES.get(aval.dtype, 0):
-        return None
+    if count > _EXACT_COPIES.get(aval.dtype, 0) or options.strict:
+        return None  # where every sum is rounded as often as it adds
     return New(add, (New(mul, (value, Literal(count, number))), Literal(0, number)))
 
 

@@ -1,0 +1,313 @@
+// See jit_call.h. Start at Call::run.
+
+#include "jit_call.h"
+
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <limits>
+
+#include "buffer.h"
+#include "executor.h"
+#include "numpy_arrays.h"
+#include "pytree.h"
+#include "reference.h"
+#include "small_array.h"
+
+namespace functrax::jit_call {
+namespace {
+
+using buffer::Buffer;
+using jit_cache::Entry;
+using jit_cache::Input;
+using jit_cache::Output;
+using numpy_arrays::ScalarForm;
+using program::Program;
+using program::Slot;
+using signature::Leaf;
+using signature::Outcome;
+using signature::Signature;
+
+Outcome write_integer(long long value, int nbytes, void* place) {
+  const int unused = 64 - 8 * nbytes;
+  if (unused > 0 &&
+      static_cast<long long>(static_cast<unsigned long long>(value) << unused) >> unused != value) {
+    return Outcome::kUnknown;
+  }
+  std::memcpy(place, &value, nbytes);  // the low bytes, which come first
+  return Outcome::kRead;
+}
+
+// A number that becomes infinite is for NumPy, which warns of it.
+Outcome write_float(double value, int nbytes, void* place) {
+  if (nbytes == 8) {
+    std::memcpy(place, &value, 8);
+    return Outcome::kRead;
+  }
+  const bool fits = std::fabs(value) <= std::numeric_limits<float>::max();
+  if (!fits && std::isfinite(value)) return Outcome::kUnknown;
+  const auto narrow = static_cast<float>(value);
+  std::memcpy(place, &narrow, 4);
+  return Outcome::kRead;
+}
+
+Outcome write_complex(std::complex<double> value, int nbytes, void* place) {
+  const Outcome real = write_float(value.real(), nbytes / 2, place);
+  if (real != Outcome::kRead) return real;
+  return write_float(value.imag(), nbytes / 2, static_cast<char*>(place) + nbytes / 2);
+}
+
+Outcome write_numpy_scalar(PyObject* scalar, const ScalarForm& target, void* place) {
+  const ScalarForm& source = *numpy_arrays::scalar_form(Py_TYPE(scalar));
+  alignas(16) unsigned char value[16];
+  numpy_arrays::read_scalar(scalar, value);
+  if (source.kind != target.kind) return Outcome::kUnknown;
+  if (source.nbytes == target.nbytes) {
+    std::memcpy(place, value, target.nbytes);
+    return Outcome::kRead;
+  }
+  if (source.nbytes < target.nbytes) return Outcome::kUnknown;
+  double parts[2];
+  std::memcpy(parts, value, 16);
+  if (target.kind == 'f') return write_float(parts[0], target.nbytes, place);
+  if (target.kind == 'c') return write_complex({parts[0], parts[1]}, target.nbytes, place);
+  std::int64_t integer;
+  std::memcpy(&integer, value, 8);
+  return target.kind == 'i' ? write_integer(integer, target.nbytes, place) : Outcome::kUnknown;
+}
+
+Outcome write_scalar(const Input& input, PyObject* x, void* place) {
+  switch (input.leaf) {
+    case Leaf::kBool:
+      *static_cast<unsigned char*>(place) = x == Py_True;
+      return Outcome::kRead;
+    case Leaf::kInt: {
+      int overflow;
+      const long long value = PyLong_AsLongLongAndOverflow(x, &overflow);
+      return overflow != 0 ? Outcome::kUnknown : write_integer(value, input.form.nbytes, place);
+    }
+    case Leaf::kFloat:
+      return write_float(PyFloat_AS_DOUBLE(x), input.form.nbytes, place);
+    case Leaf::kComplex: {
+      const Py_complex value = PyComplex_AsCComplex(x);
+      return write_complex({value.real, value.imag}, input.form.nbytes, place);
+    }
+    default:
+      return write_numpy_scalar(x, input.form, place);
+  }
+}
+
+class Call final : public executor::Owner {
+ public:
+  Call(const Entry& entry, const Signature& signature)
+      : entry_(entry),
+        program_(entry.program()),
+        leaves_(signature.leaves.list().data()),
+        frame_(program_),
+        held_(program_.inputs.size()),
+        results_(program_.outputs.size()),
+        scalars_(static_cast<std::size_t>(entry.scalars())),
+        arena_(program_.arena > 0 ? pool::allocate(program_.arena) : nullptr) {
+    for (std::size_t k = 0; k < held_.size(); ++k) held_[k] = nullptr;
+    for (std::size_t k = 0; k < results_.size(); ++k) results_[k] = nullptr;
+  }
+  ~Call() override {
+    for (std::size_t k = 0; k < held_.size(); ++k) Py_XDECREF(held_[k]);
+    for (std::size_t k = 0; k < results_.size(); ++k) Py_XDECREF(results_[k]);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  Outcome run(PyObject*& result);
+  PyObject* make() override;
+
+ private:
+  Outcome read_inputs();
+  Outcome array(int number, PyObject* x);
+  Outcome numpy_array(const Input& input, PyObject* x);
+  Outcome scalar(const Input& input, PyObject* x);
+  Outcome dense(int number, PyObject* array, bool copy);
+  bool make_results();
+  PyObject* own_result(const Output& output);
+  pool::Block* donated_block(const Output& output);
+  void delete_donated();
+
+  const Entry& entry_;
+  const Program& program_;
+  PyObject* const* leaves_;
+  executor::Frame frame_;
+  SmallArray<PyObject*, 24> held_;     // what keeps each input's memory; owned
+  SmallArray<PyObject*, 24> results_;  // raw values, then arrays; owned
+  SmallArray<std::complex<double>, 4> scalars_;
+  pool::Hold arena_;
+};
+
+// A NumPy array as an input, converted where it must be.
+Outcome Call::dense(int number, PyObject* array, bool copy) {
+  const Slot& slot = program_.slots[program_.inputs[number]];
+  const auto rank = static_cast<int>(slot.sizes.size());
+  void* data = nullptr;
+  if (!copy) data = numpy_arrays::dense_data(array, slot.dtype.ptr(), rank, slot.sizes.data());
+  if (data != nullptr) {
+    held_[number] = Py_NewRef(array);
+  } else {
+    held_[number] = numpy_arrays::converted(array, slot.dtype.ptr(), copy);
+    if (held_[number] == nullptr) return Outcome::kError;
+    data = numpy_arrays::dense_data(held_[number], slot.dtype.ptr(), rank, slot.sizes.data());
+    if (data == nullptr) return Outcome::kUnknown;
+  }
+  frame_.slots[program_.inputs[number]] = data;
+  return Outcome::kRead;
+}
+
+Outcome Call::array(int number, PyObject* x) {
+  PyObject* value = signature::buffer_of(x);
+  if (value == nullptr || value == Py_None) return Outcome::kUnknown;  // it was deleted
+  if (buffer::is_buffer(value)) {
+    auto* b = reinterpret_cast<Buffer*>(value);
+    const int slot = program_.inputs[number];
+    if (b->data == nullptr || b->nbytes != program_.slots[slot].nbytes) return Outcome::kUnknown;
+    held_[number] = Py_NewRef(value);
+    frame_.slots[slot] = b->data;
+    return Outcome::kRead;
+  }
+  if (numpy_arrays::is_array(value)) return dense(number, value, false);
+  Ref known(PyObject_CallMethod(value, "materialize", nullptr));
+  if (!known) return Outcome::kError;
+  return numpy_arrays::is_array(known.get()) ? dense(number, known.get(), false)
+                                             : Outcome::kUnknown;
+}
+
+// The caller may write to a NumPy array after the call.
+Outcome Call::numpy_array(const Input& input, PyObject* x) {
+  return dense(input.number, x, input.keep);
+}
+
+Outcome Call::scalar(const Input& input, PyObject* x) {
+  void* place = &scalars_[input.scalar];
+  if (input.keep) {
+    const Slot& slot = program_.slots[input.slot];
+    PyObject* made = buffer::make(slot.shape.ptr(), slot.dtype.ptr(), slot.nbytes, nullptr);
+    if (made == nullptr) return Outcome::kError;
+    held_[input.number] = made;
+    place = reinterpret_cast<Buffer*>(made)->data;
+  }
+  frame_.slots[input.slot] = place;
+  return write_scalar(input, x, place);
+}
+
+Outcome Call::read_inputs() {
+  const auto& consts = entry_.consts();
+  for (std::size_t k = 0; k < consts.size(); ++k) {
+    const Outcome outcome = array(static_cast<int>(k), consts[k]);
+    if (outcome != Outcome::kRead) return outcome;
+  }
+  const auto& inputs = entry_.inputs();
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const Input& input = inputs[k];
+    Outcome outcome;
+    if (input.leaf == Leaf::kArray) {
+      outcome = array(input.number, leaves_[k]);
+    } else if (input.leaf == Leaf::kNumpyArray) {
+      outcome = numpy_array(input, leaves_[k]);
+    } else {
+      outcome = scalar(input, leaves_[k]);
+    }
+    if (outcome != Outcome::kRead) return outcome;
+  }
+  return Outcome::kRead;
+}
+
+// The memory of a donated input that nobody else refers to; null if there is none.
+pool::Block* Call::donated_block(const Output& output) {
+  constexpr Py_ssize_t kOwners = 2;  // the array and this call
+  if (output.source < 0) return nullptr;
+  const int number = entry_.inputs()[output.source].number;
+  PyObject* value = held_[number];
+  if (!buffer::is_buffer(value) || Py_REFCNT(value) > kOwners) return nullptr;
+  return buffer::take_block(reinterpret_cast<Buffer*>(value));
+}
+
+PyObject* Call::own_result(const Output& output) {
+  const Slot& slot = program_.slots[output.slot];
+  PyObject* made = buffer::make(slot.shape.ptr(), slot.dtype.ptr(), slot.nbytes,
+                                entry_.donates() ? donated_block(output) : nullptr);
+  if (made != nullptr) frame_.slots[output.slot] = reinterpret_cast<Buffer*>(made)->data;
+  return made;
+}
+
+bool Call::make_results() {
+  const auto& outputs = entry_.outputs();
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    const Output& output = outputs[n];
+    switch (output.kind) {
+      case Output::kOwn:
+        results_[n] = own_result(output);
+        break;
+      case Output::kInput:
+        results_[n] = Py_NewRef(held_[output.number]);
+        break;
+      case Output::kConst:
+        results_[n] = Py_NewRef(program_.slots[output.slot].value.ptr());
+        break;
+      case Output::kSame:
+        results_[n] = Py_NewRef(results_[output.number]);
+        break;
+    }
+    if (results_[n] == nullptr) return false;
+  }
+  return true;
+}
+
+void Call::delete_donated() {
+  const auto& inputs = entry_.inputs();
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    if (!inputs[k].donated || inputs[k].leaf != Leaf::kArray) continue;
+    PyObject*& place = signature::buffer_of(leaves_[k]);
+    PyObject* before = place;
+    place = Py_NewRef(Py_None);
+    Py_XDECREF(before);
+  }
+}
+
+// What Python functions may keep: the arena, the inputs and the results.
+PyObject* Call::make() {
+  Ref owner(PyList_New(0));
+  Ref arena(buffer::share(arena_.get()));
+  if (!owner || !arena || PyList_Append(owner.get(), arena.get()) != 0) return nullptr;
+  for (auto* values : {&held_, &results_}) {
+    for (std::size_t k = 0; k < values->size(); ++k) {
+      if (PyList_Append(owner.get(), (*values)[k]) != 0) return nullptr;
+    }
+  }
+  return owner.release();
+}
+
+Outcome Call::run(PyObject*& result) {
+  const Outcome outcome = read_inputs();
+  if (outcome != Outcome::kRead) return outcome;
+  if (!make_results()) return Outcome::kError;
+  if (program_.arena > 0 && arena_.get() == nullptr) {
+    PyErr_NoMemory();
+    return Outcome::kError;
+  }
+  void* arena = arena_.get() == nullptr ? buffer::nowhere() : arena_.get()->data;
+  executor::prepare(program_, frame_, static_cast<char*>(arena));
+  if (!executor::run(program_, frame_, *this, nullptr)) return Outcome::kError;
+  const auto& outputs = entry_.outputs();
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    results_[n] = signature::new_array(results_[n], outputs[n].aval);
+    if (results_[n] == nullptr) return Outcome::kError;
+  }
+  if (entry_.donates()) delete_donated();
+  result = pytree::rebuild_tree(entry_.out_tree(), results_.data());
+  return result == nullptr ? Outcome::kError : Outcome::kRead;
+}
+
+}  // namespace
+
+Outcome run(const Entry& entry, const Signature& signature, PyObject*& result) {
+  return Call(entry, signature).run(result);
+}
+
+}  // namespace functrax::jit_call

@@ -1,0 +1,112 @@
+// See thread_state.h. A thread that ends leaves its references behind: they are to the defaults,
+// which live as long as the process, for whoever changes a value puts the old one back.
+
+#include "thread_state.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace functrax::thread_state {
+namespace {
+
+struct Local {
+  PyObject* trace;     // null for the bottom
+  PyObject* source;    // null for None
+  PyObject* axis_env;  // null for ()
+  PyObject* options;   // the options' key as it was at `epoch`
+  std::uint64_t epoch;
+};
+
+thread_local Local local = {};
+
+PyObject* bottom = nullptr;
+PyObject* key_function = nullptr;
+std::atomic<std::uint64_t> current_epoch{1};
+
+int replace(PyObject*& place, PyObject* value) {
+  if (value == nullptr) {
+    PyErr_SetString(PyExc_AttributeError, "the state of a thread cannot be deleted");
+    return -1;
+  }
+  PyObject* before = place;
+  place = Py_NewRef(value);
+  Py_XDECREF(before);
+  return 0;
+}
+
+PyObject* get_trace(PyObject*, void*) {
+  return Py_NewRef(local.trace == nullptr ? bottom : local.trace);
+}
+int set_trace(PyObject*, PyObject* value, void*) { return replace(local.trace, value); }
+
+PyObject* get_source(PyObject*, void*) {
+  return Py_NewRef(local.source == nullptr ? Py_None : local.source);
+}
+int set_source(PyObject*, PyObject* value, void*) { return replace(local.source, value); }
+
+PyObject* get_axis_env(PyObject*, void*) {
+  return local.axis_env == nullptr ? PyTuple_New(0) : Py_NewRef(local.axis_env);
+}
+int set_axis_env(PyObject*, PyObject* value, void*) {
+  if (value == nullptr || PyTuple_Check(value)) return replace(local.axis_env, value);
+  PyErr_SetString(PyExc_TypeError, "axis_env is a tuple");
+  return -1;
+}
+
+PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* given;
+  if (!PyArg_ParseTuple(args, "O", &given)) return nullptr;
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self != nullptr && replace(bottom, given) != 0) Py_CLEAR(self);
+  return self;
+}
+
+PyGetSetDef properties[] = {
+    {"trace", get_trace, set_trace, "The current interpreter.", nullptr},
+    {"source", get_source, set_source, "The line that new equations belong to.", nullptr},
+    {"axis_env", get_axis_env, set_axis_env, "The named axes, outermost first.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(construct)},
+    {Py_tp_getset, properties},
+    {Py_tp_doc, const_cast<char*>("What the running thread is doing.")},
+    {0, nullptr},
+};
+
+PyType_Spec spec = {"functrax._native.ThreadState", 0, 0, Py_TPFLAGS_DEFAULT, slots};
+
+}  // namespace
+
+PyObject* make_type() { return PyType_FromSpec(&spec); }
+
+bool evaluates() {
+  return (local.trace == nullptr || local.trace == bottom) &&
+         (local.axis_env == nullptr || PyTuple_GET_SIZE(local.axis_env) == 0);
+}
+
+PyObject* options_key() {
+  const std::uint64_t epoch = current_epoch.load(std::memory_order_acquire);
+  if (local.epoch == epoch) return local.options;
+  if (key_function == nullptr) return Py_None;
+  PyObject* key = PyObject_CallNoArgs(key_function);
+  if (key == nullptr) return nullptr;
+  PyObject* before = local.options;
+  local.options = key;
+  local.epoch = epoch;  // as of before the call: a change in between makes it stale, not wrong
+  Py_XDECREF(before);
+  return key;
+}
+
+PyObject* set_options_key(PyObject*, PyObject* function) {
+  if (replace(key_function, function) != 0) return nullptr;
+  return options_changed(nullptr, nullptr);
+}
+
+PyObject* options_changed(PyObject*, PyObject*) {
+  current_epoch.fetch_add(1, std::memory_order_acq_rel);
+  Py_RETURN_NONE;
+}
+
+}  // namespace functrax::thread_state

@@ -1,0 +1,27 @@
+// What the running thread is doing, where C++ can read it: which interpreter is current, and which
+// options hold. Its twin is the class _State of functrax/core/trace.py.
+
+#pragma once
+
+#include <Python.h>
+
+namespace functrax::thread_state {
+
+// Makes the type ThreadState(bottom), whose attributes `trace`, `source` and `axis_env` are the
+// running thread's own; a new reference, or null with an error set.
+PyObject* make_type();
+
+// Whether operations are computed at once: the bottom interpreter is current, and no axis is named.
+bool evaluates();
+
+// What the options of this thread amount to for a call, borrowed and never freed: None where calls
+// are Python's business, null with an error set.
+PyObject* options_key();
+
+// set_options_key(function) -> None: `function()` returns the key above, one object for equal keys.
+PyObject* set_options_key(PyObject* self, PyObject* function);
+
+// options_changed() -> None: every thread asks for its key again.
+PyObject* options_changed(PyObject* self, PyObject* unused);
+
+}  // namespace functrax::thread_state

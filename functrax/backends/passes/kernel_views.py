@@ -1,0 +1,142 @@
+"""Views in fusion: equations that only say where values are read.
+
+Every kernel has its own copies of the views that it needs, so fusion looks through them: at which
+value is read in the end, and whether at its own points.
+
+Start at :meth:`Views.reads_of`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from functrax.backends.passes.kernel_groups import MAX_GROUP, Shape, is_renaming, is_view, squeezed
+from functrax.core.jaxpr import Atom, Eqn, Var
+
+
+class Views:
+    """The views of one program.
+
+    Args:
+      eqns: the program's equations.
+      fusible: whether each can be part of a kernel.
+      position: the equation that defines a value.
+    """
+
+    def __init__(
+        self, eqns: Sequence[Eqn], fusible: Sequence[bool], position: Mapping[Var, int]
+    ) -> None:
+        self.eqns = eqns
+        self.fusible = fusible
+        self.position = position
+
+    def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
+        """The values that an equation reads, by way of views: whether at its own points."""
+        reads: dict[Var, bool] = {}
+        start = not is_view(eqn) or is_renaming(eqn)
+        loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")
+        stack = []
+        for k, x in enumerate(eqn.invars):
+            data = k == (1 if eqn.primitive.name == "scatter" else 0)
+            stack.append((x, start and (not loads or data)))
+        while stack:
+            x, here = stack.pop()
+            if not isinstance(x, Var):
+                continue
+            n = self.position.get(x, -1)
+            view = n >= 0 and self.fusible[n] and is_view(self.eqns[n])
+            if view:
+                inner = self.eqns[n]
+                same = here and is_renaming(inner)
+                stack.extend((y, same) for y in inner.invars)
+            else:
+                reads[x] = reads.get(x, True) and here
+        return reads
+
+    def spreads(self, x: Atom, v: Var, shape: Shape, kept: list[int]) -> bool:
+        """Whether ``x`` is no view of ``v``, or one that repeats its elements along their rows."""
+        chain = []
+        while isinstance(x, Var) and x is not v:
+            n = self.position.get(x, -1)
+            if n < 0 or not self.fusible[n] or not is_view(self.eqns[n]):
+                return True
+            eqn = self.eqns[n]
+            if len(eqn.invars) != 1:
+                return not self._reaches_value(eqn, v)
+            chain.append(eqn)
+            x = eqn.invars[0]
+        if x is not v:
+            return True
+        spread = [e for e in chain if not is_renaming(e)]
+        if not spread:
+            return True
+        if len(spread) > 1 or spread[0].primitive.name != "broadcast_in_dim":
+            return False
+        eqn = spread[0]
+        if tuple(eqn.params["shape"]) != shape:
+            return False
+        source = eqn.invars[0].aval.shape
+        used = [d for d, n in zip(eqn.params["dims"], source, strict=True) if n != 1]
+        return used == [d for d in kept if shape[d] != 1]
+
+    def _reaches_value(self, eqn: Eqn, v: Var) -> bool:
+        stack = [x for x in eqn.invars if isinstance(x, Var)]
+        while stack:
+            x = stack.pop()
+            if x is v:
+                return True
+            n = self.position.get(x, -1)
+            if n >= 0 and self.fusible[n] and is_view(self.eqns[n]):
+                stack.extend(y for y in self.eqns[n].invars if isinstance(y, Var))
+        return False
+
+    def with_views(self, members: Iterable[int], reads: Mapping[Var, bool]) -> list[int]:
+        """The equations ``members`` and the views between them and ``reads``, in order."""
+        found = set(members)
+        stack = [x for n in members for x in self.eqns[n].invars]
+        while stack:
+            x = stack.pop()
+            if not isinstance(x, Var) or x in reads:
+                continue
+            n = self.position.get(x, -1)
+            if n >= 0 and n not in found:
+                found.add(n)
+                stack.extend(self.eqns[n].invars)
+        return sorted(found)
+
+    def clusters(self) -> dict[int, int]:
+        """Elementwise equations that share a kernel in every good partition: the number of each.
+
+        They are connected, have one shape, and one *depth*: on every path to them the number of
+        steps from one kernel to the next.  Depth grows along all other edges, so merging them
+        makes no cycle.  The number is that of the last equation.
+        """
+        depth: list[int] = []
+        kind: list[Shape | None] = []
+        parent: dict[int, int] = {}
+
+        def root(n: int) -> int:
+            while parent[n] != n:
+                parent[n] = n = parent[parent[n]]
+            return n
+
+        sizes: dict[int, int] = {}
+        for n, eqn in enumerate(self.eqns):
+            plain = self.fusible[n] and eqn.primitive.family == "elementwise"
+            shape = squeezed(eqn.outvars[0].aval.shape) if plain else None
+            sources = [
+                self.position[x] for x in eqn.invars if isinstance(x, Var) and x in self.position
+            ]
+            same = [m for m in sources if plain and kind[m] == shape]
+            others = [depth[m] + 1 for m in sources if not (plain and kind[m] == shape)]
+            deepest = max([*others, *(depth[m] for m in same)], default=0)
+            joined = {root(m) for m in same if depth[m] == deepest}
+            if sum(sizes[r] for r in joined) >= MAX_GROUP:
+                deepest, joined = deepest + 1, set()
+            depth.append(deepest)
+            kind.append(shape)
+            if plain:
+                parent[n] = n
+                parent.update(dict.fromkeys(joined, n))
+                sizes[n] = 1 + sum(sizes.pop(r) for r in joined)
+        return {n: root(n) for n in parent}

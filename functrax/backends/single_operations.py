@@ -1,0 +1,143 @@
+"""Single operations as programs of their own: eager mode when the option ``strict`` is on.
+
+The reference device's rules give other last bits than machine code does, for functions such as
+``exp`` and for the order of sums.  In strict mode an operation outside ``jit`` has to give the bits
+that it gives inside, so it is compiled by the same compiler, as a program of one equation, which is
+remembered by what it does (:func:`_executable`).
+
+Reindexes stay views, and products of views stay put off (``backends/deferred.py``), for they round
+what they compute in one way only.  A sum of such a product is a program that holds the product and
+what repeats its factors, so nothing large is stored.
+
+What enters: a primitive and raw values.  In between stands a *description*, a hashable tree of the
+operations and their operands.  Start at :func:`run`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from functrax.backends.deferred import Deferred, defer
+from functrax.backends.passes.kernel_groups import is_fusible
+from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.primitive import Primitive
+from functrax.core.prims.reindex import broadcast_in_dim
+
+#: A number ``("number", dtype, bytes)``, an input ``("input", dtype, shape, dims, whole shape)``,
+#: or an operation ``(primitive, parameters, operands)``.
+Description: TypeAlias = tuple[Any, ...]
+Executable: TypeAlias = Callable[[Sequence[Any]], list[Any]]
+
+_PUT_OFF = frozenset({"mul", "neg", "add", "sub", "convert_element_type"})
+#: Operations that are no part of a group, and that the compiler knows.
+_COMPILED = frozenset({"scan", "while", "cond", "cumsum", "cumprod", "cummax", "cummin"})
+
+
+def run(
+    primitive: Primitive,
+    values: Sequence[Any],
+    params: dict[str, Any],
+    compile_: Callable[[Jaxpr], Executable],
+    reference: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any],
+) -> Any:
+    """The result of an operation, or a list of results; the same bits as in a compiled program.
+
+    Args:
+      primitive: the operation.
+      values: its raw operands.
+      params: its parameters.
+      compile_: makes a program without constants callable.
+      reference: runs operations that are no matter of the compiler.
+    """
+    if primitive.family == "reindex" or getattr(primitive, "takes_deferred", False):
+        return reference(primitive, values, params)
+    if primitive.name in _PUT_OFF and all(x.dtype in dtypes.SCALAR for x in values):
+        put_off = defer(primitive, values, params)
+        if put_off is not None:
+            return put_off
+    inputs: list[Any] = []
+    key = _operation(primitive, params, values, inputs)
+    executable = _executable(key, compile_)
+    if executable is None:
+        return reference(primitive, [_dense(x) for x in values], params)
+    out = executable(inputs)
+    return out if primitive.multiple_results else out[0]
+
+
+def _dense(x: Any) -> Any:
+    """A value as a compiled program would hand it to the reference."""
+    return x if isinstance(x, np.generic) else np.asarray(x, order="C")
+
+
+def _operation(
+    primitive: Primitive, params: dict[str, Any], values: Sequence[Any], inputs: list[Any]
+) -> Description:
+    """The description of an operation; the arrays that it is made of go to ``inputs``."""
+    operands = []
+    for x in values:
+        if type(x) is Deferred:
+            operands.append(_operation(x.primitive, x.params, x.operands, inputs))
+        elif isinstance(x, np.generic):
+            operands.append(("number", x.dtype, x.tobytes()))
+        elif not x.shape and primitive.family == "elementwise" and any(y.shape for y in values):
+            operands.append(("number", x.dtype, np.asarray(x).tobytes()))  # it fills an array
+        else:
+            operands.append(_input(x, inputs))
+    return (primitive, tuple(params.items()), tuple(operands))
+
+
+def _input(x: Any, inputs: list[Any]) -> Description:
+    shape, dims = x.shape, tuple(range(len(x.shape)))
+    strides = getattr(x, "strides", ())
+    if 0 in strides and 0 not in shape:
+        kept = tuple([d for d in dims if strides[d] or shape[d] == 1])
+        part = x[tuple([slice(None) if d in kept else 0 for d in dims])]
+        inputs.append(np.ascontiguousarray(part).reshape([shape[d] for d in kept]))
+        return ("input", x.dtype, tuple([shape[d] for d in kept]), kept, shape)
+    inputs.append(np.asarray(x, order="C") if strides else x)
+    return ("input", x.dtype, shape, dims, shape)
+
+
+@functools.lru_cache(maxsize=4096)
+def _executable(
+    description: Description, compile_: Callable[[Jaxpr], Executable]
+) -> Executable | None:
+    """The program of an operation made callable; None if the compiler has no code for it."""
+    inputs: list[Var] = []
+    eqns: list[Eqn] = []
+    _write(description, inputs, eqns)
+    last = eqns[-1]
+    if last.primitive.name not in _COMPILED and not is_fusible(last):
+        return None
+    return compile_(Jaxpr((), inputs, last.outvars, eqns, last.primitive.name))
+
+
+def _write(description: Description, inputs: list[Var], eqns: list[Eqn]) -> Atom:
+    """Write the equations of a description; the value that it stands for."""
+    kind = description[0]
+    if kind == "number":
+        _, dtype, data = description
+        return Literal(np.frombuffer(data, dtype)[0], ShapedArray((), dtype))
+    if kind == "input":
+        _, dtype, shape, dims, whole = description
+        inputs.append(Var(ShapedArray(shape, dtype)))
+        if shape == whole:
+            return inputs[-1]
+        eqns.append(_equation(broadcast_in_dim, inputs[-1:], {"shape": whole, "dims": dims}))
+        return eqns[-1].outvars[0]
+    primitive, params, operands = description
+    found = [_write(x, inputs, eqns) for x in operands]
+    eqns.append(_equation(primitive, found, dict(params)))
+    return eqns[-1].outvars[0]
+
+
+def _equation(primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]) -> Eqn:
+    avals = primitive.infer(tuple([x.aval for x in operands]), params)
+    results = [avals] if type(avals) is ShapedArray else avals
+    return Eqn(primitive, operands, [Var(a) for a in results], params)

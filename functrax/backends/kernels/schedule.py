@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.backends.kernels.rows import keep_rows
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.lowering import MATH, Builder, Scalar
 
 #: The least number of points in a unit of work.
 UNIT = 4096
@@ -51,6 +51,8 @@ LEAST_BLOCK = 16
 TILE_WIDTH = 64
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT = 12
+#: Kernels of mathematical functions do, from this many points on, two vectors at a time.
+MANY_POINTS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -304,9 +306,15 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
         lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
         if work <= LIGHT and _is_column_sum(kernel) and target.vector_bytes >= 64:
             lanes *= 2  # there are registers for it, and memory is read in longer pieces
+    elif any(n.op in MATH for n in kernel.nodes()) and _points(kernel) >= MANY_POINTS:
+        lanes *= 2  # two chains of dependent operations at a time
     while lanes // 2 >= kernel.extents[v]:
         lanes //= 2
     kernel.lanes = lanes
+
+
+def _points(kernel: Kernel) -> int:
+    return math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
 
 
 def _is_column_sum(kernel: Kernel) -> bool:
@@ -322,7 +330,7 @@ def _choose_shared(kernel: Kernel) -> None:
     """Share the outermost outer dim that is long enough, else the longest one."""
     if not kernel.outer:
         return
-    total = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
+    total = _points(kernel)
     long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
     if kernel.tile is not None:
         shared = kernel.tile

@@ -58,7 +58,7 @@ run_tests() {
       UBSAN_OPTIONS="$log:print_stacktrace=1" \
       TSAN_OPTIONS="$log:suppressions=$copy/suppressions:die_after_fork=0" \
       "$venv/bin/python" -m pytest -q -p no:cacheprovider -k "not python" \
-      tests/backends/runtime tests/core/test_pytree.py tests/transforms/test_call_path.py "$@") ||
+      tests/backends/runtime tests/core/test_pytree.py tests/call_path "$@") ||
     { cat "$copy"/report.* 2>/dev/null || true; return 1; }
 }
 

@@ -47,12 +47,14 @@ class KernelCode:
       emitted: its text and its run-time arguments.
       compiled: its machine code.
       cost: estimated nanoseconds on one thread.
+      in_place: pairs (written, read) of arrays that may share memory.
     """
 
     kernel: Kernel
     emitted: Emitted
     compiled: Compiled
     cost: int
+    in_place: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,10 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     with step("lower", name):
-        lowered = _possible(lower_group(jaxpr, name, options.strict))
+        found = lower_group(jaxpr, name, options.strict)
+        lowered = [_possible(kernel) for kernel in found]
     with step("schedule", name):
-        kernels = schedule(lowered, _target())
+        kernels = [k for kernel in lowered for k in schedule(kernel, _target())]
     copies, fill = _before_update(jaxpr)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     return GroupCode(
@@ -146,7 +149,32 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
         compiled = compile_text(emitted.text)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
-    return KernelCode(kernel, emitted, compiled, kernel_cost(kernel))
+    return KernelCode(kernel, emitted, compiled, kernel_cost(kernel), _in_place(kernel))
+
+
+def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:
+    """Pairs (written, read) of arrays of which each element is read only where it is written."""
+    if kernel.inner or kernel.tile is not None:
+        return ()
+    read: dict[int, set[Any]] = {}
+    for node in kernel.nodes():
+        if node.op == "load":
+            buffer, address, *conditions = node.attr
+            read.setdefault(buffer, set()).add(None if any(conditions) else address)
+    written = {s.buffer: s for s in kernel.rows}
+    if len(written) != len(kernel.rows):
+        return ()
+    return tuple(
+        (j, i)
+        for j, store in written.items()
+        for i, addresses in read.items()
+        if addresses == {store.address} and store.offset is None and store.guard is None
+        and _alike(kernel.operands[i], kernel.operands[j])
+    )  # fmt: skip
+
+
+def _alike(x: Operand, y: Operand) -> bool:
+    return x.size == y.size and x.dtype.itemsize == y.dtype.itemsize
 
 
 def kernel_cost(kernel: Kernel) -> int:
@@ -190,5 +218,6 @@ def _fill_code(out: Var, value: Any) -> KernelCode:
     result = Var(out.aval)
     number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
     eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
-    (kernel,) = schedule(lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill"), _target())
+    (plain,) = lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill")
+    (kernel,) = schedule(plain, _target())
     return _kernel_code(kernel)

@@ -10,6 +10,7 @@ Start at :func:`compile_program`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 from functrax.backends.codegen import GroupCode, KernelCode, group_code, loop_code
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
+from functrax.backends.kernels.lower import iteration_space
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.members import Members
 from functrax.backends.nan_guard import guard
@@ -36,7 +38,12 @@ from functrax.backends.program import (
 )
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
+from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
+
+#: A contraction of at most so many products is a kernel: it is done before a call of the reference
+#: has begun.
+LOOPED = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +157,7 @@ class Assembly:
         return tuple([self.slots[v] for v in eqn.outvars])
 
     def _equation(self, eqn: Eqn) -> None:
-        if eqn.primitive is fused:
+        if eqn.primitive is fused or (eqn.primitive is contraction and _is_loop(eqn)):
             self._group(eqn)
             return
         assemble = _CONTROL_FLOW.get(eqn.primitive.name, Assembly._host_call)
@@ -298,6 +305,7 @@ def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...])
         code.emitted.numbers,
         code.kernel.units,
         code.cost,
+        aliases=tuple([(j - len(inputs), i) for j, i in code.in_place if i < len(inputs) <= j]),
         owner=code.compiled,
     )
 
@@ -309,6 +317,24 @@ _CONTROL_FLOW: dict[str, Callable[[Assembly, Eqn], None]] = {
     "optimization_barrier": Assembly._same,
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), Assembly._cumulative),
 }
+
+
+def _is_loop(eqn: Eqn) -> bool:
+    """Whether a contraction is computed by a loop over its products, and not by matrix products.
+
+    A loop rounds each product to its dtype, which narrow floats must not be.
+    """
+    jaxpr: Jaxpr = eqn.params["jaxpr"]
+    avals = [v.aval for inner in jaxpr.eqns for v in inner.outvars]
+    if math.prod(iteration_space(jaxpr)[0]) > LOOPED:
+        return False
+    if any(a.dtype not in dtypes.SCALAR or a.dtype in dtypes.HALF for a in avals):
+        return False
+    try:
+        group_code(jaxpr, eqn.params["name"])
+    except NotAKernelError:
+        return False
+    return True
 
 
 def _reference_call(eqn: Eqn) -> Callable[..., list[Any]]:

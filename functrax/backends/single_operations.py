@@ -62,7 +62,7 @@ def run(
         if put_off is not None:
             return put_off
     inputs: list[Any] = []
-    key = (primitive, tuple(params.items()), tuple([_describe(x, inputs) for x in values]))
+    key = _operation(primitive, params, values, inputs)
     executable = _executable(key, compile_)
     if executable is None:
         return reference(primitive, [_dense(x) for x in values], params)
@@ -72,19 +72,30 @@ def run(
 
 def _dense(x: Any) -> Any:
     """A value as a compiled program would hand it to the reference."""
-    return x if isinstance(x, np.generic) else np.ascontiguousarray(x)
+    return x if isinstance(x, np.generic) else np.asarray(x, order="C")
 
 
-def _describe(x: Any, inputs: list[Any]) -> Description:
-    """The description of an operand; the arrays that it is made of go to ``inputs``."""
-    if isinstance(x, np.generic):
-        return ("number", x.dtype, x.tobytes())
-    if type(x) is Deferred:
-        operands = tuple([_describe(y, inputs) for y in x.operands])
-        return (x.primitive, tuple(x.params.items()), operands)
+def _operation(
+    primitive: Primitive, params: dict[str, Any], values: Sequence[Any], inputs: list[Any]
+) -> Description:
+    """The description of an operation; the arrays that it is made of go to ``inputs``."""
+    operands = []
+    for x in values:
+        if type(x) is Deferred:
+            operands.append(_operation(x.primitive, x.params, x.operands, inputs))
+        elif isinstance(x, np.generic):
+            operands.append(("number", x.dtype, x.tobytes()))
+        elif not x.shape and primitive.family == "elementwise" and any(y.shape for y in values):
+            operands.append(("number", x.dtype, np.asarray(x).tobytes()))  # it fills an array
+        else:
+            operands.append(_input(x, inputs))
+    return (primitive, tuple(params.items()), tuple(operands))
+
+
+def _input(x: Any, inputs: list[Any]) -> Description:
     shape, dims = x.shape, tuple(range(len(x.shape)))
     strides = getattr(x, "strides", ())
-    if 0 in strides:
+    if 0 in strides and 0 not in shape:
         kept = tuple([d for d in dims if strides[d] or shape[d] == 1])
         part = x[tuple([slice(None) if d in kept else 0 for d in dims])]
         inputs.append(np.ascontiguousarray(part).reshape([shape[d] for d in kept]))

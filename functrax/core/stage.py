@@ -24,7 +24,7 @@ from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Linear, Primitive, Value
 from functrax.core.source import user_line
-from functrax.core.trace import CustomCall, Trace, Tracer, current, leaked, state
+from functrax.core.trace import EVAL, CustomCall, Trace, Tracer, current, leaked, state
 
 #: Called with each program that :func:`stage` has finished (the checker, under test).
 program_observers: list[Callable[[Jaxpr], None]] = []
@@ -148,6 +148,9 @@ def fold(
     primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]
 ) -> ConcreteArray | None:
     """The scalar that an elementwise operation on literals gives."""
+    if options.strict:  # the bits that compiled code gives
+        out = EVAL.process(primitive, operands, params)
+        return out if type(out) is ConcreteArray else None
     aval = primitive.infer(tuple([x.aval for x in operands]), params)
     if type(aval) is not ShapedArray:
         return None

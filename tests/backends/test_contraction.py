@@ -11,7 +11,7 @@ import pytest
 
 from functrax.backends import deferred, strided
 from functrax.backends.deferred import MAX_TERMS, Deferred
-from functrax.core.config import enable_x64
+from functrax.core.config import backend, enable_x64
 from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 from functrax.core.inputs import as_value
@@ -36,7 +36,7 @@ DTYPES = (
 def everything_counts_as_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(strided, "SMALL", 0)
     monkeypatch.setattr(deferred, "OUTGROWN", 0)
-    with enable_x64():
+    with enable_x64(), backend("interp"):
         yield
 
 
@@ -49,6 +49,10 @@ def check(function: Any, *args: Any, rtol: float = 1e-10) -> None:
             np.testing.assert_allclose(got, want, rtol, atol=rtol * 10)
     for once, compiled in zip(values(function(*args)), values(jit(function)(*args)), strict=True):
         np.testing.assert_array_equal(once, compiled)
+    with backend("llvm"):
+        for got, want in zip(values(jit(function)(*args)), expected, strict=True):
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol, atol=rtol * 10)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from functrax.backends.deferred import Deferred
 from functrax.backends.device import run_jaxpr
 from functrax.backends.reference import _RULES
 from functrax.core import dtypes
-from functrax.core.config import debug_infs, debug_nans, enable_x64
+from functrax.core.config import backend, debug_infs, debug_nans, enable_x64
 from functrax.core.errors import NonFiniteError
 from functrax.core.inputs import as_value
 from functrax.core.primitive import Elementwise, like, registry
@@ -23,6 +24,12 @@ from functrax.transforms.derivatives import grad
 from functrax.transforms.jit import jit
 from functrax.transforms.vmap import vmap
 from tests.backends.programs import dot, normal, peak, total, values
+
+
+@pytest.fixture(autouse=True)
+def on_the_reference_device() -> Iterator[None]:
+    with backend("interp"):
+        yield
 
 
 def outer(x: Any, y: Any) -> Any:

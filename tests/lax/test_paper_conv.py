@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import functrax
 from functrax import lax
+from functrax.backends.cpu import CpuDevice
 from functrax.core.config import enable_x64
 from functrax.core.jaxpr import all_eqns
 from functrax.transforms.derivatives import grad
@@ -95,3 +97,24 @@ def test_backward_is_made_of_meta_operators(arrays: tuple[np.ndarray, np.ndarray
     closed = make_jaxpr(grad(loss, (0, 1)))(*arrays)
     families = {eqn.primitive.family for eqn in all_eqns(closed.jaxpr)}
     assert families <= {"elementwise", "reindex", "reindex_reduce"}
+
+
+def test_four_meta_operators_are_one_kernel(arrays: tuple[np.ndarray, np.ndarray]) -> None:
+    """The windows, the repeated weights and their product are never stored."""
+    x, p = (a.astype(np.float32) for a in arrays)
+    with functrax.backend("llvm"):
+        record = functrax.explain(jit(paper_conv))(x, p)
+        (work,) = CpuDevice().compiled(make_jaxpr(paper_conv)(x, p).jaxpr).works
+    assert len(record.kernels) == 1
+    assert record.peak_bytes == 0
+    assert [type(i).__name__ for i in work.instructions] == ["Launch"]
+    assert [len(v.aval.shape) for v in work.eqn.outvars] == [4]
+
+
+def test_large_convolutions_store_no_product() -> None:
+    rng = np.random.default_rng(0)
+    x, p = (rng.normal(size=s).astype(np.float32) for s in ((2, 4, 40, 40), (8, 4, 3, 3)))
+    with functrax.backend("llvm"):
+        program = CpuDevice().compiled(make_jaxpr(paper_conv)(x, p).jaxpr).program
+        assert all(len(slot.shape) <= 4 for slot in program.slots)
+        np.testing.assert_allclose(jit(paper_conv)(x, p), naive(x, p), rtol=1e-4, atol=1e-4)

@@ -8,9 +8,11 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import random
+from functrax.core.config import Override
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, FunctraxError, ShapeError
 
 KEY = random.key(0)
+strict_mode = Override("strict", True)
 
 
 TRANSFORMED = [
@@ -46,6 +48,7 @@ TRANSFORMED = [
 
 
 @pytest.mark.parametrize("sampler", TRANSFORMED)
+@strict_mode
 def test_jit_equals_eager_and_vmap_equals_a_loop(sampler):
     keys = random.split(KEY, 3)
     one_by_one = [np.asarray(sampler(key)) for key in keys]

@@ -44,7 +44,7 @@ def check(names: tuple[str, ...], function: Any) -> None:
         assert got.shape == wanted.shape
         np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-4, atol=1e-4)
         jitted = functrax.jit(nest(names, function, 0))(x)
-        np.testing.assert_array_equal(np.asarray(jitted), np.asarray(got))
+        np.testing.assert_allclose(np.asarray(jitted), np.asarray(got), rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("names", PAIRS, ids="-".join)

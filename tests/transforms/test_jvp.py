@@ -10,6 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.config import Override
 from functrax.errors import ArgumentError, DTypeError, PyTreeError
 from tests.transforms.numeric import DIRECTION, FUNCTIONS, POINT, directional
 
@@ -100,6 +101,7 @@ def test_nested_to_order_four() -> None:
     assert float(f(2.0)) == 5 * 4 * 3 * 2 * 2.0
 
 
+@Override("strict", True)
 def test_inside_jit_equals_eager_bit_for_bit() -> None:
     def f(x: Any) -> Any:
         return functrax.jvp(lambda x: jnp.sin(x) * jnp.exp(x), (x,), (x,))

@@ -42,12 +42,14 @@ class Indices:
 
     Attributes:
       divisors: for each dim what it was divided by.
+      breaks: for each dim the indices from which on a condition holds, or holds no more.
     """
 
     def __init__(self, builder: Builder, extents: tuple[int, ...]) -> None:
         self.builder = builder
         self.extents = extents
         self.divisors: dict[int, set[int]] = {}
+        self.breaks: dict[int, set[int]] = {}
         self._dynamic: dict[Scalar, int] = {}
 
     def dynamic(self, value: Scalar) -> IndexExpr:
@@ -64,15 +66,28 @@ class Indices:
 
     def both(self, guard: Scalar | None, condition: Condition) -> Scalar | None:
         """A guard and a condition, of which only what is not proven remains."""
+        if guard is not None and guard.is_constant and not guard.attr:
+            return guard
         if not self.is_dynamic(condition.expr):
             condition = simplify_condition(condition, self.extents)
-            if condition.as_bool():
-                return guard
+            holds_always = condition.as_bool()
+            if holds_always is not None:
+                return guard if holds_always else self.builder.const(False, np.dtype(np.bool_))
+            self._note_break(condition)
         b = self.builder
         value = self.scalar(condition.expr)
         kind = {"==0": "eq", "!=0": "ne", ">=0": "ge"}[condition.kind]
         holds = b.compare(kind, value, b.const(0, value.dtype))
         return holds if guard is None else b.both(guard, holds)
+
+    def _note_break(self, condition: Condition) -> None:
+        """Remember where a condition on one dim changes, so that loops can be split there."""
+        if condition.kind != ">=0" or len(condition.expr.terms) != 1:
+            return
+        ((atom, coef),) = condition.expr.terms
+        if isinstance(atom, Dim) and abs(coef) == 1:
+            const = condition.expr.const
+            self.breaks.setdefault(atom.number, set()).add(-const if coef > 0 else const + 1)
 
     def scalar(self, expr: IndexExpr) -> Scalar:
         """An index expression as a scalar, of int32 where all its parts fit."""

@@ -23,6 +23,7 @@ neighbouring points of it are computed at once.  What is computed are the scalar
   offset where the address is not affine (attr[2]), and a bool outside which the element is not
   read and the value is arbitrary (attr[3]);
 - ``dim``: the index of a loop; ``int``: an integer that depends on sizes (a run-time argument);
+  ``given``: a float that is one too, by its bits;
 - ``acc``, ``result``: a reduction while it runs, and its value afterwards; ``tail``: whether a
   lane is inside the extent of the vector dim.
 
@@ -364,7 +365,9 @@ def _expression(
 ) -> str:
     """Write the nodes that a root needs, one a line; returns its name."""
     for node in ordered(iter((root,))):
-        if node.op in ("const", "int"):
+        if node.op == "given":
+            names[id(node)] = str(np.asarray(node.attr, f"i{node.dtype.itemsize}").view(node.dtype))
+        elif node.op in ("const", "int"):
             names[id(node)] = str(node.attr)
         elif node.op == "dim":
             names[id(node)] = f"d{node.attr}"

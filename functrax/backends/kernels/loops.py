@@ -46,6 +46,8 @@ def lower_loop(eqn: Eqn) -> Kernel:
         raise NotAKernelError("no step")
     if not all(x.aval.dtype in dtypes.SCALAR for x in (*eqn.invars, *eqn.outvars)):
         raise NotAKernelError("complex numbers")
+    if eqn.primitive.has_side_effects(dict(eqn.params)):
+        raise NotAKernelError("a step has side effects")
     reason = NotAKernelError("no batch shape")
     for batch in _batch_shapes(eqn):
         try:
@@ -101,7 +103,9 @@ def opened(jaxpr: Jaxpr) -> tuple[list[Var], list[Eqn], list[Atom]]:
 
 
 def _check_lowers(eqn: Eqn) -> None:
-    """Refuse an equation that has no scalar expression."""
+    """Refuse an equation that has no scalar expression, or does something besides."""
+    if eqn.primitive.has_side_effects(dict(eqn.params)):
+        raise NotAKernelError("a step has effects")
     avals = tuple(x.aval for x in (*eqn.invars, *eqn.outvars))
     if not all(a.dtype in dtypes.SCALAR and a.size for a in avals):
         raise NotAKernelError("complex numbers, or no numbers at all")

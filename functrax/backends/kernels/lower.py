@@ -13,6 +13,7 @@ Start at :func:`lower_group`.
 from __future__ import annotations
 
 import itertools
+import math
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
@@ -31,9 +32,16 @@ from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.lowering import Builder, Scalar
 
+#: A group's space of this many points is split where conditions change, into at most so many parts;
+#: smaller parts are not split further, nor are groups of more equations.
+LEAST_SPLIT = 1 << 17
+LEAST_PART = 1 << 12
+MOST_PARTS = 12
+MOST_SPLIT = 24
 
-def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> Kernel:
-    """The kernel of a group, without a schedule.
+
+def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> list[Kernel]:
+    """The kernels of a group, without a schedule: one, or some for parts of its results.
 
     Args:
       jaxpr: the group's program, without constants; no array in it has size 0.
@@ -50,9 +58,40 @@ def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> Kernel:
     if strict:
         divisors = {d: found for d, found in divisors.items() if d not in axes}
     pieces = _split_dims(divisors, shape)
-    if pieces is None:
-        return kernel
-    return Lowering(jaxpr, name, shape, axes, pieces).kernel()
+    if pieces is not None:
+        return [Lowering(jaxpr, name, shape, axes, pieces).kernel()]
+    return _parts(plain) or [kernel]
+
+
+def _parts(whole: Lowering) -> list[Kernel] | None:
+    """Kernels for parts of a large space, in each of which less remains to be asked.
+
+    What is padded or put together from arrays is a few copies then.  None if it is not worth it.
+    """
+    jaxpr, shape = whole.jaxpr, whole.full_shape
+    splits = whole.indices.breaks and math.prod(shape) >= LEAST_SPLIT
+    plain = not any(reduced_axes(e) is not None or is_update(e) for e in jaxpr.eqns)
+    if not splits or not plain or len(jaxpr.eqns) > MOST_SPLIT:
+        return None
+    kernels: list[Kernel] = []
+    todo = [(whole, (0,) * len(shape), shape)]
+    while todo:
+        part, begins, ends = todo.pop()
+        kernel = part.kernel()
+        if not part.indices.breaks or math.prod(part.extents) < LEAST_PART:
+            kernels.append(kernel)
+        else:
+            d = min(part.indices.breaks)
+            inside = [begins[d] + n for n in part.indices.breaks[d] if 0 < n < part.extents[d]]
+            places = sorted({begins[d], *inside, ends[d]})
+            for low, high in reversed(list(itertools.pairwise(places))):
+                begin = (*begins[:d], low, *begins[d + 1 :])
+                end = (*ends[:d], high, *ends[d + 1 :])
+                sizes = tuple((y - x,) for x, y in zip(begin, end, strict=True))
+                todo.append((Lowering(jaxpr, whole.name, shape, (), sizes, begin), begin, end))
+        if len(kernels) + len(todo) > MOST_PARTS:
+            return None
+    return kernels
 
 
 def iteration_space(jaxpr: Jaxpr) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -95,6 +134,7 @@ class Lowering:
       shape: of the iteration space.
       axes: of it that are reduced.
       pieces: for each axis the sizes of the dims that it is made of, outermost first.
+      begins: for each axis the index at which the kernel begins; 0 where it is left out.
     """
 
     def __init__(
@@ -104,11 +144,14 @@ class Lowering:
         shape: tuple[int, ...],
         axes: tuple[int, ...],
         pieces: tuple[tuple[int, ...], ...],
+        begins: tuple[int, ...] | None = None,
     ) -> None:
         self.jaxpr, self.name = jaxpr, name
         self.builder = Builder()
         self.extents = tuple(size for sizes in pieces for size in sizes)
         self.point, dims_of = _points(pieces)
+        if begins is not None:
+            self.point = tuple(e + n for e, n in zip(self.point, begins, strict=True))
         self.full_shape = shape
         kept = [d for d in range(len(shape)) if d not in axes]
         self.row_point = tuple(self.point[d] for d in kept)

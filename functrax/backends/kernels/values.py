@@ -13,10 +13,14 @@ Start at :class:`Values`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+
 from functrax.backends.kernels.indices import Indices
+from functrax.core import dtypes
 from functrax.core.index_expr import IndexExpr
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Literal, Var
@@ -58,6 +62,21 @@ def reduced_axes(eqn: Eqn) -> tuple[int, ...] | None:
 def is_update(eqn: Eqn) -> bool:
     """Whether an equation scatters: what it writes where depends on values or on a map."""
     return eqn.primitive.name in ("scatter", "reindex_reduce")
+
+
+#: Numbers that are written into machine code; others are given to it when it runs, for many
+#: follow from sizes (the divisor of a mean), or change from one program to the next.
+_WRITTEN = frozenset({0.0, 0.5, 1.0, 2.0, math.inf})
+_GIVEN = frozenset({dtypes.float32, dtypes.float64})
+
+
+def number(b: Builder, x: Literal) -> Scalar:
+    """A number of a program."""
+    dtype = x.aval.dtype
+    if dtype not in _GIVEN or abs(float(x.val)) in _WRITTEN or math.isnan(x.val):
+        return b.const(x.val, dtype)
+    bits = np.asarray(x.val, dtype).view(f"i{dtype.itemsize}")
+    return b.node("given", dtype, (), int(bits))
 
 
 class Values:
@@ -134,7 +153,7 @@ class Values:
     def _compute(self, x: Atom, point: Point, guard: Scalar | None) -> tuple[Scalar, ...]:
         b = self.builder
         if isinstance(x, Literal):
-            return (b.const(x.val, x.aval.dtype),)
+            return (number(b, x),)
         if x not in self.defs:
             return (self.source.read(x, point, guard),)
         eqn = self.defs[x]

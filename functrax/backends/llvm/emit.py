@@ -534,8 +534,19 @@ class _Emitter:
             if node.dtype == _INT32:
                 name = self._narrow(name)
             self._know(id(node), name, False, 0)
+        elif node.op == "given":
+            self._know(id(node), self._given(node), False, 0)
         else:
             self._operation(node)
+
+    def _given(self, node: Scalar) -> str:
+        """A float among the run-time arguments."""
+        name = self._number(node.attr, ("given", node.dtype, node.attr))
+        if node.dtype.itemsize == 4:
+            name = self._narrow(name)
+        found, bits = f"{name}.given", f"i{8 * node.dtype.itemsize}"
+        self.header.append(f"  {found} = bitcast {bits} {name} to {llvm_type(node.dtype, 1)}")
+        return found
 
     def _narrow(self, name: str) -> str:
         narrow = f"{name}.i32"

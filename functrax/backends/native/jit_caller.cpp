@@ -1,6 +1,6 @@
-// See jit_caller.h. Start at call: a signature that was seen before runs here from the arguments to
-// the results; everything else (the first call of a signature, traced arguments, unusual leaves,
-// debugging) is left to two methods of the subclass:
+// See jit_caller.h. Start at make_call: a signature that was seen before runs here from the
+// arguments to the results; everything else (the first call of a signature, traced arguments,
+// unusual leaves, debugging) is left to two methods of the subclass:
 //
 //   _call_in_python(*args, **kwargs) -> results
 //   _call_and_prepare(args, kwargs) -> (results, what Entry::make needs, or None)
@@ -10,6 +10,7 @@
 #include <structmember.h>
 
 #include <cstddef>
+#include <new>
 
 #include "jit_cache.h"
 #include "jit_call.h"
@@ -82,7 +83,7 @@ PyObject* first_call(PyObject* self, const Signature& signature, PyObject* const
   return Py_NewRef(result);
 }
 
-PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
+PyObject* make_call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   State* state = as_caller(self)->state;
   if (state == nullptr || !thread_state::evaluates()) {
@@ -106,6 +107,14 @@ PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObjec
   if (outcome == Outcome::kUnknown) return call_in_python(self, args, count, names);
   if (outcome == Outcome::kRead) ++as_caller(self)->hits;
   return result;
+}
+
+PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
+  try {
+    return make_call(self, args, flags, names);
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  }
 }
 
 bool set_role(PyObject* positions, PyObject* names, Role& role) {

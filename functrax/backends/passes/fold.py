@@ -88,7 +88,8 @@ class _Folding:
             else:
                 if self._all_known(eqn, looked_at):
                     return
-            if family == "elementwise" and not known.keys().isdisjoint(invars):
+            rounded = options.strict and primitive.name not in _ROUNDED_ONCE
+            if family == "elementwise" and not rounded and not known.keys().isdisjoint(invars):
                 eqn = self._numbers_as_operands(eqn)
         self.eqns.append(eqn)
 

@@ -11,6 +11,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.config import Override
 from functrax.core.jaxpr import all_eqns
 from functrax.errors import ArgumentError, DTypeError, FunctraxError, PyTreeError, ShapeError
 from functrax.tree_util import register_dataclass
@@ -225,6 +226,7 @@ def test_bfloat16() -> None:
     close(got, want, 6e-2)
 
 
+@Override("strict", True)
 def test_keys_as_carries_inputs_and_results() -> None:
     def step(key: Any, _: Any) -> Any:
         key, sub = functrax.random.split(key)

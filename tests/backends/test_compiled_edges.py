@@ -13,9 +13,12 @@ import functrax.numpy as jnp
 from functrax import lax
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
+from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import Dim, Load
 from functrax.core.index_map import IndexMap
+from functrax.core.jaxpr import Literal
 from functrax.core.primitive import like
+from functrax.core.prims.arithmetic import add, sub
 from functrax.core.prims.mapped import reindex, scatter
 from tests.backends.random_checks import compare, traced
 
@@ -66,8 +69,8 @@ def test_no_elements_in_a_loop() -> None:
 
 # ---- reductions ---------------------------------------------------------------------------------
 
-LONG = [((200_003,), 0), ((1, 100_001), 1), ((3, 70_001), 1), ((7, 33_000), 1), ((70_001, 3), 0)]
-LONG += [((33_000, 17), 0), ((2, 33_001, 2), 1), ((9, 33_000), 1), ((40_000, 2), 1), ((5, 1), 1)]
+LONG = [((200_003,), 0), ((3, 70_001), 1), ((70_001, 3), 0), ((2, 33_001, 2), 1), ((9, 33_000), 1)]
+LONG += [((40_000, 2), 1), ((5, 1), 1)]
 
 
 @pytest.mark.parametrize(("shape", "axis"), LONG)
@@ -85,7 +88,7 @@ def test_long_reductions(shape: tuple[int, ...], axis: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, "bfloat16", np.float64, np.int16, bool])
-@pytest.mark.parametrize("shape", [(3, 33_000), (33_000, 3), (1, 100_001), (65, 33), (17, 1)])
+@pytest.mark.parametrize("shape", [(3, 33_000), (33_000, 3), (65, 33)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions_of_all_sizes(shape: tuple[int, ...], axis: int, dtype: Any) -> None:
     with functrax.enable_x64():
@@ -107,8 +110,8 @@ def test_rows_used_again() -> None:
 # ---- transposes ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.float16, np.float32, np.int32, np.float64])
-@pytest.mark.parametrize("shape", [(1000, 65), (33, 17), (16, 16), (1, 40), (31, 1000), (15, 3)])
+@pytest.mark.parametrize("dtype", [bool, np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1000, 65), (33, 17), (16, 16), (1, 40)])
 def test_transposes(shape: tuple[int, int], dtype: Any) -> None:
     def several(x: Any, y: Any) -> list[Any]:
         return [jnp.where(y == x.T, x.T, y), x.T, jnp.flip(x, 0).T, x[::2].T, (x == x).T]
@@ -265,3 +268,23 @@ def test_carries_that_move_from_one_to_the_next() -> None:
         return [a, b, stacked]
 
     check(flat, np.float16(2))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "complex64", "float32"])
+def test_zeros_that_tracing_knows(dtype: Any) -> None:
+    """Numbers of every dtype are compared with 0, sign included, to leave operations out."""
+    zero = jnp.asarray(0, dtype) * 1
+    x = numbers(5).astype(dtypes.as_dtype(dtype))
+    check(lambda v: [v - zero, v + zero, v + (-zero), zero + v * 1], x)
+    literal = Literal(dtypes.as_dtype(dtype).type(0), ShapedArray((), dtypes.as_dtype(dtype)))
+    check(lambda v: [sub.bind(v, literal), add.bind(v, literal)], x)
+
+
+@pytest.mark.parametrize("shape", [(), (40,)])
+def test_doubles_rounded_to_singles_and_then_to_halves(shape: tuple[int, ...]) -> None:
+    def rounded(x: Any) -> Any:
+        single = lax.convert_element_type(x * 1.5, "float32")
+        return lax.convert_element_type(single, "float16")
+
+    with functrax.enable_x64():
+        check(rounded, np.random.default_rng(0).normal(size=shape), kind="bits")

@@ -46,6 +46,8 @@ def lower_loop(eqn: Eqn) -> Kernel:
         raise NotAKernelError("no step")
     if not all(x.aval.dtype in dtypes.SCALAR for x in (*eqn.invars, *eqn.outvars)):
         raise NotAKernelError("complex numbers")
+    if eqn.primitive.has_side_effects(dict(eqn.params)):
+        raise NotAKernelError("a step has side effects")
     reason = NotAKernelError("no batch shape")
     for batch in _batch_shapes(eqn):
         try:

@@ -11,9 +11,9 @@ written as LLVM IR.  In order:
    What one stage computes at some cost and a later one needs again stays in a row of memory
    (``kernels/rows.py``).
 4. ``_choose_shared``: the dim that threads share, in units of at least ``UNIT`` points.
-5. ``_in_two``: a reduction with few results and long rows, or with very long ones, is done in
-   blocks, whose results a second kernel reduces.  The blocks follow from the shapes alone, so the
-   bits of the result do not depend on the number of threads.
+5. ``_in_two``: a reduction with few results and long rows, with very long rows, or of long columns,
+   is done in blocks, whose results a second kernel reduces.  The blocks follow from the shapes
+   alone, so the bits of the result do not depend on the number of threads.
 
 Where the target is *strict*, the order of a reduction follows from its shape and axes alone, not
 from what shares its kernel: along the last dim, if that is reduced, in ``STRICT_LANES`` lanes, else
@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.backends.kernels.rows import keep_rows
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.lowering import MATH, Builder, Scalar
 
 #: The least number of points in a unit of work.
 UNIT = 4096
@@ -42,10 +42,17 @@ BLOCK = 1 << 15
 LONG = 1 << 20
 #: Lanes of a reduction along the last dim, where its order must not depend on its kernel.
 STRICT_LANES = 32
+#: So is one along columns that reach over this many bytes, for memory is read best in order: a
+#: block is the rows that fit in the second cache, and no fewer than LEAST_BLOCK of them.
+SPAN = 1 << 21
+SPAN_OF_BLOCK = 1 << 19
+LEAST_BLOCK = 16
 #: How many neighbouring elements of a row a transpose reads before it goes to the next row.
 TILE_WIDTH = 64
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT = 12
+#: Kernels of mathematical functions do, from this many points on, two vectors at a time.
+MANY_POINTS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -78,8 +85,9 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     _choose_lanes(kernel, target)
     _choose_tile(kernel, target)
     keep_rows(kernel)
-    if _is_long_reduction(kernel):
-        return _in_two(kernel, target)
+    grain = _block_of_reduction(kernel, target.strict)
+    if grain is not None:
+        return _in_two(kernel, target, grain)
     _choose_shared(kernel)
     return [kernel]
 
@@ -296,9 +304,23 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
         lanes = STRICT_LANES
     elif kernel.inner:
         lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
+        if work <= LIGHT and _is_column_sum(kernel) and target.vector_bytes >= 64:
+            lanes *= 2  # there are registers for it, and memory is read in longer pieces
+    elif any(n.op in MATH for n in kernel.nodes()) and _points(kernel) >= MANY_POINTS:
+        lanes *= 2  # two chains of dependent operations at a time
     while lanes // 2 >= kernel.extents[v]:
         lanes //= 2
     kernel.lanes = lanes
+
+
+def _points(kernel: Kernel) -> int:
+    return math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
+
+
+def _is_column_sum(kernel: Kernel) -> bool:
+    """Whether a kernel does one reduction, along columns."""
+    across = kernel.vector in kernel.outer and len(kernel.stages) == 1
+    return across and len(kernel.stages[0].reductions) == 1 and not kernel.stages[0].stores
 
 
 # ---- threads ------------------------------------------------------------------------------------
@@ -308,7 +330,7 @@ def _choose_shared(kernel: Kernel) -> None:
     """Share the outermost outer dim that is long enough, else the longest one."""
     if not kernel.outer:
         return
-    total = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
+    total = _points(kernel)
     long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
     if kernel.tile is not None:
         shared = kernel.tile
@@ -354,11 +376,24 @@ def _choose_tile(kernel: Kernel, target: Target) -> None:
 # ---- long reductions ----------------------------------------------------------------------------
 
 
-def _is_long_reduction(kernel: Kernel) -> bool:
+def _block_of_reduction(kernel: Kernel, strict: bool) -> int | None:
+    """How many points of the longest inner dim make a block; None to reduce rows in one piece."""
     rows = math.prod(kernel.extents[d] for d in kernel.outer)
     length = math.prod(kernel.extents[d] for d in kernel.inner)
     simple = len(kernel.stages) == 1 and not kernel.stages[0].carries
-    return simple and bool(kernel.stages[0].reductions) and in_blocks(rows, length)
+    if not simple or not kernel.stages[0].reductions:
+        return None
+    shared = _longest_inner(kernel)
+    if in_blocks(rows, length):
+        grain = -(-BLOCK * kernel.extents[shared] // length)
+        return -(-grain // kernel.lanes) * kernel.lanes if shared == kernel.vector else grain
+    step = max(
+        coefficient(address, shared) * kernel.operands[k].dtype.itemsize
+        for address, k, _ in accesses(kernel)
+    )
+    if strict or kernel.vector in kernel.inner or step * kernel.extents[shared] < SPAN:
+        return None
+    return max(SPAN_OF_BLOCK // step, LEAST_BLOCK)
 
 
 def in_blocks(rows: int, length: int) -> bool:
@@ -366,18 +401,19 @@ def in_blocks(rows: int, length: int) -> bool:
     return length > LONG or (rows < FEW_ROWS and length > BLOCK)
 
 
-def _in_two(kernel: Kernel, target: Target) -> list[Kernel]:
-    """Blocks of the first inner dim by themselves, then all blocks of a row together."""
+def _longest_inner(kernel: Kernel) -> int:
+    return max(kernel.inner, key=lambda d: kernel.extents[d])
+
+
+def _in_two(kernel: Kernel, target: Target, grain: int) -> list[Kernel]:
+    """Blocks of the longest inner dim by themselves, then all blocks of a row together."""
     (stage,) = kernel.stages
     b = kernel.builder
-    shared = max(kernel.inner, key=lambda d: kernel.extents[d])
-    length = math.prod(kernel.extents[d] for d in kernel.inner)
-    grain = -(-BLOCK * kernel.extents[shared] // length)
-    if shared == kernel.vector:
-        grain = -(-grain // kernel.lanes) * kernel.lanes
+    shared = _longest_inner(kernel)
     units = -(-kernel.extents[shared] // grain)
     unit = len(kernel.extents)  # a dim: the number of the block
     row, rows = _row_address(kernel)
+    across = kernel.vector in kernel.outer
     operands = list(kernel.operands)
     partial_stores, reductions = [], []
     for reduction in stage.reductions:
@@ -385,7 +421,7 @@ def _in_two(kernel: Kernel, target: Target) -> list[Kernel]:
         for result in reduction.results:
             number = len(operands)
             operands.append(Operand(result.dtype, units * rows, True))
-            place = row * units + Dim(unit)
+            place = row + Dim(unit) * rows if across else row * units + Dim(unit)
             partial_stores.append(Store(number, place, result))
             values.append(b.node("load", result.dtype, (), (number, place, False, False)))
         reductions.append(replace(reduction, values=tuple(values)))
@@ -406,7 +442,7 @@ def _in_two(kernel: Kernel, target: Target) -> list[Kernel]:
         extents=extents,
         inner=(unit,),
         stages=[Stage(reductions, [])],
-        vector=unit,
+        vector=kernel.vector if across else unit,
     )
     _choose_lanes(final, target)
     _choose_shared(final)

@@ -281,7 +281,10 @@ def _to(t: Template, x: str, source: np.dtype[Any], target: np.dtype[Any]) -> st
         one, zero = t.splat(1, want), t.splat(0, want)
         return t.add(f"select {t.of('i1')} {x}, {type} {one}, {type} {zero}")
     if source.kind == "f" and target.kind == "f":
-        return t.cast("fpext" if have == "float" else "fptrunc", x, have, want)
+        if have == "float":
+            return t.cast("fpext", x, have, want)
+        # Without a fence LLVM rounds once where a float16 follows, by a function of a library.
+        return t.call("arithmetic.fence", t.cast("fptrunc", x, have, want), type=t.of(want))
     if target.kind == "f":
         return t.cast("sitofp" if source.kind == "i" else "uitofp", x, have, want)
     if source.kind == "f":

@@ -7,6 +7,7 @@ are in ``analytic.py``, conversions between dtypes in ``convert.py``.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
@@ -37,14 +38,20 @@ from functrax.core.prims import lowered_arithmetic as lowered, special_values as
 
 def is_literal(x: Value, value: float) -> bool:
     """Whether an operand is the scalar constant ``value`` (of any dtype; ``-0.0`` is not 0)."""
-    return type(x) is Literal and bool(x.val == value) and not (value == 0 and np.signbit(x.val))
+    if type(x) is not Literal or not bool(x.val == value):
+        return False
+    return value != 0 or not _has_sign(complex(x.val))
+
+
+def _has_sign(zero: complex) -> bool:
+    return math.copysign(1, zero.real) < 0 or math.copysign(1, zero.imag) < 0
 
 
 def _is_nothing(x: Value) -> bool:
     """Whether ``x + y`` is ``y`` for every y: 0 of an integer, but -0.0 of a float."""
     if type(x) is not Literal or x.val != 0:
         return False
-    return x.aval.dtype.kind in "iu" or (x.aval.dtype.kind != "c" and bool(np.signbit(x.val)))
+    return x.aval.dtype.kind in "iu" or (x.aval.dtype.kind != "c" and _has_sign(complex(x.val)))
 
 
 def _same_type(x: Value, y: Value) -> bool:

@@ -1,7 +1,7 @@
 """What fusion must keep and what it may cost, worked out without the code of the pass.
 
 - :func:`check_groups`: every equation is in one group, groups keep the contract of
-  ``backends/passes/groups.py``, and the program of groups has the values of the one before.
+  contract of ``backends/passes/groups.py``, and the program of groups gives the same values.
 - :func:`total_cost` and :func:`best_cost`: bytes that kernels read and write, ``LAUNCH`` for each,
   and what is computed more than once; the latter is the least over all legal partitions.
 - :func:`random_graph`: small programs of random shapes.

@@ -19,7 +19,7 @@ import numpy as np
 from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.cumulative import lower_cumulative
-from functrax.backends.kernels.ir import Kernel, Operand, verify
+from functrax.backends.kernels.ir import Kernel, Operand, ordered, verify
 from functrax.backends.kernels.loops import lower_loop
 from functrax.backends.kernels.lower import lower_group
 from functrax.backends.kernels.math import EXPANSIONS
@@ -153,24 +153,29 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
 
 
 def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:
-    """Pairs (written, read) of arrays of which each element is read only where it is written."""
+    """Pairs (written, read) of arrays of which each element is read where it is written, before."""
     if kernel.inner or kernel.tile is not None:
         return ()
-    read: dict[int, set[Any]] = {}
+    written = [s.buffer for s in kernel.rows]
+    if len(set(written)) != len(written):
+        return ()
+    places: dict[int, set[Any]] = {}
     for node in kernel.nodes():
         if node.op == "load":
             buffer, address, *conditions = node.attr
-            read.setdefault(buffer, set()).add(None if any(conditions) else address)
-    written = {s.buffer: s for s in kernel.rows}
-    if len(written) != len(kernel.rows):
-        return ()
-    return tuple(
-        (j, i)
-        for j, store in written.items()
-        for i, addresses in read.items()
-        if addresses == {store.address} and store.offset is None and store.guard is None
-        and _alike(kernel.operands[i], kernel.operands[j])
-    )  # fmt: skip
+            places.setdefault(buffer, set()).add(None if any(conditions) else address)
+    pairs = []
+    loaded: set[int] = set()  # by the stores so far; where an element is read from one place only
+    for store in kernel.rows:
+        roots = (x for x in (store.value, store.offset, store.guard) if x is not None)
+        loaded.update(node.attr[0] for node in ordered(roots) if node.op == "load")
+        if store.offset is not None or store.guard is not None:
+            continue
+        for i in loaded:
+            same = _alike(kernel.operands[i], kernel.operands[store.buffer])
+            if same and places[i] == {store.address}:
+                pairs.append((store.buffer, i))
+    return tuple(pairs)
 
 
 def _alike(x: Operand, y: Operand) -> bool:

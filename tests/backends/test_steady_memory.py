@@ -78,6 +78,19 @@ def test_in_place_kernels_read_what_they_need_first() -> None:
     np.testing.assert_allclose(fx.jit(function)(x), wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_several_results_are_in_place_of_what_was_read_before() -> None:
+    """The first result must not be written over the operand of the second."""
+
+    def function(x: Any, y: Any) -> Any:
+        a, b = fx.stop_fuse((x + 1, y + 1))
+        c, d = fx.stop_fuse((jnp.sin(b) * 2, a + b))
+        return jnp.cos(d), c + d, jnp.cos(c)
+
+    x, y = jnp.arange(5.0), jnp.arange(5.0) * 0.3
+    for got, wanted in zip(fx.jit(function)(x, y), function(x, y), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("run", [lambda f: f, fx.jit], ids=["eager", "jit"])
 def test_del_frees_at_once(run: Any) -> None:
     x = jnp.ones(N, jnp.float32)

@@ -161,7 +161,7 @@ def near(got: Any, wanted: Any, spread: Arrays, least: float) -> str:
         return ""
     scale = np.max(np.abs(w[finite]))
     moves = np.max([np.max(np.abs(x - w)[finite]) for x in others])
-    tolerance = 40 * moves + 100 * max(epsilon(wanted.dtype), least) * scale + 1e-30
+    tolerance = 20 * moves + 100 * max(epsilon(wanted.dtype), least) * scale + 1e-30
     error = np.max(np.abs(g - w)[finite])
     return "" if error <= tolerance else f"off by {error}, allowed {tolerance}"
 

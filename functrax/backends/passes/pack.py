@@ -2,8 +2,8 @@
 
 In strict mode a matrix product is a loop whose lanes run along what is summed, for the order of a
 sum must not depend on what is added up.  An operand that lies across is read element by element
-then, again for every row.  What enters is a program with such broadcasts, which repeat their operand
-many times and turn it; what leaves has a transposed copy of the operand, made once, in its place.
+then, again for every row.  What enters is a program with such broadcasts, which repeat their
+operand many times and turn it; what leaves has a transposed copy of it, made once, in its place.
 
 Start at :func:`pack`.
 """
@@ -36,7 +36,8 @@ def pack(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
         perm = tuple(sorted(range(len(dims)), key=dims.__getitem__))
         copy = copies.get((x, perm))
         if copy is None:
-            turned = Var(transpose.infer((x.aval,), {"perm": perm}))
+            shape = tuple([x.aval.shape[d] for d in perm])
+            turned = Var(x.aval.update(shape=shape))
             copy = copies[x, perm] = Var(turned.aval)
             eqns.append(Eqn(transpose, (x,), (turned,), {"perm": perm}, inner.source))
             eqns.append(Eqn(optimization_barrier, (turned,), (copy,), {}, inner.source))

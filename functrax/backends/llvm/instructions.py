@@ -123,7 +123,10 @@ class Template:
 
     def splat(self, number: float, element: str) -> str:
         """A number in every lane."""
-        dtype = next(d for d, name in _REGISTERS.items() if name == element)
+        # Registers of integers hold unsigned ones and halves too; one text in every process.
+        others = dtypes.HALF | dtypes.UNSIGNED
+        fit = (d for d, name in _REGISTERS.items() if name == element and d not in others)
+        dtype = next(fit)
         return constant(number, dtype, self.lanes)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -370,3 +373,15 @@ def test_text() -> None:
     assert constant(np.float64("nan"), np.dtype(np.float64), 1) == "0x7FF8000000000000"
     with pytest.raises(DTypeError, match="complex64"):
         llvm_type(np.dtype(np.complex64), 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_divisions_of_short_integers_do_not_depend_on_the_order_of_sets(seed: int) -> None:
+    """A constant of the register i16 is an integer, though halves live in such registers."""
+    lines = [
+        "import numpy as np, functrax; from functrax import lax",
+        "f = functrax.jit(lambda a: (lax.rem(a, a), lax.div(a, a)))",
+        "assert [int(x) for x in f(np.int16(5))] == [0, 1]",
+    ]
+    env = {**os.environ, "PYTHONHASHSEED": str(seed), "FUNCTRAX_CACHE": "0"}
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True, env=env)

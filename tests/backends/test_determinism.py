@@ -74,6 +74,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "float16": (lambda x: (x.astype("float16") * 1.3 + 0.1).sum(0), (TABLE,)),
     "bfloat16": (lambda x: jnp.tanh(x.astype("bfloat16") * 1.3).sum(1), (TABLE,)),
     "complex": (lambda x: jnp.abs(jnp.sum((x + 2j * x) * (x - 1j), 0)), (TABLE,)),
+    "sum of joined arrays": (
+        lambda x: jnp.concatenate([x, jnp.pad(x * 3, 1)[:, :77], x[::-1]]).sum(0),
+        (TABLE,),
+    ),
+    "matrix products": (
+        lambda x, w: (jnp.sin(x @ w) @ w.T, x.T @ x),
+        (normal(7, 100, 90), normal(8, 90, 80)),
+    ),
     "matrix product": (lambda x: jnp.tanh(x @ x.T), (TABLE,)),
     "gradients of a perceptron": (
         fx.grad(perceptron, (0, 1, 2)),
@@ -254,3 +262,18 @@ def test_functions_keep_their_fused_products() -> None:
     assert fused_products(lambda x: x * x + x, True) == 0
     assert fused_products(lambda x: x * x + x, False) > 0
     assert fused_products(jnp.exp, True) > 0
+
+
+def test_operands_that_lie_across_are_copied_once() -> None:
+    """In strict mode a matrix product reads both operands along what is summed."""
+    x, w = normal(0, 64, 64), normal(1, 64, 64)
+
+    def function(x: Any, w: Any) -> Any:
+        return x @ w, jnp.sin(x) @ w
+
+    with Override("strict", True):
+        record = fx.explain(fx.jit(function))(x, w)
+        assert len(record.kernels) == 2  # sin(x) and the copy of w, then both products
+        found = fx.jit(function)(x, w)
+        assert bits(found) == bits(function(x, w))
+    np.testing.assert_allclose(found[0], np.asarray(x) @ np.asarray(w), rtol=1e-4, atol=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,7 +46,7 @@ def chain(x: Any, operation: Any = jnp.sin) -> Any:
 
 
 def test_a_chain_takes_two_buffers_at_most() -> None:
-    """Each of the 100 kernels could write where its operand is; the operand of the program stays."""
+    """Each of the 100 kernels can write where its operand is; that of the program stays."""
     x = jnp.ones(N, jnp.float32)
     record = fx.explain(fx.jit(chain))(x)
     assert len(record.kernels) == 100
@@ -112,7 +113,7 @@ def parameters(*sizes: int) -> list[tuple[Any, Any]]:
     rng = np.random.default_rng(0)
     return [
         (jnp.asarray(rng.standard_normal((m, n)) * 0.1, jnp.float32), jnp.zeros(n, jnp.float32))
-        for m, n in zip(sizes, sizes[1:])
+        for m, n in itertools.pairwise(sizes)
     ]
 
 

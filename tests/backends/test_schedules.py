@@ -1,0 +1,128 @@
+"""Schedules of large arrays: rows that no vector divides, parts, blocks, streamed stores.
+
+Each test asks for a result that the schedule could get wrong at an edge, of a size at which the
+schedule is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrax
+import functrax.numpy as jnp
+from functrax import lax, nn
+from functrax.backends import codegen
+from functrax.backends.kernels import lower, schedule
+from functrax.backends.kernels.ir import Kernel
+from functrax.backends.llvm import emit
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+
+
+@pytest.fixture
+def emitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Kernel, str]]:
+    """The kernels that are emitted, and their texts."""
+    found: list[tuple[Kernel, str]] = []
+
+    def noting(kernel: Kernel, **options: Any) -> emit.Emitted:
+        text = emit.emit_kernel(kernel, **options)
+        found.append((kernel, text.text))
+        return text
+
+    monkeypatch.setattr(codegen, "emit_kernel", noting)
+    return found
+
+
+def run(function: Callable[..., Any], *args: Any) -> np.ndarray[Any, Any]:
+    with functrax.backend("llvm"):
+        return np.asarray(functrax.jit(function)(*args))
+
+
+@pytest.mark.parametrize("columns", [255, 256, 257, 319, 1000])
+def test_the_last_vector_of_a_row(columns: int) -> None:
+    x = numbers(37, columns)
+    bias = numbers(columns)
+    np.testing.assert_array_equal(run(lambda v, b: v + b, x, bias), x + bias)
+    np.testing.assert_array_equal(run(lambda v: jnp.max(v, 1), x), x.max(1))
+    total = x.astype(np.float64).sum(1)
+    np.testing.assert_allclose(run(lambda v: jnp.sum(v, 1), x), total, rtol=1e-5, atol=1e-5)
+    powers = np.exp(x - x.max(1, keepdims=True), dtype=np.float64)
+    np.testing.assert_allclose(run(nn.softmax, x), powers / powers.sum(1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 15, 64, 4095, 4096, 4097, 12_345])
+def test_units_of_a_vector_dim(size: int) -> None:
+    """The last unit may be shorter than a vector, others have whole vectors only."""
+    x = numbers(size)
+    np.testing.assert_array_equal(run(lambda v: v * 2, x), x * 2)
+
+
+def test_an_extremum_keeps_nan_wherever_it_is() -> None:
+    x = numbers(300, 300)
+    x[np.arange(300), np.arange(300)] = np.nan
+    assert np.isnan(run(lambda v: jnp.max(v, 1), x)).all()
+    assert np.isnan(run(lambda v: jnp.min(v, 0), x)).all()
+    clipped = run(lambda v: jnp.maximum(jnp.minimum(v, 1), 0), x)
+    np.testing.assert_array_equal(clipped, np.maximum(np.minimum(x, 1), 0))
+
+
+def test_what_is_put_together_is_copied_by_parts(emitted: list[tuple[Kernel, str]]) -> None:
+    x, y = numbers(300, 301), numbers(150, 301)
+    assert x.size + y.size >= lower.LEAST_SPLIT
+    got = run(lambda v, w: jnp.concatenate([v, w, v[:2]], 0), x, y)
+    np.testing.assert_array_equal(got, np.concatenate([x, y, x[:2]], 0))
+    assert len(emitted) == 3
+    assert all(node.op != "select" for kernel, _ in emitted for node in kernel.nodes())
+
+
+@pytest.mark.parametrize("widths", [((3, 3), (3, 3)), ((0, 5), (7, 0)), ((0, 0), (1, 40))])
+def test_padding_by_parts(widths: Any) -> None:
+    x = numbers(401, 403)
+    np.testing.assert_array_equal(run(lambda v: jnp.pad(v, widths), x), np.pad(x, widths))
+
+
+def test_parts_meet_in_sums_of_shifted_arrays() -> None:
+    x = numbers(500, 301)
+    want = np.roll(x, 5, 0) + np.roll(x, -7, 1)
+    np.testing.assert_array_equal(run(lambda v: jnp.roll(v, 5, 0) + jnp.roll(v, -7, 1), x), want)
+
+
+@pytest.mark.parametrize("shape", [(5000, 129), (1025, 1000), (70_001, 9)])
+def test_long_columns_are_summed_in_blocks(
+    shape: tuple[int, int], emitted: list[tuple[Kernel, str]]
+) -> None:
+    x = numbers(*shape)
+    got = run(lambda v: jnp.sum(v, 0), x)
+    assert len(emitted) == 2
+    assert emitted[0][0].units * emitted[0][0].grain >= shape[0]
+    assert x.nbytes >= schedule.SPAN
+    np.testing.assert_allclose(got, x.sum(0, dtype=np.float64), rtol=1e-6, atol=1e-5)
+
+
+def test_a_large_array_is_streamed_whether_or_not_it_lies_at_a_cache_line(
+    monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
+) -> None:
+    monkeypatch.setattr(emit, "STREAMED", 0)
+    rows = numbers(7, 1023)  # of no whole number of cache lines
+
+    def function(xs: Any) -> Any:
+        return lax.scan(lambda c, x: (jnp.sort(x + c), x * 3 + c), xs[0], xs)[1]
+
+    got = run(function, rows)
+    assert any("!nontemporal" in text for _, text in emitted)
+    carried, want = rows[0], []
+    for row in rows:
+        want.append(row * np.float32(3) + carried)
+        carried = np.sort(row + carried)
+    np.testing.assert_allclose(got, np.stack(want), rtol=1e-5, atol=1e-5)
+
+
+def test_only_large_arrays_are_streamed(emitted: list[tuple[Kernel, str]]) -> None:
+    run(lambda v: v * 5 - 2, numbers(4096))
+    assert not any("!nontemporal" in text for _, text in emitted)

@@ -22,7 +22,11 @@ import functrax.numpy as jnp
 from functrax import lax, nn
 from functrax.backends import runtime
 from functrax.core.config import Override
+from functrax.core.inputs import as_value
+from functrax.core.jaxpr import Literal
+from functrax.core.stage import eval_jaxpr
 from functrax.tree_util import tree_leaves
+from tests.backends.random_checks import RandomFunction, derived, traced
 
 ROOT = Path(fx.__file__).parents[1]
 
@@ -277,3 +281,18 @@ def test_operands_that_lie_across_are_copied_once() -> None:
         found = fx.jit(function)(x, w)
         assert bits(found) == bits(function(x, w))
     np.testing.assert_allclose(found[0], np.asarray(x) @ np.asarray(w), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_strict_random_programs(seed: int) -> None:
+    with fx.enable_x64(seed % 4 == 3), Override("strict", True):
+        found = derived(RandomFunction(seed, "smooth"), seed // 4 % 3)
+        if found is None:
+            pytest.skip("nothing to compare")
+        jaxpr, values = traced(*found)
+        operands = [as_value(v) for v in values]
+        outs = eval_jaxpr(jaxpr, (), *operands)
+        one_by_one = [x.val if isinstance(x, Literal) else x for x in outs]
+        jitted = fx.jit(lambda *xs: eval_jaxpr(jaxpr, (), *xs))(*operands)
+        for got, wanted in zip(jitted, one_by_one, strict=True):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))

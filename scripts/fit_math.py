@@ -1,6 +1,6 @@
 """Fits the polynomials of functrax's mathematical functions and writes them down.
 
-    python scripts/fit_math.py            # needs mpmath; writes the file TARGET
+    python scripts/fit_math.py            # needs mpmath; writes the files TARGETS
     python scripts/fit_math.py exp erf    # only these, the others stay
 
 Each fit is a polynomial ``Q`` near ``g`` on an interval; ``w`` says what an error of ``Q`` makes of
@@ -20,7 +20,8 @@ import numpy as np
 
 Function = Callable[[Any], Any]
 
-TARGET = Path(__file__).parent.parent / "functrax/backends/kernels/math/coefficients.py"
+_FOLDER = Path(__file__).parent.parent / "functrax/backends/kernels/math"
+TARGETS = {"float32": _FOLDER / "single.py", "float64": _FOLDER / "double.py"}
 TOLERANCE = {"float32": mp.mpf(2) ** -27, "float64": mp.mpf(2) ** -56}
 mp.mp.dps = 50
 
@@ -339,7 +340,7 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
     return table
 
 
-HEADER = '''"""The polynomials of the mathematical functions, lowest order first.
+HEADER = '''"""The polynomials of the mathematical functions in {dtype}, lowest order first.
 
 Written by ``scripts/fit_math.py``, which says what each one approximates.
 """
@@ -349,43 +350,42 @@ from __future__ import annotations
 from typing import Final
 
 # fmt: off
-COEFFICIENTS: Final[dict[str, dict[str, tuple[float, ...]]]] = {
+COEFFICIENTS: Final[dict[str, tuple[float, ...]]] = {{
 '''
 
 
 def main(names: list[str]) -> None:
-    """Fits and writes the file."""
-    polynomials: dict[str, dict[str, Any]] = {}
-    constants: dict[str, dict[str, Any]] = {}
-    if names:
-        space: dict[str, Any] = {}
-        exec(TARGET.read_text(), space)
-        polynomials, constants = space["COEFFICIENTS"], space["CONSTANTS"]
-    for dtype in TOLERANCE:
+    """Fits and writes the files."""
+    for dtype, target in TARGETS.items():
+        polynomials: dict[str, Any] = {}
+        constants: dict[str, Any] = {}
+        if names:
+            space: dict[str, Any] = {}
+            exec(target.read_text(), space)
+            polynomials, constants = space["COEFFICIENTS"], space["CONSTANTS"]
         for name, (g, w, a, b, degree) in fits(dtype).items():
             if names and name not in names:
                 continue
             print(name)
             exact = fit(g, w, a, b, dtype, degree)
-            polynomials.setdefault(name, {})[dtype] = [rounded(c, dtype) for c in exact]
-            constants.setdefault(f"{name}_0", {})[dtype] = in_two(exact[0], dtype)
+            polynomials[name] = [rounded(c, dtype) for c in exact]
+            constants[f"{name}_0"] = in_two(exact[0], dtype)
         for name, number in CONSTANTS.items():
-            constants.setdefault(name, {})[dtype] = in_two(number, dtype)
-    lines = [HEADER.rstrip("\n")]
-    for name, by_dtype in sorted(polynomials.items()):
-        lines.append(f'    "{name}": {{')
-        for dtype, numbers in by_dtype.items():
-            lines.append(f'        "{dtype}": (')
-            lines += [f"            {number!r}," for number in numbers]
-            lines.append("        ),")
-        lines.append("    },")
+            constants[name] = in_two(number, dtype)
+        target.write_text(written(dtype, polynomials, constants))
+
+
+def written(dtype: str, polynomials: dict[str, Any], constants: dict[str, Any]) -> str:
+    """The text of a file."""
+    lines = [HEADER.format(dtype=dtype).rstrip("\n")]
+    for name, numbers in sorted(polynomials.items()):
+        lines.append(f'    "{name}": (')
+        lines += [f"        {number!r}," for number in numbers]
+        lines.append("    ),")
     lines += ["}", "", "#: A number as a float of the dtype, and the rest."]
-    lines.append("CONSTANTS: Final[dict[str, dict[str, tuple[float, float]]]] = {")
-    for name, by_dtype in sorted(constants.items()):
-        lines.append(f'    "{name}": {{')
-        lines += [f'        "{dtype}": {pair!r},' for dtype, pair in by_dtype.items()]
-        lines.append("    },")
-    TARGET.write_text("\n".join([*lines, "}"]) + "\n")
+    lines.append("CONSTANTS: Final[dict[str, tuple[float, float]]] = {")
+    lines += [f'    "{name}": {pair!r},' for name, pair in sorted(constants.items())]
+    return "\n".join([*lines, "}"]) + "\n"
 
 
 if __name__ == "__main__":

@@ -14,12 +14,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.math.coefficients import COEFFICIENTS, CONSTANTS
+from functrax.backends.kernels.math import double, single
 from functrax.core import dtypes
 from functrax.core.lowering import Builder, Scalar
 
 Operand: TypeAlias = "Expr | float"
 
+_COEFFICIENTS: Final = {"float32": single.COEFFICIENTS, "float64": double.COEFFICIENTS}
+_CONSTANTS: Final = {"float32": single.CONSTANTS, "float64": double.CONSTANTS}
 _INTEGERS: Final = {dtypes.float32: dtypes.int32, dtypes.float64: dtypes.int64}
 
 
@@ -174,7 +176,7 @@ def root(x: Expr) -> Expr:
 
 def constant(name: str, x: Expr) -> tuple[float, float]:
     """One of ``CONSTANTS``: a number of the dtype of ``x``, and the rest."""
-    return CONSTANTS[name][x.dtype.name]
+    return _CONSTANTS[x.dtype.name][name]
 
 
 def polynomial(x: Expr, numbers: Sequence[float]) -> Expr:
@@ -197,14 +199,14 @@ def _horner(x: Expr, numbers: Sequence[float]) -> Expr:
 
 def expr_of(name: str, x: Expr) -> Expr:
     """A polynomial of ``COEFFICIENTS`` at ``x``."""
-    return polynomial(x, COEFFICIENTS[name][x.dtype.name])
+    return polynomial(x, _COEFFICIENTS[x.dtype.name][name])
 
 
 def careful(name: str, x: Expr) -> Expr:
     """The same by Horner's rule: slower, but better where odd and even powers cancel."""
-    return _horner(x, COEFFICIENTS[name][x.dtype.name])
+    return _horner(x, _COEFFICIENTS[x.dtype.name][name])
 
 
 def without_first(name: str, x: Expr) -> Expr:
     """The same without its first coefficient, divided by ``x``."""
-    return _horner(x, COEFFICIENTS[name][x.dtype.name][1:])
+    return _horner(x, _COEFFICIENTS[x.dtype.name][name][1:])

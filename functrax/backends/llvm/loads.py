@@ -1,0 +1,119 @@
+"""Reads of arrays: an element, a row of elements, a gather, or a row of a tile.
+
+A read is a vector if its address, its offset or its guard differs between lanes; it is a row where
+lanes are neighbours, else a gather.  Where a guard is false nothing outside of the array is
+touched, and the value read is of no importance.
+
+Start at :meth:`Loads.read`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrax.backends.kernels.schedule import coefficient
+from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.tiles import Tiles
+from functrax.backends.llvm.writer import Writer
+from functrax.core.index_expr import IndexExpr
+from functrax.core.lowering import Scalar
+
+
+class Loads:
+    """Writes the reads of a kernel."""
+
+    def __init__(self, writer: Writer, memory: Memory, tiles: Tiles) -> None:
+        self.writer = writer
+        self.memory = memory
+        self.tiles = tiles
+
+    def load(self, node: Scalar) -> None:
+        """Write the read that a node stands for."""
+        buffer, address, has_offset, has_guard = node.attr
+        offset = node.args[0] if has_offset else None
+        guard = node.args[-1] if has_guard else None
+        self.read(id(node), buffer, address, offset, guard)
+
+    def read(
+        self,
+        key: Any,
+        buffer: int,
+        address: IndexExpr,
+        offset: Scalar | None,
+        guard: Scalar | None,
+        lowest: int = 0,
+    ) -> None:
+        """Read an element, or a vector of them, at a level not below ``lowest``."""
+        w = self.writer
+        dtype = w.kernel.operands[buffer].dtype
+        if self.tiles.is_tiled(address, offset, guard):
+            stride = coefficient(address, w.kernel.vector)
+            name = self.tiles.rows(buffer, address, stride)[self.tiles.lane]
+            level = len(w.levels) - 1
+            w.know(key, self.memory.from_memory(name, dtype, True, level), True, level)
+            return
+        pointer, level, stride = self.memory.pointer(buffer, address)
+        parts = [w.operand(x) for x in (offset, guard) if x is not None]
+        level = max([level, lowest, *(p.level for p in parts)])
+        scattered = offset is not None and w.operand(offset).vector
+        vector = stride != 0 or scattered
+        if guard is not None and w.operand(guard).vector:
+            vector = True  # a mask of lanes, so an access of lanes
+        if not vector:
+            name = self._scalar(buffer, pointer, offset, guard, level)
+        elif stride == 1 and not scattered:
+            name = self._row(buffer, pointer, offset, guard, level)
+        else:
+            name = self._gather(buffer, pointer, stride, offset, guard, level)
+        w.know(key, self.memory.from_memory(name, dtype, vector, level), vector, level)
+
+    def _scalar(
+        self, buffer: int, pointer: str, offset: Scalar | None, guard: Scalar | None, level: int
+    ) -> str:
+        w = self.writer
+        dtype = w.kernel.operands[buffer].dtype
+        pointer = self.memory.offset_pointer(dtype, pointer, offset, level)
+        if guard is not None:  # outside, any element will do
+            inside = w.operand(guard).name
+            pointer = w.line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", level)
+        return w.line(f"load {memory_type(dtype)}, ptr {pointer}", level)
+
+    def _row(
+        self,
+        buffer: int,
+        pointer: str,
+        offset: Scalar | None,
+        guard: Scalar | None,
+        level: int,
+    ) -> str:
+        w = self.writer
+        dtype = w.kernel.operands[buffer].dtype
+        type_ = memory_type(dtype, w.lanes)
+        pointer = self.memory.offset_pointer(dtype, pointer, offset, level)
+        if guard is not None and not w.operand(guard).vector:
+            # Nothing is read where it is false, but the address must be one that could be.
+            inside = w.operand(guard).name
+            pointer = w.line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", level)
+        return self.memory.load_lanes(type_, dtype, pointer, self.memory.mask(guard, level), level)
+
+    def _gather(
+        self,
+        buffer: int,
+        pointer: str,
+        stride: int,
+        offset: Scalar | None,
+        guard: Scalar | None,
+        level: int,
+    ) -> str:
+        w = self.writer
+        dtype = w.kernel.operands[buffer].dtype
+        type_ = memory_type(dtype, w.lanes)
+        pointers = self.memory.lane_pointers(buffer, pointer, stride, offset, level)
+        mask = self.memory.all_lanes(self.memory.mask(guard, level))
+        name = f"llvm.masked.gather.{self.memory.suffix(dtype)}.v{w.lanes}p0"
+        lanes = w.lanes
+        return w.line(
+            f"call {type_} @{name}(<{lanes} x ptr> {pointers}, i32 {dtype.itemsize}, "
+            f"<{lanes} x i1> {mask}, {type_} zeroinitializer)",
+            level,
+        )

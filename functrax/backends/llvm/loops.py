@@ -1,0 +1,109 @@
+"""Loops over the dims of a kernel, the vector dim in steps of a vector.
+
+If the extent of the vector dim is no multiple of the lanes, the last vector is masked.  Where that
+pays, it has a loop of its own, so that all others need no mask.
+
+Start at :meth:`Loops.nest`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from functrax.backends.llvm.writer import Carried, Names, Writer
+
+#: The last vector of a row is computed apart from the others if it is one of this many, and if a
+#: point has no more operations than this.
+LEAST_VECTORS: Final = 4
+WORK_TWICE: Final = 32
+_BOOL = np.dtype(np.bool_)
+_INT32 = np.dtype(np.int32)
+
+
+class Loops:
+    """Opens and closes the loops of a kernel."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        #: Where the shared dim begins and ends in this unit.
+        self.shared_range = ("", "")
+
+    def nest(
+        self,
+        dims: Sequence[int],
+        carried: Carried,
+        body: Callable[[Names], Names],
+    ) -> Names:
+        """Loops over dims, which carry values of ``(type, name)``; returns their last names."""
+        w = self.writer
+        if not dims:
+            return body([name for _, name in carried])
+        d = dims[0]
+        low, high = "0", w.extent(d)
+        if d == w.kernel.shared:
+            low, high = self.shared_range
+        if d != w.kernel.vector or not self._has_own_tail():
+            return self._loop(dims, low, high, carried, body)
+        length = w.line(f"sub i64 {high}, {low}")
+        whole = w.line(f"and i64 {length}, {-w.lanes}")
+        middle = w.line(f"add i64 {low}, {whole}")
+        perhaps = d == w.kernel.shared  # a unit may have whole vectors only, or none
+        w.masked = False
+        names = self._loop(dims, low, middle, carried, body, perhaps)
+        w.masked = True
+        types = [type_ for type_, _ in carried]
+        rest = list(zip(types, names, strict=True))
+        return self._loop(dims, middle, high, rest, body, perhaps)
+
+    def _has_own_tail(self) -> bool:
+        """Whether the last vector of a row has a loop of its own, so that others need no mask."""
+        w = self.writer
+        k = w.kernel
+        if not w.masked or k.tile is not None or k.vector is None:
+            return False
+        work = sum(1 for node in k.nodes() if node.args or node.op == "load")
+        return work <= WORK_TWICE and k.extents[k.vector] >= LEAST_VECTORS * w.lanes
+
+    def _loop(
+        self,
+        dims: Sequence[int],
+        low: str,
+        high: str,
+        carried: Carried,
+        body: Callable[[Names], Names],
+        perhaps: bool = False,
+    ) -> Names:
+        """The loop over the first of the dims; ``perhaps`` it has no steps."""
+        w = self.writer
+        d = dims[0]
+        types = [type_ for type_, _ in carried]
+        skipped = (w.levels[-1].block, low, carried) if perhaps else None
+        names = w.open_loop(low, carried)
+        index = w.loop_index()
+        w.define_dim(d, index)
+        step = "1"
+        if d == w.kernel.tile:
+            step = str(w.lanes)
+        elif d == w.kernel.vector and w.lanes > 1:
+            step = str(w.lanes)
+            w.vector_level = len(w.levels) - 1
+            if w.masked:
+                self._define_tail(index, high)
+        new = self.nest(dims[1:], list(zip(types, names, strict=True)), body)
+        if d == w.kernel.vector:
+            w.vector_level = -1
+        return w.close_loop(step, high, new, skipped)
+
+    def _define_tail(self, index: str, high: str) -> None:
+        """A mask of the lanes that are inside the extent."""
+        w = self.writer
+        left = w.line(f"sub i64 {high}, {index}")
+        w.know("inside", left, False, len(w.levels) - 1)
+        narrow = w.line(f"trunc i64 {left} to i32")
+        count = w.splat(narrow, _INT32, w.levels[-1].lines)
+        name = w.line(f"icmp slt <{w.lanes} x i32> {w.iota(_INT32)}, {count}")
+        w.tail = w.builder.node("tail", _BOOL)
+        w.know(id(w.tail), name, True, len(w.levels) - 1)

@@ -1,0 +1,166 @@
+"""Addresses: pointers, vectors of pointers, and the masks of the lanes that may be touched.
+
+An address is a sum of dims times strides.  Its pointer is computed dim by dim, outermost loop
+first, so that each step is in the loop that it depends on and is shared with other addresses; the
+vector dim is the stride between lanes.  An offset that depends on data is added last.  A bool is a
+byte in memory and ``i1`` in a register.
+
+Start at :meth:`Memory.pointer`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.llvm.instructions import llvm_type
+from functrax.backends.llvm.writer import Writer
+from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.lowering import Scalar
+
+_BOOL = np.dtype(np.bool_)
+_INT64 = np.dtype(np.int64)
+
+
+def memory_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
+    """The type of ``lanes`` elements of a dtype in memory; of one lane no vector."""
+    element = "i8" if dtype == _BOOL else llvm_type(dtype, 1)
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+class Memory:
+    """What reads and writes have in common."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+
+    def pointer(self, buffer: int, address: IndexExpr) -> tuple[str, int, int]:
+        """A pointer to the scalar part of an address: its name, its level, the vector stride."""
+        w = self.writer
+        element = memory_type(w.kernel.operands[buffer].dtype)
+        terms = []
+        stride = 0
+        for atom, coef in address.terms:
+            assert isinstance(atom, Dim)
+            terms.append((w.level_of_dim[atom.number], atom.number, coef))
+            if atom.number == w.kernel.vector and w.lanes > 1:
+                stride = coef
+        terms.sort()
+        key: Any = ("pointer", buffer, address.const)
+        found = w.known.get(key)
+        if found is None:
+            name = f"%b{buffer}"
+            if address.const:
+                offset = str(address.const)
+                if abs(address.const) > 4:
+                    offset = w.number(address.const, ("const", buffer, address.const))
+                name = w.line(f"getelementptr {element}, ptr {name}, i64 {offset}", 0)
+            found = w.know(key, name, False, 0)
+        for level, d, coef in terms:
+            key = (*key, d, coef)
+            following = w.known.get(key)
+            if following is None:
+                index = w.known["dim", d].name
+                if coef != 1:
+                    factor = w.number(coef, ("stride", buffer, d, coef))
+                    index = w.line(f"mul nsw i64 {index}, {factor}", level)
+                text = f"getelementptr {element}, ptr {found.name}, i64 {index}"
+                following = w.know(key, w.line(text, level), False, level)
+            found = following
+        return found.name, found.level, stride
+
+    def mask(self, guard: Scalar | None, level: int) -> str | None:
+        """The lanes that may be touched at a level, or None for all."""
+        w = self.writer
+        tail = w.tail if w.masked and level >= w.vector_level > 0 else None
+        if tail is None:
+            return None if guard is None else w.as_vector(guard)
+        if guard is None:
+            return w.known[id(tail)].name
+        both = f"{w.known[id(tail)].name}, {w.as_vector(guard)}"
+        return w.line(f"and <{w.lanes} x i1> {both}", level)
+
+    def offset_pointer(
+        self, dtype: np.dtype[Any], pointer: str, offset: Scalar | None, level: int
+    ) -> str:
+        """A pointer moved by an offset that all lanes share."""
+        w = self.writer
+        if offset is None:
+            return pointer
+        name = self._wide(w.operand(offset).name, offset.dtype, level)
+        return w.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {name}", level)
+
+    def _wide(self, name: str, dtype: np.dtype[Any], level: int) -> str:
+        return name if dtype == _INT64 else self.writer.line(f"sext i32 {name} to i64", level)
+
+    def lane_pointers(
+        self, buffer: int, pointer: str, stride: int, offset: Scalar | None, level: int
+    ) -> str:
+        """A vector of pointers, one for each lane."""
+        w = self.writer
+        dtype = w.kernel.operands[buffer].dtype
+        steps: str | None = None
+        if stride:
+            key = ("lanes", buffer, stride)
+            found = w.known.get(key)
+            if found is None:
+                number = w.number(stride, ("stride", buffer, w.kernel.vector, stride))
+                wide = w.splat(number, _INT64, w.levels[0].lines)
+                text = f"mul nsw <{w.lanes} x i64> {wide}, {w.iota(_INT64)}"
+                found = w.know(key, w.line(text, 0), True, 0)
+            steps = found.name
+        if offset is not None:
+            index = w.as_vector(offset)
+            if offset.dtype != _INT64:
+                type_ = f"<{w.lanes} x i32>"
+                index = w.line(f"sext {type_} {index} to <{w.lanes} x i64>", level)
+            if steps is not None:
+                index = w.line(f"add <{w.lanes} x i64> {index}, {steps}", level)
+            steps = index
+        if steps is None:
+            steps = "zeroinitializer"
+        element = memory_type(dtype)
+        return w.line(f"getelementptr {element}, ptr {pointer}, <{w.lanes} x i64> {steps}", level)
+
+    def all_lanes(self, mask: str | None) -> str:
+        """A mask as text, of true lanes if there is none."""
+        return "splat (i1 true)" if mask is None else mask
+
+    def suffix(self, dtype: np.dtype[Any]) -> str:
+        """What the names of intrinsics say of a vector of a dtype."""
+        element = memory_type(dtype)
+        return f"v{self.writer.lanes}" + {"float": "f32", "double": "f64"}.get(element, element)
+
+    def load_lanes(
+        self, type_: str, dtype: np.dtype[Any], pointer: str, mask: str | None, level: int
+    ) -> str:
+        """A vector of neighbours, those that are masked out zero."""
+        w = self.writer
+        size = dtype.itemsize
+        if mask is None:
+            return w.line(f"load {type_}, ptr {pointer}, align {size}", level)
+        name = f"llvm.masked.load.{self.suffix(dtype)}.p0"
+        return w.line(
+            f"call {type_} @{name}(ptr {pointer}, i32 {size}, <{w.lanes} x i1> {mask}, "
+            f"{type_} zeroinitializer)",
+            level,
+        )
+
+    def from_memory(self, name: str, dtype: np.dtype[Any], vector: bool, level: int) -> str:
+        """A value as registers have it."""
+        w = self.writer
+        if dtype != _BOOL:
+            return name
+        type_ = memory_type(dtype, w.lanes if vector else 1)
+        return w.line(
+            f"icmp ne {type_} {name}, zeroinitializer" if vector else f"icmp ne i8 {name}, 0", level
+        )
+
+    def to_memory(self, name: str, dtype: np.dtype[Any], lanes: int, level: int) -> str:
+        """A value as memory has it."""
+        if dtype != _BOOL:
+            return name
+        return self.writer.line(
+            f"zext {llvm_type(_BOOL, lanes)} {name} to {memory_type(dtype, lanes)}", level
+        )

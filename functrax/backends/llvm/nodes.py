@@ -1,0 +1,116 @@
+"""The scalar expressions of a kernel, node by node.
+
+What enters is a node; what leaves are the instructions of it and of all that it needs and that is
+not known yet, each in the level that it depends on.  A node is a vector if it depends on the
+vector dim, else a scalar, which is copied into all lanes where a vector is wanted.
+
+Start at :meth:`Nodes.value`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functrax.backends.kernels.math import EXPANSIONS
+from functrax.backends.llvm.instructions import OPERATIONS, emit, llvm_type
+from functrax.backends.llvm.loads import Loads
+from functrax.backends.llvm.writer import Known, Writer
+from functrax.core.errors import VerificationError
+from functrax.core.lowering import Scalar
+
+_INT32 = np.dtype(np.int32)
+
+
+class Nodes:
+    """Writes the computations of a kernel.
+
+    Args:
+      contract: whether a product and a sum of different operations may become one fma.
+    """
+
+    def __init__(self, writer: Writer, loads: Loads, contract: bool) -> None:
+        self.writer = writer
+        self.loads = loads
+        self.contract = contract
+
+    def value(self, root: Scalar) -> Known:
+        """The name of a node, whose instructions are written if they are not yet."""
+        w = self.writer
+        stack = [root]
+        known = w.known
+        while stack:
+            node = stack[-1]
+            if id(node) in known or node.op == "const":
+                stack.pop()
+                continue
+            expansion = EXPANSIONS.get(node.op)
+            args = (expansion(w.builder, *node.args),) if expansion is not None else node.args
+            missing = [x for x in args if id(x) not in known and x.op != "const"]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if expansion is not None:
+                same = w.operand(args[0])
+                w.know(id(node), same.name, same.vector, same.level)
+            else:
+                self._compute(node)
+        return w.operand(root)
+
+    def _compute(self, node: Scalar) -> None:
+        w = self.writer
+        if node.op == "load":
+            self.loads.load(node)
+        elif node.op == "dim":
+            self._dim(node)
+        elif node.op == "int":
+            name = w.number(node.attr, ("int", node.attr))
+            if node.dtype == _INT32:
+                name = w.narrow(name)
+            w.know(id(node), name, False, 0)
+        elif node.op == "given":
+            w.know(id(node), self._given(node), False, 0)
+        else:
+            self._operation(node)
+
+    def _given(self, node: Scalar) -> str:
+        """A float among the run-time arguments."""
+        w = self.writer
+        name = w.number(node.attr, ("given", node.dtype, node.attr))
+        if node.dtype.itemsize == 4:
+            name = w.narrow(name)
+        found, bits = f"{name}.given", f"i{8 * node.dtype.itemsize}"
+        w.header.append(f"  {found} = bitcast {bits} {name} to {llvm_type(node.dtype, 1)}")
+        return found
+
+    def _dim(self, node: Scalar) -> None:
+        w = self.writer
+        index = w.known["dim", node.attr]
+        level = index.level
+        lines = w.levels[level].lines
+        name = index.name
+        if node.dtype == _INT32:
+            name = w.line(f"trunc i64 {index.name} to i32", level)
+        vector = node.attr == w.kernel.vector and w.lanes > 1
+        if vector:
+            type_ = llvm_type(node.dtype, w.lanes)
+            base = w.splat(name, node.dtype, lines)
+            name = w.line(f"add {type_} {base}, {w.iota(node.dtype)}", level)
+        w.know(id(node), name, vector, level)
+
+    def _operation(self, node: Scalar) -> None:
+        w = self.writer
+        if node.op not in OPERATIONS:
+            raise VerificationError(
+                f"kernel {w.kernel.name}: an operation that no instruction does",
+                got=repr(node.op),
+                fix="report this: the compiler wrote a kernel that it cannot emit",
+            )
+        found = [w.operand(x) for x in node.args]
+        vector = any(f.vector for f in found)
+        level = max(f.level for f in found)
+        names = [w.as_vector(x) for x in node.args] if vector else [f.name for f in found]
+        lanes = w.lanes if vector else 1
+        lines = w.levels[level].lines
+        name = emit(node, names, lanes, w.fresh, lines, self.contract)
+        w.know(id(node), name, vector, level)

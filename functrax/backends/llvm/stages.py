@@ -1,0 +1,184 @@
+"""Stages: reductions and carries, which take a value from one step of a loop to the next.
+
+A stage is a nest over the inner dims, or a loop that goes on as long as a condition holds.  Each
+reduction and each carry is a phi of the loop.  A reduction along the vector dim accumulates in
+every lane, and the lanes become one value after the loop.
+
+Start at :meth:`Stages.stage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.kernels.ir import Carry, Reduce, Stage
+from functrax.backends.llvm.instructions import constant, llvm_type
+from functrax.backends.llvm.loops import Loops
+from functrax.backends.llvm.nodes import Nodes
+from functrax.backends.llvm.stores import Stores
+from functrax.backends.llvm.writer import Carried, Names, Writer
+
+
+class Stages:
+    """Writes the stages of a kernel."""
+
+    def __init__(self, writer: Writer, loops: Loops, nodes: Nodes, stores: Stores) -> None:
+        self.writer = writer
+        self.loops = loops
+        self.nodes = nodes
+        self.stores = stores
+
+    def stage(self, stage: Stage) -> None:
+        """Write a stage; its results are known in the level that it is in."""
+        carried = self._starts(stage)
+
+        def body(names: Names) -> Names:
+            self._know_carries(stage, names[len(names) - len(stage.carries) :])
+            out = []
+            position = 0
+            for reduction in stage.reductions:
+                width = len(reduction.values)
+                out += self._accumulate(reduction, names[position : position + width])
+                position += width
+            for store in stage.stores:
+                self.stores.store(store)
+            return out + [self._new(carry) for carry in stage.carries]
+
+        if stage.condition is None:
+            final = self.loops.nest(self.writer.kernel.inner, carried, body)
+        else:
+            final = self._while(stage, carried, body)
+        self._know_results(stage, final)
+
+    def _starts(self, stage: Stage) -> Carried:
+        """The types and first values of what a stage carries."""
+        w = self.writer
+        in_lanes = w.kernel.vector is not None and w.lanes > 1
+        lanes = w.lanes if in_lanes else 1
+        carried = []
+        for reduction in stage.reductions:
+            for start in reduction.how.empty(w.builder):
+                text = constant(start.attr, start.dtype, lanes)
+                carried.append((llvm_type(start.dtype, lanes), text))
+        for carry in stage.carries:
+            self.nodes.value(carry.initial)
+            if in_lanes and carry.acc.attr[2]:
+                text = w.as_vector(carry.initial)
+                carried.append((llvm_type(carry.initial.dtype, lanes), text))
+            else:
+                text = w.operand(carry.initial).name
+                carried.append((llvm_type(carry.initial.dtype, 1), text))
+        return carried
+
+    def _know_carries(self, stage: Stage, names: Names) -> None:
+        w = self.writer
+        for carry, name in zip(stage.carries, names, strict=True):
+            vector = carry.acc.attr[2] and w.lanes > 1
+            w.know(id(carry.acc), name, vector, len(w.levels) - 1)
+
+    def _new(self, carry: Carry) -> str:
+        """What a step makes of a carried value."""
+        w = self.writer
+        found = self.nodes.value(carry.new)
+        if carry.acc.attr[2] and w.lanes > 1:
+            return w.as_vector(carry.new)
+        return found.name
+
+    def _while(self, stage: Stage, carried: Carried, body: Callable[[Names], Names]) -> Names:
+        """Steps as long as a condition of what is carried holds; what is carried in the end."""
+        w = self.writer
+        assert stage.condition is not None
+        names = w.open_loop("0", carried)
+        label = w.open[-1]
+        self._know_carries(stage, names)
+        holds = self.nodes.value(stage.condition).name
+        level = w.levels[-1]
+        level.lines.append(f"  br i1 {holds}, label %{label}.body, label %{label}.exit")
+        level.lines.append(f"{label}.body:")
+        new = body(names)
+        w.close_loop("1", None, new)
+        return names
+
+    def _know_results(self, stage: Stage, final: Names) -> None:
+        w = self.writer
+        in_lanes = w.kernel.vector is not None and w.lanes > 1
+        horizontal = in_lanes and w.kernel.vector in w.kernel.inner
+        level = len(w.levels) - 1
+        position = 0
+        for reduction in stage.reductions:
+            width = len(reduction.values)
+            names = final[position : position + width]
+            position += width
+            if horizontal:
+                names = self._across_lanes(reduction, names)
+            for result, name in zip(reduction.results, names, strict=True):
+                w.know(id(result), name, in_lanes and not horizontal, level)
+        for carry, name in zip(stage.carries, final[position:], strict=True):
+            w.know(id(carry.result), name, in_lanes and carry.acc.attr[2], level)
+
+    def _accumulate(self, reduction: Reduce, names: Names) -> Names:
+        """One point (or one vector of points) more."""
+        w = self.writer
+        level = len(w.levels) - 1
+        in_lanes = w.kernel.vector is not None and w.lanes > 1
+        values = reduction.values
+        if w.masked and w.tail is not None and w.kernel.vector in w.kernel.inner:
+            starts = reduction.how.empty(w.builder)
+            pairs = zip(values, starts, strict=True)
+            values = tuple(w.builder.select(w.tail, v, start) for v, start in pairs)
+        for acc, name in zip(reduction.accs, names, strict=True):
+            w.know(id(acc), name, in_lanes, level)
+        out = []
+        for node in reduction.how.combine(w.builder, reduction.accs, values):
+            self.nodes.value(node)
+            out.append(w.as_vector(node) if in_lanes else w.operand(node).name)
+        return out
+
+    def _across_lanes(self, reduction: Reduce, names: Names) -> Names:
+        """The lanes of a vector as one value, by halves: in an order that sizes alone decide."""
+        w = self.writer
+        lanes = w.lanes
+        level = len(w.levels) - 1
+        values = reduction.values
+        while lanes > 1:
+            half = lanes // 2
+            parts = [
+                [self._half(v.dtype, name, lanes, first, level) for v, name in zip(values, names)]
+                for first in (0, half)
+            ]
+            names = self._combined_halves(reduction, parts, half, level)
+            lanes = half
+        return names
+
+    def _half(self, dtype: np.dtype[Any], name: str, lanes: int, first: int, level: int) -> str:
+        """The lanes of a vector from ``first`` on, half of them."""
+        w = self.writer
+        type_, half = llvm_type(dtype, lanes), lanes // 2
+        if half == 1:
+            return w.line(f"extractelement {type_} {name}, i64 {first}", level)
+        mask = ", ".join(f"i32 {first + k}" for k in range(half))
+        text = f"shufflevector {type_} {name}, {type_} poison, <{half} x i32> <{mask}>"
+        return w.line(text, level)
+
+    def _combined_halves(
+        self, reduction: Reduce, parts: list[Names], lanes: int, level: int
+    ) -> Names:
+        w = self.writer
+        all_lanes, w.lanes = w.lanes, lanes
+        leaves = []
+        for side, names in zip(("low", "high"), parts, strict=True):
+            nodes = []
+            for k, (value, name) in enumerate(zip(reduction.values, names, strict=True)):
+                leaf = w.builder.node("acc", value.dtype, (), (side, lanes, k, w.count()))
+                w.know(id(leaf), name, True, level)
+                nodes.append(leaf)
+            leaves.append(tuple(nodes))
+        out = []
+        for node in reduction.how.combine(w.builder, leaves[0], leaves[1]):
+            self.nodes.value(node)
+            out.append(w.as_vector(node))
+        w.lanes = all_lanes
+        return out

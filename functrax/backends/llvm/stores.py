@@ -1,0 +1,137 @@
+"""Writes of arrays: an element, a row of elements, or a scatter.
+
+A store may combine what it writes with what is there.  Rows of large arrays go past the caches
+where they are whole cache lines, which asks for a fence at the end of the kernel.
+
+Start at :meth:`Stores.store`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from functrax.backends.kernels.ir import Store
+from functrax.backends.llvm.loads import Loads
+from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.nodes import Nodes
+from functrax.backends.llvm.writer import Writer
+from functrax.core.errors import VerificationError
+from functrax.core.lowering import Scalar
+
+#: Arrays of this many bytes are written past the caches: they would only push out others.
+STREAMED: Final = 1 << 24
+CACHE_LINE: Final = 64
+
+
+class Stores:
+    """Writes the stores of a kernel."""
+
+    def __init__(self, writer: Writer, memory: Memory, loads: Loads, nodes: Nodes) -> None:
+        self.writer = writer
+        self.memory = memory
+        self.loads = loads
+        self.nodes = nodes
+        #: Whether anything is stored past the caches, which needs a fence in the end.
+        self.streams = False
+
+    def store(self, store: Store) -> None:
+        """Compute what is stored, combine it with what is there if asked to, and write it."""
+        w = self.writer
+        value = store.value
+        for x in (store.value, store.offset, store.guard):
+            if x is not None:
+                self.nodes.value(x)
+        if store.combine is not None:
+            old = w.builder.node("acc", value.dtype, (), ("store", store.buffer))
+            here = len(w.levels) - 1  # it changes from one point to the next
+            self.loads.read(id(old), store.buffer, store.address, store.offset, store.guard, here)
+            (value,) = store.combine.combine(w.builder, (old,), (value,))
+            self.nodes.value(value)
+        self._write(store, value)
+
+    def _write(self, store: Store, value: Scalar) -> None:
+        w = self.writer
+        dtype = w.kernel.operands[store.buffer].dtype
+        pointer, _, stride = self.memory.pointer(store.buffer, store.address)
+        inside_vector = w.vector_level > 0 and w.lanes > 1
+        level = len(w.levels) - 1
+        scattered = store.offset is not None and w.operand(store.offset).vector
+        alone = stride == 0 and not scattered and not w.operand(value).vector
+        if not inside_vector or alone:  # a value that all lanes share is written once
+            self._write_scalar(store, value, pointer, level)
+            return
+        if stride == 0 and not scattered:
+            raise VerificationError(
+                f"kernel {w.kernel.name}: all lanes write one element",
+                got=str(store.address),
+                fix="report this: the compiler vectorised a loop that it must not",
+            )
+        name = self.memory.to_memory(w.as_vector(value), dtype, w.lanes, level)
+        mask = self.memory.mask(store.guard, level)
+        type_ = memory_type(dtype, w.lanes)
+        lines = w.levels[level].lines
+        size, lanes = dtype.itemsize, w.lanes
+        if stride == 1 and not scattered:
+            pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
+            if mask is None and self._streams(store):
+                self._stream(f"store {type_} {name}, ptr {pointer}", size, level)
+                return
+            if mask is None:
+                lines.append(f"  store {type_} {name}, ptr {pointer}, align {size}")
+                return
+            call = f"llvm.masked.store.{self.memory.suffix(dtype)}.p0"
+            lines.append(
+                f"  call void @{call}({type_} {name}, ptr {pointer}, i32 {size}, "
+                f"<{lanes} x i1> {mask})"
+            )
+            return
+        pointers = self.memory.lane_pointers(store.buffer, pointer, stride, store.offset, level)
+        call = f"llvm.masked.scatter.{self.memory.suffix(dtype)}.v{lanes}p0"
+        lines.append(
+            f"  call void @{call}({type_} {name}, <{lanes} x ptr> {pointers}, i32 {size}, "
+            f"<{lanes} x i1> {self.memory.all_lanes(mask)})"
+        )
+
+    def _streams(self, store: Store) -> bool:
+        """Whether a store of whole vectors goes past the caches: to a large array, in lines."""
+        w = self.writer
+        operand = w.kernel.operands[store.buffer]
+        size = operand.dtype.itemsize
+        if size * operand.size < STREAMED or operand.scratch or store.offset or store.combine:
+            return False
+        vector = size * w.lanes
+        steps = [c for a, c in store.address.terms if a.dims_mask != 1 << (w.kernel.vector or 0)]
+        whole = all(step * size % vector == 0 for step in (*steps, store.address.const))
+        return vector % CACHE_LINE == 0 and whole
+
+    def _stream(self, text: str, size: int, level: int) -> None:
+        """A store past the caches if the array begins at a cache line, else an ordinary one."""
+        w = self.writer
+        pointer = text.rsplit(maxsplit=1)[-1]
+        self.streams = True
+        label = f"if{w.count()}"
+        lines = w.levels[level].lines
+        low = w.line(f"ptrtoint ptr {pointer} to i64", level)
+        low = w.line(f"and i64 {low}, {CACHE_LINE - 1}", level)
+        aligned = w.line(f"icmp eq i64 {low}, 0", level)
+        lines.append(f"  br i1 {aligned}, label %{label}.then, label %{label}.else")
+        lines += [f"{label}.then:", f"  {text}, align {CACHE_LINE}, !nontemporal !0"]
+        lines += [f"  br label %{label}", f"{label}.else:", f"  {text}, align {size}"]
+        lines += [f"  br label %{label}", f"{label}:"]
+        w.levels[level].block = label
+
+    def _write_scalar(self, store: Store, value: Scalar, pointer: str, level: int) -> None:
+        w = self.writer
+        dtype = w.kernel.operands[store.buffer].dtype
+        name = self.memory.to_memory(w.operand(value).name, dtype, 1, level)
+        pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
+        write = f"  store {memory_type(dtype)} {name}, ptr {pointer}"
+        lines = w.levels[level].lines
+        if store.guard is None:
+            lines.append(write)
+            return
+        label = f"if{w.count()}"
+        inside = w.operand(store.guard).name
+        lines.append(f"  br i1 {inside}, label %{label}.then, label %{label}")
+        lines += [f"{label}.then:", write, f"  br label %{label}", f"{label}:"]
+        w.levels[level].block = label

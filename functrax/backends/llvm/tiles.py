@@ -1,0 +1,117 @@
+"""Tiles: arrays that are contiguous along another dim than the vector dim.
+
+A tile is as many points of the tile dim as a vector has lanes.  Its rows are read along the tile
+dim, each as one vector, and the square of elements is transposed in registers: then there is a
+vector along the vector dim for each point of the tile.
+
+Start at :meth:`Tiles.rows`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from functrax.backends.kernels.schedule import coefficient
+from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.writer import Names, Writer
+from functrax.core.index_expr import IndexExpr, add_terms
+from functrax.core.lowering import Scalar
+
+_INT32 = np.dtype(np.int32)
+
+
+class Tiles:
+    """The tiles that have been read."""
+
+    def __init__(self, writer: Writer, memory: Memory) -> None:
+        self.writer = writer
+        self.memory = memory
+        #: The point of the tile that is computed now.
+        self.lane = 0
+        #: For each array and address the loop in which its tile was read, and its rows.
+        self._found: dict[tuple[int, IndexExpr], tuple[str, Names]] = {}
+
+    def is_tiled(self, address: IndexExpr, offset: Scalar | None, guard: Scalar | None) -> bool:
+        """Whether an array is read in tiles: it is contiguous along the tile dim."""
+        w = self.writer
+        if w.kernel.tile is None or offset is not None or guard is not None:
+            return False
+        across = coefficient(address, w.kernel.vector) not in (0, 1)
+        return across and coefficient(address, w.kernel.tile) == 1
+
+    def rows(self, buffer: int, address: IndexExpr, stride: int) -> Names:
+        """A tile of an array that is contiguous along the tile dim: a vector for each point of it.
+
+        Rows along the tile dim are read, and transposed in registers.
+        """
+        w = self.writer
+        level = len(w.levels) - 2  # once for all points of the tile
+        found = self._found.get((buffer, address))
+        if found is not None and found[0] == w.open[-1]:
+            return found[1]
+        dtype = w.kernel.operands[buffer].dtype
+        type_ = memory_type(dtype, w.lanes)
+        others = [(a, c) for a, c in address.terms if a.dims_mask != 1 << (w.kernel.tile or 0)]
+        base, _, _ = self.memory.pointer(buffer, add_terms(address.const, others))
+        element = memory_type(dtype)
+        base = w.line(f"getelementptr {element}, ptr {base}, i64 {w.loop_index()}", level)
+        step = w.number(stride, ("stride", buffer, w.kernel.vector, stride))
+        mask = self._mask(level)
+        rows = []
+        for k in range(w.lanes):
+            offset = w.line(f"mul nsw i64 {step}, {self._row(k, level)}", level)
+            pointer = w.line(f"getelementptr {element}, ptr {base}, i64 {offset}", level)
+            rows.append(self.memory.load_lanes(type_, dtype, pointer, mask, level))
+        rows = self._transposed(type_, rows, level)
+        self._found[buffer, address] = (w.open[-1], rows)
+        return rows
+
+    def _row(self, k: int, level: int) -> str:
+        """The number of a lane of the vector dim, or of the last one inside its extent."""
+        w = self.writer
+        if not w.masked or k == 0:
+            return str(k)
+        key = ("tile row", k)
+        found = w.known.get(key)
+        if found is None:
+            count = w.known["inside"].name
+            last = w.line(f"sub i64 {count}, 1", level)
+            more = w.line(f"icmp slt i64 {k}, {count}", level)
+            name = w.line(f"select i1 {more}, i64 {k}, i64 {last}", level)
+            found = w.know(key, name, False, level)
+        return found.name
+
+    def _mask(self, level: int) -> str | None:
+        """The points of a tile that are inside the extent of the tile dim; None for all."""
+        w = self.writer
+        tile = w.kernel.tile
+        assert tile is not None
+        if w.kernel.extents[tile] % w.lanes == 0:
+            return None
+        left = w.line(f"sub i64 {w.extent(tile)}, {w.loop_index()}", level)
+        narrow = w.line(f"trunc i64 {left} to i32", level)
+        count = w.splat(narrow, _INT32, w.levels[level].lines)
+        iota = w.iota(_INT32)
+        return w.line(f"icmp slt <{w.lanes} x i32> {iota}, {count}", level)
+
+    def _transposed(self, type_: str, rows: Names, level: int) -> Names:
+        """A square of elements, its rows as columns, by exchanging ever larger blocks."""
+        w = self.writer
+        lanes = w.lanes
+        distance = 1
+        while distance < lanes:
+            new = list(rows)
+            for i in range(lanes):
+                if i & distance:
+                    continue
+                a, b = rows[i], rows[i + distance]
+                low = [k if not k & distance else lanes + k - distance for k in range(lanes)]
+                high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
+                for place, mask in ((i, low), (i + distance, high)):
+                    text = ", ".join(f"i32 {m}" for m in mask)
+                    new[place] = w.line(
+                        f"shufflevector {type_} {a}, {type_} {b}, <{lanes} x i32> <{text}>", level
+                    )
+            rows = new
+            distance *= 2
+        return rows

@@ -1,0 +1,243 @@
+"""Lines of LLVM IR, loop by loop: what every part of the emitter writes to.
+
+Each open loop is a :class:`Level` with the lines of its body so far.  A node goes to the innermost
+level whose index it depends on, so what does not change in a loop is computed before it; what has
+been computed is :class:`Known` by its node's identity (or by a key of its own) until the level is
+closed.  What depends on sizes is a number that is given when the kernel runs
+(:meth:`Writer.number`) and is read at the top of the function, in the header.
+
+Start at :meth:`Writer.line` and :meth:`Writer.open_loop`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from functrax.backends.kernels.ir import Kernel
+from functrax.backends.llvm.instructions import constant, llvm_type
+from functrax.core.lowering import Scalar
+
+
+class Known:
+    """The name of a node's value, whether it is a vector, and in which level it is."""
+
+    __slots__ = ("level", "name", "vector")
+
+    def __init__(self, name: str, vector: bool, level: int) -> None:
+        self.name, self.vector, self.level = name, vector, level
+
+
+@dataclass
+class Level:
+    """An open loop."""
+
+    lines: list[str] = field(default_factory=list)
+    #: What is forgotten when the loop is closed.
+    known: list[Any] = field(default_factory=list)
+    #: The label of the block that its lines are in now.
+    block: str = "entry"
+
+
+Names: TypeAlias = list[str]
+#: The types and first names of what a loop carries.
+Carried: TypeAlias = list[tuple[str, str]]
+
+
+class Writer:
+    """The text of one kernel so far.
+
+    Args:
+      kernel: with a schedule.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.builder = kernel.builder
+        self.levels = [Level()]
+        self.known: dict[Any, Known] = {}
+        self.level_of_dim: dict[int, int] = {}
+        #: The run-time arguments.
+        self.numbers: list[int] = []
+        #: The lines at the top of the function.
+        self.header: list[str] = []
+        #: The labels of the open loops.
+        self.open: list[str] = []
+        #: The lanes of a vector; fewer while the lanes of one are added up.
+        self.lanes = kernel.lanes if kernel.vector is not None else 1
+        #: Whether a vector may reach past the extent; the mask of the lanes that do not.
+        self.masked = self._needs_mask()
+        self.tail: Scalar | None = None
+        #: The level of the loop over the vector dim while that is open, else -1.
+        self.vector_level = -1
+        self._counter = 0
+        self._number_of: dict[Any, str] = {}
+
+    def _needs_mask(self) -> bool:
+        k = self.kernel
+        if k.vector is None or self.lanes == 1:
+            return False
+        if k.extents[k.vector] % self.lanes:
+            return True
+        return k.vector == k.shared and k.grain % self.lanes != 0
+
+    def count(self) -> int:
+        """The next number, for a label or a key that no other has."""
+        self._counter += 1
+        return self._counter
+
+    def fresh(self) -> str:
+        """A name that no other value has."""
+        self._counter += 1
+        return f"%v{self._counter}"
+
+    def line(self, right: str, level: int = -1) -> str:
+        """Write an instruction in a level, else the innermost; the name of what it computes."""
+        name = self.fresh()
+        self.levels[level].lines.append(f"  {name} = {right}")
+        return name
+
+    def know(self, key: Any, name: str, vector: bool, level: int) -> Known:
+        """Remember a name until its level is closed."""
+        found = self.known[key] = Known(name, vector, level)
+        self.levels[level].known.append(key)
+        return found
+
+    def number(self, value: int, key: Any) -> str:
+        """The name of a run-time argument; the same key, the same argument."""
+        name = self._number_of.get(key)
+        if name is None:
+            n = len(self.numbers)
+            self.numbers.append(value)
+            name = self._number_of[key] = f"%n{n}"
+            self.header.append(f"  %np{n} = getelementptr i64, ptr %numbers, i64 {n}")
+            self.header.append(f"  {name} = load i64, ptr %np{n}")
+        return name
+
+    def extent(self, d: int | None) -> str:
+        """The extent of a dim, a run-time argument."""
+        assert d is not None
+        return self.number(self.kernel.extents[d], ("extent", d))
+
+    def narrow(self, name: str) -> str:
+        """A run-time argument as an ``i32``."""
+        narrow = f"{name}.i32"
+        if ("i32", name) not in self._number_of:
+            self._number_of["i32", name] = narrow
+            self.header.append(f"  {narrow} = trunc i64 {name} to i32")
+        return narrow
+
+    def iota(self, dtype: np.dtype[Any]) -> str:
+        """The numbers of the lanes."""
+        element = llvm_type(dtype, 1)
+        return "<" + ", ".join(f"{element} {k}" for k in range(self.lanes)) + ">"
+
+    def splat(self, name: str, dtype: np.dtype[Any], lines: list[str]) -> str:
+        """A scalar in every lane."""
+        vector, element = llvm_type(dtype, self.lanes), llvm_type(dtype, 1)
+        one, all_ = self.fresh(), self.fresh()
+        lines.append(f"  {one} = insertelement {vector} poison, {element} {name}, i64 0")
+        zero = f"<{self.lanes} x i32> zeroinitializer"
+        lines.append(f"  {all_} = shufflevector {vector} {one}, {vector} poison, {zero}")
+        return all_
+
+    def operand(self, node: Scalar) -> Known:
+        """What is known of a computed node."""
+        if node.op == "const":
+            return Known(constant(node.attr, node.dtype, 1), False, 0)
+        return self.known[id(node)]
+
+    def as_vector(self, node: Scalar) -> str:
+        """The value of a computed node in all lanes."""
+        if node.op == "const":
+            return constant(node.attr, node.dtype, self.lanes)
+        found = self.known[id(node)]
+        if found.vector:
+            return found.name
+        key = ("splat", id(node))
+        splat = self.known.get(key)
+        if splat is None:
+            name = self.splat(found.name, node.dtype, self.levels[found.level].lines)
+            splat = self.know(key, name, True, found.level)
+        return splat.name
+
+    def define_dim(self, d: int, index: str) -> None:
+        """Give a dim its index in the innermost level."""
+        self.level_of_dim[d] = len(self.levels) - 1
+        self.know(("dim", d), index, False, len(self.levels) - 1)
+
+    def loop_index(self) -> str:
+        """The index of the innermost loop."""
+        return f"%{self.open[-1]}.i"
+
+    def open_level(self, block: str) -> None:
+        """Begin a level, whose first lines are in a block."""
+        self.levels.append(Level(block=block))
+
+    def close_level(self) -> list[str]:
+        """End the innermost level and forget what is known in it; its lines."""
+        level = self.levels.pop()
+        for key in level.known:
+            self.known.pop(key, None)
+        return level.lines
+
+    def open_loop(self, low: str, carried: Carried) -> Names:
+        """Begin a loop from ``low`` on; the names in it of what it carries."""
+        before = self.levels[-1].block
+        label = f"loop{self.count()}"
+        self.open_level(label)
+        names = []
+        lines = self.levels[-1].lines
+        lines.append(f"{label}:")
+        index = f"%{label}.i"
+        lines.append(f"  {index} = phi i64 [ {low}, %{before} ], [ %{label}.next, %{label}.end ]")
+        for type_, name in carried:
+            fresh = self.fresh()
+            # What comes from the end of the body is known then, and written by `close_loop`.
+            lines.append(f"  {fresh} = phi {type_} [ {name}, %{before} ], ")
+            names.append(fresh)
+        self.open.append(label)
+        return names
+
+    def close_loop(
+        self,
+        step: str,
+        high: str | None,
+        new: Names,
+        skipped: tuple[str, str, Carried] | None = None,
+    ) -> Names:
+        """End the body; without ``high`` the loop itself says when it ends.
+
+        A loop that may have no steps comes with the block before it, where it begins, and the types
+        and names of what it carries at first.
+        """
+        label = self.open.pop()
+        lines = self.close_level()
+        lines.append(f"  br label %{label}.end")
+        lines.append(f"{label}.end:")
+        for k, value in enumerate(new, 2):  # after the label and the index
+            lines[k] += f"[ {value}, %{label}.end ]"
+        lines.append(f"  %{label}.next = add nsw i64 %{label}.i, {step}")
+        if high is None:
+            lines.append(f"  br label %{label}")
+        else:
+            lines.append(f"  %{label}.more = icmp slt i64 %{label}.next, {high}")
+            lines.append(f"  br i1 %{label}.more, label %{label}, label %{label}.exit")
+        lines.append(f"{label}.exit:")
+        outer = self.levels[-1]
+        results = new
+        if skipped is None:
+            outer.lines.append(f"  br label %{label}")
+        else:
+            before, low, first = skipped
+            outer.lines.append(f"  %{label}.any = icmp slt i64 {low}, {high}")
+            outer.lines.append(f"  br i1 %{label}.any, label %{label}, label %{label}.exit")
+            results = [self.fresh() for _ in new]
+            for (type_, start), value, out in zip(first, new, results, strict=True):
+                sources = f"[ {start}, %{before} ], [ {value}, %{label}.end ]"
+                lines.append(f"  {out} = phi {type_} {sources}")
+        outer.lines.extend(lines)
+        outer.block = f"{label}.exit"
+        return results

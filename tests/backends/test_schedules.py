@@ -18,7 +18,7 @@ from functrax import lax, nn
 from functrax.backends import codegen
 from functrax.backends.kernels import lower, schedule
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.llvm import emit
+from functrax.backends.llvm import emit, stores
 
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:
@@ -108,7 +108,7 @@ def test_long_columns_are_summed_in_blocks(
 def test_a_large_array_is_streamed_whether_or_not_it_lies_at_a_cache_line(
     monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
-    monkeypatch.setattr(emit, "STREAMED", 0)
+    monkeypatch.setattr(stores, "STREAMED", 0)
     rows = numbers(7, 1023)  # of no whole number of cache lines
 
     def function(xs: Any) -> Any:

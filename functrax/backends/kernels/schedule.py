@@ -47,7 +47,10 @@ STRICT_LANES = 32
 SPAN = 1 << 21
 SPAN_OF_BLOCK = 1 << 19
 LEAST_BLOCK = 16
-#: How many neighbouring elements of a row a transpose reads before it goes to the next row.
+#: A transpose writes so many lines, one for each element of the rows that it reads, before it writes
+#: those beside them.
+TILE_LINES = 2048
+#: Where the rows are all that threads can share, these are the pieces.
 TILE_WIDTH = 64
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT = 12
@@ -330,23 +333,58 @@ def _choose_shared(kernel: Kernel) -> None:
     """Share the outermost outer dim that is long enough, else the longest one."""
     if not kernel.outer:
         return
+    if kernel.tile is not None:
+        _share_tiles(kernel)
+        return
     total = _points(kernel)
     long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
-    if kernel.tile is not None:
-        shared = kernel.tile
-    elif long_enough:
+    if long_enough:
         shared = long_enough[0]
     else:
         shared = max(kernel.outer, key=lambda d: kernel.extents[d])
-    assert shared is not None
     kernel.shared = shared
     per_point = max(total // kernel.extents[shared], 1)
     grain = -(-UNIT // per_point)
-    if shared == kernel.tile:
-        grain = TILE_WIDTH
-    if shared in (kernel.vector, kernel.tile):
+    if shared == kernel.vector:
         grain = -(-grain // kernel.lanes) * kernel.lanes
     kernel.grain = max(1, min(grain, kernel.extents[shared]))
+
+
+def _share_tiles(kernel: Kernel) -> None:
+    """Share the dim in whose blocks ``TILE_LINES`` lines are written side by side.
+
+    So many stay in the second cache until their neighbours along the vector dim are written, and
+    their pages in the table of translations.
+    """
+    v = kernel.vector
+    assert v is not None and kernel.tile is not None
+    inside = kernel.outer[kernel.outer.index(v) + 1 :]
+    lines = 1
+    for d in reversed(inside):
+        if lines * kernel.extents[d] > 2 * TILE_LINES:
+            grain = -(-TILE_LINES // lines)
+            if d == kernel.tile:
+                grain = -(-grain // kernel.lanes) * kernel.lanes
+            kernel.shared, kernel.grain = d, grain
+            return
+        lines *= kernel.extents[d]
+    # All of them: blocks of what is around them, or tiles along the vector dim.
+    around = [d for d in kernel.outer if d not in inside and d != v]
+    steps = -(-kernel.extents[v] // kernel.lanes)
+    for d in around:
+        if kernel.extents[d] >= 2 * FEW_ROWS or kernel.extents[d] > steps:
+            per_point = max(_points(kernel) // kernel.extents[d], 1)
+            kernel.shared = d
+            kernel.grain = min(-(-UNIT // per_point), kernel.extents[d])
+            return
+    across = max(inside, key=lambda d: kernel.extents[d])
+    if steps < FEW_ROWS and kernel.extents[across] > kernel.extents[v]:
+        kernel.shared, kernel.grain = across, 1
+        if across == kernel.tile:
+            kernel.grain = min(TILE_WIDTH, kernel.extents[across])
+    else:
+        kernel.shared = v
+        kernel.grain = -(-UNIT // (kernel.lanes * lines)) * kernel.lanes
 
 
 def _choose_tile(kernel: Kernel, target: Target) -> None:
@@ -370,7 +408,20 @@ def _choose_tile(kernel: Kernel, target: Target) -> None:
     if min(kernel.extents[v], kernel.extents[w]) < lanes:
         return
     kernel.tile, kernel.lanes = w, lanes
-    kernel.outer = (*(d for d in kernel.outer if d not in (v, w)), v, w)
+    _order_as_read(kernel, across)
+
+
+def _order_as_read(kernel: Kernel, across: list[list[int]]) -> None:
+    """Go through the dims as an array that is read in tiles has them in memory.
+
+    Its rows are read from end to end then, a vector's lanes of them at once.  What is written are
+    whole lines wherever they are.
+    """
+    source = max(across, key=lambda row: sum(1 for n in row if n))
+    others = [d for d in kernel.outer if d != kernel.tile]
+    others.sort(key=lambda d: -abs(source[d]))
+    assert kernel.tile is not None
+    kernel.outer = (*others, kernel.tile)
 
 
 # ---- long reductions ----------------------------------------------------------------------------

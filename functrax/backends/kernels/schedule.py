@@ -7,7 +7,7 @@ written as LLVM IR.  In order:
    dims, which run in order.
 2. ``collapse``: neighbouring dims become one where every address allows it.
 3. ``_choose_vector``: the dim along which most of the memory is contiguous is computed in lanes.
-   Arrays that are contiguous along another one are read in tiles (``_choose_tile``).
+   Arrays that are contiguous along another one are read in tiles (``kernels/tiling.py``).
    What one stage computes at some cost and a later one needs again stays in a row of memory
    (``kernels/rows.py``).
 4. ``_choose_shared``: the dim that threads share, in units of at least ``UNIT`` points.
@@ -25,11 +25,12 @@ Start at :func:`schedule`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from functrax.backends.kernels.accesses import accesses, coefficient, coefficients
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.backends.kernels.rows import keep_rows
+from functrax.backends.kernels.tiling import choose_tile, share_tiles
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import MATH, Builder, Scalar
 
@@ -47,11 +48,6 @@ STRICT_LANES = 32
 SPAN = 1 << 21
 SPAN_OF_BLOCK = 1 << 19
 LEAST_BLOCK = 16
-#: A transpose writes so many lines, one for each element of the rows that it reads, before it writes
-#: those beside them.
-TILE_LINES = 2048
-#: Where the rows are all that threads can share, these are the pieces.
-TILE_WIDTH = 64
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT = 12
 #: Kernels of mathematical functions do, from this many points on, two vectors at a time.
@@ -86,39 +82,13 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
         kernel.vector = _choose_vector(kernel)
     _vector_innermost(kernel)
     _choose_lanes(kernel, target)
-    _choose_tile(kernel, target)
+    choose_tile(kernel, target.vector_bytes)
     keep_rows(kernel)
     grain = _block_of_reduction(kernel, target.strict)
     if grain is not None:
         return _in_two(kernel, target, grain)
     _choose_shared(kernel)
     return [kernel]
-
-
-# ---- accesses -----------------------------------------------------------------------------------
-
-
-def accesses(kernel: Kernel) -> Iterator[tuple[IndexExpr, int, bool]]:
-    """The address, the operand's number, and whether it is a store, of each access."""
-    for node in kernel.nodes():
-        if node.op == "load":
-            yield node.attr[1], node.attr[0], False
-    for store in kernel.stores():
-        yield store.address, store.buffer, True
-
-
-def coefficients(address: IndexExpr, rank: int) -> list[int]:
-    """How far apart in memory neighbours along each dim are."""
-    row = [0] * rank
-    for atom, coef in address.terms:
-        assert isinstance(atom, Dim)
-        row[atom.number] = coef
-    return row
-
-
-def coefficient(address: IndexExpr, d: int | None) -> int:
-    """How far apart in memory neighbours along a dim are."""
-    return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
 
 
 # ---- scatters -----------------------------------------------------------------------------------
@@ -334,7 +304,7 @@ def _choose_shared(kernel: Kernel) -> None:
     if not kernel.outer:
         return
     if kernel.tile is not None:
-        _share_tiles(kernel)
+        share_tiles(kernel)
         return
     total = _points(kernel)
     long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
@@ -348,80 +318,6 @@ def _choose_shared(kernel: Kernel) -> None:
     if shared == kernel.vector:
         grain = -(-grain // kernel.lanes) * kernel.lanes
     kernel.grain = max(1, min(grain, kernel.extents[shared]))
-
-
-def _share_tiles(kernel: Kernel) -> None:
-    """Share the dim in whose blocks ``TILE_LINES`` lines are written side by side.
-
-    So many stay in the second cache until their neighbours along the vector dim are written, and
-    their pages in the table of translations.
-    """
-    v = kernel.vector
-    assert v is not None and kernel.tile is not None
-    inside = kernel.outer[kernel.outer.index(v) + 1 :]
-    lines = 1
-    for d in reversed(inside):
-        if lines * kernel.extents[d] > 2 * TILE_LINES:
-            grain = -(-TILE_LINES // lines)
-            if d == kernel.tile:
-                grain = -(-grain // kernel.lanes) * kernel.lanes
-            kernel.shared, kernel.grain = d, grain
-            return
-        lines *= kernel.extents[d]
-    # All of them: blocks of what is around them, or tiles along the vector dim.
-    around = [d for d in kernel.outer if d not in inside and d != v]
-    steps = -(-kernel.extents[v] // kernel.lanes)
-    for d in around:
-        if kernel.extents[d] >= 2 * FEW_ROWS or kernel.extents[d] > steps:
-            per_point = max(_points(kernel) // kernel.extents[d], 1)
-            kernel.shared = d
-            kernel.grain = min(-(-UNIT // per_point), kernel.extents[d])
-            return
-    across = max(inside, key=lambda d: kernel.extents[d])
-    if steps < FEW_ROWS and kernel.extents[across] > kernel.extents[v]:
-        kernel.shared, kernel.grain = across, 1
-        if across == kernel.tile:
-            kernel.grain = min(TILE_WIDTH, kernel.extents[across])
-    else:
-        kernel.shared = v
-        kernel.grain = -(-UNIT // (kernel.lanes * lines)) * kernel.lanes
-
-
-def _choose_tile(kernel: Kernel, target: Target) -> None:
-    """Read in rows what neighbouring lanes would read across rows (a transpose)."""
-    v = kernel.vector
-    if v is None or v not in kernel.outer or kernel.inner:
-        return
-    if any(s.serial for s in kernel.stores()):
-        return
-    rank = len(kernel.extents)
-    rows = [(coefficients(address, rank), stored) for address, _, stored in accesses(kernel)]
-    if any(stored and row[v] != 1 for row, stored in rows):
-        return
-    across = [row for row, _ in rows if row[v] not in (0, 1)]
-    dims = [d for d in kernel.outer if d != v and any(row[d] == 1 for row in across)]
-    if not dims:
-        return
-    w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
-    widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
-    lanes = min(target.vector_bytes // max(widest, 4), 16)
-    if min(kernel.extents[v], kernel.extents[w]) < lanes:
-        return
-    kernel.tile, kernel.lanes = w, lanes
-    _order_as_read(kernel, across)
-
-
-def _order_as_read(kernel: Kernel, across: list[list[int]]) -> None:
-    """Go through the dims as an array that is read in tiles has them in memory.
-
-    Its rows are read from end to end then, a vector's lanes of them at once.  What is written are
-    whole lines wherever they are.
-    """
-    source = max(across, key=lambda row: sum(1 for n in row if n))
-    others = [d for d in kernel.outer if d != kernel.tile]
-    others.sort(key=lambda d: -abs(source[d]))
-    assert kernel.tile is not None
-    kernel.outer = (*others, kernel.tile)
 
 
 # ---- long reductions ----------------------------------------------------------------------------

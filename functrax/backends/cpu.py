@@ -36,7 +36,7 @@ class CpuDevice(Device):
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
         guarded = nan_check.enabled()
-        key = ("compiled", options.strict, guarded)
+        key = ("compiled", options.strict, options.schedule_off, guarded)
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
             found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)

@@ -67,7 +67,8 @@ def current_device() -> Device:
 def executable_of(jaxpr: Jaxpr) -> Executable:
     """A program without constants, compiled for the current device, and remembered."""
     device = _devices[options.backend]
-    key = ("executable", device.name, options.strict, options.debug_nans or options.debug_infs)
+    guarded = options.debug_nans or options.debug_infs
+    key = ("executable", device.name, options.strict, options.schedule_off, guarded)
     executable: Executable | None = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = device.compile(jaxpr)

@@ -177,6 +177,16 @@ OPTIONS: Final[dict[str, Option]] = {
             traced=True,
         ),
         Option(
+            "schedule_off",
+            "text",
+            "",
+            "What schedules of kernels shall not do, joined by commas: "
+            + ", ".join(option_text.DECISIONS)
+            + ".",
+            traced=True,
+            form=option_text.decisions,
+        ),
+        Option(
             "backend",
             "choice",
             "llvm",
@@ -246,6 +256,7 @@ class State(threading.local):
     log_compiles: bool
     default_device: Any
     default_prng_impl: str
+    schedule_off: str
     cache: bool
     compilation_cache_dir: str | None
     cache_limit: str

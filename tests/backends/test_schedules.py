@@ -123,6 +123,32 @@ def test_a_large_array_is_streamed_whether_or_not_it_lies_at_a_cache_line(
     np.testing.assert_allclose(got, np.stack(want), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 4097, (1 << 20) + 16 * 8 + 3])
+def test_long_rows_are_read_in_pieces_side_by_side(
+    size: int, monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
+) -> None:
+    monkeypatch.setattr(accesses, "STREAMED", 0)
+    x, y = numbers(size), numbers(size)[::-1].copy()
+    np.testing.assert_array_equal(run(lambda v, w: v * 4 - w, x, y), x * 4 - y)
+    np.testing.assert_allclose(
+        run(lambda v: jnp.sum(v * 5), x), 5 * x.sum(dtype=np.float64), rtol=1e-5
+    )
+    assert run(lambda v: jnp.max(v * 5), x) == x.max() * 5
+    assert run(lambda v: jnp.argmin(v * 5), x) == x.argmin()
+    wide = numbers(37, 32_771)
+    sums = wide.sum(1, dtype=np.float64)
+    np.testing.assert_allclose(run(lambda v: jnp.sum(v, 1), wide), sums, rtol=1e-4)
+    pieces = [kernel.pieces for kernel, _ in emitted if kernel.units > 1 or kernel.inner]
+    assert max(pieces) > 2
+
+
+def test_what_is_written_through_the_caches_is_not_done_in_pieces(
+    emitted: list[tuple[Kernel, str]],
+) -> None:
+    run(lambda v: v * 5 - 3, numbers(1 << 20))
+    assert emitted[0][0].pieces == 1
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
     ("shape", "perm"),

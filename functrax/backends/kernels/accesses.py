@@ -46,6 +46,8 @@ def is_streamed(kernel: Kernel, store: Store) -> bool:
     """
     operand = kernel.operands[store.buffer]
     size = operand.dtype.itemsize
+    if "streams" in kernel.off:
+        return False
     if size * operand.size < STREAMED or operand.scratch or store.offset or store.combine:
         return False
     vector = size * kernel.lanes

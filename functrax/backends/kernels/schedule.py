@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from functrax.backends.kernels.accesses import accesses, coefficient, coefficients
+from functrax.backends.kernels.accesses import accesses, coefficient, coefficients, is_streamed
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.backends.kernels.rows import keep_rows
 from functrax.backends.kernels.tiling import choose_tile, share_tiles
@@ -43,13 +43,21 @@ BLOCK = 1 << 15
 LONG = 1 << 20
 #: Lanes of a reduction along the last dim, where its order must not depend on its kernel.
 STRICT_LANES = 32
-#: So is one along columns that reach over this many bytes, for memory is read best in order: a
-#: block is the rows that fit in the second cache, and no fewer than LEAST_BLOCK of them.
+#: So is one along columns that reach over this many bytes: a block is so many rows, whose lines are
+#: fetched ahead side by side (a processor follows about so many pages), more if they are short.
 SPAN = 1 << 21
-SPAN_OF_BLOCK = 1 << 19
-LEAST_BLOCK = 16
+BLOCK_OF_ROWS = 32
+LEAST_BLOCK = 1 << 16
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT = 12
+#: Kernels that move at least so many bytes, and do little with them, read several pages at once: so
+#: many of an array, and of all arrays.
+FROM_MEMORY = 1 << 22
+MOST_PIECES = 8
+MOST_PAGES = 16
+PAGE = 4096
+#: In units that are pieces of one row, so long.
+PIECE = 4 * PAGE
 #: Kernels of mathematical functions do, from this many points on, two vectors at a time.
 MANY_POINTS = 1 << 18
 
@@ -61,10 +69,12 @@ class Target:
     Args:
       vector_bytes: size of a vector register.
       strict: whether the order of reductions follows from shapes alone.
+      off: decisions that are not made (the option ``schedule_off``).
     """
 
     vector_bytes: int = 64
     strict: bool = False
+    off: frozenset[str] = frozenset()
 
 
 def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
@@ -72,6 +82,7 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
 
     The second one reads what the first one writes to the operands that were appended.
     """
+    kernel.off = target.off
     _scatter_loops(kernel)
     if target.strict and any(s.reductions for s in kernel.stages):
         along_row = _ends_in_row(kernel)
@@ -80,14 +91,18 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     else:
         kernel = collapse(kernel)
         kernel.vector = _choose_vector(kernel)
+    if "vector" in target.off:
+        kernel.vector = None
     _vector_innermost(kernel)
     _choose_lanes(kernel, target)
     choose_tile(kernel, target.vector_bytes)
-    keep_rows(kernel)
-    grain = _block_of_reduction(kernel, target.strict)
+    if "rows" not in target.off:
+        keep_rows(kernel)
+    grain = None if "blocks" in target.off else _block_of_reduction(kernel, target.strict)
     if grain is not None:
         return _in_two(kernel, target, grain)
     _choose_shared(kernel)
+    _choose_pieces(kernel, target)
     return [kernel]
 
 
@@ -119,6 +134,10 @@ def collapse(kernel: Kernel, merge_inner: bool = True) -> Kernel:
         _merged([d for d in dims if kernel.extents[d] > 1], rows, fixed, kernel.extents)
         for dims in (kernel.outer, kernel.inner)
     ]
+    if "merge" in kernel.off:
+        groups = [
+            [[d] for d in dims if kernel.extents[d] > 1] for dims in (kernel.outer, kernel.inner)
+        ]
     if not merge_inner:
         groups[1] = [[d] for d in kernel.inner if kernel.extents[d] > 1]
     if kernel.inner and not groups[1]:
@@ -301,7 +320,7 @@ def _is_column_sum(kernel: Kernel) -> bool:
 
 def _choose_shared(kernel: Kernel) -> None:
     """Share the outermost outer dim that is long enough, else the longest one."""
-    if not kernel.outer:
+    if not kernel.outer or "threads" in kernel.off:
         return
     if kernel.tile is not None:
         share_tiles(kernel)
@@ -318,6 +337,47 @@ def _choose_shared(kernel: Kernel) -> None:
     if shared == kernel.vector:
         grain = -(-grain // kernel.lanes) * kernel.lanes
     kernel.grain = max(1, min(grain, kernel.extents[shared]))
+
+
+# ---- pieces -------------------------------------------------------------------------------------
+
+
+def _choose_pieces(kernel: Kernel, target: Target) -> None:
+    """Go through long rows in pieces side by side, each of which begins in a page of its own.
+
+    A processor fetches ahead within a page, and a few lines only: what it reads from several pages
+    at once comes faster.  It does not matter to results but for the order of sums.
+    """
+    v = kernel.vector
+    if v is None or kernel.lanes == 1 or kernel.tile is not None or "pieces" in kernel.off:
+        return
+    if (kernel.inner and v not in kernel.inner) or (kernel.inner and target.strict):
+        return
+    if any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages):
+        return
+    if not all(is_streamed(kernel, s) for s in kernel.stores() if coefficient(s.address, v) == 1):
+        return
+    arrays: dict[int, int] = {}
+    for address, number, _ in accesses(kernel):
+        if coefficient(address, v) == 1 and not kernel.operands[number].scratch:
+            arrays[number] = kernel.operands[number].dtype.itemsize
+    size = sum(kernel.operands[k].size * n for k, n in arrays.items())
+    nodes = kernel.nodes()
+    work = sum(1 for n in nodes if n.args or n.op == "load")
+    if size < FROM_MEMORY or work > LIGHT or any(n.op in MATH for n in nodes):
+        return
+    if not arrays:
+        return
+    itemsize = min(arrays.values())
+    pieces = MOST_PIECES
+    while pieces * len(arrays) > MOST_PAGES:
+        pieces //= 2
+    if v == kernel.shared and v in kernel.outer:
+        kernel.grain = min(max(kernel.grain, pieces * PIECE // itemsize), kernel.extents[v])
+    length = kernel.grain if v == kernel.shared else kernel.extents[v]
+    while length * itemsize < pieces * PAGE:
+        pieces //= 2
+    kernel.pieces = max(pieces, 1)
 
 
 # ---- long reductions ----------------------------------------------------------------------------
@@ -340,7 +400,7 @@ def _block_of_reduction(kernel: Kernel, strict: bool) -> int | None:
     )
     if strict or kernel.vector in kernel.inner or step * kernel.extents[shared] < SPAN:
         return None
-    return max(SPAN_OF_BLOCK // step, LEAST_BLOCK)
+    return max(LEAST_BLOCK // step, BLOCK_OF_ROWS)
 
 
 def in_blocks(rows: int, length: int) -> bool:
@@ -389,10 +449,11 @@ def _in_two(kernel: Kernel, target: Target, grain: int) -> list[Kernel]:
         extents=extents,
         inner=(unit,),
         stages=[Stage(reductions, [])],
-        vector=kernel.vector if across else unit,
+        vector=kernel.vector if across or kernel.vector is None else unit,
     )
     _choose_lanes(final, target)
     _choose_shared(final)
+    _choose_pieces(blocks, target)
     return [blocks, final]
 
 

@@ -34,7 +34,7 @@ FEW_TILES: Final = 8
 def choose_tile(kernel: Kernel, vector_bytes: int) -> None:
     """Read in rows what neighbouring lanes would read across rows (a transpose)."""
     v = kernel.vector
-    if v is None or v not in kernel.outer or kernel.inner:
+    if v is None or v not in kernel.outer or kernel.inner or "tiles" in kernel.off:
         return
     if any(s.serial for s in kernel.stores()):
         return

@@ -19,6 +19,8 @@ from functrax.backends import codegen
 from functrax.backends.kernels import accesses, lower, schedule
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm import emit
+from functrax.core import option_text
+from functrax.core.config import Override
 
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:
@@ -140,6 +142,44 @@ def test_long_rows_are_read_in_pieces_side_by_side(
     np.testing.assert_allclose(run(lambda v: jnp.sum(v, 1), wide), sums, rtol=1e-4)
     pieces = [kernel.pieces for kernel, _ in emitted if kernel.units > 1 or kernel.inner]
     assert max(pieces) > 2
+
+
+@pytest.mark.parametrize("columns", [259, 1024, 1027, 70_000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.bool_])
+def test_rows_that_begin_in_the_middle_of_a_line(
+    columns: int, dtype: Any, monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
+) -> None:
+    monkeypatch.setattr(accesses, "STREAMED", 0)
+    with functrax.enable_x64():
+        x = (numbers(11, columns) * 2).astype(dtype)
+        got = run(lambda v: jnp.concatenate([v[:, 7:], jnp.roll(v, 1, 1)], 1), x)
+        np.testing.assert_array_equal(got, np.concatenate([x[:, 7:], np.roll(x, 1, 1)], 1))
+        np.testing.assert_array_equal(run(lambda v: v[:, 5:], x), x[:, 5:])
+    if columns > 1024 and x.itemsize > 1:
+        assert any(kernel.aligned is not None for kernel, _ in emitted)
+
+
+@pytest.mark.parametrize("decision", option_text.DECISIONS)
+@pytest.mark.parametrize("strict", [False, True])
+def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
+    x, row = numbers(600, 401), numbers(401)
+    functions: dict[str, Callable[..., Any]] = {
+        "long sum": lambda v, r: jnp.sum(v * r),
+        "columns": lambda v, r: jnp.sum(jnp.concatenate([v, v, v, v]) * 2, 0),
+        "softmax": lambda v, r: nn.softmax(v + r, 1),
+        "transpose": lambda v, r: (v + r).T * 3,
+        "pad": lambda v, r: jnp.pad(v * r, 2),
+        "scatter": lambda v, r: jnp.zeros(401).at[jnp.arange(401) // 2].add(r),
+    }
+    with Override("strict", strict):
+        want = {name: run(f, x, row) for name, f in functions.items()}
+        with Override("schedule_off", decision):
+            for name, function in functions.items():
+                got = run(function, x, row)
+                if strict and decision not in ("vector", "blocks"):
+                    np.testing.assert_array_equal(got, want[name], name)
+                else:
+                    np.testing.assert_allclose(got, want[name], rtol=2e-6, atol=2e-5, err_msg=name)
 
 
 def test_what_is_written_through_the_caches_is_not_done_in_pieces(

@@ -44,13 +44,18 @@ def is_streamed(kernel: Kernel, store: Store) -> bool:
 
     That the array begins at a line is for the kernel to see when it runs.
     """
-    operand = kernel.operands[store.buffer]
-    size = operand.dtype.itemsize
-    if "streams" in kernel.off:
+    if not is_large(kernel, store):
         return False
-    if size * operand.size < STREAMED or operand.scratch or store.offset or store.combine:
-        return False
+    size = kernel.operands[store.buffer].dtype.itemsize
     vector = size * kernel.lanes
     steps = [c for a, c in store.address.terms if a.dims_mask != 1 << (kernel.vector or 0)]
     whole = all(step * size % vector == 0 for step in (*steps, store.address.const))
-    return vector % CACHE_LINE == 0 and whole
+    return vector % CACHE_LINE == 0 and (whole or kernel.aligned is store)
+
+
+def is_large(kernel: Kernel, store: Store) -> bool:
+    """Whether a store sets elements of an array too large to be of use in the caches."""
+    operand = kernel.operands[store.buffer]
+    if "streams" in kernel.off or operand.scratch or store.offset or store.combine or store.guard:
+        return False
+    return operand.dtype.itemsize * operand.size >= STREAMED

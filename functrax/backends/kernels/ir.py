@@ -167,6 +167,7 @@ class Kernel:
       tile: the dim of which ``lanes`` neighbouring points are computed together with those of the
         vector dim, so that what is contiguous along it is read in rows and transposed; or None.
       pieces: in how many pieces, side by side, a row or unit of the vector dim is gone through.
+      aligned: a store before whose first whole line each row has a vector of its own; or None.
       off: what its schedule shall not do (the option ``schedule_off``).
       unit: the number of a dim that stands for the number of the unit, where one is needed.
     """
@@ -186,6 +187,7 @@ class Kernel:
     unit: int | None = None
     tile: int | None = None
     pieces: int = 1
+    aligned: Store | None = None
     off: frozenset[str] = frozenset()
 
     @property

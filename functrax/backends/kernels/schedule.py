@@ -27,7 +27,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from functrax.backends.kernels.accesses import accesses, coefficient, coefficients, is_streamed
+from functrax.backends.kernels.accesses import (
+    CACHE_LINE,
+    accesses,
+    coefficient,
+    coefficients,
+    is_large,
+    is_streamed,
+)
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.backends.kernels.rows import keep_rows
 from functrax.backends.kernels.tiling import choose_tile, share_tiles
@@ -56,6 +63,8 @@ FROM_MEMORY = 1 << 22
 MOST_PIECES = 8
 MOST_PAGES = 16
 PAGE = 4096
+#: Rows of fewer vectors are not worth a short one at their beginning.
+LEAST_LINES = 16
 #: In units that are pieces of one row, so long.
 PIECE = 4 * PAGE
 #: Kernels of mathematical functions do, from this many points on, two vectors at a time.
@@ -102,6 +111,7 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     if grain is not None:
         return _in_two(kernel, target, grain)
     _choose_shared(kernel)
+    _align_stores(kernel)
     _choose_pieces(kernel, target)
     return [kernel]
 
@@ -340,6 +350,22 @@ def _choose_shared(kernel: Kernel) -> None:
 
 
 # ---- pieces -------------------------------------------------------------------------------------
+
+
+def _align_stores(kernel: Kernel) -> None:
+    """Begin each row with a short vector where its results are no whole lines, but are many."""
+    v = kernel.vector
+    if v is None or kernel.inner or kernel.tile is not None or kernel.lanes == 1:
+        return
+    stores = list(kernel.stores())
+    if len(stores) != 1 or any(s.serial or not is_large(kernel, s) for s in stores):
+        return
+    (store,) = stores
+    size = kernel.operands[store.buffer].dtype.itemsize
+    length = kernel.grain if v == kernel.shared else kernel.extents[v]
+    whole = size * kernel.lanes % CACHE_LINE == 0 and length >= LEAST_LINES * kernel.lanes
+    if whole and coefficient(store.address, v) == 1 and not is_streamed(kernel, store):
+        kernel.aligned = store
 
 
 def _choose_pieces(kernel: Kernel, target: Target) -> None:

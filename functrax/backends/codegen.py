@@ -134,8 +134,9 @@ def loop_code(eqn: Eqn) -> GroupCode:
     with step("lower", name):
         lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
     with step("schedule", name):
-        (kernel,) = schedule(lowered, _target())
-    return GroupCode((), (), (_kernel_code(kernel),))
+        kernels = schedule(lowered, _target())
+    temporaries = tuple(kernels[-1].operands[len(lowered.operands) :])
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)))
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:

@@ -159,6 +159,46 @@ def test_rows_that_begin_in_the_middle_of_a_line(
         assert any(kernel.aligned is not None for kernel, _ in emitted)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((100_003,), 0),
+        ((2, 70_001), 1),
+        ((7, 4099), 1),
+        ((70, 65), 0),
+        ((9, 15), 1),
+        ((3, 5, 33), 1),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int8])
+def test_running_results(
+    shape: tuple[int, ...], axis: int, dtype: Any, strict: bool, emitted: list[tuple[Kernel, str]]
+) -> None:
+    x = (numbers(*shape) * 3).astype(dtype)
+    sums = np.cumsum(x, axis, np.float64 if dtype == np.float32 else dtype)
+    with Override("strict", strict):
+        got = run(lambda v: lax.cumsum(v, axis), x)
+        np.testing.assert_allclose(got, sums, rtol=2e-7, atol=1e-6)
+        largest = run(lambda v: lax.cummax(v, axis), x)
+        np.testing.assert_array_equal(largest, np.maximum.accumulate(x, axis))
+        signs = np.sign(x) + (x == 0)
+        got = run(lambda v: lax.cumprod(v, axis), signs)
+        np.testing.assert_array_equal(got, np.cumprod(signs, axis, dtype))
+        back = run(lambda v: lax.cumsum(v, axis, reverse=True), x)
+        sums = np.flip(np.cumsum(np.flip(x, axis), axis, sums.dtype), axis)
+        np.testing.assert_allclose(back, sums, rtol=2e-7, atol=1e-6)
+    if len(shape) == 1 and emitted:  # blocks, what comes before each, and the rest
+        assert len({kernel.name for kernel, _ in emitted if "cumsum" in kernel.name}) == 3
+
+
+def test_a_running_maximum_keeps_nan_from_where_it_is() -> None:
+    x = numbers(100_003)
+    x[70_000] = np.nan
+    found = np.isnan(run(lax.cummax, x))
+    np.testing.assert_array_equal(found, np.arange(len(x)) >= 70_000)
+
+
 @pytest.mark.parametrize("decision", option_text.DECISIONS)
 @pytest.mark.parametrize("strict", [False, True])
 def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from functrax.backends.kernels.ir import Kernel, Store
-from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
 
 #: Arrays of this many bytes are written past the caches: they would only push out others.
 STREAMED: Final = 1 << 24
@@ -37,6 +37,16 @@ def coefficients(address: IndexExpr, rank: int) -> list[int]:
 def coefficient(address: IndexExpr, d: int | None) -> int:
     """How far apart in memory neighbours along a dim are."""
     return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
+
+
+def row_address(kernel: Kernel) -> tuple[IndexExpr, int]:
+    """The number of a row, and how many there are."""
+    place: IndexExpr = add_terms(0, ())
+    rows = 1
+    for d in kernel.outer:
+        place = place * kernel.extents[d] + Dim(d)
+        rows *= kernel.extents[d]
+    return place, rows
 
 
 def is_streamed(kernel: Kernel, store: Store) -> bool:

@@ -132,6 +132,9 @@ class Stage:
       reductions: what is accumulated, in any order.
       stores: what is written at each point.
       carries: what goes from step to step, in order; such a stage has one inner dim.
+      scan: how elements are put together, where all carries are running results of an associative
+        operation: its values, the carries' leaves, and what the steps make of them.  Such a stage
+        may go along the vector dim.
       condition: a bool, of what is carried; the steps end when it is false.  None for as many
         steps as the inner dim has points.
     """
@@ -140,11 +143,14 @@ class Stage:
     stores: list[Store] = field(default_factory=list)
     carries: list[Carry] = field(default_factory=list)
     condition: Scalar | None = None
+    scan: Reduce | None = None
 
     @property
     def ordered(self) -> bool:
         """Whether its steps must be taken one after the other."""
-        return bool(self.carries) or any(store.serial for store in self.stores)
+        return bool(self.carries and self.scan is None) or any(
+            store.serial for store in self.stores
+        )
 
 
 @dataclass

@@ -10,8 +10,8 @@ compiled once.
 
 This file writes the frame: the function, units of work, outer loops, rows and tiles.  Its parts,
 each of which uses those before it: ``writer`` has the lines and what is known; ``loops`` the nests;
-``memory``, ``tiles`` and ``loads`` the reads; ``nodes`` the computations; ``stores`` the writes;
-``stages`` reductions and carries.
+``memory``, ``tiles`` and ``loads`` the reads; ``nodes`` and ``math_calls`` the computations;
+``stores`` the writes; ``stages`` reductions and carries.
 
 Start at :func:`emit_kernel`.
 """
@@ -69,6 +69,7 @@ class _Emitter:
         self.tiles = Tiles(self.writer, memory)
         loads = Loads(self.writer, memory, self.tiles)
         nodes = Nodes(self.writer, loads, contract)
+        self.math = nodes.math
         self.stores = Stores(self.writer, memory, loads, nodes)
         self.stages = Stages(self.writer, self.loops, nodes, self.stores)
 
@@ -90,8 +91,10 @@ class _Emitter:
             self._units()
         body = w.levels[0].lines
         text = "\n".join([*w.header, *body])
+        called = "\n".join(self.math.texts.values())
         parts = [
-            definitions(text),
+            definitions(text + called),
+            called,
             f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {{",
             "entry:",
             text,

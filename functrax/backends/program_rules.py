@@ -28,7 +28,6 @@ from functrax.backends.program import (
     Launch,
     Program,
     Scan,
-    Slot,
     While,
     instruction_text,
     shared_by_branches,
@@ -187,7 +186,8 @@ def _check_alias(program: Program, output: int, source: int) -> None:
         if written and read in x.inputs:
             text = instruction_text(x, program.slots)
             _wrong(program, f"{name} is read after it was written to", text, "no such alias")
-        if place not in x.outputs or written or x.inputs == (read,) and isinstance(x, Copy):
+        same = isinstance(x, Copy) and x.source == read
+        if place not in x.outputs or written or same:
             continue
         written = True
         if not may_share(x, place, read):

@@ -110,6 +110,8 @@ class Assembly:
       guarded: see :func:`compile_program`.
       members: knows which equations of the program groups stand for.
       inside: see :class:`Work`.
+      carry: of a loop's body the numbers of the inputs that its first results replace; None of
+        other programs.
 
     Attributes:
       works: how each equation is computed, those of inner programs included.
@@ -121,8 +123,10 @@ class Assembly:
         guarded: bool,
         members: Members,
         inside: tuple[tuple[int, str], ...] = (),
+        carry: range | None = None,
     ) -> None:
         self.jaxpr = jaxpr
+        self.carry = carry
         self.guarded = guarded
         self.members = members
         self.inside = inside
@@ -138,7 +142,9 @@ class Assembly:
         for place, eqn in enumerate(self.jaxpr.eqns):
             self._place = place
             self._equation(eqn)
-        return self.builder.build([self._slot(x) for x in self.jaxpr.outvars])
+        outputs = [self._slot(x) for x in self.jaxpr.outvars]
+        shared = self.builder.shared_results(outputs, self.carry)
+        return self.builder.build(outputs, shared)
 
     def _slot(self, x: Atom) -> int:
         slot = self.slots.get(x)
@@ -181,8 +187,9 @@ class Assembly:
             instructions.append(Copy(numbered[source], numbered[target]))
         if code.fill is not None:
             instructions.append(_launch(code.fill, (), results))
+        read = tuple([inputs[n] for n in code.inputs])
         for kernel in code.kernels:
-            instructions.append(_launch(kernel, inputs, (*results, *temporaries)))
+            instructions.append(_launch(kernel, read, (*results, *temporaries)))
         self._add(eqn, instructions, inputs, results, code)
 
     def _add(
@@ -233,8 +240,9 @@ class Assembly:
         """Results that are the operands."""
         self.slots.update(zip(eqn.outvars, self._operands(eqn.invars), strict=True))
 
-    def _inner(self, jaxpr: Jaxpr, role: str) -> Program:
-        assembly = Assembly(jaxpr, self.guarded, self.members, (*self.inside, (self._place, role)))
+    def _inner(self, jaxpr: Jaxpr, role: str, carry: range | None = None) -> Program:
+        inside = (*self.inside, (self._place, role))
+        assembly = Assembly(jaxpr, self.guarded, self.members, inside, carry)
         program = assembly.program()
         self.works += assembly.works
         return program
@@ -266,9 +274,11 @@ class Assembly:
         if self._loop_kernel(eqn):
             return
         params = eqn.params
-        cond, body = self._inner(params["cond"], "condition"), self._inner(params["body"], "body")
         slots = self._operands(eqn.invars)
         first, second = params["cond_consts"], params["cond_consts"] + params["body_consts"]
+        cond = self._inner(params["cond"], "condition", range(0))
+        carry = range(params["body_consts"], len(params["body"].invars))
+        body = self._inner(params["body"], "body", carry)
         self.builder.add(
             While(
                 cond, body, slots[:first], slots[first:second], slots[second:], self._results(eqn)
@@ -279,10 +289,10 @@ class Assembly:
         if self._loop_kernel(eqn):
             return
         params = eqn.params
-        body = self._inner(params["jaxpr"], "body")
         slots = self._operands(eqn.invars)
         first = params["num_consts"]
         second = first + params["num_carry"]
+        body = self._inner(params["jaxpr"], "body", range(first, second))
         self.builder.add(
             Scan(
                 body,

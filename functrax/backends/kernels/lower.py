@@ -94,6 +94,16 @@ def _parts(whole: Lowering) -> list[Kernel] | None:
     return kernels
 
 
+def read_inputs(jaxpr: Jaxpr) -> tuple[int, ...]:
+    """The numbers of the inputs that a group's kernels read.
+
+    What a scatter updates is where its result lies before the kernel runs, and is no operand of it.
+    """
+    read = {x for eqn in jaxpr.eqns for x in eqn.invars[eqn.primitive.name == "scatter" :]}
+    read.update(jaxpr.outvars)
+    return tuple(k for k, v in enumerate(jaxpr.invars) if v in read)
+
+
 def iteration_space(jaxpr: Jaxpr) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape that a group's kernel runs over, and the axes that are reduced."""
     for eqn in jaxpr.eqns:
@@ -159,7 +169,7 @@ class Lowering:
         self.outer = tuple(k for d in kept for k in dims_of[d])
         self.inner = tuple(k for d in axes for k in dims_of[d])
         self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
-        self.inputs = {v: k for k, v in enumerate(jaxpr.invars)}
+        self.inputs = {jaxpr.invars[n]: k for k, n in enumerate(read_inputs(jaxpr))}
         self.indices = Indices(self.builder, self.extents)
         self.values = Values(self.builder, self.indices, self.defs, self)
         self.reductions: dict[int, Reduce] = {}
@@ -170,7 +180,7 @@ class Lowering:
 
     def kernel(self) -> Kernel:
         """Lower all results, and sort reductions and stores into stages."""
-        operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.jaxpr.invars]
+        operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.inputs]
         stores: list[tuple[Store, bool]] = []
         for out in self.jaxpr.outvars:
             buffer = len(operands)

@@ -32,6 +32,7 @@ from functrax.core.config import state as options
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import MATH, Scalar
+from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
 
@@ -85,7 +86,7 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     Raises:
       NotAKernelError: the group does not fit the form of a kernel.
     """
-    key = ("group code", options.strict)
+    key = ("group code", options.strict, options.schedule_off)
     code: GroupCode | None = jaxpr.memo.get(key)
     if code is None:
         code = jaxpr.memo[key] = _group_code(jaxpr, name)
@@ -97,7 +98,7 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     with step("lower", name):
-        found = lower_group(jaxpr, name, options.strict)
+        found = lower_group(jaxpr, name, options.strict, "parts" not in _target().off)
         lowered = [_possible(kernel) for kernel in found]
     with step("schedule", name):
         kernels = [k for kernel in lowered for k in schedule(kernel, _target())]
@@ -114,9 +115,10 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 
 def _target() -> Target:
+    off = decisions(options.schedule_off)
     if options.strict:
-        return Target(strict=True)  # the same on every machine
-    return Target(machine().vector_bytes)
+        return Target(strict=True, off=off)  # the same on every machine
+    return Target(machine().vector_bytes, off=off)
 
 
 def _possible(kernel: Kernel) -> Kernel:

@@ -166,6 +166,8 @@ class Kernel:
       grain: how many of its points make a unit.
       tile: the dim of which ``lanes`` neighbouring points are computed together with those of the
         vector dim, so that what is contiguous along it is read in rows and transposed; or None.
+      pieces: in how many pieces, side by side, a row or unit of the vector dim is gone through.
+      off: what its schedule shall not do (the option ``schedule_off``).
       unit: the number of a dim that stands for the number of the unit, where one is needed.
     """
 
@@ -183,6 +185,8 @@ class Kernel:
     grain: int = 1
     unit: int | None = None
     tile: int | None = None
+    pieces: int = 1
+    off: frozenset[str] = frozenset()
 
     @property
     def units(self) -> int:
@@ -336,6 +340,8 @@ def _carry_lines(
 def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
     for d in dims:
         step = f" step {kernel.lanes}" if d in (kernel.vector, kernel.tile) else ""
+        if d == kernel.vector and kernel.pieces > 1:
+            step += f" in {kernel.pieces} pieces"
         lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}:")
         indent += 1
     return indent

@@ -40,13 +40,14 @@ MOST_PARTS = 12
 MOST_SPLIT = 24
 
 
-def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> list[Kernel]:
+def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False, parts: bool = True) -> list[Kernel]:
     """The kernels of a group, without a schedule: one, or some for parts of its results.
 
     Args:
       jaxpr: the group's program, without constants; no array in it has size 0.
       name: for people.
       strict: whether dims that are reduced stay whole, for the order depends on them.
+      parts: whether a large space may be split.
 
     Raises:
       NotAKernelError: the group does not fit the form of a kernel.
@@ -60,7 +61,7 @@ def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> list[Kernel]:
     pieces = _split_dims(divisors, shape)
     if pieces is not None:
         return [Lowering(jaxpr, name, shape, axes, pieces).kernel()]
-    return _parts(plain) or [kernel]
+    return (_parts(plain) if parts else None) or [kernel]
 
 
 def _parts(whole: Lowering) -> list[Kernel] | None:

@@ -215,6 +215,19 @@ class Values:
             found = self._images[key] = self._reindexed_now(eqn, point, guard)
         return found
 
+    def moved(self, eqn: Eqn, point: Point) -> Point:
+        """Where a reindex that is inside everywhere reads its operand.
+
+        Raises:
+          NotAKernelError: it is outside somewhere.
+        """
+        if eqn.primitive.name in ("concatenate", "iota"):
+            raise NotAKernelError(f"{eqn.primitive.name} moves nothing")
+        source, _, inside = self._reindexed(eqn, point, None)
+        if inside is not None:
+            raise NotAKernelError("a reindex that is outside somewhere")
+        return source
+
     def _reindexed_now(
         self, eqn: Eqn, point: Point, guard: Scalar | None
     ) -> tuple[Point, Scalar | None, Scalar | None]:

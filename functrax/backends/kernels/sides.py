@@ -1,0 +1,45 @@
+"""The sides of a contraction's product: what they depend on, and whether they are in memory.
+
+Start at :meth:`Side.of`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from functrax.backends.kernels.ir import Kernel, ordered
+from functrax.core.index_expr import IndexExpr
+from functrax.core.lowering import Scalar
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two factors.
+
+    Args:
+      value: its expression.
+      dims: that it depends on.
+      place: the array and the address where it is in memory as it is; None if it is computed.
+      read: how many elements the arrays that it reads have.
+    """
+
+    value: Scalar
+    dims: frozenset[int]
+    place: tuple[int, IndexExpr] | None
+    read: int
+
+    @classmethod
+    def of(cls, kernel: Kernel, value: Scalar) -> Side:
+        """The facts about an expression of a kernel."""
+        dims: set[int] = set()
+        arrays = {}
+        for node in ordered(iter((value,))):
+            if node.op == "load":
+                dims |= node.attr[1].used_dims()
+                arrays[node.attr[0]] = kernel.operands[node.attr[0]].size
+            elif node.op == "dim":
+                dims.add(node.attr)
+        place = None
+        if value.op == "load" and not value.args:
+            place = value.attr[0], value.attr[1]
+        return cls(value, frozenset(dims), place, sum(arrays.values()))

@@ -19,6 +19,8 @@ Start at :func:`contraction_kernels`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.lower import points_of, split_dims
 from functrax.backends.kernels.schedule import Target, collapse
-from functrax.backends.kernels.sides import Side
+from functrax.backends.kernels.sides import Side, dims_of
 from functrax.backends.kernels.staging import staged
 from functrax.backends.kernels.strategy import choose
 from functrax.backends.kernels.values import (
@@ -38,6 +40,7 @@ from functrax.backends.kernels.values import (
     reduced_axes,
 )
 from functrax.core import dtypes
+from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, as_expr
 from functrax.core.index_form import flatten
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import Builder, Scalar
@@ -56,6 +59,7 @@ def contraction_kernels(jaxpr: Jaxpr, name: str, target: Target) -> list[Kernel]
       NotAKernelError: it is not one sum of one product, or is better done by other loops.
     """
     kernel = collapse(lower_contraction(jaxpr, name))
+    kernel.inner = tuple(sorted(kernel.inner, key=lambda d: kernel.extents[d]))
     (reduction,) = kernel.stages[0].reductions
     (product,) = reduction.values
     if product.op != "mul":
@@ -76,20 +80,21 @@ def lower_contraction(jaxpr: Jaxpr, name: str) -> Kernel:
         raise NotAKernelError("results of several shapes")
     if total.outvars[0].aval.size != jaxpr.outvars[0].aval.size:
         raise NotAKernelError("a sum that is repeated, or of which a part is used")
+    summands = Summands.of(total)
     operand = total.invars[0].aval.shape
-    space = (*shape, *(operand[d] for d in reduced_axes(total) or ()))
-    plain = _Lowering(jaxpr, name, total, len(shape), tuple((n,) for n in space))
+    space = (*shape, *(operand[d] for d in summands.summed))
+    plain = _Lowering(jaxpr, name, total, summands, tuple((n,) for n in space))
     kernel = plain.kernel()
     pieces = split_dims(plain.indices.divisors, space)
     if pieces is None:
         return kernel
-    return _Lowering(jaxpr, name, total, len(shape), pieces).kernel()
+    return _Lowering(jaxpr, name, total, summands, pieces).kernel()
 
 
 def _the_sum(jaxpr: Jaxpr) -> Eqn:
     sums = [e for e in jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
-    if len(sums) != 1 or sums[0].primitive.name != "reduce_sum":
-        raise NotAKernelError("a contraction has one sum along axes")
+    if len(sums) != 1:
+        raise NotAKernelError("a contraction has one sum")
     if 0 in sums[0].invars[0].aval.shape:
         raise NotAKernelError("a sum of nothing")
     return sums[0]
@@ -102,20 +107,26 @@ class _Lowering:
       jaxpr: the group's program.
       name: for people.
       total: the equation that sums.
-      rank: of the results; the axes of the iteration space that follow are summed.
+      summands: where what it sums is.
       pieces: for each axis the sizes of the dims that it is made of, outermost first.
     """
 
     def __init__(
-        self, jaxpr: Jaxpr, name: str, total: Eqn, rank: int, pieces: tuple[tuple[int, ...], ...]
+        self,
+        jaxpr: Jaxpr,
+        name: str,
+        total: Eqn,
+        summands: Summands,
+        pieces: tuple[tuple[int, ...], ...],
     ) -> None:
-        self.jaxpr, self.name, self.total = jaxpr, name, total
+        self.jaxpr, self.name, self.total, self.summands = jaxpr, name, total, summands
         self.builder = Builder()
         self.extents = tuple(size for sizes in pieces for size in sizes)
-        point, dims_of = points_of(pieces)
+        point, numbers = points_of(pieces)
+        rank = len(jaxpr.outvars[0].aval.shape)
         self.point, self.summed = point[:rank], point[rank:]
-        self.outer = tuple(d for dims in dims_of[:rank] for d in dims)
-        self.inner = tuple(d for dims in dims_of[rank:] for d in dims)
+        self.outer = tuple(d for dims in numbers[:rank] for d in dims)
+        self.inner = tuple(d for dims in numbers[rank:] for d in dims)
         self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
         self.inputs = {v: k for k, v in enumerate(jaxpr.invars)}
         self.indices = Indices(self.builder, self.extents)
@@ -161,16 +172,38 @@ class _Lowering:
         """What is summed, at a point of the whole space."""
         if self.row is None:
             raise NotAKernelError("a sum that no result needs")
-        axes = reduced_axes(self.total) or ()
-        kept, summed = iter(self.row), iter(self.summed)
         x = self.total.invars[0]
-        point = tuple(next(summed if d in axes else kept) for d in range(x.aval.ndim))
-        eqn, point = self._multiplication(x, point)
+        exprs, conditions = self.summands.point(self.row, self.summed)
+        point = tuple(map(self.indices.simplify, exprs))
+        eqn, at = self._multiplication(x, point)
         b = self.builder
-        sides = [b.convert(self.values.at(y, point), self.dtype) for y in eqn.invars]
+        sides = [b.convert(self.values.at(y, at), self.dtype) for y in eqn.invars]
+        guard = None
+        for condition in conditions:
+            guard = self.indices.both(guard, condition)
+        if guard is not None:
+            sides = self._guarded(eqn, at, sides, guard, conditions)
         if any(side.is_constant for side in sides):
             raise NotAKernelError("a product with a number")
         return b.mul(*sides)
+
+    def _guarded(
+        self,
+        eqn: Eqn,
+        point: Point,
+        sides: list[Scalar],
+        guard: Scalar,
+        conditions: Sequence[Condition],
+    ) -> list[Scalar]:
+        """The sides, one of them zero where there is nothing to add: that which moves there."""
+        b = self.builder
+        used = {d for condition in conditions for d in condition.expr.used_dims()}
+        for k, side in enumerate(sides):
+            if used <= dims_of(side):
+                value = b.convert(self.values.at(eqn.invars[k], point, guard), self.dtype)
+                sides[k] = b.select(guard, value, b.const(0, self.dtype))
+                return sides
+        raise NotAKernelError("a sum over a part of the space that no side knows of")
 
     def _multiplication(self, x: Atom, point: Point) -> tuple[Eqn, Point]:
         """The product beneath a sum, and the point at which it is needed."""
@@ -206,6 +239,73 @@ class _Lowering:
             raise NotAKernelError("a sum that is used at two places")
         self.row = point
         return self.builder.convert(self.result, eqn.outvars[0].aval.dtype)
+
+
+@dataclass(frozen=True)
+class Summands:
+    """Where the summands of an element of a sum are.
+
+    Args:
+      summed: the axes of the operand along which is summed.
+      solved: for each other axis the axis of the result, the sign, and the rest: its index is
+        ``sign * (index in the result - rest)``; the rest is an expression over the operand's axes.
+      shape: of the operand.
+    """
+
+    summed: tuple[int, ...]
+    solved: dict[int, tuple[int, int, IndexExpr]]
+    shape: Shape
+
+    @classmethod
+    def of(cls, total: Eqn) -> Summands:
+        """Those of an equation that sums.
+
+        Raises:
+          NotAKernelError: they are not at a point for each point of the axes that are summed.
+        """
+        shape = total.invars[0].aval.shape
+        axes = reduced_axes(total)
+        if axes is not None:
+            if total.primitive.name != "reduce_sum":
+                raise NotAKernelError("a reduction that is no sum")
+            kept = [d for d in range(len(shape)) if d not in axes]
+            return cls(axes, {d: (k, 1, as_expr(0)) for k, d in enumerate(kept)}, shape)
+        index_map = total.params["map"]
+        fits = total.primitive.name == "reindex_reduce" and total.params["op"] == "add"
+        if not fits or len(total.invars) > 1 or index_map.conditions:
+            raise NotAKernelError("an update that is no sum along windows")
+        solved = {}
+        for k, expr in enumerate(index_map.exprs):
+            d, sign = _solvable(expr, [*index_map.exprs[:k], *index_map.exprs[k + 1 :]], shape)
+            solved[d] = (k, sign, expr - Dim(d) * sign)
+        summed = tuple(d for d in range(len(shape)) if d not in solved)
+        return cls(summed, solved, shape)
+
+    def point(self, row: Point, summed: Point) -> tuple[Point, list[Condition]]:
+        """The point of the operand, and the conditions under which it is one."""
+        known: dict[int, Index] = dict(zip(self.summed, summed, strict=True))
+        conditions = []
+        for d, (k, sign, rest) in self.solved.items():
+            at = (row[k] - rest.substitute(known)) * sign
+            known[d] = at
+            if rest.terms or rest.const:
+                conditions += [at >= 0, at < self.shape[d]]
+        return tuple(as_expr(known[d]) for d in range(len(self.shape))), conditions
+
+
+def _solvable(expr: IndexExpr, others: Sequence[IndexExpr], shape: Shape) -> tuple[int, int]:
+    """The longest axis that alone can be told from an index of the result, and its sign."""
+    found = [
+        (shape[a.number], a.number, coef)
+        for a, coef in expr.terms
+        if isinstance(a, Dim) and abs(coef) == 1 and all(a.number not in e.used_dims() for e in others)
+    ]
+    if not found or not all(isinstance(a, Dim) for a, _ in expr.terms):
+        raise NotAKernelError("an update whose indices do not tell where they come from")
+    if any(abs(coef) != 1 for _, coef in expr.terms):
+        raise NotAKernelError("an update in strides")
+    _, d, sign = max(found)
+    return d, sign
 
 
 def _is_float(eqn: Eqn) -> bool:

@@ -35,20 +35,19 @@ def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
     operands = list(kernel.operands)
     kernels = []
     readings = []
-    for side, dim, size, packed in (
-        (plan.left, plan.rows, plan.height, plan.pack_left),
-        (plan.right, plan.columns, plan.width * plan.lanes, plan.pack_right),
+    sizes = plan.height, plan.width * plan.lanes
+    for side, dim, size, way in zip(
+        (plan.left, plan.right), (plan.rows, plan.columns), sizes, plan.ways, strict=True
     ):
-        if packed:
-            order = _order(kernel, side, dim)
-            reading = _panels(kernel, order, dim, size, len(operands))
-            total = size * math.prod(_extents(kernel, order, dim, size))
-            operands.append(Operand(_dtype(kernel), total, True))
-            kernels.append(_packing(kernel, side, order, dim, size, reading.buffer))
-        else:
+        if way == "in place":
             assert side.place is not None
             buffer, address = side.place
-            reading = Reading(buffer, address, coefficient(address, dim), False)
+            readings.append(Reading(buffer, address, coefficient(address, dim), False))
+            continue
+        stage = _windows if way == "windows" else _packed
+        before, reading, total = stage(kernel, side, dim, size, len(operands))
+        operands.append(Operand(_dtype(kernel), total, True))
+        kernels.append(before)
         readings.append(reading)
     kernels = [replace(k, operands=list(operands)) for k in kernels]
     out = [part for k in kernels for part in schedule(k, target)]
@@ -61,7 +60,58 @@ def _dtype(kernel: Kernel):  # type: ignore[no-untyped-def]
     return reduction.how.carries[0]
 
 
+# ---- windows ------------------------------------------------------------------------------------
+
+
+def _windows(
+    kernel: Kernel, side: Side, dim: int, size: int, buffer: int
+) -> tuple[Kernel, Reading, int]:
+    """The kernel that stores a side over its merged dims, and how that is read."""
+    windows = side.windows
+    assert windows is not None
+    home, step = windows.home(dim)
+    order = []  # as the loops go, so that what is read together is together
+    for d in (*kernel.outer, *kernel.inner):
+        place = windows.home(d)[0]
+        if d in side.dims and place != home:
+            order = [*(x for x in order if x != place), place]
+    order.append(home)
+    pitches, pitch = {}, 1
+    for d in reversed(order):
+        pitches[d] = pitch
+        pitch *= windows.extents[d]
+    terms = []
+    for d in side.dims:
+        place, factor = windows.home(d)
+        terms.append((Dim(d), factor * pitches[place]))
+    const = sum(begin * pitches[d] for d, begin in windows.least.items())
+    stored = Kernel(
+        f"{kernel.name}.windows",
+        kernel.builder,
+        kernel.operands,
+        windows.extents,
+        tuple(order),
+        (),
+        [],
+        [Store(buffer, add_terms(0, [(Dim(d), p) for d, p in pitches.items()]), windows.value)],
+    )
+    return stored, Reading(buffer, add_terms(const, terms), step, False), pitch
+
+
 # ---- packing ------------------------------------------------------------------------------------
+
+
+def _packed(
+    kernel: Kernel, side: Side, dim: int, size: int, buffer: int
+) -> tuple[Kernel, Reading, int]:
+    """The kernel that packs a side, and how that is read."""
+    order = _order(kernel, side, dim)
+    total = size * math.prod(_extents(kernel, order, dim, size))
+    return (
+        _packing(kernel, side, order, dim, size, buffer),
+        _panels(kernel, order, dim, size, buffer),
+        total,
+    )
 
 
 def _order(kernel: Kernel, side: Side, dim: int) -> tuple[int, ...]:

@@ -16,11 +16,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, NamedTuple, TypeAlias
 
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.schedule import Target, coefficient
 from functrax.backends.kernels.sides import Side
 from functrax.backends.kernels.values import NotAKernelError
+
+Way: TypeAlias = Literal["in place", "packed", "windows"]
 
 #: Steps between rows that are written into the code, for they make addresses constant.
 MOST_BAKED = 4
@@ -28,8 +31,8 @@ MOST_BAKED = 4
 _TILE, _VECTOR = 30.0, 4.0
 #: Cycles to pack an element: along its order in memory, and across; and of a launch.
 _PACK, _PACK_ACROSS, _LAUNCH = 0.6, 1.2, 2000.0
-#: A side is not packed if that makes it so many times larger.
-_GROWTH = 2
+#: A side is not stored if that makes it so many times larger, and by so many elements.
+_GROWTH, _SLACK = 2, 1 << 12
 #: Neighbours this far apart in bytes meet in the same sets of a cache.
 _CONFLICT = 1024
 
@@ -46,9 +49,9 @@ class Plan:
       height: rows of a tile.
       width: vectors of a tile.
       lanes: of a vector.
-      pack_left: whether the left side is packed.
-      pack_right: whether the right side is.
-      cycles: estimated, without packing.
+      ways: how the left and the right side are read: ``"in place"``; ``"packed"``, tile by tile;
+        or as ``"windows"`` of an array that is stored once.
+      cycles: estimated, without what comes before.
       cost: with it.
     """
 
@@ -59,8 +62,7 @@ class Plan:
     height: int
     width: int
     lanes: int
-    pack_left: bool
-    pack_right: bool
+    ways: tuple[Way, Way]
     cycles: float
     cost: float
 
@@ -95,16 +97,22 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
             tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
             stores = _VECTOR if _contiguous(kernel, columns) else 4 * _VECTOR
             plain = tiles * (_TILE + height * width * stores + steps * _step(height, width))
-            for pack_left, of_left in _ways(kernel, left, rows, height, size):
-                for pack_right, of_right in _ways(kernel, right, columns, width, size, True):
-                    cycles = plain
-                    cycles += 0 if pack_left else of_left * tiles * steps
-                    cycles += 0 if pack_right else of_right * tiles * steps
-                    cost = cycles + (of_left if pack_left else 0) + (of_right if pack_right else 0)
+            for of_left in _ways(kernel, left, rows, height, size):
+                for of_right in _ways(kernel, right, columns, width, size, True):
+                    cycles = plain + (of_left.each + of_right.each) * tiles * steps
                     yield Plan(
-                        left, right, rows, columns, height, width, lanes, pack_left, pack_right,
-                        cycles, cost,
+                        left, right, rows, columns, height, width, lanes,
+                        (of_left.way, of_right.way), cycles,
+                        cycles + of_left.once + of_right.once,
                     )  # fmt: skip
+
+
+class _Cost(NamedTuple):
+    """What a way to read a side costs: once, and in each step of a tile."""
+
+    way: Way
+    once: float
+    each: float
 
 
 def _contiguous(kernel: Kernel, columns: int) -> bool:
@@ -113,15 +121,20 @@ def _contiguous(kernel: Kernel, columns: int) -> bool:
 
 def _ways(
     kernel: Kernel, side: Side, dim: int, count: int, size: int, vectors: bool = False
-) -> Iterator[tuple[bool, float]]:
-    """Whether a side is packed, and the cycles that this costs, or that each step costs else."""
+) -> Iterator[_Cost]:
+    """The ways in which a side can be read."""
     own = coefficient(side.place[1], dim) if side.place is not None else 0
     if side.place is not None and (own == 1 or not vectors):
-        yield False, _in_place(kernel, side, own, count, size, vectors)
+        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors))
+    each = _PACK if own == 1 else _PACK_ACROSS
     total = math.prod(kernel.extents[d] for d in side.dims)
     if total <= _GROWTH * side.read:
-        across = own != 1
-        yield True, _LAUNCH + total * (_PACK_ACROSS if across else _PACK)
+        yield _Cost("packed", _LAUNCH + total * each, 0)
+    if side.windows is not None:
+        total = math.prod(side.windows.extents[d] for d in side.windows.dims)
+        _, factor = side.windows.home(dim)
+        if total <= _GROWTH * side.read + _SLACK and (factor == 1 or not vectors):
+            yield _Cost("windows", _LAUNCH + total * each, 0 if 0 < factor <= MOST_BAKED else 0.2)
 
 
 def _in_place(

@@ -19,18 +19,18 @@ Start at :func:`contraction_kernels`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
-from functrax.backends.kernels.lower import points_of, split_dims
-from functrax.backends.kernels.schedule import Target, collapse
+from functrax.backends.kernels.lower import split_dims
+from functrax.backends.kernels.schedule import Rewriting, Target, collapse, schedule
 from functrax.backends.kernels.sides import Side, dims_of
 from functrax.backends.kernels.staging import staged
+from functrax.backends.kernels.summands import Space, Summands, remainders
 from functrax.backends.kernels.strategy import choose
 from functrax.backends.kernels.values import (
     NotAKernelError,
@@ -40,7 +40,6 @@ from functrax.backends.kernels.values import (
     reduced_axes,
 )
 from functrax.core import dtypes
-from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, as_expr
 from functrax.core.index_form import flatten
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import Builder, Scalar
@@ -58,7 +57,19 @@ def contraction_kernels(jaxpr: Jaxpr, name: str, target: Target) -> list[Kernel]
     Raises:
       NotAKernelError: it is not one sum of one product, or is better done by other loops.
     """
-    kernel = collapse(lower_contraction(jaxpr, name))
+    kernels: list[Kernel] = []
+    for part in lower_contraction(jaxpr, name):
+        if kernels:
+            part.operands = [o for o in kernels[-1].operands if not o.scratch]
+        kernels += _scheduled(part, target)
+    return kernels
+
+
+def _scheduled(kernel: Kernel, target: Target) -> list[Kernel]:
+    """The kernels of a contraction, or of a part of one."""
+    if not kernel.stages:
+        return schedule(kernel, target)
+    kernel = collapse(kernel)
     kernel.inner = tuple(sorted(kernel.inner, key=lambda d: kernel.extents[d]))
     (reduction,) = kernel.stages[0].reductions
     (product,) = reduction.values
@@ -68,8 +79,11 @@ def contraction_kernels(jaxpr: Jaxpr, name: str, target: Target) -> list[Kernel]
     return staged(kernel, choose(kernel, first, second, target), target)
 
 
-def lower_contraction(jaxpr: Jaxpr, name: str) -> Kernel:
-    """A contraction as a kernel without a schedule: a sum of a product, then the results.
+def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel]:
+    """A contraction as kernels without a schedule: a sum of a product, then the results.
+
+    There are several where what is read follows from remainders (a stride in what is written, or
+    holes in what is read): one for each remainder of the indices of the results.
 
     Raises:
       NotAKernelError: it has not that form.
@@ -82,13 +96,16 @@ def lower_contraction(jaxpr: Jaxpr, name: str) -> Kernel:
         raise NotAKernelError("a sum that is repeated, or of which a part is used")
     summands = Summands.of(total)
     operand = total.invars[0].aval.shape
-    space = (*shape, *(operand[d] for d in summands.summed))
-    plain = _Lowering(jaxpr, name, total, summands, tuple((n,) for n in space))
+    space = Space((*shape, *(operand[d] for d in summands.summed)))
+    plain = _Lowering(jaxpr, name, total, summands, space)
     kernel = plain.kernel()
-    pieces = split_dims(plain.indices.divisors, space)
+    if plain.indices.strides:
+        parts = remainders(space, len(shape), list(plain.indices.strides))
+        return [_Lowering(jaxpr, name, total, summands, part).kernel() for part in parts]
+    pieces = split_dims(plain.indices.divisors, space.shape)
     if pieces is None:
-        return kernel
-    return _Lowering(jaxpr, name, total, summands, pieces).kernel()
+        return [kernel]
+    return [_Lowering(jaxpr, name, total, summands, replace(space, pieces=pieces)).kernel()]
 
 
 def _the_sum(jaxpr: Jaxpr) -> Eqn:
@@ -108,7 +125,7 @@ class _Lowering:
       name: for people.
       total: the equation that sums.
       summands: where what it sums is.
-      pieces: for each axis the sizes of the dims that it is made of, outermost first.
+      space: of which points; the axes of the results first, then those that are summed.
     """
 
     def __init__(
@@ -117,12 +134,11 @@ class _Lowering:
         name: str,
         total: Eqn,
         summands: Summands,
-        pieces: tuple[tuple[int, ...], ...],
+        space: Space,
     ) -> None:
         self.jaxpr, self.name, self.total, self.summands = jaxpr, name, total, summands
         self.builder = Builder()
-        self.extents = tuple(size for sizes in pieces for size in sizes)
-        point, numbers = points_of(pieces)
+        self.extents, point, numbers = space.points()
         rank = len(jaxpr.outvars[0].aval.shape)
         self.point, self.summed = point[:rank], point[rank:]
         self.outer = tuple(d for dims in numbers[:rank] for d in dims)
@@ -130,7 +146,7 @@ class _Lowering:
         self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
         self.inputs = {v: k for k, v in enumerate(jaxpr.invars)}
         self.indices = Indices(self.builder, self.extents)
-        self.values = Values(self.builder, self.indices, self.defs, self)
+        self.values = Values(self.builder, self.indices, self.defs, self, total)
         self.row: Point | None = None
         self.dtype = self._accumulator()
         self.result = self.builder.node("result", self.dtype, (), (0, 0))
@@ -154,6 +170,8 @@ class _Lowering:
             place = flatten(self.point, out.aval.shape)
             stores.append(Store(len(operands), place, self.values.at(out, self.point)))
             operands.append(Operand(out.aval.dtype, out.aval.size, True))
+        if 0 in self.extents:
+            return self._of_nothing(operands, stores)
         how = Fold("add", self.dtype, self.dtype, 0)
         acc = self.builder.node("acc", self.dtype, (), (0, 0))
         stage = Stage([Reduce(how, (self._product(),), (acc,), (self.result,))])
@@ -168,6 +186,14 @@ class _Lowering:
             stores,
         )
 
+    def _of_nothing(self, operands: list[Operand], stores: list[Store]) -> Kernel:
+        """The results where nothing is summed."""
+        known = Rewriting(self.builder, {d: d for d in self.outer})
+        known.new[id(self.result)] = self.builder.const(0, self.dtype)
+        rows = [known.store(store) for store in stores]
+        extents = tuple(max(n, 1) for n in self.extents)
+        return Kernel(self.name, self.builder, operands, extents, self.outer, (), [], rows)
+
     def _product(self) -> Scalar:
         """What is summed, at a point of the whole space."""
         if self.row is None:
@@ -179,10 +205,13 @@ class _Lowering:
         b = self.builder
         sides = [b.convert(self.values.at(y, at), self.dtype) for y in eqn.invars]
         guard = None
+        used: set[int] = set()
         for condition in conditions:
-            guard = self.indices.both(guard, condition)
+            if self.indices.both(None, condition) is not None:
+                guard = self.indices.both(guard, condition)
+                used |= condition.expr.used_dims()
         if guard is not None:
-            sides = self._guarded(eqn, at, sides, guard, conditions)
+            sides = self._guarded(eqn, at, sides, guard, used)
         if any(side.is_constant for side in sides):
             raise NotAKernelError("a product with a number")
         return b.mul(*sides)
@@ -193,11 +222,10 @@ class _Lowering:
         point: Point,
         sides: list[Scalar],
         guard: Scalar,
-        conditions: Sequence[Condition],
+        used: set[int],
     ) -> list[Scalar]:
         """The sides, one of them zero where there is nothing to add: that which moves there."""
         b = self.builder
-        used = {d for condition in conditions for d in condition.expr.used_dims()}
         for k, side in enumerate(sides):
             if used <= dims_of(side):
                 value = b.convert(self.values.at(eqn.invars[k], point, guard), self.dtype)
@@ -239,73 +267,6 @@ class _Lowering:
             raise NotAKernelError("a sum that is used at two places")
         self.row = point
         return self.builder.convert(self.result, eqn.outvars[0].aval.dtype)
-
-
-@dataclass(frozen=True)
-class Summands:
-    """Where the summands of an element of a sum are.
-
-    Args:
-      summed: the axes of the operand along which is summed.
-      solved: for each other axis the axis of the result, the sign, and the rest: its index is
-        ``sign * (index in the result - rest)``; the rest is an expression over the operand's axes.
-      shape: of the operand.
-    """
-
-    summed: tuple[int, ...]
-    solved: dict[int, tuple[int, int, IndexExpr]]
-    shape: Shape
-
-    @classmethod
-    def of(cls, total: Eqn) -> Summands:
-        """Those of an equation that sums.
-
-        Raises:
-          NotAKernelError: they are not at a point for each point of the axes that are summed.
-        """
-        shape = total.invars[0].aval.shape
-        axes = reduced_axes(total)
-        if axes is not None:
-            if total.primitive.name != "reduce_sum":
-                raise NotAKernelError("a reduction that is no sum")
-            kept = [d for d in range(len(shape)) if d not in axes]
-            return cls(axes, {d: (k, 1, as_expr(0)) for k, d in enumerate(kept)}, shape)
-        index_map = total.params["map"]
-        fits = total.primitive.name == "reindex_reduce" and total.params["op"] == "add"
-        if not fits or len(total.invars) > 1 or index_map.conditions:
-            raise NotAKernelError("an update that is no sum along windows")
-        solved = {}
-        for k, expr in enumerate(index_map.exprs):
-            d, sign = _solvable(expr, [*index_map.exprs[:k], *index_map.exprs[k + 1 :]], shape)
-            solved[d] = (k, sign, expr - Dim(d) * sign)
-        summed = tuple(d for d in range(len(shape)) if d not in solved)
-        return cls(summed, solved, shape)
-
-    def point(self, row: Point, summed: Point) -> tuple[Point, list[Condition]]:
-        """The point of the operand, and the conditions under which it is one."""
-        known: dict[int, Index] = dict(zip(self.summed, summed, strict=True))
-        conditions = []
-        for d, (k, sign, rest) in self.solved.items():
-            at = (row[k] - rest.substitute(known)) * sign
-            known[d] = at
-            if rest.terms or rest.const:
-                conditions += [at >= 0, at < self.shape[d]]
-        return tuple(as_expr(known[d]) for d in range(len(self.shape))), conditions
-
-
-def _solvable(expr: IndexExpr, others: Sequence[IndexExpr], shape: Shape) -> tuple[int, int]:
-    """The longest axis that alone can be told from an index of the result, and its sign."""
-    found = [
-        (shape[a.number], a.number, coef)
-        for a, coef in expr.terms
-        if isinstance(a, Dim) and abs(coef) == 1 and all(a.number not in e.used_dims() for e in others)
-    ]
-    if not found or not all(isinstance(a, Dim) for a, _ in expr.terms):
-        raise NotAKernelError("an update whose indices do not tell where they come from")
-    if any(abs(coef) != 1 for _, coef in expr.terms):
-        raise NotAKernelError("an update in strides")
-    _, d, sign = max(found)
-    return d, sign
 
 
 def _is_float(eqn: Eqn) -> bool:

@@ -17,6 +17,7 @@ Start at :func:`normal_form`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from functrax.backends.contraction import accumulator
@@ -24,7 +25,7 @@ from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inverse_maps import Inverse, inverse_of
 from functrax.backends.passes.pairs import Pairs
 from functrax.backends.passes.terms import (
-    Factor,
+    Link,
     Reading,
     Term,
     linked,
@@ -32,11 +33,13 @@ from functrax.backends.passes.terms import (
     terms_of,
 )
 from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.prims.arithmetic import add, mul, neg, sub
 from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import kept_axes, reduce_sum
 from functrax.core.prims.reindex import reshape
 
@@ -65,7 +68,7 @@ def normal_form(total: Eqn, reading: Reading, takes: Takes) -> list[Eqn] | None:
         inverse = inverse_of(total.params["map"])
         if inverse is None:
             return None
-        terms = [_gathered(term, inverse, shape) for term in terms if term is not None]
+        terms = [_gathered(term, total.params["map"]) for term in terms if term is not None]
         shape, kept = inverse.domain, tuple(range(inverse.kept))
     found = [term for term in terms if term is not None and term.factors]
     if len(found) < len(terms):
@@ -79,23 +82,38 @@ def normal_form(total: Eqn, reading: Reading, takes: Takes) -> list[Eqn] | None:
     return eqns
 
 
-def _gathered(term: Term, inverse: Inverse, shape: Shape) -> Term | None:
+def _gathered(term: Term, total: IndexMap) -> Term | None:
     """A term over the iteration space of a sum that gathers.
 
     A point that there is not must have a factor that is zero there: None if there may be none.
     """
+    inverse = inverse_of(total)
+    assert inverse is not None
     if not inverse.limited <= {k for f in term.factors for k in f.used}:
         return None
     factors = []
     for f in term.factors:
-        exprs = tuple([e if k in f.used else as_expr(0) for k, e in enumerate(inverse.exprs)])
-        conditions = tuple([c for k in f.used for c in inverse.conditions.get(k, ())])
-        index_map = IndexMap(inverse.domain, shape, exprs, conditions)
-        link = reindex_link(index_map, f.value.aval.dtype)
-        links = linked(f.value.aval, f.links if link is None else (*f.links, link))
-        used = tuple(sorted(k for k in index_map.used_dims() if inverse.domain[k] != 1))
-        factors.append(Factor(f.value, links, used, f.distinct))
+        links, used = _gathering(total, f.links, f.used, f.value.aval)
+        factors.append(f._replace(links=links, used=used))
     return Term(term.coefficient, tuple(factors))
+
+
+@functools.lru_cache(maxsize=2048)
+def _gathering(
+    total: IndexMap, links: tuple[Link, ...], used: Shape, aval: ShapedArray
+) -> tuple[tuple[Link, ...], Shape]:
+    """The links of a factor over the iteration space of a sum that gathers, and what it uses."""
+    inverse = inverse_of(total)
+    assert inverse is not None
+    exprs = tuple([e if k in used else as_expr(0) for k, e in enumerate(inverse.exprs)])
+    conditions = tuple([c for k in used for c in inverse.conditions.get(k, ())])
+    index_map = IndexMap(inverse.domain, total.domain, exprs, conditions)
+    fill = Literal(0, ShapedArray((), aval.dtype))
+    link: Link | None = (reindex, (("map", index_map), ("fill", fill)))
+    if not links:
+        link = reindex_link(index_map, aval.dtype)
+    found = tuple(sorted(k for k in index_map.used_dims() if inverse.domain[k] != 1))
+    return linked(aval, links if link is None else (*links, link)), found
 
 
 def _written(

@@ -38,6 +38,7 @@ from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.terms import Reading
 from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.slicing import slice_
 
 _LINEAR = frozenset({"mul", "neg", "add", "sub", "convert_element_type"})
@@ -62,8 +63,8 @@ class Cone(NamedTuple):
 
     @property
     def outgrows(self) -> bool:
-        """Whether it is much larger than the arrays that it is made of together."""
-        return self.size > OUTGROWN * sum(x.distinct for x in self.arrays)
+        """Whether it is much larger than each of the arrays that it is made of."""
+        return self.size > OUTGROWN * max(x.distinct for x in self.arrays)
 
     @property
     def outgrows_each(self) -> bool:
@@ -208,12 +209,41 @@ class _Recognition:
 
     def contractions_of(self, eqn: Eqn, takes: Callable[[Jaxpr], bool]) -> list[Eqn]:
         """What computes a sum of products without storing the products."""
-        if eqn.invars[0].aval.dtype != np.bool_:
+        if eqn.invars[0].aval.dtype != np.bool_ and not self._is_normal(eqn):
             reading = Reading(self.layouts, self.cones, self.producers)
             found = normal_form(eqn, reading, takes)
             if found is not None:
                 return found
         return [self._whole(eqn)]
+
+    def _is_normal(self, eqn: Eqn) -> bool:
+        """Whether a sum is of one product of two sides, as most are, and in its normal form."""
+        product = self.producers[eqn.invars[0]]
+        if product.primitive.name != "mul" or eqn.primitive is not reduce_sum:
+            return False
+        x, y = product.invars
+        shape, dtype = product.outvars[0].aval.shape, product.outvars[0].aval.dtype
+        if dtype in dtypes.HALF or not (self._is_plain(x) and self._is_plain(y)):
+            return False
+        left, right = {*self.layouts.of(x).used}, {*self.layouts.of(y).used}
+        summed = {k for k in eqn.params["axes"] if shape[k] != 1}
+        return bool(
+            left - right
+            and right - left
+            and summed <= left & right
+            and len(left | right) == len(shape) - shape.count(1)
+        )
+
+    def _is_plain(self, x: Atom) -> bool:
+        """Whether a value is an array, or a view of one."""
+        if type(x) is Literal or x in self.cones:
+            return False
+        while x in self.producers:
+            eqn = self.producers[x]
+            if eqn.primitive.family != "reindex":
+                return False
+            x = eqn.invars[0]
+        return True
 
     def _whole(self, eqn: Eqn) -> Eqn:
         """The group of a sum, the products beneath it, and the reindexes beneath those.

@@ -10,6 +10,7 @@ Start at :func:`terms_of`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -123,6 +124,7 @@ def link_of(eqn: Eqn) -> Link:
     return eqn.primitive, tuple(eqn.params.items())
 
 
+@functools.lru_cache(maxsize=2048)
 def reindex_link(index_map: IndexMap, dtype: np.dtype[Any]) -> Link | None:
     """A map as a view of values of a dtype, 0 where it is not valid; None for the identity."""
     if index_map.is_identity:

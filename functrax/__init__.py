@@ -110,6 +110,7 @@ from functrax.transforms.scopes import (
     ensure_compile_time_eval as ensure_compile_time_eval,
     named_scope as named_scope,
 )
+from functrax.transforms.steps import steps as steps
 from functrax.transforms.vmap import vmap as vmap
 from functrax.tree_util import (  # names that JAX has moved, for older programs
     tree_flatten as tree_flatten,

@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.kernels.tiling import Tiling
 from functrax.core.errors import VerificationError
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.lowering import Builder, Scalar
@@ -176,6 +177,7 @@ class Kernel:
       aligned: a store before whose first whole line each row has a vector of its own; or None.
       off: what its schedule shall not do (the option ``schedule_off``).
       unit: the number of a dim that stands for the number of the unit, where one is needed.
+      tiling: the schedule of a contraction, in place of what is shared.
     """
 
     name: str
@@ -195,10 +197,13 @@ class Kernel:
     pieces: int = 1
     aligned: Store | None = None
     off: frozenset[str] = frozenset()
+    tiling: Tiling | None = None
 
     @property
     def units(self) -> int:
         """How many units of work threads share."""
+        if self.tiling is not None:
+            return self.tiling.units(self.extents)
         return 1 if self.shared is None else -(-self.extents[self.shared] // self.grain)
 
     def stores(self) -> Iterator[Store]:
@@ -261,11 +266,14 @@ def verify(kernel: Kernel) -> None:
             )
 
     loops = (*kernel.outer, *kernel.inner, *(() if kernel.unit is None else (kernel.unit,)))
+    if kernel.tiling is not None:
+        loops = (*loops, kernel.tiling.first_row, kernel.tiling.first_column)
     check(sorted(loops) == sorted(set(loops)), "a dim is in two loops", loops)
     check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
     innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}
     vector = kernel.vector
     placed = vector is None or vector in innermost or kernel.tile in innermost
+    placed = placed or kernel.tiling is not None
     check(placed, "the vector dim is not innermost", vector)
     for node in kernel.nodes():
         if node.op == "load":
@@ -315,6 +323,8 @@ def kernel_text(kernel: Kernel) -> str:
         lines.append(f"  {mode} b{k}: {operand.dtype}[{operand.size}]")
     if kernel.shared is not None:
         lines.append(f"  units: d{kernel.shared} in blocks of {kernel.grain}")
+    if kernel.tiling is not None:
+        lines.append(f"  {kernel.tiling}")
     indent = _open_loops(kernel, kernel.outer, lines, 1)
     known: set[int] = set()
     for stage in kernel.stages:

@@ -7,7 +7,7 @@ written as LLVM IR.  In order:
    dims, which run in order.
 2. ``collapse``: neighbouring dims become one where every address allows it.
 3. ``_choose_vector``: the dim along which most of the memory is contiguous is computed in lanes.
-   Arrays that are contiguous along another one are read in tiles (``kernels/tiling.py``).
+   Arrays that are contiguous along another one are read in tiles (``kernels/tile_order.py``).
    What one stage computes at some cost and a later one needs again stays in a row of memory
    (``kernels/rows.py``).
 4. ``_choose_shared``: the dim that threads share, in units of at least ``UNIT`` points.
@@ -39,7 +39,7 @@ from functrax.backends.kernels.accesses import (
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.backends.kernels.rows import keep_rows
 from functrax.backends.kernels.scans import in_scans
-from functrax.backends.kernels.tiling import choose_tile, share_tiles
+from functrax.backends.kernels.tile_order import choose_tile, share_tiles
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import MATH, Builder, Scalar
 

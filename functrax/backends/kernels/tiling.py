@@ -1,113 +1,109 @@
-"""Tiles: the schedule of kernels that read along another dim than the one that they write along.
+"""The schedule of a contraction: which dims make a tile, and how its sides are read.
 
-A tile is ``lanes`` points of the *tile* dim, along which an array is contiguous, by as many of the
-vector dim, along which results are: its rows are read, transposed in registers, and written as
-columns (``llvm/tiles.py``).  This file says in which order the tiles are visited.
+A contraction adds up products of a *left* and a *right* side.  A tile of its result is ``height``
+neighbours along the dim ``rows``, which only the left side depends on, times ``width`` vectors
+along ``columns``, which only the right side depends on.  The tile stays in registers while the
+inner dims (K) are summed: in each step ``width`` vectors of the right side are read, and ``height``
+elements of the left one, each into all lanes.
 
-Memory is read well in long rows, from a few places at once, and written well in whole lines.  So
-the tiles of a *stripe*, ``lanes`` rows of what is read, come one after the other.  Each writes
-``lanes`` lines somewhere; the next stripe writes those beside them.  Where lines go past the
-caches, that is all: stripes may be long.  Elsewhere (results that fit the caches, or are not whole
-lines, or kernels that read other arrays along the vector dim) the lines must still be in the cache
-when the next stripe comes, so stripes are short, and blocks of them side by side.
+    for unit in begin, end:          (blocks of columns in blocks of rows in the other outer dims)
+        for tiles of the block of columns:
+            for tiles of the block of rows:
+                for inner dims:
+                    accumulators += left * right
+                for rows and columns of the tile:
+                    do the row stores, which read the sum from a tile of scratch memory
 
-Start at :func:`choose_tile`.
+A tile at the end of a dim is moved back, so that it is inside, and what it has in common with the
+one before is not stored again.  Sides that were *packed* have tiles of their own for that, filled
+up with zeros.
+
+Start at :class:`Tiling`.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Final
+from dataclasses import dataclass
 
-from functrax.backends.kernels.accesses import accesses, coefficient, coefficients, is_streamed
-from functrax.backends.kernels.ir import Kernel
-
-#: How many lines a stripe writes, at least: where lines go past the caches, and elsewhere.
-STREAMED_LINES: Final = 2048
-CACHED_LINES: Final = 128
-#: The least number of points in a unit of work.
-UNIT: Final = 4096
-#: Fewer tiles along a dim than this are not shared by threads if another dim has more.
-FEW_TILES: Final = 8
+from functrax.core.index_expr import IndexExpr
 
 
-def choose_tile(kernel: Kernel, vector_bytes: int) -> None:
-    """Read in rows what neighbouring lanes would read across rows (a transpose)."""
-    v = kernel.vector
-    if v is None or v not in kernel.outer or kernel.inner or "tiles" in kernel.off:
-        return
-    if any(s.serial for s in kernel.stores()):
-        return
-    rank = len(kernel.extents)
-    rows = [(coefficients(address, rank), stored) for address, _, stored in accesses(kernel)]
-    if any(stored and row[v] != 1 for row, stored in rows):
-        return
-    across = [row for row, _ in rows if row[v] not in (0, 1)]
-    dims = [d for d in kernel.outer if d != v and any(row[d] == 1 for row in across)]
-    if not dims:
-        return
-    w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
-    widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
-    lanes = min(vector_bytes // max(widest, 4), 16)
-    if min(kernel.extents[v], kernel.extents[w]) < lanes:
-        return
-    kernel.tile, kernel.lanes = w, lanes
-    _order_as_read(kernel, across)
+@dataclass(frozen=True)
+class Reading:
+    """How a tile reads a side of the product.
 
-
-def _order_as_read(kernel: Kernel, across: list[list[int]]) -> None:
-    """Go through the dims as an array that is read in tiles has them in memory.
-
-    Its rows are read from end to end then, a vector's lanes of them at once.  What is written are
-    whole lines wherever they are.
+    Args:
+      buffer: the array.
+      address: of the tile's first element, affine in the dims; the dim of the tile counts from its
+        begin.
+      step: how far apart neighbours of the tile are.
+      packed: whether the array was made for these tiles.
     """
-    source = max(across, key=lambda row: sum(1 for n in row if n))
-    others = [d for d in kernel.outer if d != kernel.tile]
-    others.sort(key=lambda d: -abs(source[d]))
-    assert kernel.tile is not None
-    kernel.outer = (*others, kernel.tile)
+
+    buffer: int
+    address: IndexExpr
+    step: int
+    packed: bool
 
 
-def share_tiles(kernel: Kernel) -> None:
-    """Choose the stripes, and which dim threads share.
+@dataclass(frozen=True)
+class Tiling:
+    """The schedule of a contraction.
 
-    A stripe that is too long is cut along one of its dims, whose blocks are the units of work.
+    Args:
+      rows: the dim along which elements of the left side are neighbours in a tile.
+      columns: the dim along which vectors of the right side are.
+      height: how many rows a tile has.
+      width: how many vectors.
+      lanes: of a vector.
+      left: how the left side is read.
+      right: how the right side is read; its step is 1.
+      first_row: the number of a dim that stands for the first row of a tile.
+      first_column: the same of columns.
+      scratch: the number of the operand that holds a tile.
+      row_tiles: how many tiles of rows make a unit.
+      column_tiles: how many of columns.
+      others: the outer dims that are not in a tile.
+      batch: the outer dims that both sides depend on.
+      cycles: estimated, of the whole kernel on one core.
     """
-    v = kernel.vector
-    assert v is not None and kernel.tile is not None
-    stripe = kernel.outer[kernel.outer.index(v) + 1 :]
-    limit = STREAMED_LINES if _only_streams(kernel) else CACHED_LINES
-    lines = 1
-    for d in reversed(stripe):
-        if lines * kernel.extents[d] > 2 * limit:
-            _share(kernel, d, -(-limit // lines))
-            return
-        lines *= kernel.extents[d]
-    around = [d for d in kernel.outer if d not in stripe and d != v]
-    steps = -(-kernel.extents[v] // kernel.lanes)
-    points = math.prod(kernel.extents[d] for d in kernel.outer)
-    for d in around:
-        if kernel.extents[d] >= 2 * FEW_TILES or kernel.extents[d] > steps:
-            _share(kernel, d, -(-UNIT * kernel.extents[d] // points))
-            return
-    longest = max(stripe, key=lambda d: kernel.extents[d])
-    if steps < FEW_TILES and kernel.extents[longest] > kernel.extents[v]:
-        _share(kernel, longest, -(-UNIT * kernel.extents[longest] // points))
-    else:
-        _share(kernel, v, -(-UNIT // lines))
 
+    rows: int
+    columns: int
+    height: int
+    width: int
+    lanes: int
+    left: Reading
+    right: Reading
+    first_row: int
+    first_column: int
+    scratch: int
+    row_tiles: int
+    column_tiles: int
+    others: tuple[int, ...]
+    batch: tuple[int, ...]
+    cycles: int
 
-def _share(kernel: Kernel, d: int, grain: int) -> None:
-    """Share a dim in blocks of at least ``grain`` points, in whole tiles."""
-    if d in (kernel.vector, kernel.tile):
-        grain = -(-grain // kernel.lanes) * kernel.lanes
-    kernel.shared, kernel.grain = d, min(grain, kernel.extents[d])
+    def units(self, extents: tuple[int, ...]) -> int:
+        """How many units of work threads share."""
+        count = self.blocks_of_rows(extents) * self.blocks_of_columns(extents)
+        for d in self.others:
+            count *= extents[d]
+        return count
 
+    def blocks_of_rows(self, extents: tuple[int, ...]) -> int:
+        """How many blocks of tiles the rows are cut into."""
+        return -(-extents[self.rows] // (self.height * self.row_tiles))
 
-def _only_streams(kernel: Kernel) -> bool:
-    """Whether results go past the caches, and nothing is read along the vector dim."""
-    rows = [
-        (coefficient(address, kernel.vector), stored) for address, _, stored in accesses(kernel)
-    ]
-    alone = all(stored or step != 1 for step, stored in rows)
-    return alone and all(is_streamed(kernel, store) for store in kernel.stores())
+    def blocks_of_columns(self, extents: tuple[int, ...]) -> int:
+        """How many blocks of tiles the columns are cut into."""
+        return -(-extents[self.columns] // (self.width * self.lanes * self.column_tiles))
+
+    def __str__(self) -> str:
+        sides = [
+            f"{name} {'packed' if side.packed else 'in place'}"
+            for name, side in (("left", self.left), ("right", self.right))
+        ]
+        tile = f"d{self.rows} {self.height} x d{self.columns} {self.width}*{self.lanes}"
+        batch = f"batch {', '.join(f'd{d}' for d in self.batch)}; " if self.batch else ""
+        return f"{batch}tile {tile}; {'; '.join(sides)}"

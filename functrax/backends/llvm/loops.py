@@ -156,13 +156,13 @@ class Loops:
             step = str(w.lanes)
             w.vector_level = len(w.levels) - 1
             if w.masked:
-                self._define_tail(index, high)
+                self.define_tail(index, high)
         new = self.nest(dims[1:], list(zip(types, names, strict=True)), body)
         if d == w.kernel.vector:
             w.vector_level = -1
         return w.close_loop(step, high, new, skipped)
 
-    def _define_tail(self, index: str, high: str) -> None:
+    def define_tail(self, index: str, high: str) -> None:
         """A mask of the lanes that are inside the extent."""
         w = self.writer
         left = w.line(f"sub i64 {high}, {index}")

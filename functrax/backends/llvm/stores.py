@@ -31,7 +31,9 @@ class Stores:
 
     def store(self, store: Store) -> None:
         """Compute what is stored, combine it with what is there if asked to, and write it."""
-        w = self.writer
+        w, guard = self.writer, store.guard
+        if guard is not None and guard.op == "const" and not guard.attr:
+            return  # no point is valid
         value = store.value
         for x in (store.value, store.offset, store.guard):
             if x is not None:

@@ -96,6 +96,7 @@ from functrax.transforms.scopes import (
     ensure_compile_time_eval as ensure_compile_time_eval,
     named_scope as named_scope,
 )
+from functrax.transforms.steps import steps as steps
 from functrax.transforms.vmap import vmap as vmap
 from functrax.tree_util import (  # names that JAX has moved, for older programs
     tree_flatten as tree_flatten,
@@ -121,6 +122,7 @@ if TYPE_CHECKING:
         extend as extend,
         flatten_util as flatten_util,
         image as image,
+        interop as interop,
         interpreters as interpreters,
         nn as nn,
         ops as ops,
@@ -133,16 +135,18 @@ if TYPE_CHECKING:
         explain as explain,
         explain_misses as explain_misses,
     )
+    from functrax.interop import from_torch as from_torch, to_torch as to_torch
 else:
     __getattr__, __dir__ = _on_demand(
         globals(),
         (
             *("debug", "example_libraries", "experimental", "extend", "flatten_util", "image"),
-            *("interpreters", "nn", "ops", "random", "scipy"),
+            *("interop", "interpreters", "nn", "ops", "random", "scipy"),
         ),
         {
             "parse": "functrax.core.parsing",
             **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),
+            **dict.fromkeys(("from_torch", "to_torch"), "functrax.interop"),
         },
         _explained(__name__),
     )

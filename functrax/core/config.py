@@ -180,6 +180,16 @@ OPTIONS: Final[dict[str, Option]] = {
             compiled=True,
         ),
         Option(
+            "schedule_off",
+            "text",
+            "",
+            "What schedules of kernels shall not do, joined by commas: "
+            + ", ".join(option_text.DECISIONS)
+            + ".",
+            form=option_text.decisions,
+            compiled=True,
+        ),
+        Option(
             "backend",
             "choice",
             "llvm",
@@ -251,6 +261,7 @@ class State(threading.local):
     log_compiles: bool
     default_device: Any
     default_prng_impl: str
+    schedule_off: str
     cache: bool
     compilation_cache_dir: str | None
     cache_limit: str

@@ -18,7 +18,6 @@ Start at ``OPTIONS``, the table of all options.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import threading
@@ -331,6 +330,8 @@ def _option(name: str) -> Option:
     found = OPTIONS.get(plain)
     if found is not None:
         return found
+    import difflib
+
     near = difflib.get_close_matches(plain, OPTIONS, n=3, cutoff=0.5)
     raise UnknownNameError(
         "config: no such option", got=repr(name), fix=" or ".join(near) or ", ".join(OPTIONS)

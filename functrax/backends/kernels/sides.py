@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from functrax.backends.kernels.ir import Kernel, ordered
+from functrax.backends.kernels.schedule import coefficient
 from functrax.backends.kernels.windows import Windows, merged
 from functrax.core.index_expr import IndexExpr
 from functrax.core.lowering import Scalar
@@ -42,6 +43,13 @@ class Side:
             place = value.attr[0], value.attr[1]
         windows = merged(kernel.builder, value, dims, kernel.extents)
         return cls(value, dims, place, sum(arrays.values()), windows)
+
+
+def stride(value: Scalar, dim: int) -> int:
+    """How far apart in memory neighbours along a dim are, where an expression reads most."""
+    loads = [node for node in ordered(iter((value,))) if node.op == "load"]
+    steps = [coefficient(node.attr[1], dim) for node in loads]
+    return max(steps, key=abs, default=0)
 
 
 def dims_of(value: Scalar) -> frozenset[int]:

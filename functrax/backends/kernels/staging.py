@@ -26,6 +26,8 @@ from functrax.core.lowering import Builder, Scalar
 
 #: Bytes of the left side that a unit keeps in the second cache.
 BLOCK_BYTES = 1 << 19
+#: Bytes of sums that wait in scratch memory, which is on the stack.
+SUMS_BYTES = 1 << 18
 #: Units are made smaller until there are so many, or one takes so many cycles.
 UNITS, UNIT_CYCLES = 16, 40_000
 
@@ -212,8 +214,12 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     scratch = len(kernel.operands)
     width = plan.width * plan.lanes
     dtype = _dtype(kernel)
-    tile = Operand(dtype, plan.height * width, True, scratch=True)
+    block = plan.block
+    tiles = 1 if block is None else row_tiles * column_tiles
+    tile = Operand(dtype, tiles * plan.height * width, True, scratch=True)
     place = (Dim(rows) - Dim(first)) * width + Dim(columns) - Dim(first + 1)
+    if block is not None:
+        place = place + Dim(first + 2)
     total = kernel.builder.node("load", dtype, (), (scratch, place, False, False))
     (reduction,) = kernel.stages[0].reductions
     results = Rewriting(kernel.builder, {d: d for d in range(first)})
@@ -223,7 +229,7 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
         rows, columns, plan.height, plan.width, plan.lanes,
         replace(left, address=_renamed(left.address, starts)),
         replace(right, address=_renamed(right.address, starts)),
-        first, first + 1, scratch, row_tiles, column_tiles, others,
+        first, first + 1, scratch, row_tiles, column_tiles, block, others,
         tuple(d for d in others if d in plan.left.dims and d in plan.right.dims),
         int(plan.cycles),
     )  # fmt: skip
@@ -231,7 +237,7 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     return replace(
         kernel,
         operands=[*kernel.operands, tile],
-        extents=(*extents, extents[rows], extents[columns]),
+        extents=(*extents, extents[rows], extents[columns], tile.size),
         stages=[Stage([reduction])],
         rows=[results.store(store) for store in kernel.rows],
         vector=vector,
@@ -254,21 +260,25 @@ def _along_rows(kernel: Kernel, plan: Plan) -> bool:
 def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, int]:
     """How many tiles of rows, and of columns, make a unit."""
     extents = kernel.extents
-    steps = math.prod(extents[d] for d in kernel.inner)
     row = -(-extents[plan.rows] // plan.height)
     column = -(-extents[plan.columns] // (plan.width * plan.lanes))
     count = math.prod(extents[d] for d in others)
     each = plan.cycles / (count * row * column)
-    bytes_ = max(1, steps * plan.height * _dtype(kernel).itemsize)
-    rows = max(1, min(row, BLOCK_BYTES // bytes_))
+    depth = plan.depth(extents, kernel.inner)
+    size = _dtype(kernel).itemsize
+    rows = max(1, min(row, BLOCK_BYTES // (depth * plan.height * size)))
     columns = column
+    if plan.block is not None:
+        tile = plan.height * plan.width * plan.lanes * size
+        rows = min(rows, SUMS_BYTES // tile)
+        columns = max(1, min(column, SUMS_BYTES // (tile * rows)))
 
     def units() -> int:
         return count * -(-row // rows) * -(-column // columns)
 
     while units() < UNITS and rows * columns * each > UNIT_CYCLES and rows * columns > 1:
-        if columns > 1:
+        if columns > rows:
             columns = -(-columns // 2)
         else:
             rows = -(-rows // 2)
-    return rows, columns
+    return -(-row // -(-row // rows)), -(-column // -(-column // columns))

@@ -28,8 +28,8 @@ class Loops:
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
-        #: Where the shared dim begins and ends in this unit.
-        self.shared_range = ("", "")
+        #: Where dims begin and end, those of which only a part is done.
+        self.ranges: dict[int, tuple[str, str]] = {}
 
     def nest(
         self,
@@ -42,9 +42,7 @@ class Loops:
         if not dims:
             return body([name for _, name in carried])
         d = dims[0]
-        low, high = "0", w.extent(d)
-        if d == w.kernel.shared:
-            low, high = self.shared_range
+        low, high = self.ranges.get(d) or ("0", w.extent(d))
         if d != w.kernel.vector or not self._has_own_tail():
             return self._loop(dims, low, high, carried, body)
         length = w.line(f"sub i64 {high}, {low}")

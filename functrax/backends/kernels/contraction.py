@@ -30,8 +30,8 @@ from functrax.backends.kernels.lower import split_dims
 from functrax.backends.kernels.schedule import Rewriting, Target, collapse, schedule
 from functrax.backends.kernels.sides import Side, dims_of
 from functrax.backends.kernels.staging import staged
-from functrax.backends.kernels.summands import Space, Summands, remainders
 from functrax.backends.kernels.strategy import choose
+from functrax.backends.kernels.summands import Space, Summands, remainders
 from functrax.backends.kernels.values import (
     NotAKernelError,
     Point,
@@ -271,5 +271,3 @@ class _Lowering:
 
 def _is_float(eqn: Eqn) -> bool:
     return all(dtypes.is_float(x.aval.dtype) for x in (*eqn.invars, *eqn.outvars))
-
-

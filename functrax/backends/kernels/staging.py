@@ -1,7 +1,7 @@
 """From a plan of a contraction to its kernels: those that pack its sides, then its own.
 
 A packed side is an array of panels: for each tile along its dim, for each step the elements of the
-tile side by side, zeros where the tile reaches beyond the dim.  Its kernel is an ordinary one, which
+tile side by side, zeros where the tile reaches beyond the dim.  Its kernel is an ordinary one that
 evaluates the side's expression, so whatever stands before the product is computed there.
 
 Start at :func:`staged`.
@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
@@ -72,7 +69,7 @@ def _windows(
     windows = side.windows
     assert windows is not None
     home, step = windows.home(dim)
-    order = []  # as the loops go, so that what is read together is together
+    order: list[int] = []  # as the loops go, so that what is read together is together
     for d in (*kernel.outer, *kernel.inner):
         place = windows.home(d)[0]
         if d in side.dims and place != home:
@@ -126,9 +123,7 @@ def _extents(kernel: Kernel, order: tuple[int, ...], dim: int, size: int) -> lis
     return [-(-kernel.extents[d] // size) if d == dim else kernel.extents[d] for d in order]
 
 
-def _panels(
-    kernel: Kernel, order: tuple[int, ...], dim: int, size: int, buffer: int
-) -> Reading:
+def _panels(kernel: Kernel, order: tuple[int, ...], dim: int, size: int, buffer: int) -> Reading:
     """How the packed array is read."""
     terms = []
     pitch = size
@@ -230,7 +225,7 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
         replace(left, address=_renamed(left.address, starts)),
         replace(right, address=_renamed(right.address, starts)),
         first, first + 1, scratch, row_tiles, column_tiles, block, others,
-        tuple(d for d in others if d in plan.left.dims and d in plan.right.dims),
+        tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         int(plan.cycles),
     )  # fmt: skip
     vector = rows if _along_rows(kernel, plan) else columns
@@ -247,13 +242,14 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
 
 
 def _renamed(address: IndexExpr, names: dict[int, int]) -> IndexExpr:
-    terms = [(Dim(names.get(a.number, a.number)), c) for a, c in address.terms]  # type: ignore[attr-defined]
-    return add_terms(address.const, terms)
+    return address.substitute({d: Dim(name) for d, name in names.items()})
 
 
 def _along_rows(kernel: Kernel, plan: Plan) -> bool:
     """Whether the results are contiguous along the rows, and not along the columns."""
-    along = [sum(coefficient(s.address, d) == 1 for s in kernel.rows) for d in (plan.rows, plan.columns)]
+    along = [
+        sum(coefficient(s.address, d) == 1 for s in kernel.rows) for d in (plan.rows, plan.columns)
+    ]
     return along[0] > along[1]
 
 
@@ -265,7 +261,7 @@ def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, i
     count = math.prod(extents[d] for d in others)
     each = plan.cycles / (count * row * column)
     depth = plan.depth(extents, kernel.inner)
-    size = _dtype(kernel).itemsize
+    size = int(_dtype(kernel).itemsize)
     rows = max(1, min(row, BLOCK_BYTES // (depth * plan.height * size)))
     columns = column
     if plan.block is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -35,6 +35,10 @@ _PACK, _PACK_ACROSS, _LAUNCH = 0.6, 1.2, 2000.0
 DEPTH = 256
 #: Bytes of the right side that a tile reads from the first cache, and what the second one gives.
 _FIRST_CACHE, _BYTES_PER_CYCLE = 32 << 10, 20.0
+#: More rows than this are in tiles of these heights, by the number of registers: another number of
+#: rows shall seldom be another kernel.
+_EXACT = 32
+_HEIGHTS = {32: (8, 14), 16: (4, 6)}
 #: A side is not stored if that makes it so many times larger, and by so many elements.
 _GROWTH, _SLACK = 2, 1 << 12
 #: Steps this far apart in bytes are not fetched ahead; those this far meet in a cache's sets.
@@ -48,7 +52,7 @@ class Plan:
     Args:
       left: the side that is read element by element.
       right: the side that is read in vectors.
-      rows: a dim of the left side alone.
+      rows: a dim of the left side alone, if it has one.
       columns: a dim of the right side alone.
       height: rows of a tile.
       width: vectors of a tile.
@@ -97,20 +101,24 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
     size = reduction.how.carries[0].itemsize
     lanes = target.vector_bytes // size
     registers = 32 if target.vector_bytes == 64 else 16
-    extents = kernel.extents
+    extents = tuple(map(_rounded, kernel.extents))
+    kernel = replace(kernel, extents=extents)
     steps = math.prod(extents[d] for d in kernel.inner)
-    block = block_of(extents, kernel.inner)
-    for rows in kernel.outer:
-        if rows not in left.dims or rows in right.dims:
+    block = block_of(kernel)
+    own = [d for d in kernel.outer if d in left.dims and d not in right.dims]
+    for columns in kernel.outer:
+        if columns not in right.dims or columns in left.dims:
             continue
-        for columns in kernel.outer:
-            if columns not in right.dims or columns in left.dims:
-                continue
-            height, width = tile_of(extents[rows], extents[columns], steps, lanes, registers)
+        # Without a dim of its own the left side has tiles of one row, along any dim.
+        for rows in own or [d for d in kernel.outer if d != columns]:
+            count = extents[rows] if own else 1
+            height, width = tile_of(count, extents[columns], steps, lanes, registers)
             others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
             tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
             stores = _VECTOR if _contiguous(kernel, columns) else 4 * _VECTOR
-            plain = tiles * (_TILE + height * width * stores + steps * _step(height, width, lanes, steps))
+            plain = tiles * (
+                _TILE + height * width * stores + steps * _step(height, width, lanes, steps)
+            )
             for of_left in _ways(kernel, left, rows, height, size):
                 for of_right in _ways(kernel, right, columns, width, size, True):
                     cycles = plain + (of_left.each + of_right.each) * tiles * steps
@@ -129,15 +137,23 @@ class _Cost(NamedTuple):
     each: float
 
 
-def block_of(extents: tuple[int, ...], inner: tuple[int, ...]) -> tuple[int, int] | None:
+def _rounded(extent: int) -> int:
+    """An extent as plans see it: the next power of two where it is not short.
+
+    So contractions of about the same size have one plan, and with it the same machine code.
+    """
+    return extent if extent <= _EXACT else 1 << (extent - 1).bit_length()
+
+
+def block_of(kernel: Kernel) -> tuple[int, int] | None:
     """Which inner dim is done in blocks, and their size; None if there are few steps."""
+    extents, inner = kernel.extents, kernel.inner
     if math.prod(extents[d] for d in inner) <= 2 * DEPTH:
         return None
     inside = 1
     for d in reversed(inner):
         if inside * extents[d] > DEPTH:
-            count = -(-inside * extents[d] // DEPTH)
-            return d, -(-extents[d] // count)
+            return d, max(1, DEPTH // inside)
         inside *= extents[d]
     raise AssertionError("a product is larger than a bound, so some part of it is")
 
@@ -154,8 +170,8 @@ def _ways(
     if side.place is not None and (own == 1 or not vectors):
         yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors))
     each = _PACK if own == 1 else _PACK_ACROSS
-    total = math.prod(kernel.extents[d] for d in side.dims)
-    if total <= _GROWTH * side.read:
+    if side.points <= _GROWTH * side.read:
+        total = math.prod(kernel.extents[d] for d in side.dims)
         yield _Cost("packed", _LAUNCH + total * each, 0)
     if side.windows is not None:
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
@@ -166,9 +182,7 @@ def _ways(
             yield _Cost("windows", _LAUNCH + total * each, later)
 
 
-def _in_place(
-    kernel: Kernel, side: Side, own: int, count: int, size: int, vectors: bool
-) -> float:
+def _in_place(kernel: Kernel, side: Side, own: int, count: int, size: int, vectors: bool) -> float:
     """Cycles that a step costs more because it reads a side in place."""
     assert side.place is not None
     pitch = size * abs(coefficient(side.place[1], kernel.inner[-1]))
@@ -195,10 +209,13 @@ def _step(height: int, width: int, lanes: int, steps: int) -> float:
 def tile_of(rows: int, columns: int, steps: int, lanes: int, registers: int) -> tuple[int, int]:
     """The rows and the vectors of the tile that does the least work in vain."""
     best, least = (1, 1), math.inf
+    heights = range(1, rows + 1) if rows <= _EXACT else _HEIGHTS[registers]
     for width in range(1, 5):
         if (width - 1) * lanes >= columns:
             break
-        for height in range(1, min(rows, (registers - width - 1) // width) + 1):
+        for height in heights:
+            if height * width + width + 1 > registers:
+                continue
             tiles = -(-rows // height) * -(-columns // (width * lanes))
             each = _TILE + height * width * _VECTOR + steps * _step(height, width, lanes, steps)
             if tiles * each < least:

@@ -56,9 +56,7 @@ class Space:
         return tuple(-(-(n - first) // step) for n, (step, first) in zip(self.shape, self.steps))
 
 
-def remainders(
-    space: Space, rank: int, strides: Sequence[tuple[IndexExpr, int]]
-) -> list[Space]:
+def remainders(space: Space, rank: int, strides: Sequence[tuple[IndexExpr, int]]) -> list[Space]:
     """The parts of a space in which what must be divisible is so.
 
     Args:

@@ -56,6 +56,7 @@ class Contraction:
         extents = w.kernel.extents
         w.open_loop("%begin", [])
         unit = w.loop_index()
+        parts: list[tuple[int, int, tuple[str, object]]]
         parts = [(d, extents[d], ("extent", d)) for d in t.others]
         parts.append((-1, t.blocks_of_rows(extents), ("blocks", "rows")))
         parts.append((-2, t.blocks_of_columns(extents), ("blocks", "columns")))
@@ -118,7 +119,7 @@ class Contraction:
         extent = w.kernel.extents[d]
         w.open_loop(block[0], [])
         begin = w.loop_index()
-        if not side.packed and extent % size and extent > size:
+        if not side.packed and extent >= size:
             last = w.number(extent - size, ("last tile", d))
             begin = self._smaller(begin, last)  # moved back, so that it is inside
         w.define_dim(first, begin)
@@ -175,9 +176,7 @@ class Contraction:
             place = self._sum_pointer(slot, k)
             size = self.dtype.itemsize
             before = w.line(f"load {self.vector}, ptr {place}, align {size}")
-            out.append(
-                w.line(f"select i1 {first}, {self.vector} {zero}, {self.vector} {before}")
-            )
+            out.append(w.line(f"select i1 {first}, {self.vector} {zero}, {self.vector} {before}"))
         return out
 
     def _sum_pointer(self, slot: str, k: int) -> str:
@@ -250,9 +249,7 @@ class Contraction:
         base, level, _ = self.memory.pointer(t.left.buffer, t.left.address)
         out = []
         for k in range(t.height):
-            place = w.line(
-                f"getelementptr {self.element}, ptr {base}, i64 {self._row(k)}", level
-            )
+            place = w.line(f"getelementptr {self.element}, ptr {base}, i64 {self._row(k)}", level)
             value = w.line(f"load {self.element}, ptr {place}", level)
             out.append(self._in_all_lanes(value, level))
         return out

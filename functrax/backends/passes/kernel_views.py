@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.kernel_groups import MAX_GROUP, Shape, is_renaming, is_view, squeezed
 from functrax.core.jaxpr import Atom, Eqn, Var
 
@@ -33,7 +34,7 @@ class Views:
     def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
         """The values that an equation reads, by way of views: whether at its own points."""
         reads: dict[Var, bool] = {}
-        start = not is_view(eqn) or is_renaming(eqn)
+        start = (not is_view(eqn) or is_renaming(eqn)) and eqn.primitive is not contraction
         loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")
         stack = []
         for k, x in enumerate(eqn.invars):

@@ -30,7 +30,8 @@ from functrax.backends.deferred import (
     MAX_TERMS,
     OUTGROWN,
 )
-from functrax.backends.passes.groups import contraction, contraction_kernels_take, grouped
+from functrax.backends.passes.groups import contraction, grouped
+from functrax.backends.passes.contraction_groups import contraction_kernels_take
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.layouts import VIEWS, Layout, Layouts, dense_as, view, volume
 from functrax.backends.passes.normal_form import normal_form

@@ -76,7 +76,7 @@ def normal_form(total: Eqn, reading: Reading, takes: Takes) -> list[Eqn] | None:
     read = {aval.dtype, *(f.value.aval.dtype for term in found for f in term.factors)}
     pairs = Pairs(reading, shape, kept, accumulator(read), total.source)
     eqns = _written(total, found, pairs, inverse)
-    if inverse is not None and (inverse.divides or inverse.splits):
+    if inverse is not None and inverse.divides:
         groups = [e.params["jaxpr"] for e in eqns if e.primitive is contraction]
         return eqns if all(map(takes, groups)) else None
     return eqns

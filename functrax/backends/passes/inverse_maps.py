@@ -140,9 +140,12 @@ def _window(
     coefs: dict[int, int],
     domain: Shape,
 ) -> None:
-    """An axis along which windows overlap: the place follows from the element and the taps."""
+    """An axis along which windows overlap: the place follows from the element and the taps.
+
+    The place is the dim that reaches furthest, so that least is summed in vain.
+    """
     step, const = offset
-    place = max(coefs, key=lambda d: (domain[d], -d))
+    place = max(coefs, key=lambda d: (domain[d] * abs(coefs[d]), -d))
     taps = [d for d in coefs if d != place]
     stride, sign = abs(coefs[place]), 1 if coefs[place] > 0 else -1
     element = work.keep(size, Dim(o))

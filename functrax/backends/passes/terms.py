@@ -111,11 +111,14 @@ class Reading:
         layout = self.layouts.of(x)
         for eqn in views:
             layout = view(eqn, layout) or dense_as(layout, eqn)
+        links = linked(x.aval, [link_of(eqn) for eqn in views])
         while x in self.producers and self.producers[x].primitive.family == "reindex":
             eqn = self.producers[x]
-            views = (eqn, *views)
-            x = eqn.invars[0]
-        links = linked(x.aval, [link_of(eqn) for eqn in views])
+            source = eqn.invars[0]
+            more = linked(source.aval, (link_of(eqn), *links))
+            if len(more) > len(links) and links and links[0][0] is reindex:
+                break  # a window of something that is no array, but for its copy
+            x, links = source, more
         return Factor(x, links, layout.used, layout.distinct)
 
 

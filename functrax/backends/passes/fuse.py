@@ -29,7 +29,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from functrax.backends.passes.contraction_groups import (
     PACKINGS,
@@ -57,7 +57,7 @@ from functrax.backends.passes.kernel_spaces import Spaces, is_row_value
 from functrax.backends.passes.kernel_views import Views
 from functrax.backends.passes.recompute import recompute
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 
 Barred: TypeAlias = frozenset[tuple[int, int]]
 Takes: TypeAlias = Callable[[Jaxpr], bool]
@@ -205,9 +205,15 @@ class Fusion:
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n]:
                 needed.update(x for x in eqn.invars if isinstance(x, Var))
+            elif eqn.primitive is contraction:  # it has the views that are good for it
+                needed.update(x for x in eqn.invars if self._is_made_by_view(x))
             elif eqn.primitive.name == "scatter" and isinstance(eqn.invars[0], Var):
                 needed.add(eqn.invars[0])  # its memory is updated, or copied
         return needed
+
+    def _is_made_by_view(self, x: Atom) -> TypeGuard[Var]:
+        n = self.position.get(x, -1) if isinstance(x, Var) else -1
+        return n >= 0 and self.fusible[n] and is_view(self.eqns[n])
 
     def _is_value(self, eqn: Eqn) -> bool:
         return any(v in self.outside for v in eqn.outvars)

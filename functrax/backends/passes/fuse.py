@@ -205,7 +205,7 @@ class Fusion:
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n]:
                 needed.update(x for x in eqn.invars if isinstance(x, Var))
-            elif eqn.primitive is contraction:  # it has the views that are good for it
+            elif eqn.primitive is contraction:
                 needed.update(x for x in eqn.invars if self._is_made_by_view(x))
             elif eqn.primitive.name == "scatter" and isinstance(eqn.invars[0], Var):
                 needed.add(eqn.invars[0])  # its memory is updated, or copied

@@ -33,8 +33,10 @@ class Views:
 
     def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
         """The values that an equation reads, by way of views: whether at its own points."""
+        if eqn.primitive is contraction:  # it has the views that are good for it
+            return {x: False for x in eqn.invars if isinstance(x, Var)}
         reads: dict[Var, bool] = {}
-        start = (not is_view(eqn) or is_renaming(eqn)) and eqn.primitive is not contraction
+        start = not is_view(eqn) or is_renaming(eqn)
         loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")
         stack = []
         for k, x in enumerate(eqn.invars):

@@ -126,6 +126,8 @@ def _written(
         value, times = pairs.contract(term.factors)
         coefficient = term.coefficient * times
         negative = not dtypes.is_complex(pairs.dtype) and coefficient < 0
+        if found is None and coefficient != -1:
+            negative = False
         size = -coefficient if negative else coefficient
         if size != 1:
             number = Literal(size, value.aval.update(shape=()))

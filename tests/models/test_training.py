@@ -5,7 +5,8 @@ rounding has no time to grow.  In float32 the losses may differ from JAX's by ``
 ``TIMES`` as much as JAX's own differ from those in float64 up to that step, relative to the largest
 loss of the network.
 
-The default run takes the first steps in float32; all of them, and float64::
+The default run takes the first steps in float32, of DCGAN none, whose steps take seconds; all of
+them, and float64::
 
     pytest -m slow tests/models/test_training.py        # about five minutes
     pytest -m jax tests/models/test_training.py         # records again, and compares
@@ -35,7 +36,7 @@ def check_float32(got: Any, jax32: Any, jax64: Any) -> None:
     np.testing.assert_array_less(off, NEAR * scale + TIMES * rounding)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "DCGAN"])
 def test_first_losses_are_those_of_jax(name: str) -> None:
     of_jax = recorded()[name]
     check_float32(losses(functrax, name, FIRST, "float32"), of_jax["float32"], of_jax["float64"])

@@ -136,9 +136,10 @@ def loop_code(eqn: Eqn) -> GroupCode:
     """
     name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
     with step("lower", name):
-        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
+        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn, options.strict))
     with step("schedule", name):
-        (kernel,) = schedule(lowered, _target())
+        scheduled = lowered.vector is not None
+        (kernel,) = [lowered] if scheduled else schedule(lowered, _target())
     inputs = len(kernel.operands) - len(eqn.outvars)
     return GroupCode((), (), (_kernel_code(kernel),), tuple(range(inputs)))
 

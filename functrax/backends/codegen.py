@@ -136,7 +136,9 @@ def loop_code(eqn: Eqn) -> GroupCode:
     """
     name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
     with step("lower", name):
-        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn, options.strict))
+        lowered = _possible(
+            lower_cumulative(eqn) if cumulative else lower_loop(eqn, options.strict)
+        )
     with step("schedule", name):
         scheduled = lowered.vector is not None
         (kernel,) = [lowered] if scheduled else schedule(lowered, _target())

@@ -325,4 +325,3 @@ def row_lanes(avals: Sequence[ShapedArray], most: int) -> int:
     if longest > most:
         raise NotAKernelError("rows that are too long for registers")
     return 1 << (longest - 1).bit_length()
-

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from functrax.backends.kernels.ir import Kernel
+from functrax.backends.llvm.functions import math_definitions
 from functrax.backends.llvm.instructions import definitions
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.loops import Loops
@@ -90,8 +91,10 @@ class _Emitter:
             self._units()
         body = w.levels[0].lines
         text = "\n".join([*w.header, *body])
+        functions = math_definitions(text)
         parts = [
-            definitions(text),
+            definitions(functions + text),
+            functions,
             f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {{",
             "entry:",
             text,

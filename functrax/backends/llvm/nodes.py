@@ -9,9 +9,12 @@ Start at :meth:`Nodes.value`.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from functrax.backends.kernels.math import EXPANSIONS
+from functrax.backends.llvm.functions import WRITTEN_OUT, call_of, has_branch
 from functrax.backends.llvm.instructions import OPERATIONS, constant, emit, llvm_type
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.writer import Known, Writer
@@ -32,6 +35,7 @@ class Nodes:
         self.writer = writer
         self.loads = loads
         self.contract = contract
+        self.often = Counter(node.op for node in writer.kernel.nodes())
 
     def value(self, root: Scalar) -> Known:
         """The name of a node, whose instructions are written if they are not yet."""
@@ -44,6 +48,8 @@ class Nodes:
                 stack.pop()
                 continue
             expansion = EXPANSIONS.get(node.op)
+            if expansion is not None and self._is_called(node):
+                expansion = None
             args = (expansion(w.builder, *node.args),) if expansion is not None else node.args
             missing = [x for x in args if id(x) not in known and x.op != "const"]
             if missing:
@@ -74,8 +80,24 @@ class Nodes:
             w.know(id(node), self._lanes(node), True, 0)
         elif node.op in ("permute", "lane"):
             self._from_lanes(node)
+        elif node.op in EXPANSIONS:
+            self._call(node)
         else:
             self._operation(node)
+
+    def _is_called(self, node: Scalar) -> bool:
+        """Whether a function of floats is called; else it is written out."""
+        return self.often[node.op] > WRITTEN_OUT or has_branch(node.op, node.dtype)
+
+    def _call(self, node: Scalar) -> None:
+        w = self.writer
+        found = [w.operand(x) for x in node.args]
+        vector = any(f.vector for f in found)
+        level = max(f.level for f in found)
+        names = [w.as_vector(x) for x in node.args] if vector else [f.name for f in found]
+        lanes = w.lanes if vector else 1
+        text = call_of(node.op, node.dtype, lanes, names, self.contract)
+        w.know(id(node), w.line(text, level), vector, level)
 
     def _given(self, node: Scalar) -> str:
         """A float among the run-time arguments."""

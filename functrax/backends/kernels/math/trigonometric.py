@@ -58,6 +58,8 @@ _WORDS_DOUBLE: Final = _words(55, 19)
 
 #: Angles below are reduced by subtraction: their quadrant has 12 bits.
 NEAR: Final = 6000.0
+#: A float32 that has no fraction, nor has what is little larger: the last bits are an integer.
+_INTEGER: Final = 1.5 * 2**23
 
 
 def _half_pi_in_three() -> tuple[float, float, float]:
@@ -169,12 +171,12 @@ def _upper_product(x: Expr, y: Expr) -> Expr:
 
 def _reduced_near(a: Expr) -> _Angle:
     """For float32 below ``NEAR``."""
-    quadrant = fma(a, 2 / math.pi, 0.5).to(dtypes.int32)
-    turns = -quadrant.to(a.dtype)
+    shifted = fma(a, 2 / math.pi, _INTEGER)
+    turns = _INTEGER - shifted
     first, second, third = _HALF_PI
     high = fma(turns, first, a)
     r = fma(turns, second, high)
-    return _Angle(quadrant, r, fma(turns, third, fma(turns, second, high - r)))
+    return _Angle(shifted.bits, r, fma(turns, third, fma(turns, second, high - r)))
 
 
 def _reduced(x: Expr) -> _Angle:

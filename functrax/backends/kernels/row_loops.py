@@ -12,6 +12,7 @@ Start at :func:`lower_row_loop`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -26,9 +27,11 @@ from functrax.core.lowering import Builder, Scalar
 
 #: The most lanes of a row, the most rows that are carried, and the most instructions of a step, in
 #: vectors of 64 bytes.
-MOST_LANES, MOST_CARRIED, MOST_INSTRUCTIONS = 64, 24, 6000
+MOST_LANES, MOST_CARRIED, MOST_INSTRUCTIONS = 64, 24, 1500
 #: What a function of ``MATH`` counts for.
 MATH_INSTRUCTIONS: Final = 30
+#: Functions that are used more often are called.
+FEW_CALLS: Final = 6
 VECTOR_BYTES: Final = 64
 
 
@@ -189,8 +192,11 @@ def _rows(aval: ShapedArray) -> int:
 def _instructions(kernel: Kernel) -> int:
     """About how many instructions a step is."""
     total = 0
-    for node in kernel.nodes():
+    nodes = kernel.nodes()
+    often = Counter(node.op for node in nodes)
+    for node in nodes:
         if node.args or node.op == "load":
             vectors = -(-node.dtype.itemsize * kernel.lanes // VECTOR_BYTES)
-            total += vectors * (MATH_INSTRUCTIONS if node.op in EXPANSIONS else 1)
+            written_out = node.op in EXPANSIONS and often[node.op] <= FEW_CALLS
+            total += vectors * (MATH_INSTRUCTIONS if written_out else 1)
     return total

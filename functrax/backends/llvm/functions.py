@@ -19,6 +19,7 @@ import numpy as np
 
 from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.math import EXPANSIONS
+from functrax.backends.kernels.row_loops import FEW_CALLS
 from functrax.backends.llvm.instructions import constant, emit, llvm_type
 from functrax.core.lowering import MATH, Builder, Scalar
 
@@ -27,7 +28,7 @@ from functrax.core.lowering import MATH, Builder, Scalar
 _PREFIX: Final = "functrax.math"
 _CALL: Final = re.compile(rf"@{re.escape(_PREFIX)}\.(\w+)\.(\w+)\.(\d+)\.(\d)\(")
 #: A function that a kernel needs more often is a function of the module.
-WRITTEN_OUT: Final = 6
+WRITTEN_OUT: Final = FEW_CALLS
 UNLIKELY: Final = "unlikely"
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
+from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered, verify
 from functrax.backends.kernels.loops import lower_loop
@@ -32,11 +33,14 @@ from functrax.core.config import state as options
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import MATH, Scalar
+from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
 _OPERATION, _BYTE = 0.4, 0.04
+#: And a cycle.
+_CYCLE = 0.4
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     Raises:
       NotAKernelError: the group does not fit the form of a kernel.
     """
-    key = ("group code", options.strict)
+    key = ("group code", options.strict, options.schedule_off)
     code: GroupCode | None = jaxpr.memo.get(key)
     if code is None:
         code = jaxpr.memo[key] = _group_code(jaxpr, name)
@@ -95,9 +99,35 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     return code
 
 
+def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+    """The code of a contraction, made the first time.
+
+    Raises:
+      NotAKernelError: it is not one sum of one product, or other loops do it better.
+    """
+    key = ("contraction code",)
+    code: GroupCode | None = jaxpr.memo.get(key)
+    if code is None:
+        code = jaxpr.memo[key] = _contraction_code(jaxpr, name)
+    else:
+        for _ in code.kernels:
+            found("memory")
+    return code
+
+
+def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+    with step("lower", name):
+        kernels = contraction_kernels(jaxpr, name, _target())
+        for kernel in kernels:
+            _possible(kernel)
+    known = len(jaxpr.invars) + len(jaxpr.outvars)
+    temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)))
+
+
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     with step("lower", name):
-        found = lower_group(jaxpr, name, options.strict)
+        found = lower_group(jaxpr, name, options.strict, "parts" not in _target().off)
         lowered = [_possible(kernel) for kernel in found]
     with step("schedule", name):
         kernels = [k for kernel in lowered for k in schedule(kernel, _target())]
@@ -114,9 +144,10 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 
 def _target() -> Target:
+    off = decisions(options.schedule_off)
     if options.strict:
-        return Target(strict=True)  # the same on every machine
-    return Target(machine().vector_bytes)
+        return Target(strict=True, off=off)  # the same on every machine
+    return Target(machine().vector_bytes, off=off)
 
 
 def _possible(kernel: Kernel) -> Kernel:
@@ -215,6 +246,8 @@ def _alike(x: Operand, y: Operand) -> bool:
 
 def kernel_cost(kernel: Kernel) -> int:
     """Estimated nanoseconds of a kernel on one thread."""
+    if kernel.tiling is not None:
+        return int(kernel.tiling.cycles * _CYCLE)
     loops = [kernel.extents[d] for d in (*kernel.outer, *kernel.inner)]
     points = math.prod(loops)
     work = sum(1 for node in kernel.nodes() if node.args)

@@ -17,7 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.codegen import GroupCode, KernelCode, group_code, loop_code
+from functrax.backends.codegen import (
+    GroupCode,
+    KernelCode,
+    contraction_code,
+    group_code,
+    loop_code,
+)
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
 from functrax.backends.kernels.lower import iteration_space
@@ -39,6 +45,7 @@ from functrax.backends.program import (
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
 from functrax.core import dtypes
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 
 #: A contraction of at most so many products is a kernel: it is done before a call of the reference
@@ -163,13 +170,29 @@ class Assembly:
         return tuple([self.slots[v] for v in eqn.outvars])
 
     def _equation(self, eqn: Eqn) -> None:
-        if eqn.primitive is fused or (eqn.primitive is contraction and _is_loop(eqn)):
+        if eqn.primitive is fused:
             self._group(eqn)
+            return
+        if eqn.primitive is contraction:
+            self._contraction(eqn)
             return
         assemble = _CONTROL_FLOW.get(eqn.primitive.name, Assembly._host_call)
         assemble(self, eqn)
 
     # ---- groups -------------------------------------------------------------------------------
+
+    def _contraction(self, eqn: Eqn) -> None:
+        """A sum of products: tiles of it, else loops if they are short, else a host call."""
+        if not options.strict:
+            try:
+                self._launches(eqn, contraction_code(eqn.params["jaxpr"], eqn.params["name"]))
+                return
+            except NotAKernelError:
+                pass
+        if _is_loop(eqn):
+            self._group(eqn)
+        else:
+            self._host_call(eqn)
 
     def _group(self, eqn: Eqn) -> None:
         jaxpr: Jaxpr = eqn.params["jaxpr"]
@@ -178,6 +201,10 @@ class Assembly:
         except NotAKernelError:
             self._one_by_one(eqn)
             return
+        self._launches(eqn, code)
+
+    def _launches(self, eqn: Eqn, code: GroupCode) -> None:
+        """Launch the kernels of a group."""
         inputs = self._operands(eqn.invars)
         results = self._results(eqn)
         temporaries = tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])

@@ -5,7 +5,7 @@ What enters: the group's program, whose equations satisfy the contract in
 
 Values are evaluated at points of the iteration space (``kernels/values.py``), which is the shape
 of the group's results, or of its reductions' operands.  Where an address divides an index by a
-constant (reshapes do), the dim is split in two so that the division disappears (``_split_dims``).
+constant (reshapes do), the dim is split in two so that the division disappears (``split_dims``).
 
 Start at :func:`lower_group`.
 """
@@ -40,13 +40,14 @@ MOST_PARTS = 12
 MOST_SPLIT = 24
 
 
-def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> list[Kernel]:
+def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False, parts: bool = True) -> list[Kernel]:
     """The kernels of a group, without a schedule: one, or some for parts of its results.
 
     Args:
       jaxpr: the group's program, without constants; no array in it has size 0.
       name: for people.
       strict: whether dims that are reduced stay whole, for the order depends on them.
+      parts: whether a large space may be split.
 
     Raises:
       NotAKernelError: the group does not fit the form of a kernel.
@@ -57,10 +58,10 @@ def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> list[Kernel]:
     divisors = plain.indices.divisors
     if strict:
         divisors = {d: found for d, found in divisors.items() if d not in axes}
-    pieces = _split_dims(divisors, shape)
+    pieces = split_dims(divisors, shape)
     if pieces is not None:
         return [Lowering(jaxpr, name, shape, axes, pieces).kernel()]
-    return _parts(plain) or [kernel]
+    return (_parts(plain) if parts else None) or [kernel]
 
 
 def _parts(whole: Lowering) -> list[Kernel] | None:
@@ -115,7 +116,7 @@ def iteration_space(jaxpr: Jaxpr) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return jaxpr.outvars[0].aval.shape, ()
 
 
-def _split_dims(
+def split_dims(
     divisors: dict[int, set[int]], shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...] | None:
     """Sizes of the dims that each dimension is split into, or None if none should be.
@@ -159,7 +160,7 @@ class Lowering:
         self.jaxpr, self.name = jaxpr, name
         self.builder = Builder()
         self.extents = tuple(size for sizes in pieces for size in sizes)
-        self.point, dims_of = _points(pieces)
+        self.point, dims_of = points_of(pieces)
         if begins is not None:
             self.point = tuple(e + n for e, n in zip(self.point, begins, strict=True))
         self.full_shape = shape
@@ -317,7 +318,7 @@ def _point_of(shape: Shape, space: Shape, point: Point) -> Point | None:
     return tuple(as_expr(0) if n == 1 else next(exprs) for n in shape)
 
 
-def _points(
+def points_of(
     pieces: tuple[tuple[int, ...], ...],
 ) -> tuple[Point, tuple[tuple[int, ...], ...]]:
     """For each axis its index in terms of the dims that it is made of, and their numbers."""

@@ -9,14 +9,12 @@ Start at :meth:`Nodes.value`.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.llvm.functions import WRITTEN_OUT, call_of, has_branch
 from functrax.backends.llvm.instructions import OPERATIONS, constant, emit, llvm_type
 from functrax.backends.llvm.loads import Loads
+from functrax.backends.llvm.math_calls import MathCalls
 from functrax.backends.llvm.writer import Known, Writer
 from functrax.core.errors import VerificationError
 from functrax.core.lowering import Scalar
@@ -29,13 +27,16 @@ class Nodes:
 
     Args:
       contract: whether a product and a sum of different operations may become one fma.
+
+    Attributes:
+      math: the functions that the kernel calls.
     """
 
     def __init__(self, writer: Writer, loads: Loads, contract: bool) -> None:
         self.writer = writer
         self.loads = loads
         self.contract = contract
-        self.often = Counter(node.op for node in writer.kernel.nodes())
+        self.math = MathCalls(writer.kernel.nodes(), contract)
 
     def value(self, root: Scalar) -> Known:
         """The name of a node, whose instructions are written if they are not yet."""
@@ -47,9 +48,7 @@ class Nodes:
             if id(node) in known or node.op == "const":
                 stack.pop()
                 continue
-            expansion = EXPANSIONS.get(node.op)
-            if expansion is not None and self._is_called(node):
-                expansion = None
+            expansion = None if self.math.calls(node) else EXPANSIONS.get(node.op)
             args = (expansion(w.builder, *node.args),) if expansion is not None else node.args
             missing = [x for x in args if id(x) not in known and x.op != "const"]
             if missing:
@@ -80,24 +79,8 @@ class Nodes:
             w.know(id(node), self._lanes(node), True, 0)
         elif node.op in ("permute", "lane"):
             self._from_lanes(node)
-        elif node.op in EXPANSIONS:
-            self._call(node)
         else:
             self._operation(node)
-
-    def _is_called(self, node: Scalar) -> bool:
-        """Whether a function of floats is called; else it is written out."""
-        return self.often[node.op] > WRITTEN_OUT or has_branch(node.op, node.dtype)
-
-    def _call(self, node: Scalar) -> None:
-        w = self.writer
-        found = [w.operand(x) for x in node.args]
-        vector = any(f.vector for f in found)
-        level = max(f.level for f in found)
-        names = [w.as_vector(x) for x in node.args] if vector else [f.name for f in found]
-        lanes = w.lanes if vector else 1
-        text = call_of(node.op, node.dtype, lanes, names, self.contract)
-        w.know(id(node), w.line(text, level), vector, level)
 
     def _given(self, node: Scalar) -> str:
         """A float among the run-time arguments."""
@@ -149,7 +132,8 @@ class Nodes:
 
     def _operation(self, node: Scalar) -> None:
         w = self.writer
-        if node.op not in OPERATIONS:
+        called = self.math.calls(node)
+        if node.op not in OPERATIONS and not called:
             raise VerificationError(
                 f"kernel {w.kernel.name}: an operation that no instruction does",
                 got=repr(node.op),
@@ -160,6 +144,8 @@ class Nodes:
         level = max(f.level for f in found)
         names = [w.as_vector(x) for x in node.args] if vector else [f.name for f in found]
         lanes = w.lanes if vector else 1
-        lines = w.levels[level].lines
-        name = emit(node, names, lanes, w.fresh, lines, self.contract)
+        if called:
+            name = w.line(self.math.call(node, names, lanes), level)
+        else:
+            name = emit(node, names, lanes, w.fresh, w.levels[level].lines, self.contract)
         w.know(id(node), name, vector, level)

@@ -176,9 +176,7 @@ def _finished(work: _Work, index_map: IndexMap) -> Inverse:
     ]
     kept = len(order) - len(work.summed)
     shape = domain[:kept]
-    after = IndexMap(
-        index_map.codomain, shape, tuple(work.after), tuple(work.after_conditions)
-    )
+    after = IndexMap(index_map.codomain, shape, tuple(work.after), tuple(work.after_conditions))
     return Inverse(
         domain,
         kept,

@@ -24,6 +24,7 @@ from functrax import (
     nn as nn,
     numpy as numpy,
     ops as ops,
+    profiler as profiler,
     random as random,
     scipy as scipy,
     tree as tree,

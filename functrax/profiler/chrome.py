@@ -49,7 +49,8 @@ def trace_events(recording: Recording) -> list[dict[str, Any]]:
 
 
 def _names(recording: Recording) -> list[dict[str, Any]]:
-    used = {x.thread for x in (*recording.spans, *recording.calls, *recording.runs)}
+    used = {x.thread for x in recording.spans}
+    used |= {x.thread for x in recording.calls} | {x.thread for x in recording.runs}
     return [
         {
             "name": "thread_name", "ph": "M", "pid": os.getpid(), "tid": thread,

@@ -11,22 +11,13 @@ Array([0., 2., 4.], dtype=float32)
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from functrax import (
-    debug as debug,
     dtypes as dtypes,
     errors as errors,
-    extend as extend,
-    flatten_util as flatten_util,
-    image as image,
-    interop as interop,
     lax as lax,
-    nn as nn,
     numpy as numpy,
-    ops as ops,
-    profiler as profiler,
-    random as random,
-    scipy as scipy,
     tree as tree,
     tree_util as tree_util,
     typing as typing,
@@ -42,7 +33,7 @@ from functrax.backends.placement import (
     effects_barrier as effects_barrier,
 )
 from functrax.core import prims as prims
-from functrax.core.arguments import explain_all as _explain_all
+from functrax.core.arguments import explain_all as _explain_all, explained_member as _explained
 from functrax.core.array import live_arrays as live_arrays
 from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.config import (
@@ -63,14 +54,8 @@ from functrax.core.config import (
 )
 from functrax.core.dtypes import float0 as float0
 from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
+from functrax.core.lazy import on_demand as _on_demand
 from functrax.core.operators import Array as Array
-from functrax.core.parsing import parse as parse
-from functrax.explanation import (
-    check as check,
-    explain as explain,
-    explain_misses as explain_misses,
-)
-from functrax.interop import from_torch as from_torch, to_torch as to_torch
 from functrax.transforms.barrier import stop_fuse as stop_fuse
 from functrax.transforms.callbacks import pure_callback as pure_callback
 from functrax.transforms.checkpoint import (
@@ -128,3 +113,41 @@ sys.modules["functrax.config"] = config  # type: ignore[assignment]  # an import
 __version__ = "0.1.0"
 
 _explain_all(globals())
+
+if TYPE_CHECKING:
+    from functrax import (
+        debug as debug,
+        example_libraries as example_libraries,
+        experimental as experimental,
+        extend as extend,
+        flatten_util as flatten_util,
+        image as image,
+        interop as interop,
+        interpreters as interpreters,
+        nn as nn,
+        ops as ops,
+        profiler as profiler,
+        random as random,
+        scipy as scipy,
+    )
+    from functrax.core.parsing import parse as parse
+    from functrax.explanation import (
+        check as check,
+        explain as explain,
+        explain_misses as explain_misses,
+    )
+    from functrax.interop import from_torch as from_torch, to_torch as to_torch
+else:
+    __getattr__, __dir__ = _on_demand(
+        globals(),
+        (
+            *("debug", "example_libraries", "experimental", "extend", "flatten_util", "image"),
+            *("interop", "interpreters", "nn", "ops", "profiler", "random", "scipy"),
+        ),
+        {
+            "parse": "functrax.core.parsing",
+            **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),
+            **dict.fromkeys(("from_torch", "to_torch"), "functrax.interop"),
+        },
+        _explained(__name__),
+    )

@@ -105,7 +105,7 @@ def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     Raises:
       NotAKernelError: it is not one sum of one product, or other loops do it better.
     """
-    key = ("contraction code",)
+    key = ("contraction code", options.schedule_off)
     code: GroupCode | None = jaxpr.memo.get(key)
     if code is None:
         code = jaxpr.memo[key] = _contraction_code(jaxpr, name)
@@ -168,10 +168,12 @@ def loop_code(eqn: Eqn) -> GroupCode:
     name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
     with step("lower", name):
         lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
+    known = len(lowered.operands)
     with step("schedule", name):
-        (kernel,) = schedule(lowered, _target())
-    inputs = len(kernel.operands) - len(eqn.outvars)
-    return GroupCode((), (), (_kernel_code(kernel),), tuple(range(inputs)))
+        kernels = schedule(lowered, _target())
+    temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
+    inputs = tuple(range(known - len(eqn.outvars)))
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:

@@ -221,7 +221,7 @@ class Assembly:
         """Launch the kernels of a group."""
         inputs = self._operands(eqn.invars)
         results = self._results(eqn)
-        temporaries = tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])
+        temporaries = self._temporaries(code)
         instructions: list[Instruction] = []
         for source, target in code.copies:
             numbered = (*inputs, *results)
@@ -232,6 +232,9 @@ class Assembly:
         for kernel in code.kernels:
             instructions.append(_launch(kernel, read, (*results, *temporaries)))
         self._add(eqn, instructions, inputs, results, code)
+
+    def _temporaries(self, code: GroupCode) -> tuple[int, ...]:
+        return tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])
 
     def _add(
         self,
@@ -303,7 +306,8 @@ class Assembly:
             return False
         inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
         operands, results = self._operands(eqn.invars), self._results(eqn)
-        launches = [_launch(k, self._operands(list(inputs)), results) for k in code.kernels]
+        arrays = (*results, *self._temporaries(code))
+        launches = [_launch(k, self._operands(list(inputs)), arrays) for k in code.kernels]
         self._add(eqn, launches, operands, results, code)
         return True
 

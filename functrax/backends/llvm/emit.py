@@ -66,8 +66,8 @@ class _Emitter:
 
     def __init__(self, kernel: Kernel, contract: bool) -> None:
         self.writer = Writer(kernel)
-        self.loops = Loops(self.writer)
         memory = Memory(self.writer)
+        self.loops = Loops(self.writer, memory)
         self.tiles = Tiles(self.writer, memory)
         loads = Loads(self.writer, memory, self.tiles)
         nodes = Nodes(self.writer, loads, contract)

@@ -24,6 +24,7 @@ class Facts:
       lines: the user's lines that it computes.
       nbytes: that one run reads and writes, predicted; 0 if that is not known.
       flops: operations of one run, predicted.
+      completes: whether it is the last of the instructions that are one kernel together.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Facts:
     lines: tuple[str, ...] = ()
     nbytes: int = 0
     flops: int = 0
+    completes: bool = True
 
 
 def facts_of(program: Program) -> dict[tuple[int, int], Facts]:
@@ -62,7 +64,7 @@ def _compiled(program: Program) -> dict[int, Facts]:
         )
         # The figures are those of all its instructions together: the last one bears them.
         for x in kernel.instructions[:-1]:
-            found[id(x)] = Facts(facts.kind, facts.name, facts.lines)
+            found[id(x)] = Facts(facts.kind, facts.name, facts.lines, completes=False)
         for x in kernel.instructions[-1:]:
             found[id(x)] = facts
     return found

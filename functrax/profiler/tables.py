@@ -87,7 +87,7 @@ def report_of(recording: Recording) -> Report:
             x = facts[number, place]
             if x.kind not in _CONTAINERS:
                 sums = kernels.setdefault((x.name, x.kind, x.lines), [0, 0, 0, 0])
-                for k, more in enumerate((1, (end - begin) / 1e9, x.nbytes, x.flops)):
+                for k, more in enumerate((x.completes, (end - begin) / 1e9, x.nbytes, x.flops)):
                     sums[k] += more
     calls = ((name_of(c.function), "function", c.begin, c.end) for c in recording.calls)
     spans = ((_title(s), s.kind, s.begin, s.end) for s in recording.spans)

@@ -73,7 +73,7 @@ def test_a_time_line_shows_all_work(tmp_path: Path) -> None:
     assert kernels
     lines = {line for k in kernels for line in k["args"]["lines"]}
     assert any("test_profiler.py" in line and "in normalise" in line for line in lines)
-    assert all(k["args"]["bytes"] > 0 for k in kernels)
+    assert sum(k["args"].get("bytes", 0) for k in kernels) > 0
     trace = next(e for e in spans if e["cat"] == "trace" and e["name"] == "trace loss")
     assert inside(trace, calls[0])
     assert any(e["ph"] == "M" and e["args"]["name"] == "MainThread" for e in events)

@@ -126,6 +126,7 @@ if TYPE_CHECKING:
         interpreters as interpreters,
         nn as nn,
         ops as ops,
+        profiler as profiler,
         random as random,
         scipy as scipy,
     )
@@ -141,7 +142,7 @@ else:
         globals(),
         (
             *("debug", "example_libraries", "experimental", "extend", "flatten_util", "image"),
-            *("interop", "interpreters", "nn", "ops", "random", "scipy"),
+            *("interop", "interpreters", "nn", "ops", "profiler", "random", "scipy"),
         ),
         {
             "parse": "functrax.core.parsing",

@@ -11,6 +11,7 @@ Start at :func:`compile_program`.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,20 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
         assembly = Assembly(stages.program, guarded, Members(stages))
         with step("assemble", jaxpr.name):
             program = assembly.program()
-    return CompiledProgram(stages, program, tuple(assembly.works), log)
+    compiled = CompiledProgram(stages, program, tuple(assembly.works), log)
+    _records[program] = weakref.ref(compiled)
+    return compiled
+
+
+_records: weakref.WeakKeyDictionary[Program, weakref.ref[CompiledProgram]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def record_of(program: Program) -> CompiledProgram | None:
+    """What the compiler knows of a program that it made, if it is remembered."""
+    found = _records.get(program)
+    return None if found is None else found()
 
 
 class Assembly:

@@ -16,6 +16,7 @@ from functrax.core import dlpack, native, shared_memory
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError, IndexingError
 from functrax.core.operators import Array
+from functrax.core.recorder import recorder
 
 if TYPE_CHECKING:
 
@@ -58,6 +59,9 @@ class ConcreteArray(Array, BufferExporter):
                 fix="use the result of the call that it was donated to, or do not donate it",
             )
         # The deferred form stays: what is computed from it must not depend on looking at it.
+        if recorder.on:
+            with recorder.span("fetch", self.aval.str_short(), bytes=self.nbytes):
+                return buffer.materialize()  # type: ignore[no-any-return]
         value: np.ndarray[Any, Any] = buffer.materialize()  # which remembers its result
         return value
 

@@ -54,6 +54,7 @@ from functrax.core.config import (
     default_matmul_precision as default_matmul_precision,
     default_prng_impl as default_prng_impl,
     disable_jit as disable_jit,
+    eager as eager,
     enable_x64 as enable_x64,
     log_compiles as log_compiles,
     numpy_dtype_promotion as numpy_dtype_promotion,

@@ -19,7 +19,6 @@ from functrax.core.config import state as options
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
-from functrax.core.trace import EVAL
 
 #: Takes one raw value for each input of the program, returns one for each result.
 Executable: TypeAlias = Callable[[Sequence[Any]], list[Any]]
@@ -64,6 +63,11 @@ def current_device() -> Device:
     return _devices[options.backend]
 
 
+def device_of(backend: str) -> Device:
+    """The device that runs everything while the option ``backend`` has this value."""
+    return _devices[backend]
+
+
 def executable_of(jaxpr: Jaxpr) -> Executable:
     """A program without constants, compiled for the current device, and remembered."""
     device = _devices[options.backend]
@@ -82,8 +86,8 @@ def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     return executable_of(jaxpr)(values)
 
 
-def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Apply a primitive to concrete arrays and literals."""
+def execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Apply a primitive to concrete arrays and literals, at once."""
     simpler = primitive.simplify(*args, **params)
     if simpler is not None:
         return concrete(simpler)
@@ -94,5 +98,3 @@ def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         return ConcreteArray(out, avals)
     return [ConcreteArray(v, a) for v, a in zip(out, avals, strict=True)]
 
-
-EVAL.executor = _execute

@@ -187,4 +187,4 @@ def pending_program(array: ConcreteArray) -> Jaxpr | None:
     >>> print(pending_program(x * 2 + 1).as_text(source=False))  # doctest: +SKIP
     """
     node = node_of(array._buffer) if isinstance(array._buffer, Pending) else None
-    return None if node is None else eager_run.program(cut([node]), "pending")
+    return None if node is None else eager_run.program(cut(ancestors([node]), [node]), "pending")

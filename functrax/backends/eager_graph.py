@@ -204,23 +204,17 @@ class Cut:
         parts += [number for number, _ in self.outputs]
         return tuple(parts)
 
-    @property
-    def cost(self) -> int:
-        """About how many nanoseconds the reference takes for it."""
-        return sum([node.signature.cost for node in self.nodes])
 
-
-def cut(roots: Sequence[Node], requested: bool = True) -> Cut:
-    """Cut out of the graph what has to run for ``roots``.
+def cut(nodes: list[Node], requested: Sequence[Node]) -> Cut:
+    """What it takes to run operations, and what comes out.
 
     Args:
-      roots: operations that are not computed.
-      requested: whether their values are wanted now.  If not, values that have grown are left
-        recorded, roots among them, while what they are made of comes out.
+      nodes: operations that are not computed, each after its operands: see :func:`ancestors`.
+      requested: those of them whose values are wanted now.  Others that have grown are left
+        recorded, while what they are made of comes out.
     """
-    nodes = ancestors(roots)
     uses = _uses(nodes)
-    wanted = _wanted(nodes, uses, set(roots) if requested else set())
+    wanted = _wanted(nodes, uses, frozenset(requested))
     inputs = _Inputs()
     first: dict[Node, int] = {}
     operands: list[tuple[Any, ...]] = []
@@ -276,16 +270,27 @@ def _uses(nodes: Sequence[Node]) -> dict[Recorded, int]:
     return uses
 
 
-def _holders(holder: Sequence[Any], number: int) -> int:
-    x = holder[number]
+def _is_held(holder: Sequence[Any], n: int, uses: dict[Recorded, int], grown: bool) -> bool:
+    """Whether an array, or an operation outside, refers to element ``n`` of a sequence.
+
+    Known are the sequence's own reference, those of operands and the key in ``uses``, that of the
+    set of what has grown, and one of a local variable of the caller.
+    """
+    x = holder[n]
+    known = uses.get(x, 0) + (x in uses) + grown + 1
+    return sys.getrefcount(x) - _HELD_ONCE > known
+
+
+def _held_once(holder: Sequence[Any], n: int) -> int:
+    x = holder[n]
     return sys.getrefcount(x)
 
 
-_HELD_ONCE: Final = _holders([object()], 0)
+_HELD_ONCE: Final = _held_once([object()], 0)
 
 
 def _wanted(
-    nodes: list[Node], uses: dict[Recorded, int], roots: set[Node]
+    nodes: list[Node], uses: dict[Recorded, int], roots: frozenset[Node]
 ) -> dict[Node, list[tuple[int, Recorded]]]:
     """The results of each operation that must come out.
 
@@ -296,18 +301,12 @@ def _wanted(
     found: dict[Node, list[tuple[int, Recorded]]] = {}
     forced: set[Recorded] = set()
     for n in range(len(nodes) - 1, -1, -1):
-        # The references that are not counted in `uses` and are no array: this list, the key of
-        # `uses`, the set of roots or the list that the caller has of them.
         node = nodes[n]
         chosen: list[tuple[int, Recorded]] = []
-        if not node.parts:
-            known = uses.get(node, 0) + (node in uses) + (node in roots) + (node in grown)
-            outside = node in roots or node in forced
-            # `node`, the local variable, is one more.
-            if outside or _holders(nodes, n) - _HELD_ONCE - 1 > known:
-                chosen.append((0, node))
-        else:
+        if node.parts:
             chosen += _wanted_parts(node, uses, forced)
+        elif node in roots or node in forced or _is_held(nodes, n, uses, node in grown):
+            chosen.append((0, node))
         if chosen and node in grown and node not in roots:
             forced.update(x for x in node.operands if node_of(x) is not None)
         elif chosen:
@@ -322,7 +321,7 @@ def _wanted_parts(
     return [
         (p.number, p)
         for n, p in enumerate(alive)
-        if p in forced or _holders(alive, n) - _HELD_ONCE - 1 > uses.get(p, 0) + (p in uses)
+        if p in forced or _is_held(alive, n, uses, False)
     ]
 
 

@@ -1,9 +1,9 @@
-"""Running what is recorded: how a cut becomes results.
+"""Running what is recorded: how nodes become results.
 
-What enters is a :class:`~functrax.backends.eager_graph.Cut`.  Little work is done by the reference,
-operation by operation (:func:`_one_by_one`); more is a program, which is written down, compiled
-and remembered by the cut's key (:func:`_compiled`).  Which of the two depends on the cut alone, by
-:attr:`Cut.cost`, never on what ran before, for the two may differ in their last bits.
+Operations that are little work are run by the reference, one by one (:func:`_one_by_one`).  More is
+cut out of the graph (``backends/eager_graph.py``), written down as a program, compiled, and
+remembered by the cut's key (:func:`_compiled`).  Which of the two depends on the operations alone,
+never on what ran before, for the two may differ in their last bits.
 
 Start at :func:`run`.
 """
@@ -12,25 +12,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any, Final
 
 from functrax.backends import eager_graph
-from functrax.backends.deferred import Deferred
 from functrax.backends.device import Executable, device_of
-from functrax.backends.eager_graph import Cut, Node, Signature, cut
+from functrax.backends.eager_graph import Cut, Node, Part, Signature, ancestors, cut
 from functrax.core.config import Override, state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.trace import state
 
-#: A cut for which the reference takes at most so many nanoseconds is left to it.
+#: Operations for which the reference takes at most so many nanoseconds are left to it.
 CHEAP: Final = 300_000
 #: How many compiled cuts are remembered.
 MAX_PROGRAMS: Final = 4096
 
 _programs: dict[tuple[Any, ...], Executable] = {}
-#: One thread cuts and runs at a time; others record meanwhile.
+#: One thread runs at a time; others record meanwhile.
 _lock: Final = threading.RLock()
 
 
@@ -42,70 +40,76 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
       requested: see :func:`~functrax.backends.eager_graph.cut`.
     """
     with _lock:
-        waiting = [node for node in roots if node.value is None and node.operands is not None]
-        if waiting:
-            found = cut(waiting, requested)
-            del waiting
-            _publish(found, _results(found))
+        nodes = ancestors(roots)
+        if not nodes:
+            return
+        strict = nodes[0].signature.strict
+        if options.strict is strict and options.backend == "llvm":
+            _run(nodes, roots, requested)
+        else:
+            with Override("strict", strict), Override("backend", "llvm"):
+                _run(nodes, roots, requested)
 
 
 eager_graph.run_roots = run
 
 
-def _results(found: Cut) -> list[Any]:
-    strict = found.nodes[0].signature.strict
-    with ExitStack() as overrides:
-        if options.strict is not strict:
-            overrides.enter_context(Override("strict", strict))
-        if options.backend != "llvm":
-            overrides.enter_context(Override("backend", "llvm"))
-        if found.cost <= CHEAP:
-            return _one_by_one(found)
-        return _compiled(found)(found.inputs)
-
-
-def _publish(found: Cut, results: Sequence[Any]) -> None:
-    """Give the results to those who refer to them, and let go of what they were made of."""
+def _run(nodes: list[Node], roots: Sequence[Node], requested: bool) -> None:
+    if sum([node.signature.cost for node in nodes]) <= CHEAP:
+        _one_by_one(nodes)
+        return
+    found = cut(nodes, roots if requested else ())
+    results = _compiled(found)(found.inputs)
     for (_, target), value in zip(found.outputs, results, strict=True):
         target.value = value
-    for node in found.nodes:
-        if node.parts:
-            for ref in node.parts:
-                part = ref()
-                if part is not None and part.value is not None:
-                    part.node = None
-        elif node.value is not None:
-            node.operands = ()
+    for node in nodes:
+        _let_go(node)
+
+
+def _let_go(node: Node) -> None:
+    """Forget what a node was made of, if nobody needs to compute it any more."""
+    for ref in node.parts:
+        part = ref()
+        if part is not None:
+            part.node = None
+    if node.parts:
+        node.value = ()
+    if node.value is not None:
+        node.operands = ()
 
 
 # ---- operation by operation -------------------------------------------------------------------
 
 
-def _one_by_one(found: Cut) -> list[Any]:
-    """The results of the operations, each run by itself."""
+def _one_by_one(nodes: Sequence[Node]) -> None:
+    """Run each operation by itself; all results are kept where somebody refers to them."""
     apply = device_of("llvm").apply
-    values: list[Any] = []
     previous = state.source
     try:
-        for node, codes in zip(found.nodes, found.operands):
-            operands = [
-                x.val if type(x) is Literal else values[x] if x >= 0 else found.inputs[-1 - x]
-                for x in codes
-            ]
+        for node in nodes:
             signature = node.signature
             state.source = node.source
+            operands = [_known(x) for x in node.operands]
             out = apply(signature.primitive, operands, signature.params)
-            if signature.primitive.multiple_results:
-                values += out
+            if not node.parts:
+                node.value = out
             else:
-                values.append(out)
+                for ref in node.parts:
+                    part = ref()
+                    if part is not None:
+                        part.value = out[part.number]
     finally:
         state.source = previous
-    return [_stored(values[number]) for number, _ in found.outputs]
+    for node in nodes:
+        _let_go(node)
 
 
-def _stored(x: Any) -> Any:
-    return x.materialize() if type(x) is Deferred else x
+def _known(x: Any) -> Any:
+    """An operand that is computed, as a raw value."""
+    kind = type(x)
+    if kind is Node or kind is Part:
+        return x.value
+    return x.val if kind is Literal else x
 
 
 # ---- as a program -----------------------------------------------------------------------------

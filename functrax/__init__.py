@@ -31,6 +31,7 @@ from functrax import (
 )
 from functrax.backends import cpu as cpu, reference as reference
 from functrax.backends.device import Device as Device
+from functrax.backends.eager import pending_program as pending_program
 from functrax.backends.placement import (
     block_until_ready as block_until_ready,
     default_backend as default_backend,

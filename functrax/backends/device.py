@@ -97,4 +97,3 @@ def execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -
     if type(avals) is ShapedArray:
         return ConcreteArray(out, avals)
     return [ConcreteArray(v, a) for v, a in zip(out, avals, strict=True)]
-

@@ -101,7 +101,7 @@ def _new_signature(
     avals = tuple([x.aval for x in args])
     results = primitive.infer(avals, params)
     types = (results,) if type(results) is ShapedArray else results
-    sizes = [a.size for a in (*avals, *types)]  # type: ignore[misc]
+    sizes = [a.size for a in (*avals, *types)]
     touched = 0 if primitive.name in _VIEWS else max(sizes, default=0)
     cost = _BEGIN + _ELEMENT * touched
     if len(_signatures) >= _MAX_SIGNATURES:

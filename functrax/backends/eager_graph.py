@@ -20,7 +20,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from functrax.core.array import Pending
 from functrax.core.aval import ShapedArray
@@ -67,7 +67,7 @@ class Signature:
         self.params = params
         self.strict = strict
         self.types = results
-        self.results = (results,) if type(results) is ShapedArray else tuple(results)  # type: ignore[arg-type]
+        self.results = (results,) if type(results) is ShapedArray else tuple(results)
         self.cost = cost
         self.in_bytes = sum(a.nbytes for a in avals)
         self.out_bytes = sum(a.nbytes for a in self.results)
@@ -89,7 +89,12 @@ class Node(Pending):
       first: the signature of the first of them.
     """
 
-    __slots__ = ("__weakref__", "first", "operands", "parts", "signature", "size", "source", "value")
+    __slots__ = (
+        "__weakref__", "first", "operands", "parts", "signature", "size", "source", "value",
+    )  # fmt: skip
+
+    #: Computes nodes; ``backends/eager_run.py`` puts itself here.
+    run: ClassVar[Callable[[Sequence[Node]], None]]
 
     def __init__(
         self,
@@ -111,7 +116,7 @@ class Node(Pending):
 
     def result(self) -> Any:
         if self.value is None:
-            run_roots([self])
+            Node.run([self])
         return self.value
 
 
@@ -128,22 +133,20 @@ class Part(Pending):
     def result(self) -> Any:
         node = self.node
         if self.value is None and node is not None:
-            run_roots([node])
+            Node.run([node])
         return self.value
 
 
 Recorded: TypeAlias = "Node | Part"
-#: Computes nodes; ``backends/eager_run.py`` puts itself here.
-run_roots: Callable[[Sequence[Node]], None]
 
 
 def node_of(x: Any) -> Node | None:
     """The operation that has to run for an operand; None if it is known."""
     kind = type(x)
     if kind is Node:
-        return x if x.value is None else None  # type: ignore[no-any-return]
+        return x if x.value is None else None
     if kind is Part:
-        return x.node if x.value is None else None  # type: ignore[no-any-return]
+        return x.node if x.value is None else None
     return None
 
 
@@ -221,7 +224,9 @@ def cut(nodes: list[Node], requested: Sequence[Node]) -> Cut:
     outputs: list[tuple[int, Recorded]] = []
     count = 0
     for node in nodes:
-        operands.append(tuple([inputs.code(node, i, x, first) for i, x in enumerate(node.operands)]))
+        operands.append(
+            tuple([inputs.code(node, i, x, first) for i, x in enumerate(node.operands)])
+        )
         first[node] = count
         outputs += [(count + number, x) for number, x in wanted.get(node, ())]
         count += len(node.signature.results)
@@ -319,9 +324,7 @@ def _wanted_parts(
 ) -> list[tuple[int, Recorded]]:
     alive = [p for ref in node.parts if (p := ref()) is not None]
     return [
-        (p.number, p)
-        for n, p in enumerate(alive)
-        if p in forced or _is_held(alive, n, uses, False)
+        (p.number, p) for n, p in enumerate(alive) if p in forced or _is_held(alive, n, uses, False)
     ]
 
 

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from functrax.backends import eager_graph
 from functrax.backends.device import Executable, device_of
 from functrax.backends.eager_graph import Cut, Node, Part, Signature, ancestors, cut
 from functrax.core.config import Override, state as options
@@ -51,7 +50,7 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
                 _run(nodes, roots, requested)
 
 
-eager_graph.run_roots = run
+Node.run = staticmethod(run)
 
 
 def _run(nodes: list[Node], roots: Sequence[Node], requested: bool) -> None:

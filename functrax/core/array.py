@@ -42,7 +42,7 @@ class Pending:
     def materialize(self) -> np.ndarray[Any, Any]:
         """The elements, as every raw value gives them."""
         value = self.result()
-        return value if type(value) is np.ndarray else value.materialize()  # type: ignore[no-any-return]
+        return value if type(value) is np.ndarray else value.materialize()
 
 
 class ConcreteArray(Array, BufferExporter):
@@ -68,7 +68,7 @@ class ConcreteArray(Array, BufferExporter):
             return buffer
         # The deferred form stays: what is computed from it must not depend on looking at it.
         known = self.buffer
-        return known if type(known) is np.ndarray else known.materialize()  # type: ignore[no-any-return]
+        return known if type(known) is np.ndarray else known.materialize()
 
     @property
     def buffer(self) -> Any:

@@ -10,16 +10,17 @@ What may act on the world is not recorded: side effects, operations that hold pr
 operations while ``debug_nans`` looks for the one at fault; these run at once (``device.execute``).
 
 The graph stays bounded without being looked at.  Before an operation that would have more than
-:data:`MAX_NODES` others to run, these are run; from half of that on already at an operation of the
-kind that the graph began with, so that a loop is cut at the same place of its body each time, and
-finds its program again.  When recorded operations hold more than :data:`MAX_BYTES` of arrays, all
-of them are run.
+:data:`MAX_NODES` others to run, these are run; from half of that on already before an operation
+like one that the graph began with, so that a loop is cut at the same place of its body each time,
+and finds its program again.  When recorded operations hold more than :data:`MAX_BYTES` of arrays,
+all of them are run.
 
 Start at :func:`record`.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Sequence
@@ -27,7 +28,16 @@ from typing import Any, Final
 
 from functrax.backends import eager_run, nan_check
 from functrax.backends.device import execute
-from functrax.backends.eager_graph import Node, Part, Signature, ancestors, cut, node_of
+from functrax.backends.eager_graph import (
+    Extent,
+    Node,
+    Part,
+    Region,
+    Signature,
+    ancestors,
+    cut,
+    node_of,
+)
 from functrax.core.array import ConcreteArray, Pending
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
@@ -51,6 +61,7 @@ _ELEMENT: Final = 1
 _VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "reshape"})
 
 _signatures: dict[Any, Signature] = {}
+_counter = itertools.count()
 
 
 def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -75,8 +86,7 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     if signature is None:
         signature = _new_signature(key, primitive, args, params)
     operands = tuple([_operand(x, strict) for x in args])
-    size, first = _extent(signature, operands)
-    node = Node(signature, operands, current_source(), size, first)
+    node = Node(signature, operands, current_source(), _extent(signature, operands))
     if signature.in_bytes > _FEW_BYTES:
         _held.add(node)
     types = signature.types
@@ -125,27 +135,36 @@ def _operand(x: Any, strict: bool) -> Any:
 # ---- bounds -----------------------------------------------------------------------------------
 
 
-def _extent(signature: Signature, operands: tuple[Any, ...]) -> tuple[int, Signature]:
-    """How many operations have to run for a new one, with it, and what the first of them is.
+def _extent(signature: Signature, operands: tuple[Any, ...]) -> Extent:
+    """What has to run for a new operation; its operands are run first if that is too much."""
+    now = next(_counter)
+    producers = [n for x in operands if (n := node_of(x)) is not None]
+    if not producers:
+        return Extent(1, now, Region(signature))
+    size, begin, region = producers[0].extent
+    for node in producers[1:]:
+        other = node.extent
+        size += other.size
+        begin = min(begin, other.begin)
+        if other.region is not region:
+            region.merge(other.region)
+    extent = Extent(min(size, now - begin) + 1, begin, region)
+    if extent.size <= MAX_NODES // 2 or now < region.next_count:
+        return extent
+    limit = MAX_NODES // 2 if signature in region.entries else MAX_NODES
+    return extent if extent.size <= limit else _counted(signature, producers, extent, limit)
 
-    If these are too many, the operands are computed first.
-    """
-    size, largest, first = 1, 0, signature
-    for x in operands:
-        node = node_of(x)
-        if node is not None:
-            size += node.size
-            if node.size > largest:
-                largest, first = node.size, node.first
-    if size <= MAX_NODES // 2:
-        return size, first
-    roots = [n for x in operands if (n := node_of(x)) is not None]
-    size = 1 + len(ancestors(roots))
-    if size > MAX_NODES or (size > MAX_NODES // 2 and signature is first):
-        eager_run.run(roots, requested=False)
-        roots = [n for n in roots if n.value is None]  # those that have grown
-        size, first = 1 + len(ancestors(roots)), signature
-    return size, first
+
+def _counted(signature: Signature, producers: list[Node], extent: Extent, limit: int) -> Extent:
+    """As :func:`_extent`, where the bound of the size is more than the limit."""
+    now = next(_counter)
+    size = 1 + len(ancestors(producers))
+    if size <= limit:
+        extent.region.next_count = now + limit - size
+        return extent._replace(size=size)
+    eager_run.run(producers, requested=False)
+    grown = [n for n in producers if n.value is None]
+    return Extent(1 + len(ancestors(grown)), now, Region(signature))
 
 
 class _Held:

@@ -20,7 +20,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from functrax.core.array import Pending
 from functrax.core.aval import ShapedArray
@@ -77,6 +77,41 @@ class Signature:
         self.spreads = primitive.family in ("elementwise", "reindex") and len(self.results) == 1
 
 
+class Region:
+    """What operations have in common that need one another.
+
+    Args:
+      entry: the signature of an operation that needs no other.
+    """
+
+    __slots__ = ("entries", "next_count")
+
+    def __init__(self, entry: Signature) -> None:
+        #: Signatures of the operations that need no other.
+        self.entries = {entry}
+        #: No operation recorded before this one can have too many to run.
+        self.next_count = 0
+
+    def merge(self, other: Region) -> None:
+        """Take another region in."""
+        self.entries |= other.entries
+        self.next_count = min(self.next_count, other.next_count)
+
+
+class Extent(NamedTuple):
+    """What has to run for a node.
+
+    Args:
+      size: an upper bound of the number of operations.
+      begin: when the first of them was recorded, as a number that each operation has.
+      region: what it shares with what it needs.
+    """
+
+    size: int
+    begin: int
+    region: Region
+
+
 class Node(Pending):
     """An operation that is recorded.
 
@@ -85,12 +120,11 @@ class Node(Pending):
       operands: for each operand a node or part that was not computed when the operation was
         recorded, a raw value, or a literal.
       source: the user's line.
-      size: an upper bound of the number of operations that have to run for it.
-      first: the signature of the first of them.
+      extent: what is known of all that has to run for it.
     """
 
     __slots__ = (
-        "__weakref__", "first", "operands", "parts", "signature", "size", "source", "value",
+        "__weakref__", "extent", "operands", "parts", "signature", "source", "value",
     )  # fmt: skip
 
     #: Computes nodes; ``backends/eager_run.py`` puts itself here.
@@ -101,14 +135,12 @@ class Node(Pending):
         signature: Signature,
         operands: tuple[Any, ...],
         source: SourceLine | None,
-        size: int,
-        first: Signature,
+        extent: Extent,
     ) -> None:
         self.signature = signature
         self.operands = operands
         self.source = source
-        self.size = size
-        self.first = first
+        self.extent = extent
         #: The raw result, when it is known.
         self.value: Any = None
         #: Of an operation with several results, those that somebody refers to.

@@ -19,6 +19,7 @@ from functrax import (
     extend as extend,
     flatten_util as flatten_util,
     image as image,
+    interop as interop,
     lax as lax,
     nn as nn,
     numpy as numpy,
@@ -70,6 +71,7 @@ from functrax.explanation import (
     explain as explain,
     explain_misses as explain_misses,
 )
+from functrax.interop import from_torch as from_torch, to_torch as to_torch
 from functrax.transforms.barrier import stop_fuse as stop_fuse
 from functrax.transforms.callbacks import pure_callback as pure_callback
 from functrax.transforms.checkpoint import (
@@ -110,6 +112,7 @@ from functrax.transforms.scopes import (
     ensure_compile_time_eval as ensure_compile_time_eval,
     named_scope as named_scope,
 )
+from functrax.transforms.steps import steps as steps
 from functrax.transforms.vmap import vmap as vmap
 from functrax.tree_util import (  # names that JAX has moved, for older programs
     tree_flatten as tree_flatten,

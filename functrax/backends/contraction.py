@@ -92,7 +92,7 @@ def _reduce(operands: list[Operand], out_labels: Labels, dtype: np.dtype[Any]) -
         return np.ones((), dtype)
     operands = [_sum_alone(k, operands, out_labels) for k in range(len(operands))]
     sizes = tuple(sorted({k: n for x, ls in operands for k, n in zip(ls, x.shape)}.items()))
-    for left, right in _order(tuple(ls for _, ls in operands), sizes, out_labels):
+    for left, right in pair_order(tuple(ls for _, ls in operands), sizes, out_labels):
         second, first = operands.pop(right), operands.pop(left)
         needed = {*out_labels, *(k for _, ls in operands for k in ls)}
         operands.append(_pair(first, second, needed))
@@ -113,7 +113,7 @@ def _sum_alone(number: int, operands: Sequence[Operand], out_labels: Labels) -> 
 
 
 @functools.lru_cache(maxsize=4096)
-def _order(
+def pair_order(
     labels: tuple[Labels, ...], sizes: tuple[tuple[int, int], ...], out_labels: Labels
 ) -> list[tuple[int, int]]:
     """Which pairs to contract, one after the other; a pair's result goes to the end.

@@ -18,7 +18,7 @@ from functrax.backends.deferred import Deferred
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice
 from functrax.backends.runtime import load
-from functrax.core.config import state as options
+from functrax.core.config import compile_context, state as options
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
 from functrax.core.trace import current_source
@@ -37,7 +37,7 @@ class CpuDevice(Device):
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
         guarded = nan_check.enabled()
-        key = ("compiled", options.strict, guarded)
+        key = ("compiled", guarded, compile_context())
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
             found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)

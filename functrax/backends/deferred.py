@@ -29,7 +29,7 @@ from functrax.core.primitive import Primitive
 MAX_TERMS = 8
 MAX_FACTORS = 8
 MAX_NODES = 32
-#: A value outgrows its sources when it has more than so many times their elements.
+#: A value outgrows its sources when it has more than so many times the elements of each.
 OUTGROWN = 4
 
 
@@ -83,8 +83,8 @@ class Deferred:
 
     @property
     def outgrows(self) -> bool:
-        """Whether it is much larger than the arrays that it is made of together."""
-        return self.size > OUTGROWN * sum(distinct(x) for x in self.arrays())
+        """Whether it is much larger than each of the arrays that it is made of."""
+        return self.size > OUTGROWN * max(map(distinct, self.arrays()), default=0)
 
     def materialize(self) -> Array:
         """The elements, computed the first time."""

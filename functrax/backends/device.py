@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
-from functrax.core.config import state as options
+from functrax.core.config import compile_context, state as options
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
@@ -71,7 +71,8 @@ def device_of(backend: str) -> Device:
 def executable_of(jaxpr: Jaxpr) -> Executable:
     """A program without constants, compiled for the current device, and remembered."""
     device = _devices[options.backend]
-    key = ("executable", device.name, options.strict, options.debug_nans or options.debug_infs)
+    guarded = options.debug_nans or options.debug_infs
+    key = ("executable", device.name, guarded, compile_context())
     executable: Executable | None = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = device.compile(jaxpr)

@@ -170,7 +170,7 @@ class Window:
 @functools.lru_cache(maxsize=4096)
 def window_of(index_map: IndexMap) -> Window | None:
     """The map as a window, if it is one and needs no more padding than it reads."""
-    rows = _rows(index_map)
+    rows = rows_of(index_map)
     domain, codomain = index_map.domain, index_map.codomain
     if rows is None or 0 in domain or 0 in codomain:
         return None
@@ -193,7 +193,7 @@ def window_of(index_map: IndexMap) -> Window | None:
     )
 
 
-def _rows(index_map: IndexMap) -> list[tuple[int, int, Shape]] | None:
+def rows_of(index_map: IndexMap) -> list[tuple[int, int, Shape]] | None:
     """``(step, const, row)`` for each codomain dimension, read at ``(const + row . d) / step``.
 
     A point where that is not an integer is not valid, which is how a convolution reads an array

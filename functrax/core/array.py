@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrax.core import native
+from functrax.core import dlpack, native, shared_memory
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError, IndexingError
 from functrax.core.operators import Array
@@ -104,18 +104,10 @@ class ConcreteArray(Array, BufferExporter):
         return memoryview(np.asarray(self).data)
 
     def __dlpack__(self, **options: Any) -> Any:
-        value = self.value
-        if value.dtype == bool or value.dtype.kind in "iufc":
-            # NumPy exports no read-only array; the copy keeps this one immutable.
-            return (value if value.flags.writeable else value.copy()).__dlpack__(**options)
-        raise DTypeError(
-            f"__dlpack__: NumPy cannot export {value.dtype} by DLPack",
-            got=self.aval.str_short(),
-            fix="x.astype(functrax.numpy.float32), or x.view(functrax.numpy.uint16)",
-        )
+        return dlpack.exported(self.value, self.aval, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # kDLCPU
+        return dlpack.CPU
 
     def item(self, *args: int) -> Any:
         """The element as a Python scalar; ``args`` choose it as in NumPy."""
@@ -181,7 +173,12 @@ class ConcreteArray(Array, BufferExporter):
         return f"{prefix}{body}, dtype={self.aval.dtype.name}{weak})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_unpickle, (np.asarray(self), self.aval))
+        if not shared_memory.is_sending(1) or self.nbytes < shared_memory.LEAST_BYTES:
+            return (_unpickle, (np.asarray(self), self.aval))
+        if not shared_memory.available():
+            return (_unpickle, (np.asarray(self), self.aval))
+        self._buffer = value = shared_memory.shared(self.value)  # to be sent again without a copy
+        return (_attach, (self.aval, *shared_memory.handle(value)))
 
     def __copy__(self) -> ConcreteArray:
         return self
@@ -218,6 +215,10 @@ class ConcreteArray(Array, BufferExporter):
 def _unpickle(value: np.ndarray[Any, Any], aval: ShapedArray) -> ConcreteArray:
     value.flags.writeable = False
     return ConcreteArray(value, aval)
+
+
+def _attach(aval: ShapedArray, *handle: Any) -> ConcreteArray:
+    return ConcreteArray(shared_memory.attached(*handle), aval)
 
 
 def from_numpy(value: Any, *, weak_type: bool = False) -> ConcreteArray:

@@ -21,7 +21,7 @@ from functrax.backends.device import executable_of
 from functrax.core import native
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
-from functrax.core.config import state as options, trace_context
+from functrax.core.config import compile_context, state as options, trace_context
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef
@@ -82,7 +82,7 @@ def options_key() -> Hashable | None:
     """
     if options.disable_jit or options.debug_nans or options.debug_infs:
         return None
-    key = (trace_context(), options.backend)
+    key = (trace_context(), options.backend, compile_context())
     return _keys.setdefault(key, key)
 
 

@@ -16,9 +16,9 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
 from functrax.backends import codegen
-from functrax.backends.kernels import lower, schedule
+from functrax.backends.kernels import accesses, lower, schedule
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.llvm import emit, stores
+from functrax.backends.llvm import emit
 
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:
@@ -108,7 +108,7 @@ def test_long_columns_are_summed_in_blocks(
 def test_a_large_array_is_streamed_whether_or_not_it_lies_at_a_cache_line(
     monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
-    monkeypatch.setattr(stores, "STREAMED", 0)
+    monkeypatch.setattr(accesses, "STREAMED", 0)
     rows = numbers(7, 1023)  # of no whole number of cache lines
 
     def function(xs: Any) -> Any:
@@ -121,6 +121,65 @@ def test_a_large_array_is_streamed_whether_or_not_it_lies_at_a_cache_line(
         want.append(row * np.float32(3) + carried)
         carried = np.sort(row + carried)
     np.testing.assert_allclose(got, np.stack(want), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 4097, (1 << 20) + 16 * 8 + 3])
+def test_long_rows_are_read_in_pieces_side_by_side(
+    size: int, monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
+) -> None:
+    monkeypatch.setattr(accesses, "STREAMED", 0)
+    x, y = numbers(size), numbers(size)[::-1].copy()
+    np.testing.assert_array_equal(run(lambda v, w: v * 4 - w, x, y), x * 4 - y)
+    np.testing.assert_allclose(
+        run(lambda v: jnp.sum(v * 5), x), 5 * x.sum(dtype=np.float64), rtol=1e-5
+    )
+    assert run(lambda v: jnp.max(v * 5), x) == x.max() * 5
+    assert run(lambda v: jnp.argmin(v * 5), x) == x.argmin()
+    wide = numbers(37, 32_771)
+    sums = wide.sum(1, dtype=np.float64)
+    np.testing.assert_allclose(run(lambda v: jnp.sum(v, 1), wide), sums, rtol=1e-4)
+    pieces = [kernel.pieces for kernel, _ in emitted if kernel.units > 1 or kernel.inner]
+    assert max(pieces) > 2
+
+
+def test_what_is_written_through_the_caches_is_not_done_in_pieces(
+    emitted: list[tuple[Kernel, str]],
+) -> None:
+    run(lambda v: v * 5 - 3, numbers(1 << 20))
+    assert emitted[0][0].pieces == 1
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "perm"),
+    [
+        ((40, 5001), (1, 0)),  # long rows, in pieces
+        ((5001, 40), (1, 0)),  # short rows, shared by tiles along the columns
+        ((600, 600), (1, 0)),
+        ((30, 150, 96), (2, 1, 0)),  # stripes of two dims
+        ((64, 9, 128), (2, 1, 0)),
+        ((33, 40, 50), (0, 2, 1)),  # matrices, each for itself
+        ((3, 320, 200), (2, 0, 1)),
+        ((3, 2, 100, 1, 130), (4, 1, 0, 3, 2)),
+    ],
+)
+def test_stripes_of_transposes(
+    shape: tuple[int, ...],
+    perm: tuple[int, ...],
+    streamed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    emitted: list[tuple[Kernel, str]],
+) -> None:
+    monkeypatch.setattr(accesses, "STREAMED", 0 if streamed else 1 << 60)
+    x = numbers(*shape)
+    turned, scale = x.transpose(perm), 4 if streamed else 8  # equal programs are compiled once
+    np.testing.assert_array_equal(run(lambda v: jnp.transpose(v, perm) * scale, x), turned * scale)
+    (kernel, text), *_ = emitted
+    assert kernel.tile is not None and kernel.units > 1
+    assert streamed or "!nontemporal" not in text
+    y = numbers(*turned.shape)
+    got = run(lambda v, w: jnp.transpose(v, perm) * scale + w, x, y)
+    np.testing.assert_array_equal(got, turned * scale + y)
 
 
 def test_only_large_arrays_are_streamed(emitted: list[tuple[Kernel, str]]) -> None:

@@ -1,7 +1,8 @@
 """Loops over the dims of a kernel, the vector dim in steps of a vector.
 
-If the extent of the vector dim is no multiple of the lanes, the last vector is masked.  Where that
-pays, it has a loop of its own, so that all others need no mask.
+Where memory is read best from several places at once, the vector dim is done in pieces side by side
+(``kernels/schedule.py`` decides it).  If its extent is no multiple of the lanes, the last vector is
+masked.  Where that pays, it has a loop of its own, so that all others need no mask.
 
 Start at :meth:`Loops.nest`.
 """
@@ -45,6 +46,8 @@ class Loops:
         low, high = "0", w.extent(d)
         if d == w.kernel.shared:
             low, high = self.shared_range
+        if d == w.kernel.vector and w.kernel.pieces > 1:
+            return self._side_by_side(low, high, carried, body)
         if d != w.kernel.vector or not self._has_own_tail():
             return self._loop(dims, low, high, carried, body)
         length = w.line(f"sub i64 {high}, {low}")
@@ -58,11 +61,46 @@ class Loops:
         rest = list(zip(types, names, strict=True))
         return self._loop(dims, middle, high, rest, body, perhaps)
 
+    def _side_by_side(
+        self, low: str, high: str, carried: Carried, body: Callable[[Names], Names]
+    ) -> Names:
+        """The loop over the vector dim in pieces: a vector of each, then the next vectors.
+
+        What is left, less than a vector of each piece, has a loop of its own.
+        """
+        w = self.writer
+        pieces = w.kernel.pieces
+        length = w.line(f"sub i64 {high}, {low}")
+        steps = w.line(f"sdiv i64 {length}, {pieces * w.lanes}")
+        size = w.line(f"mul i64 {steps}, {w.lanes}")
+        starts = [w.line(f"mul i64 {size}, {k}") for k in range(pieces)]
+        end = w.line(f"add i64 {low}, {size}")
+        all_ = w.line(f"mul i64 {size}, {pieces}")
+        middle = w.line(f"add i64 {low}, {all_}")
+        masked, w.masked = w.masked, False
+        skipped = (w.levels[-1].block, low, carried)
+        names = w.open_loop(low, carried)
+        index = w.loop_index()
+        for start in starts:
+            w.open_level(w.levels[-1].block)
+            w.define_dim(w.kernel.vector, w.line(f"add i64 {index}, {start}"))
+            w.vector_level = len(w.levels) - 1
+            names = body(names)
+            block = w.levels[-1].block
+            lines = w.close_level()
+            w.levels[-1].lines.extend(lines)
+            w.levels[-1].block = block
+        w.vector_level = -1
+        names = w.close_loop(str(w.lanes), end, names, skipped)
+        w.masked = masked
+        rest = [(type_, name) for (type_, _), name in zip(carried, names, strict=True)]
+        return self._loop([w.kernel.vector], middle, high, rest, body, perhaps=True)
+
     def _has_own_tail(self) -> bool:
         """Whether the last vector of a row has a loop of its own, so that others need no mask."""
         w = self.writer
         k = w.kernel
-        if not w.masked or k.tile is not None or k.vector is None:
+        if not w.masked or k.tile is not None or k.vector is None or "tails" in k.off:
             return False
         work = sum(1 for node in k.nodes() if node.args or node.op == "load")
         return work <= WORK_TWICE and k.extents[k.vector] >= LEAST_VECTORS * w.lanes
@@ -91,13 +129,13 @@ class Loops:
             step = str(w.lanes)
             w.vector_level = len(w.levels) - 1
             if w.masked:
-                self._define_tail(index, high)
+                self.define_tail(index, high)
         new = self.nest(dims[1:], list(zip(types, names, strict=True)), body)
         if d == w.kernel.vector:
             w.vector_level = -1
         return w.close_loop(step, high, new, skipped)
 
-    def _define_tail(self, index: str, high: str) -> None:
+    def define_tail(self, index: str, high: str) -> None:
         """A mask of the lanes that are inside the extent."""
         w = self.writer
         left = w.line(f"sub i64 {high}, {index}")

@@ -11,7 +11,7 @@ one only if that is a strided view of its (padded) operand, or if one of the two
 What two reindexes make of each other depends on parameters and the operand's type alone, and is
 remembered.
 
-Start at :func:`compose`.
+Start at :func:`compose`; :func:`compose_steps` is what two reindexes make of each other.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def _composed(eqn: Eqn, made: dict[Atom, Eqn], rewrites: Rewrites) -> Any:
         return _part_of_concatenation(eqn, source, rewrites)
     if source.primitive.name not in VIEWS or (len(eqn.invars) > 1 and len(source.invars) > 1):
         return eqn
-    found = _compose_steps(
+    found = compose_steps(
         source.primitive,
         tuple(source.params.items()),
         eqn.primitive,
         tuple(eqn.params.items()),
         source.invars[0].aval,
     )
-    if found is _APART:
+    if found is APART:
         return eqn
     x = source.invars[0]
     if found is None:
@@ -99,7 +99,7 @@ def _composed(eqn: Eqn, made: dict[Atom, Eqn], rewrites: Rewrites) -> Any:
 
 def _specialised(eqn: Eqn, rewrites: Rewrites) -> Eqn:
     """A general reindex as the primitive that it is, if it is one."""
-    found = _named(eqn.params["map"], eqn.params["fill"])
+    found = named_step(eqn.params["map"], eqn.params["fill"])
     if found is None or not rewrites.allow(f"is a {found[0].name}", eqn):
         return eqn
     return Eqn(found[0], eqn.invars, eqn.outvars, found[1], eqn.source)
@@ -131,29 +131,29 @@ def _part_of_concatenation(eqn: Eqn, source: Eqn, rewrites: Rewrites) -> Any:
 
 
 #: Two steps that do not become one.
-_APART: Any = object()
+APART: Any = object()
 
 
 @functools.lru_cache(maxsize=8192)
-def _compose_steps(
+def compose_steps(
     inner: Primitive,
     inner_params: Params,
     outer: Primitive,
     outer_params: Params,
     aval: ShapedArray,
 ) -> Any:
-    """The :data:`Step` for two, from an operand of a type; ``_APART`` if they stay two."""
+    """The :data:`Step` for two, from an operand of a type; ``APART`` if they stay two."""
     first, second = dict(inner_params), dict(outer_params)
     simple = _simply(inner, first, outer, second)
-    if simple is not _APART:
+    if simple is not APART:
         return simple
     assert isinstance(inner, Reindex)
     assert isinstance(outer, Reindex)
     g = inner.index_map(aval, **first)
     f = outer.index_map(aval.update(shape=g.domain), **second)
     fill = _common_fill(f, second.get("fill"), g, first.get("fill"))
-    if fill is _APART or 0 in f.domain or 0 in g.codomain:
-        return _APART
+    if fill is APART or 0 in f.domain or 0 in g.codomain:
+        return APART
     composed = _without_implied(f.compose(g))
     if composed.is_identity:
         return None
@@ -162,11 +162,11 @@ def _compose_steps(
     general = reindex, {"map": composed, "fill": fill}
     if composed.num_loads:
         return general
-    named = _named(composed, fill)
-    if named is not None:
-        return named
+    found = named_step(composed, fill)
+    if found is not None:
+        return found
     was_view = not (_copies(inner, first) or _copies(outer, second))
-    return _APART if was_view and strided.window_of(composed) is None else general
+    return APART if was_view and strided.window_of(composed) is None else general
 
 
 def _without_implied(index_map: IndexMap) -> IndexMap:
@@ -197,13 +197,13 @@ def _common_fill(
     if g_fill is None or g.total():
         return f_fill
     same: bool = f_fill.val.tobytes() == g_fill.val.tobytes()
-    return f_fill if same else _APART
+    return f_fill if same else APART
 
 
 def _simply(
     inner: Primitive, first: dict[str, Any], outer: Primitive, second: dict[str, Any]
 ) -> Any:
-    """The step for two of the commonest kinds, without index maps; ``_APART`` for others."""
+    """The step for two of the commonest kinds, without index maps; ``APART`` for others."""
     if inner is broadcast_in_dim and outer is broadcast_in_dim:
         dims = tuple([second["dims"][d] for d in first["dims"]])
         return broadcast_in_dim, {"shape": second["shape"], "dims": dims}
@@ -212,7 +212,7 @@ def _simply(
         shape = tuple([first["shape"][p] for p in perm])
         return broadcast_in_dim, {"shape": shape, "dims": tuple(map(perm.index, first["dims"]))}
     if inner is not transpose:
-        return _APART
+        return APART
     perm = first["perm"]
     if outer is broadcast_in_dim:
         dims = tuple([second["dims"][perm.index(k)] for k in range(len(perm))])
@@ -220,11 +220,11 @@ def _simply(
     if outer is transpose:
         both = tuple([perm[p] for p in second["perm"]])
         return None if both == tuple(range(len(both))) else (transpose, {"perm": both})
-    return _APART
+    return APART
 
 
-def _named(index_map: IndexMap, fill: Literal) -> Step:
-    """The map as a reindex with a name of its own, None if it has none."""
+def named_step(index_map: IndexMap, fill: Literal) -> Step:
+    """The map as a reindex with a name of its own (not the identity), None if it has none."""
     if index_map.num_loads or 0 in index_map.domain or 0 in index_map.codomain:
         return None
     perm = index_map.as_transpose()

@@ -57,6 +57,13 @@ def view(eqn: Eqn, x: Layout) -> Layout | None:
     return out if repeats else None
 
 
+def dense_as(x: Layout, eqn: Eqn) -> Layout:
+    """The layout of a view's result where nothing is repeated, but for what ``x`` holds."""
+    shape = eqn.outvars[0].aval.shape
+    used = tuple([k for k, n in enumerate(shape) if n != 1])
+    return Layout(shape, used, min(x.distinct, math.prod(shape)))
+
+
 def _broadcast(x: Layout, eqn: Eqn) -> Layout:
     return _spread(x, eqn.params["shape"], eqn.params["dims"])
 

@@ -17,7 +17,7 @@ Start at :func:`recognise`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +30,15 @@ from functrax.backends.deferred import (
     MAX_TERMS,
     OUTGROWN,
 )
-from functrax.backends.passes.groups import contraction, grouped
+from functrax.backends.passes.groups import contraction, contraction_kernels_take, grouped
 from functrax.backends.passes.inner import with_programs
-from functrax.backends.passes.layouts import VIEWS, Layout, Layouts, view, volume
+from functrax.backends.passes.layouts import VIEWS, Layout, Layouts, dense_as, view, volume
+from functrax.backends.passes.normal_form import normal_form
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.passes.terms import Reading
 from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.slicing import slice_
 
 _LINEAR = frozenset({"mul", "neg", "add", "sub", "convert_element_type"})
@@ -60,8 +63,8 @@ class Cone(NamedTuple):
 
     @property
     def outgrows(self) -> bool:
-        """Whether it is much larger than the arrays that it is made of together."""
-        return self.size > OUTGROWN * sum(x.distinct for x in self.arrays)
+        """Whether it is much larger than each of the arrays that it is made of."""
+        return self.size > OUTGROWN * max(x.distinct for x in self.arrays)
 
     @property
     def outgrows_each(self) -> bool:
@@ -70,20 +73,29 @@ class Cone(NamedTuple):
         return volume(self.arrays[0].shape, used) > max(x.distinct for x in self.arrays)
 
 
-def recognise(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
-    """The program with its contractions as equations of their own."""
+def recognise(
+    jaxpr: Jaxpr, rewrites: Rewrites, takes: Callable[[Jaxpr], bool] = contraction_kernels_take
+) -> Jaxpr:
+    """The program with its contractions as equations of their own.
+
+    Args:
+      jaxpr: the program.
+      rewrites: counts them.
+      takes: whether there are kernels for a contraction; see ``passes/normal_form.py``.
+    """
     work = _Recognition(jaxpr)
     eqns: list[Eqn] = []
     changed = False
     for eqn in jaxpr.eqns:
         primitive = eqn.primitive
         if primitive.holds_programs:
-            new = with_programs(eqn, lambda inner: recognise(inner, rewrites))
+            new = with_programs(eqn, lambda inner: recognise(inner, rewrites, takes))
             changed = changed or new is not eqn
             eqn = new
         elif work.follow(eqn) and rewrites.allow("sum of products", eqn):
-            eqn = work.contraction_of(eqn)
+            eqns.extend(work.contractions_of(eqn, takes))
             changed = True
+            continue
         eqns.append(eqn)
     if not changed:
         return jaxpr
@@ -138,7 +150,7 @@ class _Recognition:
             return
         if eqn.primitive.name == "reshape" and not all(_is_free(a, eqn) for a in cone.arrays):
             return
-        arrays = tuple([view(eqn, a) or _dense_as(a, eqn) for a in cone.arrays])
+        arrays = tuple([view(eqn, a) or dense_as(a, eqn) for a in cone.arrays])
         if aval.size > strided.SMALL:
             self._produced(eqn)
             self.cones[eqn.outvars[0]] = cone._replace(arrays=arrays, size=aval.size)
@@ -195,7 +207,45 @@ class _Recognition:
         union = volume(x.shape, {*x.used, *y.used})
         return union > strided.SMALL and min(x.distinct, y.distinct) < union
 
-    def contraction_of(self, eqn: Eqn) -> Eqn:
+    def contractions_of(self, eqn: Eqn, takes: Callable[[Jaxpr], bool]) -> list[Eqn]:
+        """What computes a sum of products without storing the products."""
+        if eqn.invars[0].aval.dtype != np.bool_ and not self._is_normal(eqn):
+            reading = Reading(self.layouts, self.cones, self.producers)
+            found = normal_form(eqn, reading, takes)
+            if found is not None:
+                return found
+        return [self._whole(eqn)]
+
+    def _is_normal(self, eqn: Eqn) -> bool:
+        """Whether a sum is of one product of two sides, as most are, and in its normal form."""
+        product = self.producers[eqn.invars[0]]
+        if product.primitive.name != "mul" or eqn.primitive is not reduce_sum:
+            return False
+        x, y = product.invars
+        shape, dtype = product.outvars[0].aval.shape, product.outvars[0].aval.dtype
+        if dtype in dtypes.HALF or not (self._is_plain(x) and self._is_plain(y)):
+            return False
+        left, right = {*self.layouts.of(x).used}, {*self.layouts.of(y).used}
+        summed = {k for k in eqn.params["axes"] if shape[k] != 1}
+        return bool(
+            left - right
+            and right - left
+            and summed <= left & right
+            and len(left | right) == len(shape) - shape.count(1)
+        )
+
+    def _is_plain(self, x: Atom) -> bool:
+        """Whether a value is an array, or a view of one."""
+        if type(x) is Literal or x in self.cones:
+            return False
+        while x in self.producers:
+            eqn = self.producers[x]
+            if eqn.primitive.family != "reindex":
+                return False
+            x = eqn.invars[0]
+        return True
+
+    def _whole(self, eqn: Eqn) -> Eqn:
         """The group of a sum, the products beneath it, and the reindexes beneath those.
 
         Their order follows from what they compute, not from where they stood, so that equal
@@ -230,9 +280,3 @@ def _is_free(x: Layout, eqn: Eqn) -> bool:
     """Whether a reshape copies out no repetition."""
     groups = strided.groups(x.shape, eqn.params["shape"])
     return all(len({k in x.used for k in old if x.shape[k] != 1}) <= 1 for old, _ in groups)
-
-
-def _dense_as(x: Layout, eqn: Eqn) -> Layout:
-    aval: Any = eqn.outvars[0].aval
-    used = tuple([k for k, n in enumerate(aval.shape) if n != 1])
-    return Layout(aval.shape, used, min(x.distinct, aval.size))

@@ -1,0 +1,206 @@
+"""Sums that scatter, as sums that gather: the gradient of a convolution as another convolution.
+
+``reindex_reduce[add, f]`` adds the element at each point ``i`` to the result's element ``f(i)``.
+Where ``f`` is affine, the points that meet in an element ``o`` can be listed: some dims of ``i``
+follow from ``o`` and the others, which are then summed.  So the same sum is
+
+    out[o] = sum over s of x[i(o, s)]        for the points i(o, s) that there are
+
+over another iteration space, ``o`` first and then ``s``.  :class:`Inverse` is that space and the
+expressions ``i(o, s)``.
+
+An axis of the result that is strided (``o = stride*place + tap``) would meet no point at most
+``(o, s)``.  It is split into ``o = stride*q + r``: to each remainder ``r`` belong the taps of one
+remainder only, so the taps are split too and nothing is summed in vain (but for the last tap, if
+the stride does not divide their number).  An axis that no tap is added along is computed over its
+places, and spread over the result afterwards.
+
+Start at :func:`inverse_of`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field
+
+from functrax.backends import strided
+from functrax.core.index_expr import Condition, Dim, IndexExpr, as_expr
+from functrax.core.index_map import IndexMap
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """The iteration space of a sum that gathers.
+
+    Args:
+      domain: its shape: that of the result, then what is summed.
+      kept: the number of dims of the result.
+      exprs: for each dim of the scattering sum its index.
+      conditions: for some of those, what must hold besides for there to be a point.
+      limited: those whose index can lie outside, or that have conditions: where none of the
+        product's factors depends on one of them, the product would not be zero there.
+      after: from the result that is wanted to what is computed; None for the identity.
+      divides: whether an index is a quotient that most points leave a rest of.
+      splits: whether an axis of the result is two dims.
+    """
+
+    domain: Shape
+    kept: int
+    exprs: tuple[IndexExpr, ...]
+    conditions: dict[int, tuple[Condition, ...]]
+    limited: frozenset[int]
+    after: IndexMap | None
+    divides: bool
+    splits: bool
+
+
+@dataclass
+class _Work:
+    """What is known so far; dims of the new space are numbered as they are made."""
+
+    sizes: list[int] = field(default_factory=list)
+    summed: list[int] = field(default_factory=list)
+    exprs: dict[int, IndexExpr] = field(default_factory=dict)
+    conditions: dict[int, tuple[Condition, ...]] = field(default_factory=dict)
+    after: list[IndexExpr] = field(default_factory=list)
+    after_conditions: list[Condition] = field(default_factory=list)
+    divides: bool = False
+    splits: bool = False
+
+    def dim(self, size: int) -> Dim:
+        """A new dim."""
+        self.sizes.append(size)
+        return Dim(len(self.sizes) - 1)
+
+    def keep(self, size: int, place: IndexExpr) -> Dim:
+        """A new dim of the result; ``place`` is where a result's element is found in it."""
+        self.after.append(place)
+        return self.dim(size)
+
+    def sum(self, size: int) -> Dim:
+        """A new dim that is summed."""
+        found = self.dim(size)
+        self.summed.append(found.number)
+        return found
+
+
+@functools.lru_cache(maxsize=1024)
+def inverse_of(index_map: IndexMap) -> Inverse | None:
+    """The gathering form of ``reindex_reduce[add, map]``, if the map has one."""
+    rows = None if index_map.num_loads else strided.rows_of(index_map)
+    domain, codomain = index_map.domain, index_map.codomain
+    if rows is None or 0 in domain or 0 in codomain:
+        return None
+    dims = [[d for d, c in enumerate(row) if c and domain[d] != 1] for _, _, row in rows]
+    flat = [d for found in dims for d in found]
+    if len(set(flat)) != len(flat):
+        return None  # two axes of the result depend on one dim
+    work = _Work()
+    for o, ((step, const, row), found) in enumerate(zip(rows, dims)):
+        spot = Dim(o) * step - const
+        coefs = {d: row[d] for d in found}
+        if not found:
+            work.after_conditions.append(spot.eq(0))
+        elif not _digits(work, spot, coefs, domain):
+            _window(work, o, codomain[o], (step, const), coefs, domain)
+    for d, size in enumerate(domain):
+        if d not in work.exprs:
+            work.exprs[d] = as_expr(0) if size == 1 else work.sum(size)
+    return _finished(work, index_map)
+
+
+def _digits(work: _Work, spot: IndexExpr, coefs: dict[int, int], domain: Shape) -> bool:
+    """An axis whose index is a number with the dims as digits: each element meets one point."""
+    order = sorted(coefs, key=lambda d: -abs(coefs[d]))
+    if len(order) > 1 and min(coefs.values()) < 0:
+        return False
+    for high, low in zip(order, order[1:]):
+        if coefs[high] != coefs[low] * domain[low]:
+            return False
+    unit = coefs[order[-1]]
+    if unit < 0:
+        spot, unit = -spot, -unit
+    if unit > 1:
+        work.after_conditions.append((spot % unit).eq(0))
+    number = spot // unit
+    place = 1
+    found = []
+    for d in reversed(order):
+        digit = number // place
+        found.append((d, digit if d == order[0] else digit % domain[d]))
+        place *= domain[d]
+    for d, digit in reversed(found):
+        work.exprs[d] = work.keep(domain[d], digit)
+    return True
+
+
+def _window(
+    work: _Work,
+    o: int,
+    size: int,
+    offset: tuple[int, int],
+    coefs: dict[int, int],
+    domain: Shape,
+) -> None:
+    """An axis along which windows overlap: the place follows from the element and the taps."""
+    step, const = offset
+    place = max(coefs, key=lambda d: (domain[d], -d))
+    taps = [d for d in coefs if d != place]
+    stride, sign = abs(coefs[place]), 1 if coefs[place] > 0 else -1
+    if stride > 1 and len(taps) == 1 and math.gcd(coefs[taps[0]], stride) == 1:
+        (tap,) = taps
+        quotient = work.keep(-(-size // stride), Dim(o) // stride)
+        rest = work.keep(stride, Dim(o) % stride)
+        turn = work.sum(-(-domain[tap] // stride))
+        inverse = pow(coefs[tap], -1, stride)
+        index = ((rest * step - const) * inverse) % stride + turn * stride
+        element: IndexExpr = quotient * stride + rest
+        work.exprs[tap] = index
+        spot = element * step - const - index * coefs[tap]
+        work.splits = True
+        work.exprs[place] = (spot * sign) // stride
+        return
+    element = work.keep(size, Dim(o))
+    spot = element * step - const
+    for d in taps:
+        work.exprs[d] = work.sum(domain[d])
+        spot = spot - work.exprs[d] * coefs[d]
+    spot = spot * sign
+    work.exprs[place] = spot // stride
+    if stride > 1:
+        work.conditions[place] = ((spot % stride).eq(0),)
+        work.divides = True
+
+
+def _finished(work: _Work, index_map: IndexMap) -> Inverse:
+    """The dims in order: those of the result, then those that are summed."""
+    order = [k for k in range(len(work.sizes)) if k not in work.summed] + work.summed
+    numbers = {old: Dim(new) for new, old in enumerate(order)}
+    domain = tuple([work.sizes[k] for k in order])
+    exprs = tuple([work.exprs[d].substitute(numbers) for d in range(len(index_map.domain))])
+    conditions = {
+        d: tuple([c.substitute(numbers) for c in found]) for d, found in work.conditions.items()
+    }
+    asked = [
+        d
+        for d, (expr, size) in enumerate(zip(exprs, index_map.domain))
+        if IndexMap(domain, (size,), (expr,)).bounds_conditions()
+    ]
+    kept = len(order) - len(work.summed)
+    shape = domain[:kept]
+    after = IndexMap(
+        index_map.codomain, shape, tuple(work.after), tuple(work.after_conditions)
+    )
+    return Inverse(
+        domain,
+        kept,
+        exprs,
+        conditions,
+        frozenset([*asked, *conditions]),
+        None if after.is_identity else after,
+        work.divides,
+        work.splits,
+    )

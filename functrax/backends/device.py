@@ -13,7 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from functrax.core.array import ConcreteArray
+import numpy as np
+
+from functrax.core.array import Borrowed, ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.config import compile_context, state as options
 from functrax.core.inputs import concrete
@@ -94,7 +96,18 @@ def execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -
         return concrete(simpler)
     avals = primitive.infer(tuple([x.aval for x in args]), params)
     values = [x.buffer if type(x) is ConcreteArray else x.val for x in args]
+    borrowed = [x for x in values if type(x) is Borrowed]
     out = _devices[options.backend].apply(primitive, values, params)
     if type(avals) is ShapedArray:
-        return ConcreteArray(out, avals)
-    return [ConcreteArray(v, a) for v, a in zip(out, avals, strict=True)]
+        return ConcreteArray(_own(out, borrowed), avals)
+    return [ConcreteArray(_own(v, borrowed), a) for v, a in zip(out, avals, strict=True)]
+
+
+def _own(value: Any, borrowed: Sequence[Borrowed]) -> Any:
+    """A result that does not change when somebody writes to what it was made of."""
+    if not borrowed:
+        return value
+    array = value if type(value) is np.ndarray else value.materialize()
+    if any(np.may_share_memory(array, x.materialize()) for x in borrowed):
+        return array.copy()
+    return value

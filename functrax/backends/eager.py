@@ -7,7 +7,8 @@ one of them (``ConcreteArray.value``) cuts out what it depends on and runs it as
 (``backends/eager_graph.py``, ``backends/eager_run.py``).
 
 What may act on the world is not recorded: side effects, operations that hold programs, and all
-operations while ``debug_nans`` looks for the one at fault; these run at once (``device.execute``).
+operations while ``debug_nans`` looks for the one at fault, and operations on memory that others may
+write to; these run at once (``device.execute``).
 
 The graph stays bounded without being looked at.  Before an operation that would have more than
 :data:`MAX_NODES` others to run, these are run; from half of that on already before an operation
@@ -38,7 +39,7 @@ from functrax.backends.eager_graph import (
     cut,
     node_of,
 )
-from functrax.core.array import ConcreteArray, Pending
+from functrax.core.array import Borrowed, ConcreteArray, Pending
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.inputs import concrete
@@ -77,6 +78,9 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     """
     if not primitive.pure or primitive.holds_programs or not _records():
         return execute(primitive, args, params)
+    for x in args:
+        if type(x) is ConcreteArray and type(x._buffer) is Borrowed:
+            return execute(primitive, args, params)
     simpler = primitive.simplify(*args, **params)
     if simpler is not None:
         return concrete(simpler)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from functrax.backends.device import Executable, device_of
 from functrax.backends.eager_graph import Cut, Node, Part, Signature, ancestors, cut
-from functrax.core.config import Override, state as options
+from functrax.core.config import Override, compile_context, state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.trace import state
@@ -115,7 +115,7 @@ def _known(x: Any) -> Any:
 
 
 def _compiled(found: Cut) -> Executable:
-    key = found.key
+    key = (compile_context(), *found.key)
     executable = _programs.get(key)
     if executable is None:
         if len(_programs) >= MAX_PROGRAMS:

@@ -45,6 +45,19 @@ class Pending:
         return value if type(value) is np.ndarray else value.materialize()
 
 
+class Borrowed:
+    """A NumPy array in memory that others may write to, so that operations read it at once."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: np.ndarray[Any, Any]) -> None:
+        self._value = value
+
+    def materialize(self) -> np.ndarray[Any, Any]:
+        """The elements as they are now, without a copy."""
+        return self._value
+
+
 class ConcreteArray(Array, BufferExporter):
     """An array whose elements are known, or can be computed at once.
 

@@ -310,3 +310,17 @@ def test_arrays_of_one_value_share_it() -> None:
     x = square() + 1
     y = ConcreteArray(x._buffer, x.aval)
     np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("mode", ["lazy", "immediate"])
+def test_memory_that_others_write_to_is_read_at_once(mode: str) -> None:
+    memory = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with functrax.eager(mode):
+        x = jnp.asarray(memory, copy=False)
+        found = [x + 1, x.T, x[1:], jnp.broadcast_to(x, (2, 2, 3)), x.reshape(6) * 2]
+        expected = [np.array(y) for y in found]
+        again = [x + 1, x.T, x[1:], jnp.broadcast_to(x, (2, 2, 3)), x.reshape(6) * 2]
+        memory[:] = -1
+        for y, value in zip(again, expected):
+            np.testing.assert_array_equal(y, value)
+        assert float(x[0, 0]) == -1

@@ -122,7 +122,8 @@ def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
             _possible(kernel)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
-    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)))
+    inputs = tuple(range(len(jaxpr.invars)))
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:

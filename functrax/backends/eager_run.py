@@ -10,12 +10,15 @@ Start at :func:`run`.
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
 from functrax.backends.device import Executable, device_of
 from functrax.backends.eager_graph import Cut, Node, Part, Signature, ancestors, cut
+from functrax.core.array import Pending
 from functrax.core.config import Override, compile_context, state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.reindex import broadcast_in_dim
@@ -51,6 +54,30 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
 
 
 Node.run = staticmethod(run)
+
+
+def settle(raw: Any) -> None:
+    """Compute the recorded operations that read a raw value.
+
+    Values do not know who reads them, so they are looked for among all objects, but only if
+    somebody besides the array and the caller refers to the value.
+    """
+    if sys.getrefcount(raw) <= _ARRAY_ALONE:
+        return
+    holders = {id(x): x for x in gc.get_referrers(raw) if type(x) is tuple}
+    nodes = {n for x in holders.values() for n in gc.get_referrers(x) if type(n) is Node}
+    run([n for n in nodes if n.value is None and id(n.operands) in holders], requested=False)
+
+
+def _alone(holder: Sequence[Any]) -> int:
+    def count(raw: Any) -> int:
+        return sys.getrefcount(raw)
+
+    return count(holder[0])
+
+
+_ARRAY_ALONE: Final = _alone([object()])
+Pending.settle = staticmethod(settle)
 
 
 def _run(nodes: list[Node], roots: Sequence[Node], requested: bool) -> None:

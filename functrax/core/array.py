@@ -8,7 +8,8 @@ which is computed when it is looked at.  Whoever wants the data asks :attr:`Conc
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class Pending:
     """The value of an array whose operation is recorded, and runs when somebody looks."""
 
     __slots__ = ()
+    #: Computes what reads a raw value, before somebody outside may write to its memory.
+    settle: ClassVar[Callable[[Any], None]]
 
     def result(self) -> Any:
         """The raw value, computed the first time; never pending."""
@@ -117,6 +120,7 @@ class ConcreteArray(Array, BufferExporter):
         return memoryview(np.asarray(self).data)
 
     def __dlpack__(self, **options: Any) -> Any:
+        Pending.settle(self.buffer)
         return dlpack.exported(self.value, self.aval, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -312,6 +312,15 @@ def test_arrays_of_one_value_share_it() -> None:
     np.testing.assert_array_equal(x, y)
 
 
+def test_memory_that_is_given_away_was_read_before() -> None:
+    x = jnp.asarray(np.zeros(100, np.float32))
+    unread, y = x + 2, jnp.sin(x + 1)
+    del unread
+    np.from_dlpack(x)
+    assert eager.pending_program(y) is None or operations(y) == ["sin"]
+    np.testing.assert_allclose(y, np.sin(np.ones(100)), rtol=1e-6)
+
+
 @pytest.mark.parametrize("mode", ["lazy", "immediate"])
 def test_memory_that_others_write_to_is_read_at_once(mode: str) -> None:
     memory = np.arange(6, dtype=np.float32).reshape(2, 3)

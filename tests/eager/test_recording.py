@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 from typing import Any
 
@@ -13,6 +14,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax.backends import eager, eager_run
 from functrax.backends.eager_graph import Node
+from functrax.core import native
 from functrax.core.array import ConcreteArray, Pending
 from functrax.errors import DonatedBufferError, ShapeError
 
@@ -50,7 +52,13 @@ def num_outputs(x: Any) -> int:
         repr,
         np.asarray,
         pickle.dumps,
-        memoryview,
+        pytest.param(
+            memoryview,
+            marks=pytest.mark.skipif(
+                native.extension is None and sys.version_info < (3, 12),
+                reason="before Python 3.12 the buffer protocol needs the extension",
+            ),
+        ),
         lambda x: x.item(),
         lambda x: x.tolist(),
         lambda x: x.block_until_ready(),

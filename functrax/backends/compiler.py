@@ -10,7 +10,6 @@ Start at :func:`compile_program`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,6 @@ import numpy as np
 from functrax.backends.codegen import GroupCode, KernelCode, group_code, loop_code
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
-from functrax.backends.kernels.lower import iteration_space
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.members import Members
 from functrax.backends.nan_guard import guard
@@ -39,8 +37,8 @@ from functrax.backends.program import (
 )
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
-from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
+
 
 @dataclass(frozen=True, eq=False)
 class Work:

@@ -18,10 +18,11 @@ import numpy as np
 
 from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
+from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.cumulative import lower_cumulative
-from functrax.backends.kernels.ir import Kernel, Operand, ordered, verify
+from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered, verify
 from functrax.backends.kernels.loops import lower_loop
-from functrax.backends.kernels.lower import lower_group
+from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import Target, schedule
 from functrax.backends.kernels.values import NotAKernelError
@@ -29,13 +30,17 @@ from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, compile_text, machine
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
+from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.lowering import MATH
+from functrax.core.lowering import MATH, Scalar
+from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
 _OPERATION, _BYTE = 0.4, 0.04
+#: And a cycle.
+_CYCLE = 0.4
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,15 @@ class GroupCode:
     Args:
       temporaries: arrays between its kernels.
       copies: pairs (from, to) of arrays that are copied first.
-      kernels: what runs, in order; each takes all arrays, or the last result alone (a fill).
+      kernels: what runs, in order; each takes the inputs that are read, and all other arrays.
+      inputs: the numbers of the inputs that are read.
+      fill: what runs before: it fills the last result, which it takes alone.
     """
 
     temporaries: tuple[Operand, ...]
     copies: tuple[tuple[int, int], ...]
     kernels: tuple[KernelCode, ...]
+    inputs: tuple[int, ...]
     fill: KernelCode | None = None
 
 
@@ -81,7 +89,7 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     Raises:
       NotAKernelError: the group does not fit the form of a kernel.
     """
-    key = ("group code", options.strict)
+    key = ("group code", options.strict, options.schedule_off)
     code: GroupCode | None = jaxpr.memo.get(key)
     if code is None:
         code = jaxpr.memo[key] = _group_code(jaxpr, name)
@@ -91,26 +99,56 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     return code
 
 
+def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+    """The code of a contraction, made the first time.
+
+    Raises:
+      NotAKernelError: it is not one sum of one product, or other loops do it better.
+    """
+    key = ("contraction code", options.schedule_off)
+    code: GroupCode | None = jaxpr.memo.get(key)
+    if code is None:
+        code = jaxpr.memo[key] = _contraction_code(jaxpr, name)
+    else:
+        for _ in code.kernels:
+            found("memory")
+    return code
+
+
+def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+    with step("lower", name):
+        kernels = contraction_kernels(jaxpr, name, _target())
+        for kernel in kernels:
+            _possible(kernel)
+    known = len(jaxpr.invars) + len(jaxpr.outvars)
+    temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
+    inputs = tuple(range(len(jaxpr.invars)))
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
+
+
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     with step("lower", name):
-        found = lower_group(jaxpr, name, options.strict)
+        found = lower_group(jaxpr, name, options.strict, "parts" not in _target().off)
         lowered = [_possible(kernel) for kernel in found]
     with step("schedule", name):
         kernels = [k for kernel in lowered for k in schedule(kernel, _target())]
     copies, fill = _before_update(jaxpr)
-    known = len(jaxpr.invars) + len(jaxpr.outvars)
+    inputs = read_inputs(jaxpr)
+    known = len(inputs) + len(jaxpr.outvars)
     return GroupCode(
         tuple(o for o in kernels[-1].operands[known:] if not o.scratch),
         copies,
         tuple(map(_kernel_code, kernels)),
+        inputs,
         fill,
     )
 
 
 def _target() -> Target:
+    off = decisions(options.schedule_off)
     if options.strict:
-        return Target(strict=True)  # the same on every machine
-    return Target(machine().vector_bytes)
+        return Target(strict=True, off=off)  # the same on every machine
+    return Target(machine().vector_bytes, off=off)
 
 
 def _possible(kernel: Kernel) -> Kernel:
@@ -130,10 +168,16 @@ def loop_code(eqn: Eqn) -> GroupCode:
     """
     name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
     with step("lower", name):
-        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
+        lowered = _possible(
+            lower_cumulative(eqn) if cumulative else lower_loop(eqn, options.strict)
+        )
+    known = len(lowered.operands)
     with step("schedule", name):
-        (kernel,) = schedule(lowered, _target())
-    return GroupCode((), (), (_kernel_code(kernel),))
+        scheduled = lowered.vector is not None
+        kernels = [lowered] if scheduled else schedule(lowered, _target())
+    temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
+    inputs = tuple(range(known - len(eqn.outvars)))
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:
@@ -159,23 +203,44 @@ def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     written = [s.buffer for s in kernel.rows]
     if len(set(written)) != len(written):
         return ()
+    one_point = len(written) == 1 and math.prod(kernel.extents[d] for d in kernel.outer) == 1
     places: dict[int, set[Any]] = {}
     for node in kernel.nodes():
         if node.op == "load":
-            buffer, address, *conditions = node.attr
-            places.setdefault(buffer, set()).add(None if any(conditions) else address)
+            buffer, address, has_offset, _ = node.attr
+            offset = node.args[0] if has_offset else None
+            places.setdefault(buffer, set()).add((address, offset))
     pairs = []
     loaded: set[int] = set()  # by the stores so far; where an element is read from one place only
     for store in kernel.rows:
         roots = (x for x in (store.value, store.offset, store.guard) if x is not None)
         loaded.update(node.attr[0] for node in ordered(roots) if node.op == "load")
-        if store.offset is not None or store.guard is not None:
-            continue
         for i in loaded:
-            same = _alike(kernel.operands[i], kernel.operands[store.buffer])
-            if same and places[i] == {store.address}:
+            same = one_point or all(_own_element(kernel, store, *place) for place in places[i])
+            if same and _alike(kernel.operands[i], kernel.operands[store.buffer]):
                 pairs.append((store.buffer, i))
     return tuple(pairs)
+
+
+def _own_element(kernel: Kernel, store: Store, address: IndexExpr, offset: Scalar | None) -> bool:
+    """Whether no point reads here what another point stores."""
+    if address != store.address:
+        return False  # by the same loops, so that equal places are of one point
+    if offset is store.offset:
+        return True
+    if offset is None or store.offset is None:
+        return False
+    # Rows of any number: points differ in their places inside a row.
+    steps = {a.number: c for a, c in address.terms if isinstance(a, Dim)}
+    inside = sum(abs(c) * (kernel.extents[d] - 1) for d, c in steps.items())
+    return inside < math.gcd(_multiple(offset), _multiple(store.offset))
+
+
+def _multiple(x: Scalar) -> int:
+    """A number that an integer is a multiple of."""
+    if x.op == "mul" and x.args[1].op in ("int", "const"):
+        return abs(int(x.args[1].attr))
+    return 1
 
 
 def _alike(x: Operand, y: Operand) -> bool:
@@ -184,6 +249,8 @@ def _alike(x: Operand, y: Operand) -> bool:
 
 def kernel_cost(kernel: Kernel) -> int:
     """Estimated nanoseconds of a kernel on one thread."""
+    if kernel.tiling is not None:
+        return int(kernel.tiling.cycles * _CYCLE)
     loops = [kernel.extents[d] for d in (*kernel.outer, *kernel.inner)]
     points = math.prod(loops)
     work = sum(1 for node in kernel.nodes() if node.args)

@@ -10,13 +10,20 @@ Start at :func:`compile_program`.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from functrax.backends.codegen import GroupCode, KernelCode, group_code, loop_code
+from functrax.backends.codegen import (
+    GroupCode,
+    KernelCode,
+    contraction_code,
+    group_code,
+    loop_code,
+)
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
 from functrax.backends.kernels.values import NotAKernelError
@@ -37,6 +44,7 @@ from functrax.backends.program import (
 )
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
+from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 
 
@@ -93,7 +101,20 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
         assembly = Assembly(stages.program, guarded, Members(stages))
         with step("assemble", jaxpr.name):
             program = assembly.program()
-    return CompiledProgram(stages, program, tuple(assembly.works), log)
+    compiled = CompiledProgram(stages, program, tuple(assembly.works), log)
+    _records[program] = weakref.ref(compiled)
+    return compiled
+
+
+_records: weakref.WeakKeyDictionary[Program, weakref.ref[CompiledProgram]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def record_of(program: Program) -> CompiledProgram | None:
+    """What the compiler knows of a program that it made, if it is remembered."""
+    found = _records.get(program)
+    return None if found is None else found()
 
 
 class Assembly:
@@ -104,6 +125,8 @@ class Assembly:
       guarded: see :func:`compile_program`.
       members: knows which equations of the program groups stand for.
       inside: see :class:`Work`.
+      carry: of a loop's body the numbers of the inputs that its first results replace; None of
+        other programs.
 
     Attributes:
       works: how each equation is computed, those of inner programs included.
@@ -115,8 +138,10 @@ class Assembly:
         guarded: bool,
         members: Members,
         inside: tuple[tuple[int, str], ...] = (),
+        carry: range | None = None,
     ) -> None:
         self.jaxpr = jaxpr
+        self.carry = carry
         self.guarded = guarded
         self.members = members
         self.inside = inside
@@ -132,7 +157,9 @@ class Assembly:
         for place, eqn in enumerate(self.jaxpr.eqns):
             self._place = place
             self._equation(eqn)
-        return self.builder.build([self._slot(x) for x in self.jaxpr.outvars])
+        outputs = [self._slot(x) for x in self.jaxpr.outvars]
+        shared = self.builder.shared_results(outputs, self.carry)
+        return self.builder.build(outputs, shared)
 
     def _slot(self, x: Atom) -> int:
         slot = self.slots.get(x)
@@ -151,13 +178,29 @@ class Assembly:
         return tuple([self.slots[v] for v in eqn.outvars])
 
     def _equation(self, eqn: Eqn) -> None:
-        if eqn.primitive is fused or (eqn.primitive is contraction and _is_loop(eqn)):
+        if eqn.primitive is fused:
             self._group(eqn)
+            return
+        if eqn.primitive is contraction:
+            self._contraction(eqn)
             return
         assemble = _CONTROL_FLOW.get(eqn.primitive.name, Assembly._host_call)
         assemble(self, eqn)
 
     # ---- groups -------------------------------------------------------------------------------
+
+    def _contraction(self, eqn: Eqn) -> None:
+        """A sum of products: tiles of it, else loops if they are short, else a host call."""
+        if not options.strict:
+            try:
+                self._launches(eqn, contraction_code(eqn.params["jaxpr"], eqn.params["name"]))
+                return
+            except NotAKernelError:
+                pass
+        if _is_loop(eqn):
+            self._group(eqn)
+        else:
+            self._host_call(eqn)
 
     def _group(self, eqn: Eqn) -> None:
         jaxpr: Jaxpr = eqn.params["jaxpr"]
@@ -166,18 +209,26 @@ class Assembly:
         except NotAKernelError:
             self._one_by_one(eqn)
             return
+        self._launches(eqn, code)
+
+    def _launches(self, eqn: Eqn, code: GroupCode) -> None:
+        """Launch the kernels of a group."""
         inputs = self._operands(eqn.invars)
         results = self._results(eqn)
-        temporaries = tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])
+        temporaries = self._temporaries(code)
         instructions: list[Instruction] = []
         for source, target in code.copies:
             numbered = (*inputs, *results)
             instructions.append(Copy(numbered[source], numbered[target]))
         if code.fill is not None:
             instructions.append(_launch(code.fill, (), results))
+        read = tuple([inputs[n] for n in code.inputs])
         for kernel in code.kernels:
-            instructions.append(_launch(kernel, inputs, (*results, *temporaries)))
+            instructions.append(_launch(kernel, read, (*results, *temporaries)))
         self._add(eqn, instructions, inputs, results, code)
+
+    def _temporaries(self, code: GroupCode) -> tuple[int, ...]:
+        return tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])
 
     def _add(
         self,
@@ -227,8 +278,9 @@ class Assembly:
         """Results that are the operands."""
         self.slots.update(zip(eqn.outvars, self._operands(eqn.invars), strict=True))
 
-    def _inner(self, jaxpr: Jaxpr, role: str) -> Program:
-        assembly = Assembly(jaxpr, self.guarded, self.members, (*self.inside, (self._place, role)))
+    def _inner(self, jaxpr: Jaxpr, role: str, carry: range | None = None) -> Program:
+        inside = (*self.inside, (self._place, role))
+        assembly = Assembly(jaxpr, self.guarded, self.members, inside, carry)
         program = assembly.program()
         self.works += assembly.works
         return program
@@ -248,7 +300,8 @@ class Assembly:
             return False
         inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
         operands, results = self._operands(eqn.invars), self._results(eqn)
-        launches = [_launch(k, self._operands(list(inputs)), results) for k in code.kernels]
+        arrays = (*results, *self._temporaries(code))
+        launches = [_launch(k, self._operands(list(inputs)), arrays) for k in code.kernels]
         self._add(eqn, launches, operands, results, code)
         return True
 
@@ -260,9 +313,11 @@ class Assembly:
         if self._loop_kernel(eqn):
             return
         params = eqn.params
-        cond, body = self._inner(params["cond"], "condition"), self._inner(params["body"], "body")
         slots = self._operands(eqn.invars)
         first, second = params["cond_consts"], params["cond_consts"] + params["body_consts"]
+        cond = self._inner(params["cond"], "condition", range(0))
+        carry = range(params["body_consts"], len(params["body"].invars))
+        body = self._inner(params["body"], "body", carry)
         self.builder.add(
             While(
                 cond, body, slots[:first], slots[first:second], slots[second:], self._results(eqn)
@@ -273,10 +328,10 @@ class Assembly:
         if self._loop_kernel(eqn):
             return
         params = eqn.params
-        body = self._inner(params["jaxpr"], "body")
         slots = self._operands(eqn.invars)
         first = params["num_consts"]
         second = first + params["num_carry"]
+        body = self._inner(params["jaxpr"], "body", range(first, second))
         self.builder.add(
             Scan(
                 body,

@@ -1,7 +1,8 @@
 """The CPU device: programs are compiled to machine code.
 
-Operations outside ``jit`` run one by one on the reference device's rules, and in strict mode as
-programs of one equation (``backends/single_operations.py``).  Start at :class:`CpuDevice`.
+Operations outside ``jit`` are recorded and run together (``backends/eager.py``).  One that is run
+by itself is run by the reference device's rules, and in strict mode as a program of one equation
+(``backends/single_operations.py``).  Start at :class:`CpuDevice`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends import nan_check, single_operations
+from functrax.backends import eager as eager, nan_check, single_operations
 from functrax.backends.compiler import CompiledProgram, compile_program
 from functrax.backends.deferred import Deferred
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice
 from functrax.backends.runtime import load
-from functrax.core.config import state as options
+from functrax.core.config import compile_context, state as options
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
 from functrax.core.trace import current_source
@@ -36,7 +37,7 @@ class CpuDevice(Device):
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
         guarded = nan_check.enabled()
-        key = ("compiled", options.strict, guarded)
+        key = ("compiled", guarded, compile_context())
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
             found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)

@@ -32,6 +32,7 @@ from functrax.backends.program import (
     Slot,
     While,
     instruction_text,
+    shared_by_branches,
     subprograms,
     updated_in_place,
 )
@@ -159,6 +160,8 @@ def _aliases(x: Instruction) -> list[tuple[int, int]]:
             return [(x.outputs[j], x.inputs[i]) for j, i in x.aliases]
         case Copy():
             return [(x.target, x.source)]
+        case Cond():
+            return [(x.outputs[j], x.operands[i]) for j, i in shared_by_branches(x)]
         case While() | For() | Scan():
             carried = zip(x.outputs, x.carry, updated_in_place(x))
             return [(j, i) for j, i, in_place in carried if in_place]

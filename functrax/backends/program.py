@@ -369,6 +369,20 @@ def updated_in_place(x: Loop) -> tuple[bool, ...]:
     )
 
 
+def shared_by_branches(x: Cond) -> tuple[tuple[int, int], ...]:
+    """Pairs (result, operand) which may share memory, whichever branch runs.
+
+    A branch allows it by declaring it, or by giving back the operand as it got it.
+    """
+
+    def pairs(branch: Program) -> set[tuple[int, int]]:
+        number = {slot: i for i, slot in enumerate(branch.inputs)}
+        same = {(j, number[slot]) for j, slot in enumerate(branch.outputs) if slot in number}
+        return same | set(branch.aliases)
+
+    return tuple(sorted(set.intersection(*map(pairs, x.branches))))
+
+
 def _program_lines(program: Program, indent: str = "") -> list[str]:
     slots = program.slots
     inputs = ", ".join(str(slots[s]) for s in program.inputs)

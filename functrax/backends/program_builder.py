@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.in_place import shared_results
 from functrax.backends.memory_plan import plan_memory
 from functrax.backends.program import Aliases, Instruction, Kind, Program, Slot
 from functrax.backends.program_rules import check_program
@@ -58,6 +59,11 @@ class ProgramBuilder:
     def add(self, instruction: Instruction) -> None:
         """The next instruction."""
         self._instructions.append(instruction)
+
+    def shared_results(self, outputs: Sequence[int], carry: range | None) -> Aliases:
+        """Results that may share memory with inputs (``backends/in_place.py``)."""
+        inputs = [n for n, s in enumerate(self._slots) if s.kind == "input"]
+        return shared_results(self._slots, self._instructions, inputs, outputs, carry)
 
     def build(self, outputs: Sequence[int], aliases: Aliases = (), *, code: Any = None) -> Program:
         """The program with these results, checked, its memory planned.

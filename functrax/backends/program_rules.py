@@ -8,7 +8,8 @@ or write memory that is not its own.
   temporaries.
 - Programs inside an instruction have the shapes and dtypes of its slots.
 - Where a program declares that an output may lie in the memory of an input, nothing reads the input
-  after that output is first written.
+  after that output is first written, and neither is part of another such pair.  A copy of the input
+  to the output does not count as a write: in the same memory it does nothing.
 
 Start at :func:`check_program`.
 """
@@ -27,10 +28,9 @@ from functrax.backends.program import (
     Launch,
     Program,
     Scan,
-    Slot,
     While,
     instruction_text,
-    subprograms,
+    shared_by_branches,
 )
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import VerificationError
@@ -59,6 +59,9 @@ def check_program(program: Program) -> None:
         if slots[slot].kind == "temp" or slot not in written:
             text = "a result is an input, a constant, or an output that an instruction writes"
             _wrong(program, "a result has no value", str(slots[slot]), text)
+    for numbers in zip(*program.aliases):
+        if len(set(numbers)) < len(numbers):
+            _wrong(program, "memory is shared by three", str(program.aliases), "pairs")
     for output, source in program.aliases:
         _check_alias(program, output, source)
 
@@ -177,20 +180,23 @@ def _check_alias(program: Program, output: int, source: int) -> None:
         _wrong(program, "an alias needs an output as large as the input", pair, "another input")
     if read in program.outputs:
         _wrong(program, f"{name} is written to, and also a result", pair, "no such alias")
-    seen = False
+    place = program.outputs[output]
+    written = False
     for x in program.instructions:
-        if seen and read in x.inputs:
+        if written and read in x.inputs:
             text = instruction_text(x, program.slots)
             _wrong(program, f"{name} is read after it was written to", text, "no such alias")
-        if program.outputs[output] in x.outputs and not seen:
-            seen = True
-            if not _may_share(x, program.slots, program.outputs[output], read):
-                text = instruction_text(x, program.slots)
-                _wrong(program, f"{name} is written to while it is read", text, "no such alias")
+        same = isinstance(x, Copy) and x.source == read
+        if place not in x.outputs or written or same:
+            continue
+        written = True
+        if not may_share(x, place, read):
+            text = instruction_text(x, program.slots)
+            _wrong(program, f"{name} is written to while it is read", text, "no such alias")
 
 
-def _may_share(x: Instruction, slots: Sequence[Slot], output: int, source: int) -> bool:
-    """Whether the instruction may write ``output`` in the memory of ``source``."""
+def may_share(x: Instruction, output: int, source: int) -> bool:
+    """Whether an instruction may write slot ``output`` in the memory of slot ``source``."""
     if source not in x.inputs:
         return True
     j, i = x.outputs.index(output), x.inputs.index(source)
@@ -203,5 +209,5 @@ def _may_share(x: Instruction, slots: Sequence[Slot], output: int, source: int) 
         case Copy():
             return True
         case Cond():
-            return alone and all((j, i - 1) in b.aliases for b in subprograms(x))
+            return alone and (j, i - 1) in shared_by_branches(x)
     return alone and j < len(x.carry) and x.carry[j] == source

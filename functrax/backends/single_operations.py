@@ -25,6 +25,7 @@ from functrax.backends.deferred import Deferred, defer
 from functrax.backends.passes.kernel_groups import is_fusible
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
+from functrax.core.config import compile_context
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Primitive
 from functrax.core.prims.reindex import broadcast_in_dim
@@ -63,7 +64,7 @@ def run(
             return put_off
     inputs: list[Any] = []
     key = _operation(primitive, params, values, inputs)
-    executable = _executable(key, compile_)
+    executable = _executable(key, compile_, compile_context())
     if executable is None:
         return reference(primitive, [_dense(x) for x in values], params)
     out = executable(inputs)
@@ -106,9 +107,12 @@ def _input(x: Any, inputs: list[Any]) -> Description:
 
 @functools.lru_cache(maxsize=4096)
 def _executable(
-    description: Description, compile_: Callable[[Jaxpr], Executable]
+    description: Description, compile_: Callable[[Jaxpr], Executable], options: tuple[Any, ...]
 ) -> Executable | None:
-    """The program of an operation made callable; None if the compiler has no code for it."""
+    """The program of an operation made callable; None if the compiler has no code for it.
+
+    The options of the compiler are a part of the key alone.
+    """
     inputs: list[Var] = []
     eqns: list[Eqn] = []
     _write(description, inputs, eqns)

@@ -10,14 +10,14 @@ attribute look-up does the layering. Hot paths read ``state.enable_x64`` (about 
 ``config.enable_x64`` and ``config.jax_enable_x64`` are the same value for users.
 
 :func:`trace_context` is the part of the options that changes what a traced program means, and so
-belongs in the key of every cache of traced programs.
+belongs in the key of every cache of traced programs; :func:`compile_context` is the part that
+changes what the compiler makes of a program.
 
 Start at ``OPTIONS``, the table of all options.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import threading
@@ -43,6 +43,7 @@ class Option:
       default: its value where nobody sets it; None there means that None may be set.
       doc: what it does.
       traced: whether it changes what a traced program means.
+      compiled: whether it changes what the compiler makes of a program.
       form: for the kind ``text``, raises an ArgumentError if a text is not of the right form.
       short: a shorter name for the environment.
     """
@@ -53,6 +54,7 @@ class Option:
     doc: str
     choices: tuple[str, ...] = ()
     traced: bool = False
+    compiled: bool = False
     form: Callable[[str], object] | None = None
     short: str = ""
 
@@ -175,6 +177,17 @@ OPTIONS: Final[dict[str, Option]] = {
             False,
             "Round every operation, so that results do not depend on what shares a kernel.",
             traced=True,
+            compiled=True,
+        ),
+        Option(
+            "schedule_off",
+            "text",
+            "",
+            "What schedules of kernels shall not do, joined by commas: "
+            + ", ".join(option_text.DECISIONS)
+            + ".",
+            form=option_text.decisions,
+            compiled=True,
         ),
         Option(
             "backend",
@@ -182,6 +195,13 @@ OPTIONS: Final[dict[str, Option]] = {
             "llvm",
             "What runs programs: machine code made by LLVM, or interpreted NumPy.",
             choices=("llvm", "interp"),
+        ),
+        Option(
+            "eager",
+            "choice",
+            "lazy",
+            "When operations outside of jit run: when a value is needed, or at once.",
+            choices=("lazy", "immediate"),
         ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option(
@@ -198,13 +218,14 @@ OPTIONS: Final[dict[str, Option]] = {
             "How much disk compiled kernels may take; those not used for longest go first.",
             form=option_text.byte_count,
         ),
-        Option("opt", "switch", True, "Run the compiler's optional passes."),
+        Option("opt", "switch", True, "Run the compiler's optional passes.", compiled=True),
         Option("check", "switch", False, "Verify the program after each of the compiler's passes."),
         Option(
             "opt_limit",
             "text",
             "",
             "Stop passes after so many rewrites: pass=n, several joined by colons.",
+            compiled=True,
             form=option_text.limits,
         ),
         Option(
@@ -226,6 +247,7 @@ OPTIONS: Final[dict[str, Option]] = {
     )
 }
 _TRACED: Final[tuple[str, ...]] = tuple(name for name, o in OPTIONS.items() if o.traced)
+_COMPILED: Final[tuple[str, ...]] = tuple(name for name, o in OPTIONS.items() if o.compiled)
 _STALE: Final[tuple[int, tuple[Hashable, ...]]] = (-1, ())
 
 
@@ -246,6 +268,8 @@ class State(threading.local):
     log_compiles: bool
     default_device: Any
     default_prng_impl: str
+    eager: str
+    schedule_off: str
     cache: bool
     compilation_cache_dir: str | None
     cache_limit: str
@@ -304,11 +328,18 @@ def _fresh_context() -> tuple[Hashable, ...]:
     return context
 
 
+def compile_context() -> tuple[Hashable, ...]:
+    """The options that change what the compiler makes of a program, as one hashable value."""
+    return tuple([getattr(state, name) for name in _COMPILED])
+
+
 def _option(name: str) -> Option:
     plain = str(name).removeprefix("jax_")
     found = OPTIONS.get(plain)
     if found is not None:
         return found
+    import difflib
+
     near = difflib.get_close_matches(plain, OPTIONS, n=3, cutoff=0.5)
     raise UnknownNameError(
         "config: no such option", got=repr(name), fix=" or ".join(near) or ", ".join(OPTIONS)
@@ -498,3 +529,13 @@ def backend(new_val: str) -> Override:
     'interp'
     """
     return Override("backend", new_val)
+
+
+def eager(new_val: str) -> Override:
+    """When operations outside of ``jit`` run within the block: ``"lazy"`` or ``"immediate"``.
+
+    >>> with eager("immediate"):
+    ...     config.eager
+    'immediate'
+    """
+    return Override("eager", new_val)

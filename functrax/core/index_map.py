@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from functrax.core import index_numpy, index_proofs, index_recognise
 from functrax.core.errors import ArgumentError, AxisError, ShapeError
-from functrax.core.index_bounds import LoadBounds, bounds
+from functrax.core.index_bounds import LoadBounds, bounds, decide
 from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, Load, as_expr
 from functrax.core.index_form import (
     MapForm,
@@ -444,6 +444,18 @@ class IndexMap(MapForm):
     ) -> bool:
         """Whether every point is proven valid: no bounds check, no fill."""
         return index_proofs.total(self, load_bounds, load_shapes)
+
+    def void(self) -> bool:
+        """Whether it is proven that no point is valid, as in a window that sees padding alone.
+
+        Example:
+          >>> IndexMap.pad((0,), (2,), (3,)).void()
+          True
+        """
+        if size_of(self.codomain) == 0:
+            return True
+        asked = (*self.conditions, *self.bounds_conditions())
+        return any(decide(condition, self.domain) is False for condition in asked)
 
     def injective(self) -> bool:
         """Whether it is proven that no two valid points mean the same element."""

@@ -18,6 +18,19 @@ from functrax.core.errors import ArgumentError
 
 #: What can be dumped, in the order in which it comes about.
 STAGES = ("jaxpr", "passes", "groups", "kernels", "llvm", "asm")
+#: What the schedule of a kernel decides, and may be told not to.
+DECISIONS = (
+    "merge",
+    "vector",
+    "tails",
+    "tiles",
+    "rows",
+    "blocks",
+    "pieces",
+    "streams",
+    "parts",
+    "threads",
+)
 _UNITS = "KMGT"
 
 
@@ -66,6 +79,24 @@ def levels(text: str) -> Mapping[str, int]:
             )
         found[name] = level
     return MappingProxyType(found)
+
+
+@functools.lru_cache(maxsize=64)
+def decisions(text: str) -> frozenset[str]:
+    """Of ``"tiles,threads"`` the decisions about schedules that are not made.
+
+    Raises:
+      ArgumentError: if a part is none of :data:`DECISIONS`.
+    """
+    found = _parts(text, ",")
+    unknown = [part for part in found if part not in DECISIONS]
+    if unknown:
+        raise ArgumentError(
+            "config: schedule_off names what no schedule decides",
+            got=repr(unknown[0]),
+            fix="some of " + ", ".join(DECISIONS) + ", joined by commas",
+        )
+    return frozenset(found)
 
 
 @functools.lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from functrax.core import dtypes
+from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
@@ -27,7 +28,6 @@ from functrax.lax.operands import (
     Shape,
     as_array,
     axes_of,
-    check_same_dtype,
     dtype_of,
     value_of,
 )
@@ -76,7 +76,7 @@ def dot_general(
 
     Args:
       lhs: an array.
-      rhs: an array of the same dtype.
+      rhs: an array.  Two dtypes are not promoted as elsewhere: see :func:`product_dtype`.
       dimension_numbers: ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``, tuples
         of axes that go together in order.
       precision: accepted as in jax.lax.
@@ -107,7 +107,8 @@ def dot_general(
     axes_of("dot_general", y.aval.ndim, (*rhs_sum, *rhs_batch))
     _check_sizes(x, y, "contracting", lhs_sum, rhs_sum)
     _check_sizes(x, y, "batch", lhs_batch, rhs_batch)
-    x, y, narrow = in_sum_dtype("dot_general", x, y, preferred_element_type)
+    dtype = product_dtype(x.aval.dtype, y.aval.dtype)
+    x, y, narrow = in_sum_dtype(x, y, dtype, preferred_element_type)
     lhs_free = [a for a in range(x.aval.ndim) if a not in lhs_sum and a not in lhs_batch]
     rhs_free = [a for a in range(y.aval.ndim) if a not in rhs_sum and a not in rhs_batch]
     lhs_places = _places((lhs_batch, 0), (lhs_free, len(lhs_batch)))
@@ -129,24 +130,51 @@ def dot_general(
     return sum_product(product, tuple(range(first_sum, len(shape))), narrow)
 
 
+def product_dtype(lhs: DType, rhs: DType) -> DType:
+    """The dtype of a product of two, as XLA has it.
+
+    It is the one that is complex, else that with the wider range, more digits, more bits, a sign.
+
+    >>> product_dtype(dtypes.float16, dtypes.bfloat16).name
+    'bfloat16'
+    """
+    return lhs if lhs is rhs else max(lhs, rhs, key=_extent)
+
+
+def _extent(dtype: DType) -> tuple[Any, ...]:
+    if dtypes.is_inexact(dtype):
+        info = dtypes.finfo(dtype)
+        return (dtypes.is_complex(dtype), info.maxexp, info.nmant, info.bits, True)
+    if dtype == dtypes.bool_:
+        return (False, -1, -1, 1, True)
+    info = dtypes.iinfo(dtype)
+    return (False, -1, -1, info.bits, info.min < 0)
+
+
 def in_sum_dtype(
-    name: str, x: Value, y: Value, preferred: DTypeLike | None
+    x: Value, y: Value, dtype: DType, preferred: DTypeLike | None
 ) -> tuple[Value, Value, Any]:
     """Two operands in the dtype to add up in, and the dtype to convert the sum to, or None.
 
     Products of half precision are exact in single precision, in which they are added up.
+
+    Args:
+      x: an operand.
+      y: the other.
+      dtype: of the result, if no other is preferred.
+      preferred: the dtype of the result, or None.
     """
-    check_same_dtype(name, (x, y), "convert one with lax.convert_element_type")
-    dtype = x.aval.dtype
     wanted = dtype if preferred is None else dtype_of(preferred)
     working = wanted
     if wanted.itemsize < dtype.itemsize or dtypes.is_inexact(dtype) > dtypes.is_inexact(wanted):
         working = dtype
     if working in dtypes.HALF:
         working = dtypes.float32
-    if working != dtype:
-        convert = convert_element_type.bind
-        x, y = (convert(v, dtype=working, weak_type=False) for v in (x, y))
+    convert = convert_element_type.bind
+    if x.aval.dtype != working:
+        x = convert(x, dtype=working, weak_type=False)
+    if y.aval.dtype != working:
+        y = convert(y, dtype=working, weak_type=False)
     return x, y, None if working == wanted else wanted
 
 
@@ -200,7 +228,7 @@ def dot(
 
     Args:
       lhs: a vector or a matrix.
-      rhs: a vector or a matrix of the same dtype, whose first axis goes with the last of ``lhs``.
+      rhs: a vector or a matrix, whose first axis goes with the last of ``lhs``.
       dimension_numbers: as in :func:`dot_general`, for arrays of any rank.
       precision: accepted as in jax.lax.
       preferred_element_type: the dtype of the result.

@@ -24,7 +24,7 @@ from functrax.core.prims.convert import conj
 from functrax.core.prims.reduce import reduce_or, reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.numpy.axes import Shape, many_axes, one_axis
-from functrax.numpy.promote import convert, promote_dtypes, result
+from functrax.numpy.promote import convert, operand, promote_dtypes, result
 from functrax.numpy.shaping import moveaxis, reshape_to
 
 __all__ = [
@@ -101,8 +101,8 @@ def operands_of(name: str, preferred: Any, *args: Any) -> tuple[list[Value], Any
     if preferred is None:
         return values, dtype
     wanted = dtypes.canonicalize_dtype(dtypes.as_dtype(preferred))
-    if _holds(wanted, dtype):
-        values = [convert(x, wanted) for x in values]
+    if _holds(wanted, dtype):  # an integer need not go through the 16 bits of the other operand
+        values = [convert(operand(name, k, x), wanted) for k, x in enumerate(args)]
     return values, wanted
 
 

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray, from_numpy
+from functrax.backends.runtime import Buffer
+from functrax.core import dlpack, dtypes
+from functrax.core.array import Borrowed, ConcreteArray, from_numpy
 from functrax.core.aval import ShapedArray
 from functrax.core.dtypes import DType
 from functrax.core.errors import (
@@ -87,10 +88,52 @@ def asarray(
     copy: bool | None = None,
     device: Any = None,
 ) -> Value:
-    """:func:`array` without a copy where none is needed."""
+    """:func:`array` without a copy where none is needed.
+
+    The memory of a NumPy array is taken as it is where nobody can write to it any more, and with
+    ``copy=False`` in any case: writing to it afterwards changes the array.
+
+    Args:
+      a: anything that :func:`array` takes.
+      dtype: the dtype of the result; that of ``a`` if None.
+      order: accepted for compatibility, as in :func:`array`.
+      copy: True for memory of its own, False for none, None for as it is safe.
+      device: accepted for compatibility.
+
+    Raises:
+      ArgumentError: with ``copy=False``, if there is no way without a copy.
+    """
+    if isinstance(a, np.ndarray) and not copy:
+        wanted = checked_dtype(a.dtype if dtype is None else dtype)
+        if a.dtype == wanted and (copy is False or _is_frozen(a)):
+            return _alias(a)
     if dtype is None and isinstance(a, Array):
         return a
-    return array(a, dtype=dtype, order=order)
+    made = array(a, dtype=dtype, order=order)
+    if copy is False and made is not a:
+        raise ArgumentError(
+            "asarray: the array cannot be had without a copy",
+            got=f"{type(a).__name__} of dtype {getattr(a, 'dtype', None)}",
+            fix="a NumPy array of a dtype that arrays have (enable_x64 for 64 bits), or copy=None",
+        )
+    return made
+
+
+def _alias(a: np.ndarray[Any, Any]) -> ConcreteArray:
+    """An array in the memory of a NumPy array."""
+    shown = np.asarray(a).view()
+    shown.flags.writeable = False
+    raw = shown if _is_frozen(a) else Borrowed(shown)
+    return ConcreteArray(raw, ShapedArray(shown.shape, shown.dtype))
+
+
+def _is_frozen(a: Any) -> bool:
+    """Whether nobody can write to the memory of a NumPy array: it is an array's of ours."""
+    while isinstance(a, (np.ndarray, memoryview)):
+        if not isinstance(a, memoryview) and a.flags.writeable:
+            return False
+        a = a.obj if isinstance(a, memoryview) else a.base
+    return isinstance(a, (bytes, Buffer))
 
 
 def check_order(name: str, order: Any) -> None:
@@ -308,8 +351,28 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Value:
-    """An array of another library's array, by the DLPack protocol."""
-    return array(np.from_dlpack(x))
+    """An array in the memory of another library's array, by the DLPack protocol.
+
+    Args:
+      x: an object with ``__dlpack__``, of PyTorch or NumPy for example.
+      device: accepted for compatibility; there is one device.
+      copy: True for memory of its own, False for none; None copies only where the dtype has to
+        change, since 64-bit types are narrowed while x64 is off.
+
+    Raises:
+      ArgumentError: with ``copy=False``, if the dtype has to change.
+
+    >>> import numpy as np, functrax.numpy as jnp
+    >>> x = np.arange(3.0, dtype=np.float32)
+    >>> np.shares_memory(x, jnp.from_dlpack(x))
+    True
+    """
+    if isinstance(x, ConcreteArray):
+        return x
+    value = dlpack.imported(x)
+    if copy or value.dtype not in dtypes.ALL or checked_dtype(value.dtype) != value.dtype:
+        return asarray(value, copy=copy)
+    return _alias(value)
 
 
 def copy(a: Any, order: str | None = None) -> Value:

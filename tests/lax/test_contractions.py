@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax import lax
+from functrax import lax, numpy as jnp
 from functrax.core.config import enable_x64
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, PyTreeError, ShapeError
 from functrax.core.jaxpr import all_eqns
@@ -82,12 +82,33 @@ def test_dot_errors() -> None:
         lax.dot_general(x, y, (((1,), (0,)), ((1,), (0,))))
     with pytest.raises(ArgumentError, match="pair of pairs"):
         lax.dot_general(x, y, ((1,), (0,)))  # type: ignore[arg-type]
-    with pytest.raises(DTypeError, match="one dtype"):
-        lax.dot(x, y.astype(np.int32))
     with pytest.raises(ArgumentError, match="precision"):
         lax.dot(x, y, precision="exact")
     with pytest.raises(ShapeError, match="one rank"):
         lax.batch_matmul(x, y[0])
+
+
+# As jax.lax.dot_general of JAX 0.10.2 has it.
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "wanted"),
+    [
+        ("float32", "int32", "float32"),
+        ("float16", "bfloat16", "bfloat16"),
+        ("bfloat16", "float32", "float32"),
+        ("float64", "complex64", "complex64"),
+        ("int32", "float16", "float16"),
+        ("int8", "uint8", "int8"),
+        ("bool", "uint8", "uint8"),
+        ("uint16", "int8", "uint16"),
+    ],
+)
+def test_dot_of_two_dtypes(lhs: str, rhs: str, wanted: str) -> None:
+    with enable_x64():
+        x, y = jnp.ones((2, 3), lhs), jnp.full((3, 4), 2, rhs)
+        for a, b in ((x, y), (y.T, x.T)):
+            out = lax.dot(a, b)
+            assert out.dtype == wanted
+            np.testing.assert_array_equal(np.asarray(out).astype(np.complex64), 6)
 
 
 def test_dot_derivatives() -> None:

@@ -43,6 +43,7 @@ class Indices:
     Attributes:
       divisors: for each dim what it was divided by.
       breaks: for each dim the indices from which on a condition holds, or holds no more.
+      strides: what is asked to be divisible, and by what.
     """
 
     def __init__(self, builder: Builder, extents: tuple[int, ...]) -> None:
@@ -50,6 +51,7 @@ class Indices:
         self.extents = extents
         self.divisors: dict[int, set[int]] = {}
         self.breaks: dict[int, set[int]] = {}
+        self.strides: dict[tuple[IndexExpr, int], None] = {}
         self._dynamic: dict[Scalar, int] = {}
 
     def dynamic(self, value: Scalar) -> IndexExpr:
@@ -82,6 +84,10 @@ class Indices:
 
     def _note_break(self, condition: Condition) -> None:
         """Remember where a condition on one dim changes, so that loops can be split there."""
+        atoms = [atom for atom, _ in condition.expr.terms]
+        if condition.kind == "==0" and len(atoms) == 1 and isinstance(atoms[0], Mod):
+            if condition.expr.const == 0:
+                self.strides[atoms[0].expr, atoms[0].divisor] = None
         if condition.kind != ">=0" or len(condition.expr.terms) != 1:
             return
         ((atom, coef),) = condition.expr.terms

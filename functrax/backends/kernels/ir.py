@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.kernels.tiling import Tiling
 from functrax.core.errors import VerificationError
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.lowering import Builder, Scalar
@@ -132,6 +133,9 @@ class Stage:
       reductions: what is accumulated, in any order.
       stores: what is written at each point.
       carries: what goes from step to step, in order; such a stage has one inner dim.
+      scan: how elements are put together, where all carries are running results of an associative
+        operation: its values, the carries' leaves, and what the steps make of them.  Such a stage
+        may go along the vector dim.
       condition: a bool, of what is carried; the steps end when it is false.  None for as many
         steps as the inner dim has points.
     """
@@ -140,11 +144,14 @@ class Stage:
     stores: list[Store] = field(default_factory=list)
     carries: list[Carry] = field(default_factory=list)
     condition: Scalar | None = None
+    scan: Reduce | None = None
 
     @property
     def ordered(self) -> bool:
         """Whether its steps must be taken one after the other."""
-        return bool(self.carries) or any(store.serial for store in self.stores)
+        return bool(self.carries and self.scan is None) or any(
+            store.serial for store in self.stores
+        )
 
 
 @dataclass
@@ -166,7 +173,11 @@ class Kernel:
       grain: how many of its points make a unit.
       tile: the dim of which ``lanes`` neighbouring points are computed together with those of the
         vector dim, so that what is contiguous along it is read in rows and transposed; or None.
+      pieces: in how many pieces, side by side, a row or unit of the vector dim is gone through.
+      aligned: a store before whose first whole line each row has a vector of its own; or None.
+      off: what its schedule shall not do (the option ``schedule_off``).
       unit: the number of a dim that stands for the number of the unit, where one is needed.
+      tiling: the schedule of a contraction, in place of what is shared.
     """
 
     name: str
@@ -183,10 +194,16 @@ class Kernel:
     grain: int = 1
     unit: int | None = None
     tile: int | None = None
+    pieces: int = 1
+    aligned: Store | None = None
+    off: frozenset[str] = frozenset()
+    tiling: Tiling | None = None
 
     @property
     def units(self) -> int:
         """How many units of work threads share."""
+        if self.tiling is not None:
+            return self.tiling.units(self.extents)
         return 1 if self.shared is None else -(-self.extents[self.shared] // self.grain)
 
     def stores(self) -> Iterator[Store]:
@@ -249,11 +266,15 @@ def verify(kernel: Kernel) -> None:
             )
 
     loops = (*kernel.outer, *kernel.inner, *(() if kernel.unit is None else (kernel.unit,)))
+    if kernel.tiling is not None:
+        first = kernel.tiling.first_row
+        loops = (*loops, first, first + 1, first + 2)
     check(sorted(loops) == sorted(set(loops)), "a dim is in two loops", loops)
     check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
     innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}
     vector = kernel.vector
     placed = vector is None or vector in innermost or kernel.tile in innermost
+    placed = placed or kernel.tiling is not None
     check(placed, "the vector dim is not innermost", vector)
     for node in kernel.nodes():
         if node.op == "load":
@@ -303,6 +324,8 @@ def kernel_text(kernel: Kernel) -> str:
         lines.append(f"  {mode} b{k}: {operand.dtype}[{operand.size}]")
     if kernel.shared is not None:
         lines.append(f"  units: d{kernel.shared} in blocks of {kernel.grain}")
+    if kernel.tiling is not None:
+        lines.append(f"  {kernel.tiling}")
     indent = _open_loops(kernel, kernel.outer, lines, 1)
     known: set[int] = set()
     for stage in kernel.stages:
@@ -336,6 +359,8 @@ def _carry_lines(
 def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
     for d in dims:
         step = f" step {kernel.lanes}" if d in (kernel.vector, kernel.tile) else ""
+        if d == kernel.vector and kernel.pieces > 1:
+            step += f" in {kernel.pieces} pieces"
         lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}:")
         indent += 1
     return indent

@@ -5,7 +5,7 @@ What enters: the group's program, whose equations satisfy the contract in
 
 Values are evaluated at points of the iteration space (``kernels/values.py``), which is the shape
 of the group's results, or of its reductions' operands.  Where an address divides an index by a
-constant (reshapes do), the dim is split in two so that the division disappears (``_split_dims``).
+constant (reshapes do), the dim is split in two so that the division disappears (``split_dims``).
 
 Start at :func:`lower_group`.
 """
@@ -40,13 +40,14 @@ MOST_PARTS = 12
 MOST_SPLIT = 24
 
 
-def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> list[Kernel]:
+def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False, parts: bool = True) -> list[Kernel]:
     """The kernels of a group, without a schedule: one, or some for parts of its results.
 
     Args:
       jaxpr: the group's program, without constants; no array in it has size 0.
       name: for people.
       strict: whether dims that are reduced stay whole, for the order depends on them.
+      parts: whether a large space may be split.
 
     Raises:
       NotAKernelError: the group does not fit the form of a kernel.
@@ -57,10 +58,10 @@ def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False) -> list[Kernel]:
     divisors = plain.indices.divisors
     if strict:
         divisors = {d: found for d, found in divisors.items() if d not in axes}
-    pieces = _split_dims(divisors, shape)
+    pieces = split_dims(divisors, shape)
     if pieces is not None:
         return [Lowering(jaxpr, name, shape, axes, pieces).kernel()]
-    return _parts(plain) or [kernel]
+    return (_parts(plain) if parts else None) or [kernel]
 
 
 def _parts(whole: Lowering) -> list[Kernel] | None:
@@ -94,6 +95,16 @@ def _parts(whole: Lowering) -> list[Kernel] | None:
     return kernels
 
 
+def read_inputs(jaxpr: Jaxpr) -> tuple[int, ...]:
+    """The numbers of the inputs that a group's kernels read.
+
+    What a scatter updates is where its result lies before the kernel runs, and is no operand of it.
+    """
+    read = {x for eqn in jaxpr.eqns for x in eqn.invars[eqn.primitive.name == "scatter" :]}
+    read.update(jaxpr.outvars)
+    return tuple(k for k, v in enumerate(jaxpr.invars) if v in read)
+
+
 def iteration_space(jaxpr: Jaxpr) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape that a group's kernel runs over, and the axes that are reduced."""
     for eqn in jaxpr.eqns:
@@ -105,7 +116,7 @@ def iteration_space(jaxpr: Jaxpr) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return jaxpr.outvars[0].aval.shape, ()
 
 
-def _split_dims(
+def split_dims(
     divisors: dict[int, set[int]], shape: tuple[int, ...]
 ) -> tuple[tuple[int, ...], ...] | None:
     """Sizes of the dims that each dimension is split into, or None if none should be.
@@ -149,7 +160,7 @@ class Lowering:
         self.jaxpr, self.name = jaxpr, name
         self.builder = Builder()
         self.extents = tuple(size for sizes in pieces for size in sizes)
-        self.point, dims_of = _points(pieces)
+        self.point, dims_of = points_of(pieces)
         if begins is not None:
             self.point = tuple(e + n for e, n in zip(self.point, begins, strict=True))
         self.full_shape = shape
@@ -159,7 +170,7 @@ class Lowering:
         self.outer = tuple(k for d in kept for k in dims_of[d])
         self.inner = tuple(k for d in axes for k in dims_of[d])
         self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
-        self.inputs = {v: k for k, v in enumerate(jaxpr.invars)}
+        self.inputs = {jaxpr.invars[n]: k for k, n in enumerate(read_inputs(jaxpr))}
         self.indices = Indices(self.builder, self.extents)
         self.values = Values(self.builder, self.indices, self.defs, self)
         self.reductions: dict[int, Reduce] = {}
@@ -170,7 +181,7 @@ class Lowering:
 
     def kernel(self) -> Kernel:
         """Lower all results, and sort reductions and stores into stages."""
-        operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.jaxpr.invars]
+        operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.inputs]
         stores: list[tuple[Store, bool]] = []
         for out in self.jaxpr.outvars:
             buffer = len(operands)
@@ -307,7 +318,7 @@ def _point_of(shape: Shape, space: Shape, point: Point) -> Point | None:
     return tuple(as_expr(0) if n == 1 else next(exprs) for n in shape)
 
 
-def _points(
+def points_of(
     pieces: tuple[tuple[int, ...], ...],
 ) -> tuple[Point, tuple[tuple[int, ...], ...]]:
     """For each axis its index in terms of the dims that it is made of, and their numbers."""

@@ -7,7 +7,7 @@ written as LLVM IR.  In order:
    dims, which run in order.
 2. ``collapse``: neighbouring dims become one where every address allows it.
 3. ``_choose_vector``: the dim along which most of the memory is contiguous is computed in lanes.
-   Arrays that are contiguous along another one are read in tiles (``_choose_tile``).
+   Arrays that are contiguous along another one are read in tiles (``kernels/tile_order.py``).
    What one stage computes at some cost and a later one needs again stays in a row of memory
    (``kernels/rows.py``).
 4. ``_choose_shared``: the dim that threads share, in units of at least ``UNIT`` points.
@@ -25,11 +25,21 @@ Start at :func:`schedule`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from functrax.backends.kernels.accesses import (
+    CACHE_LINE,
+    accesses,
+    coefficient,
+    coefficients,
+    is_large,
+    is_streamed,
+    row_address,
+)
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.backends.kernels.rows import keep_rows
+from functrax.backends.kernels.scans import in_scans
+from functrax.backends.kernels.tile_order import choose_tile, share_tiles
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import MATH, Builder, Scalar
 
@@ -42,15 +52,23 @@ BLOCK = 1 << 15
 LONG = 1 << 20
 #: Lanes of a reduction along the last dim, where its order must not depend on its kernel.
 STRICT_LANES = 32
-#: So is one along columns that reach over this many bytes, for memory is read best in order: a
-#: block is the rows that fit in the second cache, and no fewer than LEAST_BLOCK of them.
+#: So is one along columns that reach over this many bytes: a block is so many rows, whose lines are
+#: fetched ahead side by side (a processor follows about so many pages), more if they are short.
 SPAN = 1 << 21
-SPAN_OF_BLOCK = 1 << 19
-LEAST_BLOCK = 16
-#: How many neighbouring elements of a row a transpose reads before it goes to the next row.
-TILE_WIDTH = 64
+BLOCK_OF_ROWS = 32
+LEAST_BLOCK = 1 << 16
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT = 12
+#: Kernels that move at least so many bytes, and do little with them, read several pages at once: so
+#: many of an array, and of all arrays.
+FROM_MEMORY = 1 << 22
+MOST_PIECES = 8
+MOST_PAGES = 16
+PAGE = 4096
+#: Rows of fewer vectors are not worth a short one at their beginning.
+LEAST_LINES = 16
+#: In units that are pieces of one row, so long.
+PIECE = 4 * PAGE
 #: Kernels of mathematical functions do, from this many points on, two vectors at a time.
 MANY_POINTS = 1 << 18
 
@@ -62,10 +80,12 @@ class Target:
     Args:
       vector_bytes: size of a vector register.
       strict: whether the order of reductions follows from shapes alone.
+      off: decisions that are not made (the option ``schedule_off``).
     """
 
     vector_bytes: int = 64
     strict: bool = False
+    off: frozenset[str] = frozenset()
 
 
 def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
@@ -73,6 +93,7 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
 
     The second one reads what the first one writes to the operands that were appended.
     """
+    kernel.off = target.off
     _scatter_loops(kernel)
     if target.strict and any(s.reductions for s in kernel.stages):
         along_row = _ends_in_row(kernel)
@@ -81,41 +102,22 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     else:
         kernel = collapse(kernel)
         kernel.vector = _choose_vector(kernel)
+    if "vector" in target.off:
+        kernel.vector = None
     _vector_innermost(kernel)
     _choose_lanes(kernel, target)
-    _choose_tile(kernel, target)
-    keep_rows(kernel)
-    grain = _block_of_reduction(kernel, target.strict)
+    choose_tile(kernel, target.vector_bytes)
+    if "rows" not in target.off:
+        keep_rows(kernel)
+    if kernel.stages and kernel.stages[0].scan is not None:
+        return _scans(kernel)
+    grain = None if "blocks" in target.off else _block_of_reduction(kernel, target.strict)
     if grain is not None:
         return _in_two(kernel, target, grain)
     _choose_shared(kernel)
+    _align_stores(kernel)
+    _choose_pieces(kernel, target)
     return [kernel]
-
-
-# ---- accesses -----------------------------------------------------------------------------------
-
-
-def accesses(kernel: Kernel) -> Iterator[tuple[IndexExpr, int, bool]]:
-    """The address, the operand's number, and whether it is a store, of each access."""
-    for node in kernel.nodes():
-        if node.op == "load":
-            yield node.attr[1], node.attr[0], False
-    for store in kernel.stores():
-        yield store.address, store.buffer, True
-
-
-def coefficients(address: IndexExpr, rank: int) -> list[int]:
-    """How far apart in memory neighbours along each dim are."""
-    row = [0] * rank
-    for atom, coef in address.terms:
-        assert isinstance(atom, Dim)
-        row[atom.number] = coef
-    return row
-
-
-def coefficient(address: IndexExpr, d: int | None) -> int:
-    """How far apart in memory neighbours along a dim are."""
-    return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
 
 
 # ---- scatters -----------------------------------------------------------------------------------
@@ -146,6 +148,10 @@ def collapse(kernel: Kernel, merge_inner: bool = True) -> Kernel:
         _merged([d for d in dims if kernel.extents[d] > 1], rows, fixed, kernel.extents)
         for dims in (kernel.outer, kernel.inner)
     ]
+    if "merge" in kernel.off:
+        groups = [
+            [[d] for d in dims if kernel.extents[d] > 1] for dims in (kernel.outer, kernel.inner)
+        ]
     if not merge_inner:
         groups[1] = [[d] for d in kernel.inner if kernel.extents[d] > 1]
     if kernel.inner and not groups[1]:
@@ -243,7 +249,11 @@ class Rewriting:
             ]
             condition = None if stage.condition is None else self.scalar(stage.condition)
             stores = [self.store(s) for s in stage.stores]
-            stages.append(Stage(reductions, stores, carries, condition))
+            scan = stage.scan
+            if scan is not None:
+                values, new = (tuple(map(self.scalar, x)) for x in (scan.values, scan.results))
+                scan = replace(scan, values=values, results=new)
+            stages.append(Stage(reductions, stores, carries, condition, scan))
         return replace(kernel, stages=stages, rows=[self.store(s) for s in kernel.rows])
 
 
@@ -263,6 +273,8 @@ def _choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int |
     """
     if dims is None:
         dims = (*kernel.outer, *kernel.inner)
+    if any(s.scan is not None for s in kernel.stages) and not _in_order(kernel):
+        dims = kernel.outer
     if not dims:
         return None
     in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
@@ -284,6 +296,12 @@ def _choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int |
     return best
 
 
+def _in_order(kernel: Kernel) -> bool:
+    """Whether a running result goes through memory as it lies there."""
+    (d,) = kernel.inner
+    return all(coefficient(address, d) == 1 for address, _, _ in accesses(kernel))
+
+
 def _vector_innermost(kernel: Kernel) -> None:
     v = kernel.vector
     if v in kernel.outer:
@@ -302,6 +320,8 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
     work = sum(1 for n in kernel.nodes() if n.args or n.op == "load")
     if target.strict and v in kernel.inner:
         lanes = STRICT_LANES
+    elif v in kernel.inner and any(s.scan is not None for s in kernel.stages):
+        pass  # what goes from step to step is short
     elif kernel.inner:
         lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
         if work <= LIGHT and _is_column_sum(kernel) and target.vector_bytes >= 64:
@@ -328,49 +348,80 @@ def _is_column_sum(kernel: Kernel) -> bool:
 
 def _choose_shared(kernel: Kernel) -> None:
     """Share the outermost outer dim that is long enough, else the longest one."""
-    if not kernel.outer:
+    if not kernel.outer or "threads" in kernel.off:
+        return
+    if kernel.tile is not None:
+        share_tiles(kernel)
         return
     total = _points(kernel)
     long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
-    if kernel.tile is not None:
-        shared = kernel.tile
-    elif long_enough:
+    if long_enough:
         shared = long_enough[0]
     else:
         shared = max(kernel.outer, key=lambda d: kernel.extents[d])
-    assert shared is not None
     kernel.shared = shared
     per_point = max(total // kernel.extents[shared], 1)
     grain = -(-UNIT // per_point)
-    if shared == kernel.tile:
-        grain = TILE_WIDTH
-    if shared in (kernel.vector, kernel.tile):
+    if shared == kernel.vector:
         grain = -(-grain // kernel.lanes) * kernel.lanes
     kernel.grain = max(1, min(grain, kernel.extents[shared]))
 
 
-def _choose_tile(kernel: Kernel, target: Target) -> None:
-    """Read in rows what neighbouring lanes would read across rows (a transpose)."""
+# ---- pieces -------------------------------------------------------------------------------------
+
+
+def _align_stores(kernel: Kernel) -> None:
+    """Begin each row with a short vector where its results are no whole lines, but are many."""
     v = kernel.vector
-    if v is None or v not in kernel.outer or kernel.inner:
+    if v is None or kernel.inner or kernel.tile is not None or kernel.lanes == 1:
         return
-    if any(s.serial for s in kernel.stores()):
+    stores = list(kernel.stores())
+    if len(stores) != 1 or any(s.serial or not is_large(kernel, s) for s in stores):
         return
-    rank = len(kernel.extents)
-    rows = [(coefficients(address, rank), stored) for address, _, stored in accesses(kernel)]
-    if any(stored and row[v] != 1 for row, stored in rows):
+    (store,) = stores
+    size = kernel.operands[store.buffer].dtype.itemsize
+    length = kernel.grain if v == kernel.shared else kernel.extents[v]
+    whole = size * kernel.lanes % CACHE_LINE == 0 and length >= LEAST_LINES * kernel.lanes
+    if whole and coefficient(store.address, v) == 1 and not is_streamed(kernel, store):
+        kernel.aligned = store
+
+
+def _choose_pieces(kernel: Kernel, target: Target) -> None:
+    """Go through long rows in pieces side by side, each of which begins in a page of its own.
+
+    A processor fetches ahead within a page, and a few lines only: what it reads from several pages
+    at once comes faster.  It does not matter to results but for the order of sums.
+    """
+    v = kernel.vector
+    if v is None or kernel.lanes == 1 or kernel.tile is not None or "pieces" in kernel.off:
         return
-    across = [row for row, _ in rows if row[v] not in (0, 1)]
-    dims = [d for d in kernel.outer if d != v and any(row[d] == 1 for row in across)]
-    if not dims:
+    if (kernel.inner and v not in kernel.inner) or (kernel.inner and target.strict):
         return
-    w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
-    widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
-    lanes = min(target.vector_bytes // max(widest, 4), 16)
-    if min(kernel.extents[v], kernel.extents[w]) < lanes:
+    if any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages):
         return
-    kernel.tile, kernel.lanes = w, lanes
-    kernel.outer = (*(d for d in kernel.outer if d not in (v, w)), v, w)
+    if not all(is_streamed(kernel, s) for s in kernel.stores() if coefficient(s.address, v) == 1):
+        return
+    arrays: dict[int, int] = {}
+    for address, number, _ in accesses(kernel):
+        if coefficient(address, v) == 1 and not kernel.operands[number].scratch:
+            arrays[number] = kernel.operands[number].dtype.itemsize
+    size = sum(kernel.operands[k].size * n for k, n in arrays.items())
+    nodes = kernel.nodes()
+    work = sum(1 for n in nodes if n.args or n.op == "load")
+    if size < FROM_MEMORY or work > LIGHT or any(n.op in MATH for n in nodes):
+        return
+    if not arrays:
+        return
+    itemsize = min(arrays.values())
+    pieces = MOST_PIECES
+    while pieces * len(arrays) > MOST_PAGES:
+        pieces //= 2
+    if v == kernel.shared and v in kernel.outer:
+        kernel.grain = min(max(kernel.grain, pieces * PIECE // itemsize), kernel.extents[v])
+    length = kernel.grain if v == kernel.shared else kernel.extents[v]
+    while length * itemsize < pieces * PAGE:
+        pieces //= 2
+    kernel.pieces = max(pieces, 1)
 
 
 # ---- long reductions ----------------------------------------------------------------------------
@@ -393,12 +444,22 @@ def _block_of_reduction(kernel: Kernel, strict: bool) -> int | None:
     )
     if strict or kernel.vector in kernel.inner or step * kernel.extents[shared] < SPAN:
         return None
-    return max(SPAN_OF_BLOCK // step, LEAST_BLOCK)
+    return max(LEAST_BLOCK // step, BLOCK_OF_ROWS)
 
 
 def in_blocks(rows: int, length: int) -> bool:
     """Whether rows of this length are reduced in blocks."""
     return length > LONG or (rows < FEW_ROWS and length > BLOCK)
+
+
+def _scans(kernel: Kernel) -> list[Kernel]:
+    """A running result, in blocks if rows are few and long."""
+    rows = math.prod(kernel.extents[d] for d in kernel.outer)
+    (d,) = kernel.inner
+    if kernel.vector != d or "blocks" in kernel.off or not in_blocks(rows, kernel.extents[d]):
+        _choose_shared(kernel)
+        return [kernel]
+    return in_scans(kernel, BLOCK)
 
 
 def _longest_inner(kernel: Kernel) -> int:
@@ -412,7 +473,7 @@ def _in_two(kernel: Kernel, target: Target, grain: int) -> list[Kernel]:
     shared = _longest_inner(kernel)
     units = -(-kernel.extents[shared] // grain)
     unit = len(kernel.extents)  # a dim: the number of the block
-    row, rows = _row_address(kernel)
+    row, rows = row_address(kernel)
     across = kernel.vector in kernel.outer
     operands = list(kernel.operands)
     partial_stores, reductions = [], []
@@ -442,18 +503,9 @@ def _in_two(kernel: Kernel, target: Target, grain: int) -> list[Kernel]:
         extents=extents,
         inner=(unit,),
         stages=[Stage(reductions, [])],
-        vector=kernel.vector if across else unit,
+        vector=kernel.vector if across or kernel.vector is None else unit,
     )
     _choose_lanes(final, target)
     _choose_shared(final)
+    _choose_pieces(blocks, target)
     return [blocks, final]
-
-
-def _row_address(kernel: Kernel) -> tuple[IndexExpr, int]:
-    """The number of a row, and how many there are."""
-    place: IndexExpr = add_terms(0, ())
-    rows = 1
-    for d in kernel.outer:
-        place = place * kernel.extents[d] + Dim(d)
-        rows *= kernel.extents[d]
-    return place, rows

@@ -87,15 +87,22 @@ class Values:
       indices: makes those of integers.
       defs: the equation that defines each value; what has none is an input.
       source: where inputs and reductions come from.
+      total: an update that the source knows as a reduction, if there is one.
     """
 
     def __init__(
-        self, builder: Builder, indices: Indices, defs: Mapping[Var, Eqn], source: Source
+        self,
+        builder: Builder,
+        indices: Indices,
+        defs: Mapping[Var, Eqn],
+        source: Source,
+        total: Eqn | None = None,
     ) -> None:
         self.builder = builder
         self.indices = indices
         self.defs = defs
         self.source = source
+        self.total = total
         self._known: dict[_Key, tuple[Scalar, ...]] = {}
         self._images: dict[tuple[Eqn, Point, Scalar | None], Any] = {}
 
@@ -138,7 +145,7 @@ class Values:
         family = eqn.primitive.family
         if family == "elementwise":
             return [(y, point, guard) for y in eqn.invars]
-        if reduced_axes(eqn) is not None:
+        if eqn is self.total or reduced_axes(eqn) is not None:
             points = self.source.reduced_points(eqn, point)
             return [(eqn.invars[0], p, None) for p in points]
         if eqn.primitive.name == "concatenate":
@@ -161,7 +168,7 @@ class Values:
             args = [self._one(y, point, guard) for y in eqn.invars]
             out = eqn.primitive.lower(b, *args, **eqn.params)
             return tuple(out) if eqn.primitive.multiple_results else (out,)
-        if reduced_axes(eqn) is not None:
+        if eqn is self.total or reduced_axes(eqn) is not None:
             return (self._reduced(eqn, point),)
         if eqn.primitive.name == "concatenate":
             return (self._concatenated(eqn, point, guard),)
@@ -214,6 +221,19 @@ class Values:
         if found is None:
             found = self._images[key] = self._reindexed_now(eqn, point, guard)
         return found
+
+    def moved(self, eqn: Eqn, point: Point) -> Point:
+        """Where a reindex that is inside everywhere reads its operand.
+
+        Raises:
+          NotAKernelError: it is outside somewhere.
+        """
+        if eqn.primitive.name in ("concatenate", "iota"):
+            raise NotAKernelError(f"{eqn.primitive.name} moves nothing")
+        source, _, inside = self._reindexed(eqn, point, None)
+        if inside is not None:
+            raise NotAKernelError("a reindex that is outside somewhere")
+        return source
 
     def _reindexed_now(
         self, eqn: Eqn, point: Point, guard: Scalar | None

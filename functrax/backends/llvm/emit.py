@@ -10,8 +10,9 @@ compiled once.
 
 This file writes the frame: the function, units of work, outer loops, rows and tiles.  Its parts,
 each of which uses those before it: ``writer`` has the lines and what is known; ``loops`` the nests;
-``memory``, ``tiles`` and ``loads`` the reads; ``nodes`` the computations; ``stores`` the writes;
-``stages`` reductions and carries.
+``memory``, ``tiles`` and ``loads`` the reads; ``nodes`` and ``math_calls`` the computations;
+``stores`` the writes; ``stages`` reductions and carries; ``contraction`` the tiles of a sum of
+products.
 
 Start at :func:`emit_kernel`.
 """
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from functrax.backends.kernels.ir import Kernel
+from functrax.backends.llvm.contraction import Contraction
 from functrax.backends.llvm.instructions import definitions
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.loops import Loops
@@ -64,13 +66,15 @@ class _Emitter:
 
     def __init__(self, kernel: Kernel, contract: bool) -> None:
         self.writer = Writer(kernel)
-        self.loops = Loops(self.writer)
         memory = Memory(self.writer)
+        self.loops = Loops(self.writer, memory)
         self.tiles = Tiles(self.writer, memory)
         loads = Loads(self.writer, memory, self.tiles)
         nodes = Nodes(self.writer, loads, contract)
+        self.math = nodes.math
         self.stores = Stores(self.writer, memory, loads, nodes)
         self.stages = Stages(self.writer, self.loops, nodes, self.stores)
+        self.memory = memory
 
     def run(self) -> Emitted:
         """The whole function: its frame around the lines of its loops."""
@@ -84,14 +88,18 @@ class _Emitter:
                 continue
             w.header.append(f"  %bp{n} = getelementptr ptr, ptr %buffers, i64 {n}")
             w.header.append(f"  %b{n} = load ptr, ptr %bp{n}")
-        if k.shared is None:
+        if k.tiling is not None:
+            Contraction(w, self.memory, self.loops, self.stores).units()
+        elif k.shared is None:
             self.loops.nest(k.outer, [], self._row)
         else:
             self._units()
         body = w.levels[0].lines
         text = "\n".join([*w.header, *body])
+        called = "\n".join(self.math.texts.values())
         parts = [
-            definitions(text),
+            definitions(text + called),
+            called,
             f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {{",
             "entry:",
             text,
@@ -115,7 +123,8 @@ class _Emitter:
         extent = w.extent(w.kernel.shared)
         below = w.line(f"icmp slt i64 {high}, {extent}")
         high = w.line(f"select i1 {below}, i64 {high}, i64 {extent}")
-        self.loops.shared_range = (low, high)
+        assert w.kernel.shared is not None
+        self.loops.ranges[w.kernel.shared] = (low, high)
         self.loops.nest(w.kernel.outer, [], self._row)
         w.close_loop("1", "%end", [])
 

@@ -32,7 +32,7 @@ from functrax.backends.llvm.code_generator import (
     library,
 )
 
-_DEFINED: Final = re.compile(r"^define [^@]*@([\w.]+)\(", re.MULTILINE)
+_DEFINED: Final = re.compile(r"^define (?!internal)[^@]*@([\w.]+)\(", re.MULTILINE)
 #: Kernels that stay in memory although nobody uses them, for programs made again and again.
 KEPT: Final = 256
 
@@ -141,7 +141,7 @@ class Machine:
 
 
 def function_name(text: str) -> str:
-    """The name of the function that a module defines."""
+    """The name of the function that a module defines for others."""
     found = _DEFINED.search(text)
     assert found is not None, "a kernel's text defines a function"
     return found[1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.backends.kernels.schedule import coefficient
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.llvm.memory import Memory, memory_type
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import Writer
@@ -94,6 +94,8 @@ class Loads:
             # Nothing is read where it is false, but the address must be one that could be.
             inside = w.operand(guard).name
             pointer = w.line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", level)
+        if w.kernel.tile is not None and level == len(w.levels) - 1:
+            self.memory.prefetch(dtype, pointer, level)
         return self.memory.load_lanes(type_, dtype, pointer, self.memory.mask(guard, level), level)
 
     def _gather(

@@ -147,6 +147,14 @@ class Memory:
             level,
         )
 
+    def prefetch(self, dtype: np.dtype[Any], pointer: str, level: int, write: bool = False) -> None:
+        """Ask for the vector after the one at a pointer."""
+        w = self.writer
+        ahead = w.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {w.lanes}", level)
+        w.levels[level].lines.append(
+            f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 {int(write)}, i32 3, i32 1)"
+        )
+
     def from_memory(self, name: str, dtype: np.dtype[Any], vector: bool, level: int) -> str:
         """A value as registers have it."""
         w = self.writer

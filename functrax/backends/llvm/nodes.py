@@ -12,8 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.llvm.instructions import OPERATIONS, emit, llvm_type
+from functrax.backends.llvm.instructions import OPERATIONS, constant, emit, llvm_type
 from functrax.backends.llvm.loads import Loads
+from functrax.backends.llvm.math_calls import MathCalls
 from functrax.backends.llvm.writer import Known, Writer
 from functrax.core.errors import VerificationError
 from functrax.core.lowering import Scalar
@@ -26,12 +27,16 @@ class Nodes:
 
     Args:
       contract: whether a product and a sum of different operations may become one fma.
+
+    Attributes:
+      math: the functions that the kernel calls.
     """
 
     def __init__(self, writer: Writer, loads: Loads, contract: bool) -> None:
         self.writer = writer
         self.loads = loads
         self.contract = contract
+        self.math = MathCalls(writer.kernel.nodes(), contract)
 
     def value(self, root: Scalar) -> Known:
         """The name of a node, whose instructions are written if they are not yet."""
@@ -43,7 +48,7 @@ class Nodes:
             if id(node) in known or node.op == "const":
                 stack.pop()
                 continue
-            expansion = EXPANSIONS.get(node.op)
+            expansion = None if self.math.calls(node) else EXPANSIONS.get(node.op)
             args = (expansion(w.builder, *node.args),) if expansion is not None else node.args
             missing = [x for x in args if id(x) not in known and x.op != "const"]
             if missing:
@@ -70,6 +75,10 @@ class Nodes:
             w.know(id(node), name, False, 0)
         elif node.op == "given":
             w.know(id(node), self._given(node), False, 0)
+        elif node.op == "lanes":
+            w.know(id(node), self._lanes(node), True, 0)
+        elif node.op in ("permute", "lane"):
+            self._from_lanes(node)
         else:
             self._operation(node)
 
@@ -82,6 +91,29 @@ class Nodes:
         found, bits = f"{name}.given", f"i{8 * node.dtype.itemsize}"
         w.header.append(f"  {found} = bitcast {bits} {name} to {llvm_type(node.dtype, 1)}")
         return found
+
+    def _lanes(self, node: Scalar) -> str:
+        """A number for each lane."""
+        element = llvm_type(node.dtype, 1)
+        texts = [f"{element} {constant(x, node.dtype, 1)}" for x in node.attr]
+        return f"<{', '.join(texts)}>"
+
+    def _from_lanes(self, node: Scalar) -> None:
+        """One lane of a vector, or its lanes in another order; a scalar stays as it is."""
+        w = self.writer
+        (x,) = node.args
+        found = w.operand(x)
+        if not found.vector:
+            w.know(id(node), found.name, False, found.level)
+            return
+        type_ = llvm_type(node.dtype, w.lanes)
+        if node.op == "lane":
+            text = f"extractelement {type_} {found.name}, i64 {node.attr}"
+        else:
+            mask = ", ".join(f"i32 {k}" for k in node.attr)
+            text = f"shufflevector {type_} {found.name}, {type_} poison, <{w.lanes} x i32> <{mask}>"
+        name = w.line(text, found.level)
+        w.know(id(node), name, node.op == "permute", found.level)
 
     def _dim(self, node: Scalar) -> None:
         w = self.writer
@@ -100,7 +132,8 @@ class Nodes:
 
     def _operation(self, node: Scalar) -> None:
         w = self.writer
-        if node.op not in OPERATIONS:
+        called = self.math.calls(node)
+        if node.op not in OPERATIONS and not called:
             raise VerificationError(
                 f"kernel {w.kernel.name}: an operation that no instruction does",
                 got=repr(node.op),
@@ -111,6 +144,8 @@ class Nodes:
         level = max(f.level for f in found)
         names = [w.as_vector(x) for x in node.args] if vector else [f.name for f in found]
         lanes = w.lanes if vector else 1
-        lines = w.levels[level].lines
-        name = emit(node, names, lanes, w.fresh, lines, self.contract)
+        if called:
+            name = w.line(self.math.call(node, names, lanes), level)
+        else:
+            name = emit(node, names, lanes, w.fresh, w.levels[level].lines, self.contract)
         w.know(id(node), name, vector, level)

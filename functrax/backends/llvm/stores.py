@@ -8,8 +8,7 @@ Start at :meth:`Stores.store`.
 
 from __future__ import annotations
 
-from typing import Final
-
+from functrax.backends.kernels.accesses import CACHE_LINE, is_streamed
 from functrax.backends.kernels.ir import Store
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.memory import Memory, memory_type
@@ -17,10 +16,6 @@ from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.writer import Writer
 from functrax.core.errors import VerificationError
 from functrax.core.lowering import Scalar
-
-#: Arrays of this many bytes are written past the caches: they would only push out others.
-STREAMED: Final = 1 << 24
-CACHE_LINE: Final = 64
 
 
 class Stores:
@@ -36,7 +31,9 @@ class Stores:
 
     def store(self, store: Store) -> None:
         """Compute what is stored, combine it with what is there if asked to, and write it."""
-        w = self.writer
+        w, guard = self.writer, store.guard
+        if guard is not None and guard.op == "const" and not guard.attr:
+            return  # no point is valid
         value = store.value
         for x in (store.value, store.offset, store.guard):
             if x is not None:
@@ -73,9 +70,11 @@ class Stores:
         size, lanes = dtype.itemsize, w.lanes
         if stride == 1 and not scattered:
             pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
-            if mask is None and self._streams(store):
+            if mask is None and is_streamed(w.kernel, store):
                 self._stream(f"store {type_} {name}, ptr {pointer}", size, level)
                 return
+            if w.kernel.tile is not None:
+                self.memory.prefetch(dtype, pointer, level, write=True)
             if mask is None:
                 lines.append(f"  store {type_} {name}, ptr {pointer}, align {size}")
                 return
@@ -91,18 +90,6 @@ class Stores:
             f"  call void @{call}({type_} {name}, <{lanes} x ptr> {pointers}, i32 {size}, "
             f"<{lanes} x i1> {self.memory.all_lanes(mask)})"
         )
-
-    def _streams(self, store: Store) -> bool:
-        """Whether a store of whole vectors goes past the caches: to a large array, in lines."""
-        w = self.writer
-        operand = w.kernel.operands[store.buffer]
-        size = operand.dtype.itemsize
-        if size * operand.size < STREAMED or operand.scratch or store.offset or store.combine:
-            return False
-        vector = size * w.lanes
-        steps = [c for a, c in store.address.terms if a.dims_mask != 1 << (w.kernel.vector or 0)]
-        whole = all(step * size % vector == 0 for step in (*steps, store.address.const))
-        return vector % CACHE_LINE == 0 and whole
 
     def _stream(self, text: str, size: int, level: int) -> None:
         """A store past the caches if the array begins at a cache line, else an ordinary one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrax.backends.kernels.schedule import coefficient
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.llvm.memory import Memory, memory_type
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.core.index_expr import IndexExpr, add_terms

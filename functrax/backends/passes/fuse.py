@@ -346,14 +346,15 @@ class Fusion:
     def _saved(self, a: KernelGroup, b: KernelGroup) -> float:
         """Bytes that a merge saves."""
         saved = float(LAUNCH)
-        for v in b.reads:
-            if v in a.writes:
+        through = b.reads.keys() & a.writes
+        for v in through:
+            size = nbytes(v)
+            alone = len(self.readers[v]) == 1 and v not in self.outside  # b is the only reader
+            saved += 2 * size if alone else size
+        for v in b.reads.keys() & a.reads.keys():
+            if v not in through:
                 saved += nbytes(v)
-                if v not in self.outside and self.readers[v] == {b.number}:
-                    saved += nbytes(v)
-            elif v in a.reads:
-                saved += nbytes(v)
-        return saved - self._recomputed_by(a, b)
+        return saved - self._recomputed_by(a, b) if through else saved
 
     def _recomputed_by(self, a: KernelGroup, b: KernelGroup) -> float:
         """What it costs that ``b`` reads values of ``a`` through views, if they are merged."""

@@ -68,6 +68,9 @@ class Spaces:
             return (None, reason) if reason else ((a if a.center is not None else b).space, "")
         if a.update:
             return None, "update: a scatter ends its kernel"
+        same = a.space.full == b.space.full
+        if same and a.space.row is None and b.space.row is None and not b.update:
+            return b.space, ""  # as are most groups: nothing is reduced, all have one shape
         through = [v for v in b.reads if v in a.writes]
         if b.update:
             return self._into_update(a, b, through, written())

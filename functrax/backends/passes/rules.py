@@ -40,7 +40,7 @@ from functrax.core.prims.arithmetic import (
     sub,
 )
 from functrax.core.prims.convert import complex_, conj, convert_element_type as convert, imag, real
-from functrax.core.prims.reduce import highest, lowest
+from functrax.core.prims.reduce import highest, lowest, op_identity
 from functrax.core.prims.reindex import broadcast_in_dim, reshape
 
 
@@ -387,6 +387,17 @@ def _as_it_is(eqn: Eqn, made: Made) -> Any:
     return eqn.invars[0]
 
 
+def _nothing_read(eqn: Eqn, made: Made) -> Any:
+    """A reindex, or a sum of what it spread, whose map has no valid point."""
+    aval, index_map = eqn.outvars[0].aval, eqn.params["map"]
+    if not index_map.void():
+        return None
+    params = eqn.params
+    found = params["fill"].val if "fill" in params else op_identity(params["op"], aval.dtype)
+    number = Literal(np.asarray(found, aval.dtype), aval.update(shape=()))
+    return New(broadcast_in_dim, (number,), {"shape": aval.shape, "dims": ()})
+
+
 # ---- reductions ---------------------------------------------------------------------------------
 
 #: Dtypes whose sums are added up in a wider type, and rounded once; and up to how many equal
@@ -480,6 +491,7 @@ RULES: tuple[Rule, ...] = (
     Rule("rounded before", ("floor", "ceil", "round"), _rounded_before),
     Rule("parts of parts", ("real", "imag", "complex", "conj"), _parts),
     Rule("as it is", ("stop_gradient", "name"), _as_it_is),
+    Rule("nothing is read", ("reindex", "reindex_reduce"), _nothing_read),
     Rule(
         "reduction of copies",
         ("reduce_sum", "reduce_max", "reduce_min", "reduce_and", "reduce_or"),

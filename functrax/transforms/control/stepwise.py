@@ -37,7 +37,7 @@ def scan_in_python(
     rows: list[list[Value]] = []
     result: Any = None
     for i in reversed(range(length)) if reverse else range(length):
-        new, result = step(*carry, *(_row(x, i) for x in stacked))
+        new, result = step(*carry, *(row(x, i) for x in stacked))
         carry = body.checked(new)
         rows.append([as_value(y, f"a result of {body.name}") for y in tree_flatten(result)[0]])
     if reverse:
@@ -73,12 +73,13 @@ def while_in_python(
         carry = body.checked(step(*carry))
 
 
-def _row(x: Value, i: int) -> Value:
+def row(x: Value, i: int) -> Value:
+    """Element ``i`` of the first axis."""
     shape = x.aval.shape
-    row = slice_.bind(
+    rows = slice_.bind(
         x,
         start=(i, *(0 for _ in shape[1:])),
         limit=(i + 1, *shape[1:]),
         strides=(1,) * len(shape),
     )
-    return concrete(reshape.bind(row, shape=shape[1:]))
+    return concrete(reshape.bind(rows, shape=shape[1:]))

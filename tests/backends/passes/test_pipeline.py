@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import functrax
+from functrax.backends.compiler import CompiledProgram
 from functrax.backends.passes.cse import cse
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.pipeline import PIPELINE, Pass, run_pipeline
@@ -122,6 +123,37 @@ def test_dumps_go_to_files_in_order(tmp_path, capsys):
     files = sorted((tmp_path / "dumps").iterdir())
     assert [f.stem.split("-")[-1] for f in files] == [step.name for step in PIPELINE]
     assert parse_jaxpr(files[0].read_text()) == parse_jaxpr(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("opt", False), ("opt_limit", "fuse=0"), ("opt_limit", "cse=0:dce=1")]
+)
+def test_other_options_compile_again(option, value):
+    """A program made under one value of an option is not used under another."""
+
+    @functrax.jit
+    def f(x):
+        return functrax.numpy.sin(x) * functrax.numpy.sum(functrax.numpy.sin(x))
+
+    x = functrax.numpy.arange(3.0)
+    f(x)
+    f(x)  # by the way of later calls
+
+    def programs():
+        (traced,) = f._cache.values()
+        return [v for v in traced.jaxpr.memo.values() if isinstance(v, CompiledProgram)]
+
+    (optimised,) = programs()
+    with Override(option, value):
+        assert f.lower(x).compile().compiled is not optimised
+        f(x)
+        f(x)
+    first, second = programs()
+    assert first is optimised
+    assert str(second.stages) != str(first.stages)
+    f(x)
+    assert f.lower(x).compile().compiled is optimised
+    assert len(programs()) == 2
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,11 @@ EXAMPLES = {
         "z:c64[4] = neg x",
     ),
     "as it is": (F, "a:f32[4] = stop_gradient x; z:f32[4] = exp a", "z:f32[4] = exp x"),
+    "nothing is read": (
+        F,
+        "z:f32[3] = reindex[map={[3] -> [4]: (d0 + 4)}, fill=2.0:f32[]] x",
+        "z:f32[3] = broadcast_in_dim[shape=(3,), dims=()] 2.0:f32[]",
+    ),
     "reduction of copies": (
         F,
         """a:f32[4,3] = broadcast_in_dim[shape=(4, 3), dims=(0,)] x;

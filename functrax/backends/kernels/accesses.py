@@ -1,0 +1,71 @@
+"""What a kernel reads and writes: addresses, strides, and which results go past the caches.
+
+Start at :func:`accesses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from functrax.backends.kernels.ir import Kernel, Store
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
+
+#: Arrays of this many bytes are written past the caches: they would only push out others.
+STREAMED: Final = 1 << 24
+CACHE_LINE: Final = 64
+
+
+def accesses(kernel: Kernel) -> Iterator[tuple[IndexExpr, int, bool]]:
+    """The address, the operand's number, and whether it is a store, of each access."""
+    for node in kernel.nodes():
+        if node.op == "load":
+            yield node.attr[1], node.attr[0], False
+    for store in kernel.stores():
+        yield store.address, store.buffer, True
+
+
+def coefficients(address: IndexExpr, rank: int) -> list[int]:
+    """How far apart in memory neighbours along each dim are."""
+    row = [0] * rank
+    for atom, coef in address.terms:
+        assert isinstance(atom, Dim)
+        row[atom.number] = coef
+    return row
+
+
+def coefficient(address: IndexExpr, d: int | None) -> int:
+    """How far apart in memory neighbours along a dim are."""
+    return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
+
+
+def row_address(kernel: Kernel) -> tuple[IndexExpr, int]:
+    """The number of a row, and how many there are."""
+    place: IndexExpr = add_terms(0, ())
+    rows = 1
+    for d in kernel.outer:
+        place = place * kernel.extents[d] + Dim(d)
+        rows *= kernel.extents[d]
+    return place, rows
+
+
+def is_streamed(kernel: Kernel, store: Store) -> bool:
+    """Whether a store of whole vectors goes past the caches: to a large array, in lines.
+
+    That the array begins at a line is for the kernel to see when it runs.
+    """
+    if not is_large(kernel, store):
+        return False
+    size = kernel.operands[store.buffer].dtype.itemsize
+    vector = size * kernel.lanes
+    steps = [c for a, c in store.address.terms if a.dims_mask != 1 << (kernel.vector or 0)]
+    whole = all(step * size % vector == 0 for step in (*steps, store.address.const))
+    return vector % CACHE_LINE == 0 and (whole or kernel.aligned is store)
+
+
+def is_large(kernel: Kernel, store: Store) -> bool:
+    """Whether a store sets elements of an array too large to be of use in the caches."""
+    operand = kernel.operands[store.buffer]
+    if "streams" in kernel.off or operand.scratch or store.offset or store.combine or store.guard:
+        return False
+    return operand.dtype.itemsize * operand.size >= STREAMED

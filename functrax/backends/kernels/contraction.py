@@ -1,0 +1,273 @@
+"""From a group that is a contraction to the kernels that compute it.
+
+What enters: the program of a ``contraction`` group, one sum of one product of two *sides*:
+
+    prologue of each side -> mul -> (views) -> sum -> epilogue -> results
+
+What leaves: the kernels that run one after the other.  The last one is the contraction itself, a
+:class:`Kernel` as all others, whose only stage adds up a product of two loads, with a
+:class:`~functrax.backends.kernels.tiling.Tiling` as its schedule.  Those before it *stage* a side
+that is not read in place: they compute it once into a temporary, in the order in which the last one
+reads it (``kernels/sides.py``).
+
+Prologue and epilogue are expressions like those of other kernels (``kernels/values.py``): the
+results are evaluated at a point of their own shape, where the sum is a leaf, and each side at the
+points that this leaf adds up.
+
+Start at :func:`contraction_kernels`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.kernels.indices import Indices
+from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
+from functrax.backends.kernels.lower import split_dims
+from functrax.backends.kernels.schedule import Rewriting, Target, collapse, schedule
+from functrax.backends.kernels.sides import Side, dims_of
+from functrax.backends.kernels.staging import staged
+from functrax.backends.kernels.strategy import choose
+from functrax.backends.kernels.summands import Space, Summands, remainders
+from functrax.backends.kernels.values import (
+    NotAKernelError,
+    Point,
+    Values,
+    is_update,
+    reduced_axes,
+)
+from functrax.core import dtypes
+from functrax.core.index_form import flatten
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.lowering import Builder, Scalar
+from functrax.core.prims.lowered_reductions import Fold
+
+#: Dtypes that a contraction adds up in.
+_ACCUMULATORS = frozenset(
+    {dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64}
+)
+
+
+def contraction_kernels(jaxpr: Jaxpr, name: str, target: Target) -> list[Kernel]:
+    """The kernels of a contraction, scheduled.
+
+    Raises:
+      NotAKernelError: it is not one sum of one product, or is better done by other loops.
+    """
+    kernels: list[Kernel] = []
+    for part in lower_contraction(jaxpr, name):
+        if kernels:
+            part.operands = [o for o in kernels[-1].operands if not o.scratch]
+        kernels += _scheduled(part, target)
+    return kernels
+
+
+def _scheduled(kernel: Kernel, target: Target) -> list[Kernel]:
+    """The kernels of a contraction, or of a part of one."""
+    if not kernel.stages:
+        return schedule(kernel, target)
+    kernel = collapse(kernel)
+    kernel.inner = tuple(sorted(kernel.inner, key=lambda d: kernel.extents[d]))
+    (reduction,) = kernel.stages[0].reductions
+    (product,) = reduction.values
+    if product.op != "mul":
+        raise NotAKernelError("a sum of something else than a product")
+    first, second = (Side.of(kernel, x) for x in product.args)
+    return staged(kernel, choose(kernel, first, second, target), target)
+
+
+def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel]:
+    """A contraction as kernels without a schedule: a sum of a product, then the results.
+
+    There are several where what is read follows from remainders (a stride in what is written, or
+    holes in what is read): one for each remainder of the indices of the results.
+
+    Raises:
+      NotAKernelError: it has not that form.
+    """
+    total = _the_sum(jaxpr)
+    shape = jaxpr.outvars[0].aval.shape
+    if any(x.aval.shape != shape or isinstance(x, Literal) for x in jaxpr.outvars):
+        raise NotAKernelError("results of several shapes")
+    if total.outvars[0].aval.size != jaxpr.outvars[0].aval.size:
+        raise NotAKernelError("a sum that is repeated, or of which a part is used")
+    summands = Summands.of(total)
+    operand = total.invars[0].aval.shape
+    space = Space((*shape, *(operand[d] for d in summands.summed)))
+    plain = _Lowering(jaxpr, name, total, summands, space)
+    kernel = plain.kernel()
+    if plain.indices.strides:
+        parts = remainders(space, len(shape), list(plain.indices.strides))
+        return [_Lowering(jaxpr, name, total, summands, part).kernel() for part in parts]
+    pieces = split_dims(plain.indices.divisors, space.shape)
+    if pieces is None:
+        return [kernel]
+    return [_Lowering(jaxpr, name, total, summands, replace(space, pieces=pieces)).kernel()]
+
+
+def _the_sum(jaxpr: Jaxpr) -> Eqn:
+    sums = [e for e in jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
+    if len(sums) != 1:
+        raise NotAKernelError("a contraction has one sum")
+    if 0 in sums[0].invars[0].aval.shape:
+        raise NotAKernelError("a sum of nothing")
+    return sums[0]
+
+
+class _Lowering:
+    """Builds the expressions of one contraction.
+
+    Args:
+      jaxpr: the group's program.
+      name: for people.
+      total: the equation that sums.
+      summands: where what it sums is.
+      space: of which points; the axes of the results first, then those that are summed.
+    """
+
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        name: str,
+        total: Eqn,
+        summands: Summands,
+        space: Space,
+    ) -> None:
+        self.jaxpr, self.name, self.total, self.summands = jaxpr, name, total, summands
+        self.builder = Builder()
+        self.extents, point, numbers = space.points()
+        rank = len(jaxpr.outvars[0].aval.shape)
+        self.point, self.summed = point[:rank], point[rank:]
+        self.outer = tuple(d for dims in numbers[:rank] for d in dims)
+        self.inner = tuple(d for dims in numbers[rank:] for d in dims)
+        self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
+        self.inputs = {v: k for k, v in enumerate(jaxpr.invars)}
+        self.indices = Indices(self.builder, self.extents)
+        self.values = Values(self.builder, self.indices, self.defs, self, total)
+        self.row: Point | None = None
+        self.dtype = self._accumulator()
+        self.result = self.builder.node("result", self.dtype, (), (0, 0))
+
+    def _accumulator(self) -> np.dtype[Any]:
+        (x,), (out,) = self.total.invars, self.total.outvars
+        dtype = np.result_type(x.aval.dtype, out.aval.dtype)
+        if dtype in dtypes.HALF:
+            dtype = dtypes.float32
+        elif dtypes.is_integer(dtype) and dtype.itemsize < 4:
+            dtype = np.dtype("u4" if dtype.kind == "u" else "i4")  # wraps as the narrow one does
+        if dtype not in _ACCUMULATORS:
+            raise NotAKernelError(f"a sum of {dtype}")
+        return dtype
+
+    def kernel(self) -> Kernel:
+        """The sum's product in its stage, the results as stores of rows."""
+        operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.jaxpr.invars]
+        stores = []
+        for out in self.jaxpr.outvars:
+            place = flatten(self.point, out.aval.shape)
+            stores.append(Store(len(operands), place, self.values.at(out, self.point)))
+            operands.append(Operand(out.aval.dtype, out.aval.size, True))
+        if 0 in self.extents:
+            return self._of_nothing(operands, stores)
+        how = Fold("add", self.dtype, self.dtype, 0)
+        acc = self.builder.node("acc", self.dtype, (), (0, 0))
+        stage = Stage([Reduce(how, (self._product(),), (acc,), (self.result,))])
+        return Kernel(
+            self.name,
+            self.builder,
+            operands,
+            self.extents,
+            self.outer,
+            self.inner,
+            [stage],
+            stores,
+        )
+
+    def _of_nothing(self, operands: list[Operand], stores: list[Store]) -> Kernel:
+        """The results where nothing is summed."""
+        known = Rewriting(self.builder, {d: d for d in self.outer})
+        known.new[id(self.result)] = self.builder.const(0, self.dtype)
+        rows = [known.store(store) for store in stores]
+        extents = tuple(max(n, 1) for n in self.extents)
+        return Kernel(self.name, self.builder, operands, extents, self.outer, (), [], rows)
+
+    def _product(self) -> Scalar:
+        """What is summed, at a point of the whole space."""
+        if self.row is None:
+            raise NotAKernelError("a sum that no result needs")
+        x = self.total.invars[0]
+        exprs, conditions = self.summands.point(self.row, self.summed)
+        point = tuple(map(self.indices.simplify, exprs))
+        eqn, at = self._multiplication(x, point)
+        b = self.builder
+        sides = [b.convert(self.values.at(y, at), self.dtype) for y in eqn.invars]
+        guard = None
+        used: set[int] = set()
+        for condition in conditions:
+            if self.indices.both(None, condition) is not None:
+                guard = self.indices.both(guard, condition)
+                used |= condition.expr.used_dims()
+        if guard is not None:
+            sides = self._guarded(eqn, at, sides, guard, used)
+        if any(side.is_constant for side in sides):
+            raise NotAKernelError("a product with a number")
+        return b.mul(*sides)
+
+    def _guarded(
+        self,
+        eqn: Eqn,
+        point: Point,
+        sides: list[Scalar],
+        guard: Scalar,
+        used: set[int],
+    ) -> list[Scalar]:
+        """The sides, one of them zero where there is nothing to add: that which moves there."""
+        b = self.builder
+        for k, side in enumerate(sides):
+            if used <= dims_of(side):
+                value = b.convert(self.values.at(eqn.invars[k], point, guard), self.dtype)
+                sides[k] = b.select(guard, value, b.const(0, self.dtype))
+                return sides
+        raise NotAKernelError("a sum over a part of the space that no side knows of")
+
+    def _multiplication(self, x: Atom, point: Point) -> tuple[Eqn, Point]:
+        """The product beneath a sum, and the point at which it is needed."""
+        while x in self.defs:
+            assert isinstance(x, Var)
+            eqn = self.defs[x]
+            if eqn.primitive.name == "mul":
+                return eqn, point
+            if eqn.primitive.family == "reindex" and len(eqn.invars) == 1:
+                point = self.values.moved(eqn, point)
+            elif eqn.primitive.name != "convert_element_type" or not _is_float(eqn):
+                break
+            x = eqn.invars[0]
+        raise NotAKernelError("a sum of something else than a product")
+
+    # ---- where values come from -----------------------------------------------------------------
+
+    def read(self, x: Var, point: Point, guard: Scalar | None) -> Scalar:
+        """An input of the group: what is in memory at its address."""
+        address = self.indices.simplify(flatten(point, x.aval.shape))
+        place, offset = self.indices.affine_part(address, x.aval.size)
+        args = tuple(a for a in (offset, guard) if a is not None)
+        attr = (self.inputs[x], place, offset is not None, guard is not None)
+        return self.builder.node("load", x.aval.dtype, args, attr)
+
+    def reduced_points(self, eqn: Eqn, point: Point) -> list[Point]:
+        """The sum's operand is evaluated apart."""
+        return []
+
+    def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
+        """The sum, which is needed at one point only."""
+        if self.row not in (None, point):
+            raise NotAKernelError("a sum that is used at two places")
+        self.row = point
+        return self.builder.convert(self.result, eqn.outvars[0].aval.dtype)
+
+
+def _is_float(eqn: Eqn) -> bool:
+    return all(dtypes.is_float(x.aval.dtype) for x in (*eqn.invars, *eqn.outvars))

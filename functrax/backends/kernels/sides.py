@@ -1,0 +1,67 @@
+"""The sides of a contraction's product: what they depend on, and whether they are in memory.
+
+Start at :meth:`Side.of`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from functrax.backends.kernels.ir import Kernel, ordered
+from functrax.backends.kernels.schedule import coefficient
+from functrax.backends.kernels.windows import Windows, merged
+from functrax.core.index_expr import IndexExpr
+from functrax.core.lowering import Scalar
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two factors.
+
+    Args:
+      value: its expression.
+      dims: that it depends on.
+      place: the array and the address where it is in memory as it is; None if it is computed.
+      points: how many there are of its dims.
+      read: how many elements the arrays that it reads have.
+      windows: the side over merged dims, if there are any.
+    """
+
+    value: Scalar
+    dims: frozenset[int]
+    place: tuple[int, IndexExpr] | None
+    points: int
+    read: int
+    windows: Windows | None
+
+    @classmethod
+    def of(cls, kernel: Kernel, value: Scalar) -> Side:
+        """The facts about an expression of a kernel."""
+        dims = dims_of(value)
+        loads = (node.attr[0] for node in ordered(iter((value,))) if node.op == "load")
+        arrays = {k: kernel.operands[k].size for k in loads}
+        place = None
+        if value.op == "load" and not value.args:
+            place = value.attr[0], value.attr[1]
+        windows = merged(kernel.builder, value, dims, kernel.extents)
+        points = math.prod(kernel.extents[d] for d in dims)
+        return cls(value, dims, place, points, sum(arrays.values()), windows)
+
+
+def stride(value: Scalar, dim: int) -> int:
+    """How far apart in memory neighbours along a dim are, where an expression reads most."""
+    loads = [node for node in ordered(iter((value,))) if node.op == "load"]
+    steps = [coefficient(node.attr[1], dim) for node in loads]
+    return max(steps, key=abs, default=0)
+
+
+def dims_of(value: Scalar) -> frozenset[int]:
+    """The dims that an expression depends on."""
+    dims: set[int] = set()
+    for node in ordered(iter((value,))):
+        if node.op == "load":
+            dims |= node.attr[1].used_dims()
+        elif node.op == "dim":
+            dims.add(node.attr)
+    return frozenset(dims)

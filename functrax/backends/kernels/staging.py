@@ -1,0 +1,280 @@
+"""From a plan of a contraction to its kernels: those that pack its sides, then its own.
+
+A packed side is an array of panels: for each tile along its dim, for each step the elements of the
+tile side by side, zeros where the tile reaches beyond the dim.  Its kernel is an ordinary one that
+evaluates the side's expression, so whatever stands before the product is computed there.
+
+Start at :func:`staged`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from functrax.backends.kernels.indices import Indices
+from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
+from functrax.backends.kernels.schedule import Rewriting, Target, coefficient, schedule
+from functrax.backends.kernels.sides import Side
+from functrax.backends.kernels.strategy import Plan
+from functrax.backends.kernels.tiling import Reading, Tiling
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
+from functrax.core.lowering import Builder, Scalar
+
+#: Bytes of the left side that a unit keeps in the second cache.
+BLOCK_BYTES = 1 << 19
+#: Bytes of sums that wait in scratch memory, which is on the stack.
+SUMS_BYTES = 1 << 18
+#: Units are made smaller until there are so many, or one takes so many cycles.
+UNITS, UNIT_CYCLES = 16, 40_000
+
+
+def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
+    """The kernels of a contraction, scheduled; all have the same operands, but for scratch."""
+    operands = list(kernel.operands)
+    kernels = []
+    readings = []
+    sizes = plan.height, plan.width * plan.lanes
+    for side, dim, size, way in zip(
+        (plan.left, plan.right), (plan.rows, plan.columns), sizes, plan.ways, strict=True
+    ):
+        if way == "in place":
+            assert side.place is not None
+            buffer, address = side.place
+            readings.append(Reading(buffer, address, coefficient(address, dim), False))
+            continue
+        stage = _windows if way == "windows" else _packed
+        before, reading, total = stage(kernel, side, dim, size, len(operands))
+        operands.append(Operand(_dtype(kernel), total, True))
+        kernels.append(before)
+        readings.append(reading)
+    kernels = [replace(k, operands=list(operands)) for k in kernels]
+    out = [part for k in kernels for part in schedule(k, target)]
+    out.append(_main(replace(kernel, operands=operands), plan, readings[0], readings[1]))
+    return out
+
+
+def _dtype(kernel: Kernel):  # type: ignore[no-untyped-def]
+    (reduction,) = kernel.stages[0].reductions
+    return reduction.how.carries[0]
+
+
+# ---- windows ------------------------------------------------------------------------------------
+
+
+def _windows(
+    kernel: Kernel, side: Side, dim: int, size: int, buffer: int
+) -> tuple[Kernel, Reading, int]:
+    """The kernel that stores a side over its merged dims, and how that is read."""
+    windows = side.windows
+    assert windows is not None
+    home, step = windows.home(dim)
+    order: list[int] = []  # as the loops go, so that what is read together is together
+    for d in (*kernel.outer, *kernel.inner):
+        place = windows.home(d)[0]
+        if d in side.dims and place != home:
+            order = [*(x for x in order if x != place), place]
+    order.append(home)
+    pitches, pitch = {}, 1
+    for d in reversed(order):
+        pitches[d] = pitch
+        pitch *= windows.extents[d]
+    terms = []
+    for d in side.dims:
+        place, factor = windows.home(d)
+        terms.append((Dim(d), factor * pitches[place]))
+    const = sum(begin * pitches[d] for d, begin in windows.least.items())
+    stored = Kernel(
+        f"{kernel.name}.windows",
+        kernel.builder,
+        kernel.operands,
+        windows.extents,
+        tuple(order),
+        (),
+        [],
+        [Store(buffer, add_terms(0, [(Dim(d), p) for d, p in pitches.items()]), windows.value)],
+    )
+    return stored, Reading(buffer, add_terms(const, terms), step, False), pitch
+
+
+# ---- packing ------------------------------------------------------------------------------------
+
+
+def _packed(
+    kernel: Kernel, side: Side, dim: int, size: int, buffer: int
+) -> tuple[Kernel, Reading, int]:
+    """The kernel that packs a side, and how that is read."""
+    order = _order(kernel, side, dim)
+    total = size * math.prod(_extents(kernel, order, dim, size))
+    return (
+        _packing(kernel, side, order, dim, size, buffer),
+        _panels(kernel, order, dim, size, buffer),
+        total,
+    )
+
+
+def _order(kernel: Kernel, side: Side, dim: int) -> tuple[int, ...]:
+    """The dims of a side in the order in which it is packed; its tiled dim stands for panels."""
+    others = [d for d in kernel.outer if d in side.dims and d != dim]
+    return (*others, dim, *(d for d in kernel.inner if d in side.dims))
+
+
+def _extents(kernel: Kernel, order: tuple[int, ...], dim: int, size: int) -> list[int]:
+    return [-(-kernel.extents[d] // size) if d == dim else kernel.extents[d] for d in order]
+
+
+def _panels(kernel: Kernel, order: tuple[int, ...], dim: int, size: int, buffer: int) -> Reading:
+    """How the packed array is read."""
+    terms = []
+    pitch = size
+    for d, extent in zip(reversed(order), reversed(_extents(kernel, order, dim, size))):
+        terms.append((Dim(d), pitch // size if d == dim else pitch))
+        pitch *= extent
+    return Reading(buffer, add_terms(0, terms), 1, True)
+
+
+def _packing(
+    kernel: Kernel, side: Side, order: tuple[int, ...], dim: int, size: int, buffer: int
+) -> Kernel:
+    """The kernel that packs a side."""
+    panel = len(kernel.extents)
+    count = -(-kernel.extents[dim] // size)
+    extents = (*kernel.extents[:dim], size, *kernel.extents[dim + 1 :], count)
+    b = kernel.builder
+    inside = None
+    if kernel.extents[dim] % size:
+        position = Dim(panel) * size + Dim(dim)
+        inside = Indices(b, extents).both(None, position < kernel.extents[dim])
+    value = _Panels(b, dim, panel, size, inside).scalar(side.value)
+    if inside is not None:
+        value = b.select(inside, value, b.const(0, value.dtype))
+    place: IndexExpr = add_terms(0, ())
+    dims = [panel if d == dim else d for d in order] + [dim]
+    for d in dims:
+        place = place * extents[d] + Dim(d)
+    return Kernel(
+        f"{kernel.name}.pack",
+        b,
+        kernel.operands,
+        extents,
+        tuple(dims),
+        (),
+        [],
+        [Store(buffer, place, value)],
+    )
+
+
+class _Panels(Rewriting):
+    """Expressions in which a dim is the place in a panel, and another one counts panels."""
+
+    def __init__(
+        self, builder: Builder, dim: int, panel: int, size: int, inside: Scalar | None
+    ) -> None:
+        super().__init__(builder, {})
+        self.dim, self.panel, self.size, self.inside = dim, panel, size, inside
+
+    def address(self, expr: IndexExpr) -> IndexExpr:
+        """An address, of which nothing is read beyond the last panel."""
+        factor = coefficient(expr, self.dim)
+        return expr + Dim(self.panel) * (factor * self.size)
+
+    def _node(self, node: Scalar) -> Scalar:
+        b = self.builder
+        args = tuple(self.new[id(x)] for x in node.args)
+        if node.op == "dim" and node.attr == self.dim:
+            panel = b.node("dim", node.dtype, (), self.panel)
+            return b.add(b.mul(panel, b.const(self.size, node.dtype)), node)
+        if node.op != "load":
+            same = all(x is y for x, y in zip(args, node.args, strict=True))
+            return node if same else b.node(node.op, node.dtype, args, node.attr)
+        buffer, address, has_offset, has_guard = node.attr
+        if self.inside is not None:
+            guard = b.both(args[-1], self.inside) if has_guard else self.inside
+            args = (*(args[:1] if has_offset else ()), guard)
+            has_guard = True
+        attr = (buffer, self.address(address), has_offset, has_guard)
+        return b.node("load", node.dtype, args, attr)
+
+
+# ---- the contraction itself ---------------------------------------------------------------------
+
+
+def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
+    """The kernel that adds up products."""
+    extents = kernel.extents
+    rows, columns = plan.rows, plan.columns
+    others = tuple(d for d in kernel.outer if d not in (rows, columns))
+    row_tiles, column_tiles = _blocks(kernel, plan, others)
+    first = len(extents)
+    scratch = len(kernel.operands)
+    width = plan.width * plan.lanes
+    dtype = _dtype(kernel)
+    block = plan.block
+    tiles = 1 if block is None else row_tiles * column_tiles
+    tile = Operand(dtype, tiles * plan.height * width, True, scratch=True)
+    place = (Dim(rows) - Dim(first)) * width + Dim(columns) - Dim(first + 1)
+    if block is not None:
+        place = place + Dim(first + 2)
+    total = kernel.builder.node("load", dtype, (), (scratch, place, False, False))
+    (reduction,) = kernel.stages[0].reductions
+    results = Rewriting(kernel.builder, {d: d for d in range(first)})
+    results.new[id(reduction.results[0])] = total
+    starts = {rows: first, columns: first + 1}
+    tiling = Tiling(
+        rows, columns, plan.height, plan.width, plan.lanes,
+        replace(left, address=_renamed(left.address, starts)),
+        replace(right, address=_renamed(right.address, starts)),
+        first, first + 1, scratch, row_tiles, column_tiles, block, others,
+        tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
+        int(plan.cycles),
+    )  # fmt: skip
+    vector = rows if _along_rows(kernel, plan) else columns
+    return replace(
+        kernel,
+        operands=[*kernel.operands, tile],
+        extents=(*extents, extents[rows], extents[columns], tile.size),
+        stages=[Stage([reduction])],
+        rows=[results.store(store) for store in kernel.rows],
+        vector=vector,
+        lanes=plan.lanes,
+        tiling=tiling,
+    )
+
+
+def _renamed(address: IndexExpr, names: dict[int, int]) -> IndexExpr:
+    return address.substitute({d: Dim(name) for d, name in names.items()})
+
+
+def _along_rows(kernel: Kernel, plan: Plan) -> bool:
+    """Whether the results are contiguous along the rows, and not along the columns."""
+    along = [
+        sum(coefficient(s.address, d) == 1 for s in kernel.rows) for d in (plan.rows, plan.columns)
+    ]
+    return along[0] > along[1]
+
+
+def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, int]:
+    """How many tiles of rows, and of columns, make a unit."""
+    extents = kernel.extents
+    row = -(-extents[plan.rows] // plan.height)
+    column = -(-extents[plan.columns] // (plan.width * plan.lanes))
+    count = math.prod(extents[d] for d in others)
+    each = plan.cycles / (count * row * column)
+    depth = plan.depth(extents, kernel.inner)
+    size = int(_dtype(kernel).itemsize)
+    rows = max(1, min(row, BLOCK_BYTES // (depth * plan.height * size)))
+    columns = column
+    if plan.block is not None:
+        tile = plan.height * plan.width * plan.lanes * size
+        rows = min(rows, SUMS_BYTES // tile)
+        columns = max(1, min(column, SUMS_BYTES // (tile * rows)))
+
+    def units() -> int:
+        return count * -(-row // rows) * -(-column // columns)
+
+    while units() < UNITS and rows * columns * each > UNIT_CYCLES and rows * columns > 1:
+        if columns > rows:
+            columns = -(-columns // 2)
+        else:
+            rows = -(-rows // 2)
+    return -(-row // -(-row // rows)), -(-column // -(-column // columns))

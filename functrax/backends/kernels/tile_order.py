@@ -1,0 +1,113 @@
+"""Tiles: the schedule of kernels that read along another dim than the one that they write along.
+
+A tile is ``lanes`` points of the *tile* dim, along which an array is contiguous, by as many of the
+vector dim, along which results are: its rows are read, transposed in registers, and written as
+columns (``llvm/tiles.py``).  This file says in which order the tiles are visited.
+
+Memory is read well in long rows, from a few places at once, and written well in whole lines.  So
+the tiles of a *stripe*, ``lanes`` rows of what is read, come one after the other.  Each writes
+``lanes`` lines somewhere; the next stripe writes those beside them.  Where lines go past the
+caches, that is all: stripes may be long.  Elsewhere (results that fit the caches, or are not whole
+lines, or kernels that read other arrays along the vector dim) the lines must still be in the cache
+when the next stripe comes, so stripes are short, and blocks of them side by side.
+
+Start at :func:`choose_tile`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from functrax.backends.kernels.accesses import accesses, coefficient, coefficients, is_streamed
+from functrax.backends.kernels.ir import Kernel
+
+#: How many lines a stripe writes, at least: where lines go past the caches, and elsewhere.
+STREAMED_LINES: Final = 2048
+CACHED_LINES: Final = 128
+#: The least number of points in a unit of work.
+UNIT: Final = 4096
+#: Fewer tiles along a dim than this are not shared by threads if another dim has more.
+FEW_TILES: Final = 8
+
+
+def choose_tile(kernel: Kernel, vector_bytes: int) -> None:
+    """Read in rows what neighbouring lanes would read across rows (a transpose)."""
+    v = kernel.vector
+    if v is None or v not in kernel.outer or kernel.inner or "tiles" in kernel.off:
+        return
+    if any(s.serial for s in kernel.stores()):
+        return
+    rank = len(kernel.extents)
+    rows = [(coefficients(address, rank), stored) for address, _, stored in accesses(kernel)]
+    if any(stored and row[v] != 1 for row, stored in rows):
+        return
+    across = [row for row, _ in rows if row[v] not in (0, 1)]
+    dims = [d for d in kernel.outer if d != v and any(row[d] == 1 for row in across)]
+    if not dims:
+        return
+    w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
+    widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
+    lanes = min(vector_bytes // max(widest, 4), 16)
+    if min(kernel.extents[v], kernel.extents[w]) < lanes:
+        return
+    kernel.tile, kernel.lanes = w, lanes
+    _order_as_read(kernel, across)
+
+
+def _order_as_read(kernel: Kernel, across: list[list[int]]) -> None:
+    """Go through the dims as an array that is read in tiles has them in memory.
+
+    Its rows are read from end to end then, a vector's lanes of them at once.  What is written are
+    whole lines wherever they are.
+    """
+    source = max(across, key=lambda row: sum(1 for n in row if n))
+    others = [d for d in kernel.outer if d != kernel.tile]
+    others.sort(key=lambda d: -abs(source[d]))
+    assert kernel.tile is not None
+    kernel.outer = (*others, kernel.tile)
+
+
+def share_tiles(kernel: Kernel) -> None:
+    """Choose the stripes, and which dim threads share.
+
+    A stripe that is too long is cut along one of its dims, whose blocks are the units of work.
+    """
+    v = kernel.vector
+    assert v is not None and kernel.tile is not None
+    stripe = kernel.outer[kernel.outer.index(v) + 1 :]
+    limit = STREAMED_LINES if _only_streams(kernel) else CACHED_LINES
+    lines = 1
+    for d in reversed(stripe):
+        if lines * kernel.extents[d] > 2 * limit:
+            _share(kernel, d, -(-limit // lines))
+            return
+        lines *= kernel.extents[d]
+    around = [d for d in kernel.outer if d not in stripe and d != v]
+    steps = -(-kernel.extents[v] // kernel.lanes)
+    points = math.prod(kernel.extents[d] for d in kernel.outer)
+    for d in around:
+        if kernel.extents[d] >= 2 * FEW_TILES or kernel.extents[d] > steps:
+            _share(kernel, d, -(-UNIT * kernel.extents[d] // points))
+            return
+    longest = max(stripe, key=lambda d: kernel.extents[d])
+    if steps < FEW_TILES and kernel.extents[longest] > kernel.extents[v]:
+        _share(kernel, longest, -(-UNIT * kernel.extents[longest] // points))
+    else:
+        _share(kernel, v, -(-UNIT // lines))
+
+
+def _share(kernel: Kernel, d: int, grain: int) -> None:
+    """Share a dim in blocks of at least ``grain`` points, in whole tiles."""
+    if d in (kernel.vector, kernel.tile):
+        grain = -(-grain // kernel.lanes) * kernel.lanes
+    kernel.shared, kernel.grain = d, min(grain, kernel.extents[d])
+
+
+def _only_streams(kernel: Kernel) -> bool:
+    """Whether results go past the caches, and nothing is read along the vector dim."""
+    rows = [
+        (coefficient(address, kernel.vector), stored) for address, _, stored in accesses(kernel)
+    ]
+    alone = all(stored or step != 1 for step, stored in rows)
+    return alone and all(is_streamed(kernel, store) for store in kernel.stores())

@@ -1,0 +1,122 @@
+"""The schedule of a contraction: which dims make a tile, and how its sides are read.
+
+A contraction adds up products of a *left* and a *right* side.  A tile of its result is ``height``
+neighbours along the dim ``rows``, which only the left side depends on, times ``width`` vectors
+along ``columns``, which only the right side depends on.  The tile stays in registers while the
+inner dims (K) are summed: in each step ``width`` vectors of the right side are read, and ``height``
+elements of the left one, each into all lanes.
+
+    for unit in begin, end:          (blocks of columns in blocks of rows in the other outer dims)
+        for tiles of the block of columns:
+            for tiles of the block of rows:
+                for inner dims:
+                    accumulators += left * right
+                for rows and columns of the tile:
+                    do the row stores, which read the sum from a tile of scratch memory
+
+Many steps are done in *blocks*, so that what the tiles of a unit read again is in a cache.  Between
+blocks the sums of all tiles of the unit wait in scratch memory:
+
+        for blocks of the inner dims:
+            for tiles of columns, of rows:
+                accumulators = sums so far; for inner dims: ...
+        for tiles of columns, of rows:
+            do the row stores
+
+A tile at the end of a dim is moved back, so that it is inside, and what it has in common with the
+one before is not stored again.  Sides that were *packed* have tiles of their own for that, filled
+up with zeros.
+
+Start at :class:`Tiling`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from functrax.core.index_expr import IndexExpr
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a tile reads a side of the product.
+
+    Args:
+      buffer: the array.
+      address: of the tile's first element, affine in the dims; the dim of the tile counts from its
+        begin.
+      step: how far apart neighbours of the tile are.
+      packed: whether the array was made for these tiles.
+    """
+
+    buffer: int
+    address: IndexExpr
+    step: int
+    packed: bool
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The schedule of a contraction.
+
+    Args:
+      rows: the dim along which elements of the left side are neighbours in a tile.
+      columns: the dim along which vectors of the right side are.
+      height: how many rows a tile has.
+      width: how many vectors.
+      lanes: of a vector.
+      left: how the left side is read.
+      right: how the right side is read; its step is 1.
+      first_row: the number of a dim that stands for the first row of a tile.
+      first_column: the same of columns.
+      scratch: the number of the operand that holds a tile, or all of a unit.
+      block: how many points of an inner dim are done at a time; that dim and those after it are
+        inside the loops over tiles, those before it outside.  None to do all steps of a tile.
+      row_tiles: how many tiles of rows make a unit.
+      column_tiles: how many of columns.
+      others: the outer dims that are not in a tile.
+      batch: the outer dims that both sides depend on.
+      cycles: estimated, of the whole kernel on one core.
+    """
+
+    rows: int
+    columns: int
+    height: int
+    width: int
+    lanes: int
+    left: Reading
+    right: Reading
+    first_row: int
+    first_column: int
+    scratch: int
+    row_tiles: int
+    column_tiles: int
+    block: tuple[int, int] | None
+    others: tuple[int, ...]
+    batch: tuple[int, ...]
+    cycles: int
+
+    def units(self, extents: tuple[int, ...]) -> int:
+        """How many units of work threads share."""
+        count = self.blocks_of_rows(extents) * self.blocks_of_columns(extents)
+        for d in self.others:
+            count *= extents[d]
+        return count
+
+    def blocks_of_rows(self, extents: tuple[int, ...]) -> int:
+        """How many blocks of tiles the rows are cut into."""
+        return -(-extents[self.rows] // (self.height * self.row_tiles))
+
+    def blocks_of_columns(self, extents: tuple[int, ...]) -> int:
+        """How many blocks of tiles the columns are cut into."""
+        return -(-extents[self.columns] // (self.width * self.lanes * self.column_tiles))
+
+    def __str__(self) -> str:
+        sides = [
+            f"{name} {'packed' if side.packed else 'in place'}"
+            for name, side in (("left", self.left), ("right", self.right))
+        ]
+        tile = f"d{self.rows} {self.height} x d{self.columns} {self.width}*{self.lanes}"
+        batch = f"batch {', '.join(f'd{d}' for d in self.batch)}; " if self.batch else ""
+        steps = f"; d{self.block[0]} in blocks of {self.block[1]}" if self.block else ""
+        return f"{batch}tile {tile}; {'; '.join(sides)}{steps}"

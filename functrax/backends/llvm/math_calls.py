@@ -1,0 +1,111 @@
+"""Functions of floats as functions of the module, for kernels that have many of one kind.
+
+A function such as ``sin`` is some forty instructions, which are written in place: they share what
+they can with their neighbours, and keep their operands in registers.  What LLVM does with a long
+block takes more than proportional time, so where a kernel has more than ``IN_PLACE`` of one kind
+they are calls of one function, in the text of the same module.  It does the same operations.
+
+Functions with a part that is ``unlikely`` are called wherever they are: there they can branch
+(``llvm/function_bodies.py``).
+
+Start at :meth:`MathCalls.call`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from functrax.backends.kernels.ir import ordered
+from functrax.backends.kernels.math import EXPANSIONS
+from functrax.backends.llvm.function_bodies import UNLIKELY, FunctionBody
+from functrax.backends.llvm.instructions import llvm_type
+from functrax.core.lowering import MATH, Builder, Scalar
+
+#: So many of one kind are written in place, at most.
+IN_PLACE: Final = 8
+#: What the names of the functions begin with; then come the operation, the dtype and the lanes.
+_PREFIX: Final = "functrax.math"
+
+#: A function of floats, by the name of the operation and the dtype.
+Kind: TypeAlias = tuple[str, np.dtype[Any]]
+
+
+class MathCalls:
+    """The functions that one kernel calls.
+
+    Args:
+      nodes: of the kernel.
+      contract: whether a product and a sum of different operations may become one fma.
+
+    Attributes:
+      texts: of the functions that were called, by name.
+    """
+
+    def __init__(self, nodes: Iterable[Scalar], contract: bool) -> None:
+        count = Counter((node.op, node.dtype) for node in nodes if node.op in EXPANSIONS)
+        self._kinds: set[Kind] = {kind for kind, n in count.items() if n > IN_PLACE}
+        self._contract = contract
+        self.texts: dict[str, str] = {}
+
+    def calls(self, node: Scalar) -> bool:
+        """Whether an operation is a call."""
+        if node.op not in EXPANSIONS:
+            return False
+        return (node.op, node.dtype) in self._kinds or _branches(node.op, node.dtype)
+
+    def call(self, node: Scalar, operands: Sequence[str], lanes: int) -> str:
+        """The right hand side of an instruction.
+
+        Args:
+          node: an operation that :meth:`calls` is true of.
+          operands: the names (or constants) that are its operands.
+          lanes: how many elements a register holds.
+        """
+        name = f"{_PREFIX}.{node.op}.{node.dtype.name}.{lanes}"
+        if name not in self.texts:
+            self.texts[name] = _function(name, node.op, node.dtype, lanes, self._contract)
+        type_ = llvm_type(node.dtype, lanes)
+        return f"call {type_} @{name}({', '.join(f'{type_} {x}' for x in operands)})"
+
+
+@lru_cache(maxsize=256)
+def _function(name: str, op: str, dtype: np.dtype[Any], lanes: int, contract: bool) -> str:
+    """The text of a function."""
+    operands, root = _expression(op, dtype)
+    body = FunctionBody(lanes, contract)
+    type_ = llvm_type(dtype, lanes)
+    taken = ", ".join(f"{type_} {body.parameter(x)}" for x in operands)
+    body.write(root)
+    head = f"define internal {type_} @{name}({taken}) nounwind {{"
+    return "\n".join([head, "entry:", *body.lines, f"  ret {type_} {body.name(root)}", "}"])
+
+
+@cache
+def _branches(op: str, dtype: np.dtype[Any]) -> bool:
+    """Whether a function has a part that is hardly ever needed."""
+    return any(node.op == UNLIKELY for node in ordered(iter((_expression(op, dtype)[1],))))
+
+
+def _expression(name: str, dtype: np.dtype[Any]) -> tuple[list[Scalar], Scalar]:
+    b = Builder()
+    operands = [b.node("argument", dtype, (), k) for k in range(MATH[name])]
+    return operands, _written(b, EXPANSIONS[name](b, *operands))
+
+
+def _written(b: Builder, root: Scalar) -> Scalar:
+    """An expression in which no function of ``EXPANSIONS`` is left."""
+    new: dict[int, Scalar] = {}
+    for node in ordered(iter((root,))):
+        args = tuple(new[id(x)] for x in node.args)
+        if node.op in EXPANSIONS:
+            new[id(node)] = _written(b, EXPANSIONS[node.op](b, *args))
+        elif all(x is y for x, y in zip(args, node.args, strict=True)):
+            new[id(node)] = node
+        else:
+            new[id(node)] = b.node(node.op, node.dtype, args, node.attr)
+    return new[id(root)]

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
@@ -55,7 +58,7 @@ def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
     return out
 
 
-def _dtype(kernel: Kernel):  # type: ignore[no-untyped-def]
+def _dtype(kernel: Kernel) -> np.dtype[Any]:
     (reduction,) = kernel.stages[0].reductions
     return reduction.how.carries[0]
 
@@ -221,11 +224,15 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     results = Rewriting(kernel.builder, {d: d for d in range(first)})
     results.new[id(reduction.results[0])] = total
     starts = {rows: first, columns: first + 1}
+    left = replace(left, address=_renamed(left.address, starts))
+    right = replace(right, address=_renamed(right.address, starts))
+    factors = []
+    for side, dim in ((left, rows), (right, columns)):
+        place = side.address + (Dim(dim) - Dim(starts[dim])) * side.step
+        factors.append(kernel.builder.node("load", dtype, (), (side.buffer, place, False, False)))
+    product = kernel.builder.node("mul", dtype, tuple(factors))
     tiling = Tiling(
-        rows, columns, plan.height, plan.width, plan.lanes,
-        replace(left, address=_renamed(left.address, starts)),
-        replace(right, address=_renamed(right.address, starts)),
-        first, first + 1, scratch, row_tiles, column_tiles, block, others,
+        rows, columns, plan.height, plan.width, plan.lanes, left, right, first, first + 1, scratch, row_tiles, column_tiles, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         int(plan.cycles),
     )  # fmt: skip
@@ -234,7 +241,7 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
         kernel,
         operands=[*kernel.operands, tile],
         extents=(*extents, extents[rows], extents[columns], tile.size),
-        stages=[Stage([reduction])],
+        stages=[Stage([replace(reduction, values=(product,))])],
         rows=[results.store(store) for store in kernel.rows],
         vector=vector,
         lanes=plan.lanes,

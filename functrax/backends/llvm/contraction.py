@@ -45,6 +45,9 @@ class Contraction:
         (reduction,) = writer.kernel.stages[0].reductions
         self.dtype: np.dtype[np.generic] = reduction.how.carries[0]
         self.element = llvm_type(self.dtype, 1)
+        #: The rows and the columns of a tile.
+        self.height = writer.number(tiling.height, ("height",))
+        self.columns = writer.number(tiling.width * tiling.lanes, ("width",))
 
     # ---- loops --------------------------------------------------------------------------------
 
@@ -79,8 +82,13 @@ class Contraction:
         w = self.writer
         out = []
         for size in reversed(sizes[1:]):
-            out.append(w.line(f"urem i64 {unit}, {size}"))
-            unit = w.line(f"udiv i64 {unit}, {size}")
+            # Units are few, and a division of short integers is short.
+            short = [w.line(f"trunc i64 {x} to i32") for x in (unit, size)]
+            found = w.line(f"udiv i32 {', '.join(short)}")
+            found = w.line(f"zext i32 {found} to i64")
+            whole = w.line(f"mul i64 {found}, {size}")
+            out.append(w.line(f"sub i64 {unit}, {whole}"))
+            unit = found
         out.append(unit)
         return out[::-1]
 
@@ -108,8 +116,8 @@ class Contraction:
         if t.block is not None:
             w.define_dim(t.first_column + 1, self._slot(rows[0], columns[0], column))
         yield (w.loop_index(), rows[1]), (column, columns[1])
-        w.close_loop(str(height), rows[1], [])
-        w.close_loop(str(width), columns[1], [])
+        w.close_loop(self.height, rows[1], [])
+        w.close_loop(self.columns, columns[1], [])
 
     def _open_tiles(self, block: Range, size: int, d: int, first: int, side: Reading) -> None:
         """Begin the loop over tiles of a block, which defines the dim where they begin."""
@@ -128,7 +136,7 @@ class Contraction:
         rows = w.number(t.row_tiles * t.height, ("rows of a unit",))
         across = w.line(f"mul i64 {across}, {rows}")
         down = w.line(f"sub i64 {w.loop_index()}, {first_row}")
-        down = w.line(f"mul i64 {down}, {t.width * t.lanes}")
+        down = w.line(f"mul i64 {down}, {self.columns}")
         return w.line(f"add i64 {across}, {down}")
 
     # ---- sums ---------------------------------------------------------------------------------
@@ -210,7 +218,7 @@ class Contraction:
         """Loops over the part of the tile that is its own, the one of the vector dim inside."""
         w, t = self.writer, self.tiling
         ranges = []
-        for (low, high), size in zip(tile, (t.height, t.width * t.lanes), strict=True):
+        for (low, high), size in zip(tile, (self.height, self.columns), strict=True):
             end = w.line(f"add i64 {low}, {size}")
             ranges.append((low, self._smaller(end, high)))
         loops = list(zip((t.rows, t.columns), ranges, strict=True))

@@ -254,11 +254,12 @@ def _renamed(address: IndexExpr, names: dict[int, int]) -> IndexExpr:
 
 
 def _along_rows(kernel: Kernel, plan: Plan) -> bool:
-    """Whether the results are contiguous along the rows, and not along the columns."""
-    along = [
-        sum(coefficient(s.address, d) == 1 for s in kernel.rows) for d in (plan.rows, plan.columns)
-    ]
-    return along[0] > along[1]
+    """Whether most results are nearer to one another along the rows than along the columns."""
+    nearer = 0
+    for store in kernel.rows:
+        rows, columns = (abs(coefficient(store.address, d)) for d in (plan.rows, plan.columns))
+        nearer += 1 if 0 < rows < columns else -1
+    return nearer > 0
 
 
 def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
 from functrax.backends.kernels.schedule import Rewriting, Target, schedule
-from functrax.backends.kernels.sides import Side
+from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.strategy import Plan
 from functrax.backends.kernels.tiling import Reading, Tiling
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
@@ -156,6 +156,8 @@ def _packing(
     dims = [panel if d == dim else d for d in order] + [dim]
     for d in dims:
         place = place * extents[d] + Dim(d)
+    if stride(side.value, dim) == 1:  # as the side is in memory: its rows, from panel to panel
+        dims = [*(d for d in dims[:-1] if d != panel), panel, dim]
     return Kernel(
         f"{kernel.name}.pack",
         b,

@@ -122,7 +122,8 @@ def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
             _possible(kernel)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
-    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)))
+    inputs = tuple(range(len(jaxpr.invars)))
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
@@ -195,7 +196,7 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
 
 def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     """Pairs (written, read) of arrays of which each element is read where it is written, before."""
-    if kernel.inner or kernel.tile is not None:
+    if kernel.inner or kernel.tile is not None or kernel.tiling is not None:
         return ()
     written = [s.buffer for s in kernel.rows]
     if len(set(written)) != len(written):

@@ -2,10 +2,14 @@
 
 A ``scan`` goes through its steps one by one because of its carry.  What depends on the inputs
 alone needs not wait: a reduction of them (the input product of a recurrent network) is done for
-all steps at once, before the loop.  Nor does what the carry only collects: a part to which each
-step adds, and which it never looks at (the gradient of the weights), is a sum over all steps, done
-after the loop, from stacked values that are smaller than what is added.  Both are then products of
-matrices, where the loop had products with vectors, or wrote all of a matrix in each step.
+all steps at once, before the loop.  A reduction that is only stacked (the gradient of inputs) is
+done after it, from what it is made of.  So is what the carry only collects: a part to which each
+step adds, and which it never looks at (the gradient of the weights), is a sum over all steps, of
+stacked values that are smaller than what is added.  All are then products of matrices, where the
+loop had products with vectors, or wrote all of a matrix in each step.
+
+Matrices that the loop multiplies vectors with are laid out in front of it such that the results,
+not what is summed, are contiguous.
 
 What is summed after the loop is added up in another order, so strict mode leaves this pass out.
 Equations are batched by their primitives' own rules (``Primitive.batch``).
@@ -22,9 +26,11 @@ from typing import Any, Final
 from functrax.backends.kernels.values import reduced_axes
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.prims.arithmetic import add
+from functrax.core.prims.arithmetic import add, mul
 from functrax.core.prims.reduce import reduce_sum
+from functrax.core.prims.reindex import broadcast_in_dim, transpose_
 from functrax.core.stage import live_eqns, stage
 
 #: Fewer steps stay as they are.
@@ -35,6 +41,8 @@ REDUCES: Final = 8
 STACKED: Final = 0.5
 #: The most bytes that are stacked for one value.
 MOST_BYTES: Final = 1 << 28
+#: Rows of results that are shorter are not laid out anew.
+LEAST_ROW: Final = 8
 
 
 def split_loops(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
@@ -81,6 +89,21 @@ class _Sum:
     cut: tuple[Var, ...]
 
 
+@dataclass(frozen=True)
+class _Result:
+    """A stacked result that nothing in the loop needs.
+
+    Args:
+      value: the result.
+      eqns: what computes it from ``cut`` after the loop.
+      cut: values of the loop that they need.
+    """
+
+    value: Var
+    eqns: tuple[Eqn, ...]
+    cut: tuple[Var, ...]
+
+
 @dataclass
 class _Loop:
     """A ``scan`` and what is known of its body."""
@@ -111,9 +134,17 @@ def _split(eqn: Eqn, rewrites: Rewrites) -> Jaxpr | None:
         loop.makers.update(dict.fromkeys(inner.outvars, inner))
     early = _early(loop)
     early = [v for v in early if rewrites.allow("before the loop", loop.makers[v])]
-    sums = _sums(loop, set(early))
-    sums = [s for s in sums if rewrites.allow("after the loop", eqn)]
-    return _rebuilt(loop, early, sums) if early or sums else None
+    stacked = {*loop.consts, *loop.xs, *early}
+    results = _results(loop, stacked)
+    results = [r for r in results if rewrites.allow("after the loop", loop.makers[r.value])]
+    stacked.update(v for r in results for v in r.cut)
+    sums = _sums(loop, stacked)
+    sums = [s for s in sums if rewrites.allow("summed after the loop", eqn)]
+    turned = _turned(loop, early, results)
+    turned = [t for t in turned if rewrites.allow("laid out before the loop", t.eqn)]
+    if not (early or results or sums or turned):
+        return None
+    return _rebuilt(loop, early, results, sums, turned)
 
 
 def _is_plain(eqn: Eqn) -> bool:
@@ -143,8 +174,29 @@ def _nbytes(loop: _Loop, v: Var) -> int:
     return loop.length * v.aval.size * v.aval.dtype.itemsize
 
 
-def _sums(loop: _Loop, early: set[Var]) -> list[_Sum]:
+def _results(loop: _Loop, stacked: set[Var]) -> list[_Result]:
+    """Reductions that are stacked and nothing else."""
+    found = []
+    known = set(stacked)
+    outputs = loop.body.outvars
+    for v in dict.fromkeys(outputs[len(loop.carry) :]):
+        maker = loop.makers.get(v)
+        if maker is None or v in stacked or loop.users.get(v) or outputs.count(v) > 1:
+            continue
+        if not reduced_axes(maker) or maker.invars[0].aval.size < REDUCES * v.aval.size:
+            continue
+        eqns, cut = _traced_back(loop, v, {maker}, known, start=maker)
+        fresh = [x for x in cut if x not in known]
+        small = sum(x.aval.size for x in fresh) <= REDUCES * v.aval.size
+        if small and all(_nbytes(loop, x) <= MOST_BYTES for x in fresh):
+            known.update(fresh)
+            found.append(_Result(v, eqns, cut))
+    return found
+
+
+def _sums(loop: _Loop, stacked: set[Var]) -> list[_Sum]:
     """Parts of the carry that become sums, the largest first."""
+    stacked = set(stacked)
     candidates = []
     outputs = loop.body.outvars
     for k, c in enumerate(loop.carry):
@@ -158,7 +210,6 @@ def _sums(loop: _Loop, early: set[Var]) -> list[_Sum]:
         added = last.invars[1] if last.invars[0] is c else last.invars[0]
         if isinstance(added, Var) and added in loop.makers and c.aval.dtype.kind == "f":
             candidates.append((k, added, last))
-    stacked = {*loop.consts, *loop.xs, *early}
     sums = []
     for k, added, last in sorted(candidates, key=lambda c: -c[1].aval.size):
         found = _sum(loop, k, added, last, stacked)
@@ -191,22 +242,91 @@ def _sum(loop: _Loop, k: int, added: Var, last: Eqn, stacked: set[Var]) -> _Sum:
         axes = tuple(linear[deepest].params["axes"])
         (value,) = linear[deepest].invars
         linear = linear[:deepest]
+    eqns, cut = _traced_back(loop, value, late, stacked)
+    return _Sum(k, tuple(reversed(linear)), value, axes, eqns, cut)
+
+
+def _traced_back(
+    loop: _Loop, value: Var, late: set[Eqn], stacked: set[Var], start: Eqn | None = None
+) -> tuple[tuple[Eqn, ...], tuple[Var, ...]]:
+    """What computes a value after the loop, and which values of the loop that needs.
+
+    An equation belongs to it if nothing in the loop needs its result; ``late`` are those known.
+    """
     wanted, cut, eqns = {value}, [], []
     for eqn in reversed(loop.body.eqns):
-        out = eqn.outvars[0]
         if not wanted.intersection(eqn.outvars):
             continue
-        if out not in stacked and _is_plain(eqn) and _belongs(loop, eqn, late):
+        mine = eqn is start
+        if not mine and not stacked.isdisjoint(eqn.outvars):
+            cut += [v for v in eqn.outvars if v in wanted]
+        elif _is_plain(eqn) and (mine or _belongs(loop, eqn, late)):
             late.add(eqn)
             eqns.append(eqn)
             wanted.update(x for x in eqn.invars if isinstance(x, Var))
         else:
             cut += [v for v in eqn.outvars if v in wanted]
-    cut += [v for v in loop.carry if v in wanted]
-    known = [v for v in (*loop.consts, *loop.xs) if v in wanted]
-    return _Sum(
-        k, tuple(reversed(linear)), value, axes, tuple(reversed(eqns)), (*cut, *known)
-    )
+    cut += [v for v in loop.body.invars if v in wanted]
+    return tuple(reversed(eqns)), tuple(cut)
+
+
+@dataclass(frozen=True)
+class _Turned:
+    """A constant that is read in another order than it lies in.
+
+    Args:
+      eqn: the last equation that moves its elements.
+      const: the constant.
+      perm: the order of its axes that it is read in.
+      dims: the axes of the result of ``eqn`` that they become.
+    """
+
+    eqn: Eqn
+    const: Var
+    perm: tuple[int, ...]
+    dims: tuple[int, ...]
+
+
+def _turned(loop: _Loop, early: Sequence[Var], results: Sequence[_Result]) -> list[_Turned]:
+    """Factors of sums of products that are constants, contiguous along what is summed."""
+    gone = {*early, *(r.value for r in results)}
+    found = []
+    for eqn in loop.body.eqns:
+        axes = reduced_axes(eqn)
+        product = loop.makers.get(eqn.invars[0]) if axes and eqn.invars else None
+        if product is None or product.primitive is not mul or not gone.isdisjoint(eqn.outvars):
+            continue
+        for x in product.invars:
+            turned = _read_across(loop, x, axes or ())
+            if turned is not None:
+                found.append(turned)
+    return found
+
+
+def _read_across(loop: _Loop, x: Atom, axes: tuple[int, ...]) -> _Turned | None:
+    """How a constant lies better, if ``x`` is one, repeated, and the sum is along its last axis."""
+    last = loop.makers.get(x)
+    places: list[int] = list(range(x.aval.ndim))  # the axis of `x` that each axis becomes
+    while (maker := loop.makers.get(x)) is not None:
+        if maker.primitive.name == "transpose":
+            perm = maker.params["perm"]
+            places = [places[perm.index(k)] for k in range(len(perm))]
+        elif maker.primitive is broadcast_in_dim:
+            places = [places[d] for d in maker.params["dims"]]
+        else:
+            return None
+        (x,) = maker.invars
+    if last is None or x not in loop.consts or 1 in x.aval.shape or len(places) < 2:
+        return None
+    if any(last.outvars[0].aval.shape[p] != n for p, n in zip(places, x.aval.shape)):
+        return None
+    kept = [k for k, p in enumerate(places) if p not in axes]
+    summed = [k for k, p in enumerate(places) if p in axes]
+    if not kept or places[-1] not in axes or x.aval.shape[kept[-1]] < LEAST_ROW:
+        return None
+    perm = (*summed, *kept)
+    assert isinstance(x, Var)
+    return _Turned(last, x, perm, tuple(places[k] for k in perm))
 
 
 def _is_linear(eqn: Eqn) -> bool:
@@ -227,51 +347,77 @@ def _belongs(loop: _Loop, eqn: Eqn, late: set[Eqn]) -> bool:
     return out not in loop.body.outvars and all(user in late for user in loop.users.get(out, ()))
 
 
-def _rebuilt(loop: _Loop, early: Sequence[Var], sums: Sequence[_Sum]) -> Jaxpr:
+def _rebuilt(
+    loop: _Loop,
+    early: Sequence[Var],
+    late: Sequence[_Result],
+    sums: Sequence[_Sum],
+    turned: Sequence[_Turned],
+) -> Jaxpr:
     """The program of what is before, the loop, and what is after."""
-    body, params, length = loop.body, loop.eqn.params, loop.length
+    body, length, num_carry = loop.body, loop.length, len(loop.carry)
     gone = {s.carry for s in sums}
     inputs = {*loop.consts, *loop.xs, *early}
-    cuts = list(dict.fromkeys(v for s in sums for v in s.cut if v not in inputs))
-    kept = [k for k in range(len(loop.carry)) if k not in gone]
-    results = [
-        *(body.outvars[k] for k in kept),
-        *body.outvars[len(loop.carry) :],
-        *cuts,
-    ]
+    cuts = dict.fromkeys(v for x in (*late, *sums) for v in x.cut if v not in inputs)
+    kept = [k for k in range(num_carry) if k not in gone]
+    done = {r.value for r in late}
+    stacked = [v for v in body.outvars[num_carry:] if v not in done]
+    results = [*(body.outvars[k] for k in kept), *stacked, *cuts]
+    laid_out = [Var(_permuted(t.const.aval, t.perm)) for t in turned]
+    instead = {
+        t.eqn: Eqn(
+            broadcast_in_dim,
+            (v,),
+            t.eqn.outvars,
+            {"shape": t.eqn.outvars[0].aval.shape, "dims": t.dims},
+            t.eqn.source,
+        )
+        for t, v in zip(turned, laid_out, strict=True)
+    }
     hoisted = set(early)
-    inside = [e for e in body.eqns if hoisted.isdisjoint(e.outvars)]
+    inside = [instead.get(e, e) for e in body.eqns if hoisted.isdisjoint(e.outvars)]
     inside = live_eqns(inside, results)
     used = {x for e in inside for x in e.invars} | set(results)
     consts = [v for v in loop.consts if v in used]
-    xs = [v for v in loop.xs if v in used]
-    rows = [v for v in early if v in used]
+    rows = [v for v in (*loop.xs, *early) if v in used]
     carry = [loop.carry[k] for k in kept]
-    inner = Jaxpr((), [*consts, *carry, *xs, *rows], results, inside, body.name)
-    new_params = {
-        **params,
+    inner = Jaxpr((), [*consts, *laid_out, *carry, *rows], results, inside, body.name)
+    params = {
+        **loop.eqn.params,
         "jaxpr": inner,
-        "num_consts": len(consts),
+        "num_consts": len(consts) + len(laid_out),
         "num_carry": len(carry),
     }
 
     def program(*operands: Any) -> list[Any]:
         env: dict[Atom, Any] = dict(zip(body.invars, operands, strict=True))
-        flags = dict.fromkeys(loop.xs, True)
+        flags: dict[Atom, bool] = dict.fromkeys(loop.xs, True)
         _evaluate(live_eqns(body.eqns, early), env, flags, length)
-        given = [env[v] for v in (*consts, *carry, *xs, *rows)]
-        outs = loop.eqn.primitive.bind(*given, **new_params)
-        ys = outs[len(carry) : len(outs) - len(cuts)]
-        env.update(zip(cuts, outs[len(outs) - len(cuts) :], strict=True))
-        flags.update(dict.fromkeys([*cuts, *early], True))
+        new = [transpose_(env[t.const], t.perm) for t in turned]
+        given = [*(env[v] for v in consts), *new, *(env[v] for v in (*carry, *rows))]
+        outs = loop.eqn.primitive.bind(*given, **params)
+        first = {k: env[loop.carry[k]] for k in gone}
+        of_steps = [*stacked, *cuts]
+        ys = dict(zip(of_steps, outs[len(carry) :], strict=True))
+        env.update((v, ys[v]) for v in cuts)
+        flags.update(dict.fromkeys(cuts, True))
         last = dict(zip(kept, outs))
         for s in sums:
-            last[s.carry] = add.bind(env[loop.carry[s.carry]], _total(s, env, flags, length))
-        return [*(last[k] for k in range(len(loop.carry))), *ys]
+            last[s.carry] = add.bind(first[s.carry], _total(s, env, flags, length))
+        for r in late:
+            known, differs = dict(env), dict(flags)
+            _evaluate(r.eqns, known, differs, length)
+            assert differs[r.value], "a result that no step changes"
+            ys[r.value] = known[r.value]
+        return [*(last[k] for k in range(num_carry)), *(ys[v] for v in body.outvars[num_carry:])]
 
     staged, constants = stage(program, [x.aval for x in loop.eqn.invars], body.name)
     assert not constants, "a loop's body has no constants"
     return _with_operands(staged, loop.eqn.invars)
+
+
+def _permuted(aval: ShapedArray, perm: Sequence[int]) -> ShapedArray:
+    return aval.update(shape=tuple(aval.shape[k] for k in perm))
 
 
 def _total(s: _Sum, env: dict[Atom, Any], flags: dict[Atom, bool], length: int) -> Any:

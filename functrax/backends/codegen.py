@@ -21,7 +21,7 @@ from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered, verify
-from functrax.backends.kernels.loops import lower_loop
+from functrax.backends.kernels.loops import LoopKernel, lower_loop, variables
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import Target, schedule
@@ -161,21 +161,22 @@ def _possible(kernel: Kernel) -> Kernel:
 def loop_code(eqn: Eqn) -> GroupCode:
     """The code of a loop, or of a cumulative operation, as one kernel.
 
-    Its inputs are the equation's operands that are variables, each once, then come its results.
-
     Raises:
       NotAKernelError: the points of a loop depend on one another, or a step is too large.
     """
-    name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
+    name = eqn.primitive.name
     with step("lower", name):
-        lowered = _possible(
-            lower_cumulative(eqn) if cumulative else lower_loop(eqn, options.strict)
-        )
+        if isinstance(eqn.primitive, Cumulative):
+            lowered = LoopKernel(lower_cumulative(eqn), variables(eqn))
+        else:
+            lowered = lower_loop(eqn, options.strict)
+        kernel = _possible(lowered.kernel)
     with step("schedule", name):
-        scheduled = lowered.vector is not None
-        (kernel,) = [lowered] if scheduled else schedule(lowered, _target())
-    inputs = len(kernel.operands) - len(eqn.outvars)
-    return GroupCode((), (), (_kernel_code(kernel),), tuple(range(inputs)))
+        if kernel.vector is None:  # else it is there
+            (kernel,) = schedule(kernel, _target())
+    operands = list(eqn.invars)
+    copies = tuple((operands.index(x), len(operands) + k) for x, k in lowered.copies)
+    return GroupCode((), copies, (_kernel_code(kernel),), tuple(map(operands.index, lowered.reads)))
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:

@@ -188,7 +188,7 @@ def _results(loop: _Loop, stacked: set[Var]) -> list[_Result]:
         eqns, cut = _traced_back(loop, v, {maker}, known, start=maker)
         fresh = [x for x in cut if x not in known]
         small = sum(x.aval.size for x in fresh) <= REDUCES * v.aval.size
-        if small and all(_nbytes(loop, x) <= MOST_BYTES for x in fresh):
+        if small and _differs(loop, cut) and all(_nbytes(loop, x) <= MOST_BYTES for x in fresh):
             known.update(fresh)
             found.append(_Result(v, eqns, cut))
     return found
@@ -215,10 +215,16 @@ def _sums(loop: _Loop, stacked: set[Var]) -> list[_Sum]:
         found = _sum(loop, k, added, last, stacked)
         fresh = [v for v in found.cut if v not in stacked]
         size = sum(v.aval.size for v in fresh)
-        if size <= STACKED * added.aval.size and all(_nbytes(loop, v) <= MOST_BYTES for v in fresh):
+        small = size <= STACKED * added.aval.size and _differs(loop, found.cut)
+        if small and all(_nbytes(loop, v) <= MOST_BYTES for v in fresh):
             stacked.update(fresh)
             sums.append(found)
     return sums
+
+
+def _differs(loop: _Loop, cut: Sequence[Var]) -> bool:
+    """Whether what is computed from these values differs from step to step."""
+    return any(v not in loop.consts for v in cut)
 
 
 def _sum(loop: _Loop, k: int, added: Var, last: Eqn, stacked: set[Var]) -> _Sum:

@@ -11,27 +11,20 @@ Array([0., 2., 4.], dtype=float32)
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from functrax import (
-    debug as debug,
     dtypes as dtypes,
     errors as errors,
-    extend as extend,
-    flatten_util as flatten_util,
-    image as image,
-    interop as interop,
     lax as lax,
-    nn as nn,
     numpy as numpy,
-    ops as ops,
-    random as random,
-    scipy as scipy,
     tree as tree,
     tree_util as tree_util,
     typing as typing,
 )
 from functrax.backends import cpu as cpu, reference as reference
 from functrax.backends.device import Device as Device
+from functrax.backends.eager import pending_program as pending_program
 from functrax.backends.placement import (
     block_until_ready as block_until_ready,
     default_backend as default_backend,
@@ -41,7 +34,7 @@ from functrax.backends.placement import (
     effects_barrier as effects_barrier,
 )
 from functrax.core import prims as prims
-from functrax.core.arguments import explain_all as _explain_all
+from functrax.core.arguments import explain_all as _explain_all, explained_member as _explained
 from functrax.core.array import live_arrays as live_arrays
 from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.config import (
@@ -55,6 +48,7 @@ from functrax.core.config import (
     default_matmul_precision as default_matmul_precision,
     default_prng_impl as default_prng_impl,
     disable_jit as disable_jit,
+    eager as eager,
     enable_x64 as enable_x64,
     log_compiles as log_compiles,
     numpy_dtype_promotion as numpy_dtype_promotion,
@@ -62,14 +56,8 @@ from functrax.core.config import (
 )
 from functrax.core.dtypes import float0 as float0
 from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
+from functrax.core.lazy import on_demand as _on_demand
 from functrax.core.operators import Array as Array
-from functrax.core.parsing import parse as parse
-from functrax.explanation import (
-    check as check,
-    explain as explain,
-    explain_misses as explain_misses,
-)
-from functrax.interop import from_torch as from_torch, to_torch as to_torch
 from functrax.transforms.barrier import stop_fuse as stop_fuse
 from functrax.transforms.callbacks import pure_callback as pure_callback
 from functrax.transforms.checkpoint import (
@@ -127,3 +115,41 @@ sys.modules["functrax.config"] = config  # type: ignore[assignment]  # an import
 __version__ = "0.1.0"
 
 _explain_all(globals())
+
+if TYPE_CHECKING:
+    from functrax import (
+        debug as debug,
+        example_libraries as example_libraries,
+        experimental as experimental,
+        extend as extend,
+        flatten_util as flatten_util,
+        image as image,
+        interop as interop,
+        interpreters as interpreters,
+        nn as nn,
+        ops as ops,
+        profiler as profiler,
+        random as random,
+        scipy as scipy,
+    )
+    from functrax.core.parsing import parse as parse
+    from functrax.explanation import (
+        check as check,
+        explain as explain,
+        explain_misses as explain_misses,
+    )
+    from functrax.interop import from_torch as from_torch, to_torch as to_torch
+else:
+    __getattr__, __dir__ = _on_demand(
+        globals(),
+        (
+            *("debug", "example_libraries", "experimental", "extend", "flatten_util", "image"),
+            *("interop", "interpreters", "nn", "ops", "profiler", "random", "scipy"),
+        ),
+        {
+            "parse": "functrax.core.parsing",
+            **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),
+            **dict.fromkeys(("from_torch", "to_torch"), "functrax.interop"),
+        },
+        _explained(__name__),
+    )

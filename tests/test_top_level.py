@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import importlib
+import inspect
 import io
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -276,3 +281,42 @@ def test_errors_have_jax_names():
         functrax.jit(lambda x, m: x[m])(jnp.ones(2), jnp.array([True, False]))
     assert issubclass(errors.ConcretizationTypeError, errors.JAXTypeError)
     assert issubclass(errors.KeyReuseError, errors.JAXTypeError)
+
+
+def test_what_is_imported_on_demand():
+    """The names that type checkers see are those that are found, and they are not loaded before."""
+    for package in (functrax, functrax.scipy):
+        tree = ast.parse(inspect.getsource(package))
+        (block,) = [x for x in tree.body if isinstance(x, ast.If)]
+        imports = [x for x in block.body if isinstance(x, ast.ImportFrom)]
+        declared = {alias.asname for x in imports for alias in x.names}
+        loaded = f"import sys, {package.__name__} as p; print(*vars(p))"
+        done = subprocess.run(
+            [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
+        )
+        assert not declared & set(done.stdout.split())
+        assert declared <= set(dir(package))
+        for x in imports:
+            for alias in x.names:
+                found = getattr(package, alias.name)
+                if x.module == package.__name__:
+                    assert found is importlib.import_module(f"{x.module}.{alias.name}")
+                else:
+                    there = getattr(importlib.import_module(x.module), alias.name)
+                    assert inspect.unwrap(found) is inspect.unwrap(there)
+                assert getattr(package, alias.name) is found
+        with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+            package.nonsense  # noqa: B018
+
+
+def test_import_loads_no_more_of_the_standard_library_than_it_needs():
+    heavy = "pathlib statistics concurrent.futures decimal difflib cmd llvmlite scipy asyncio"
+    lines = (
+        "import numpy, sys",
+        "old = set(sys.modules)",
+        "import functrax, functrax.numpy",
+        f"print(*(set({heavy.split()}) & (sys.modules.keys() - old)))",
+    )
+    command = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -105,7 +105,7 @@ def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     Raises:
       NotAKernelError: it is not one sum of one product, or other loops do it better.
     """
-    key = ("contraction code",)
+    key = ("contraction code", options.schedule_off)
     code: GroupCode | None = jaxpr.memo.get(key)
     if code is None:
         code = jaxpr.memo[key] = _contraction_code(jaxpr, name)
@@ -171,12 +171,14 @@ def loop_code(eqn: Eqn) -> GroupCode:
         else:
             lowered = lower_loop(eqn, options.strict)
         kernel = _possible(lowered.kernel)
+    known = len(kernel.operands)
     with step("schedule", name):
-        if kernel.vector is None:  # else it is there
-            (kernel,) = schedule(kernel, _target())
-    operands = list(eqn.invars)
-    copies = tuple((operands.index(x), len(operands) + k) for x, k in lowered.copies)
-    return GroupCode((), copies, (_kernel_code(kernel),), tuple(map(operands.index, lowered.reads)))
+        kernels = [kernel] if kernel.vector is not None else schedule(kernel, _target())
+    temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
+    number = {x: n for n, x in reversed(list(enumerate(eqn.invars)))}
+    copies = tuple((number[x], len(eqn.invars) + k) for x, k in lowered.copies)
+    reads = tuple(number[x] for x in lowered.reads)
+    return GroupCode(temporaries, copies, tuple(map(_kernel_code, kernels)), reads)
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:

@@ -13,7 +13,6 @@ import itertools
 import os
 import re
 import sys
-from pathlib import Path
 
 from functrax.core.config import state as options
 from functrax.core.option_text import stages
@@ -41,10 +40,10 @@ def dump(stage: str, program: str, title: str, text: str) -> None:
         show(f"{program}: {stage}: {title}", text)
         return
     parts = (re.sub(r"\W+", "_", part) for part in (program, stage, title))
-    folder = Path(options.dump_dir)
-    folder.mkdir(parents=True, exist_ok=True)
+    os.makedirs(options.dump_dir, exist_ok=True)
     name = f"{os.getpid()}-{next(_numbers):05d}-{'-'.join(parts)}.txt"
-    (folder / name).write_text(text + "\n", encoding="utf-8")
+    with open(os.path.join(options.dump_dir, name), "w", encoding="utf-8") as file:
+        file.write(text + "\n")
 
 
 def show(title: str, text: str) -> None:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from functrax.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 MIN_COST: Final = 20_000
 """Estimated nanoseconds below which handing work to another thread does not pay."""
@@ -94,6 +96,8 @@ class ThreadPool:
     def _run(
         self, function: Callable[[int, int], None], units: int, grain: int, count: int
     ) -> None:
+        from concurrent.futures import ThreadPoolExecutor, wait
+
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self._threads, "functrax")
         size = -(-units // (count * grain)) * grain

@@ -7,7 +7,6 @@ raises an :class:`ArgumentError` in four parts.  A call that fits costs one more
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import types
@@ -29,6 +28,11 @@ def explain_all(namespace: dict[str, Any]) -> None:
             if id(value) not in made:
                 made[id(value)] = explained(value, namespace["__name__"])
             namespace[name] = made[id(value)]
+
+
+def explained_member(module: str) -> Callable[[Any], Any]:
+    """What makes of a public function of a module one that explains wrong arguments."""
+    return lambda x: explained(x, module) if isinstance(x, types.FunctionType) else x
 
 
 def explained(function: Callable[..., Any], module: str) -> Callable[..., Any]:
@@ -58,6 +62,8 @@ def argument_error(
     known = [p.name for p in signature.parameters.values() if p.kind is not p.POSITIONAL_ONLY]
     unknown = [k for k in kwargs if k not in known]
     if unknown:
+        import difflib
+
         near = difflib.get_close_matches(unknown[0], known, 1)
         fix = f"{near[0]}=" if near else f"one of its arguments: {_call(name, signature)}"
         return ArgumentError(

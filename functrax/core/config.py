@@ -18,7 +18,6 @@ Start at ``OPTIONS``, the table of all options.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import threading
@@ -197,6 +196,13 @@ OPTIONS: Final[dict[str, Option]] = {
             "What runs programs: machine code made by LLVM, or interpreted NumPy.",
             choices=("llvm", "interp"),
         ),
+        Option(
+            "eager",
+            "choice",
+            "lazy",
+            "When operations outside of jit run: when a value is needed, or at once.",
+            choices=("lazy", "immediate"),
+        ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option(
             "compilation_cache_dir",
@@ -262,6 +268,7 @@ class State(threading.local):
     log_compiles: bool
     default_device: Any
     default_prng_impl: str
+    eager: str
     schedule_off: str
     cache: bool
     compilation_cache_dir: str | None
@@ -331,6 +338,8 @@ def _option(name: str) -> Option:
     found = OPTIONS.get(plain)
     if found is not None:
         return found
+    import difflib
+
     near = difflib.get_close_matches(plain, OPTIONS, n=3, cutoff=0.5)
     raise UnknownNameError(
         "config: no such option", got=repr(name), fix=" or ".join(near) or ", ".join(OPTIONS)
@@ -520,3 +529,13 @@ def backend(new_val: str) -> Override:
     'interp'
     """
     return Override("backend", new_val)
+
+
+def eager(new_val: str) -> Override:
+    """When operations outside of ``jit`` run within the block: ``"lazy"`` or ``"immediate"``.
+
+    >>> with eager("immediate"):
+    ...     config.eager
+    'immediate'
+    """
+    return Override("eager", new_val)

@@ -7,12 +7,23 @@ Array([0.5], dtype=float32)
 
 from __future__ import annotations
 
-from functrax.scipy import (
-    integrate as integrate,
-    linalg as linalg,
-    ndimage as ndimage,
-    optimize as optimize,
-    signal as signal,
-    special as special,
-    stats as stats,
-)
+from typing import TYPE_CHECKING
+
+from functrax.core.lazy import on_demand as _on_demand
+
+if TYPE_CHECKING:
+    from functrax.scipy import (
+        integrate as integrate,
+        linalg as linalg,
+        ndimage as ndimage,
+        optimize as optimize,
+        signal as signal,
+        special as special,
+        stats as stats,
+    )
+else:
+    __getattr__, __dir__ = _on_demand(
+        globals(),
+        ("integrate", "linalg", "ndimage", "optimize", "signal", "special", "stats"),
+        {},
+    )

@@ -12,7 +12,6 @@ Start at :func:`fma`.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -94,6 +93,8 @@ def _fma_of_specials(x: Double, y: Double, z: Double) -> Double:
 
 
 def _fma_of_numbers(x: float, y: float, z: float) -> float:
+    from fractions import Fraction
+
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     try:
         return float(exact)

@@ -27,7 +27,7 @@ from functrax.backends.llvm.instructions import llvm_type
 from functrax.core.lowering import MATH, Builder, Scalar
 
 #: So many of one kind are written in place, at most.
-IN_PLACE: Final = 6
+IN_PLACE: Final = 8
 #: What the names of the functions begin with; then come the operation, the dtype and the lanes.
 _PREFIX: Final = "functrax.math"
 

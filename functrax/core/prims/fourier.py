@@ -23,12 +23,8 @@ from functrax.core.prims.reindex import iota
 from functrax.core.prims.slicing import pad
 
 KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
-_FUNCTIONS: dict[str, Any] = {
-    "FFT": np.fft.fftn,
-    "IFFT": np.fft.ifftn,
-    "RFFT": np.fft.rfftn,
-    "IRFFT": np.fft.irfftn,
-}
+#: What they are called in ``numpy.fft``, which is not loaded before it is used.
+_FUNCTIONS = {"FFT": "fftn", "IFFT": "ifftn", "RFFT": "rfftn", "IRFFT": "irfftn"}
 _WIDE = frozenset({dtypes.float64, dtypes.complex128})
 
 
@@ -83,7 +79,7 @@ class Fft(Opaque):
             assert isinstance(aval, ShapedArray)
             return np.zeros(aval.shape, aval.dtype)
         wide = x.dtype in _WIDE
-        out = _FUNCTIONS[kind](x, s=fft_lengths, axes=axes)
+        out = getattr(np.fft, _FUNCTIONS[kind])(x, s=fft_lengths, axes=axes)
         if kind == "IRFFT":
             return out.astype(dtypes.float64 if wide else dtypes.float32, copy=False)
         return out.astype(dtypes.complex128 if wide else dtypes.complex64, copy=False)

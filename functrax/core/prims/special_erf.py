@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebval
 
 from functrax.core.prims.special_rounding import Double, in_double, piecewise, polynomial
 
@@ -80,6 +79,8 @@ _GUESS_TAIL = (
 
 def _erfcx(x: Double) -> Double:
     """``exp(x²) erfc(x)`` for x >= 0."""
+    from numpy.polynomial.chebyshev import chebval
+
     series = chebval((x - _POLE) / (x + _POLE), _ERFCX)
     return np.asarray(series / (1 + 2 * x))
 

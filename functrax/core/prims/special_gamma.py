@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebval
 
 from functrax.core.prims.special_rounding import Double, in_double, piecewise, polynomial
 
@@ -173,6 +172,8 @@ def _digamma_shifted(x: Double) -> Double:
         rest = np.where(above, rest - 1, rest)
         total = np.where(above, total + 1 / rest, total)
     from_root = (rest - _ROOT) - _ROOT_REST
+    from numpy.polynomial.chebyshev import chebval
+
     return np.asarray(total + from_root * chebval(2 * rest - 3, _DIGAMMA))
 
 

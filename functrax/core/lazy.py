@@ -1,0 +1,42 @@
+"""Names of a package that are imported when they are first asked for.
+
+``import functrax`` is a part of every program's start, so what few programs use is not loaded by
+it.  A package says which of its names these are; :func:`on_demand` makes the two functions that
+Python asks for names which a module does not have (PEP 562).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def on_demand(
+    namespace: dict[str, Any],
+    submodules: Collection[str],
+    members: Mapping[str, str],
+    prepare: Callable[[Any], Any] = lambda x: x,
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and the ``__dir__`` of a package.
+
+    Args:
+      namespace: the globals of the package; what was imported becomes a part of them.
+      submodules: names of modules of the package.
+      members: of other names, the module that has them.
+      prepare: what is done to a member, once.
+    """
+    package = namespace["__name__"]
+
+    def getattr_(name: str) -> Any:
+        if name in submodules:
+            return import_module(f"{package}.{name}")  # which makes it a part of the package
+        if name in members:
+            found = namespace[name] = prepare(getattr(import_module(members[name]), name))
+            return found
+        raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+
+    def dir_() -> list[str]:
+        return sorted({*namespace, *submodules, *members})
+
+    return getattr_, dir_

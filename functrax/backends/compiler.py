@@ -298,11 +298,7 @@ class Assembly:
             code = loop_code(eqn)
         except NotAKernelError:
             return False
-        inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
-        operands, results = self._operands(eqn.invars), self._results(eqn)
-        arrays = (*results, *self._temporaries(code))
-        launches = [_launch(k, self._operands(list(inputs)), arrays) for k in code.kernels]
-        self._add(eqn, launches, operands, results, code)
+        self._launches(eqn, code)
         return True
 
     def _cumulative(self, eqn: Eqn) -> None:

@@ -35,6 +35,7 @@ from functrax.backends.passes.pack import pack
 from functrax.backends.passes.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.simplify import simplify
+from functrax.backends.passes.split_loops import split_loops
 from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, FunctraxError, VerificationError
 from functrax.core.jaxpr import Jaxpr
@@ -64,6 +65,7 @@ class Pass:
 PIPELINE: tuple[Pass, ...] = (
     Pass("inline", inline, required=True),  # calls become what they call
     Pass("fold", fold),  # what is known becomes a number
+    Pass("split", split_loops, reorders=True),  # what needs no loop leaves it
     Pass("simplify", simplify),  # algebra that is exact
     Pass("compose", compose),  # chains of reindexes become one
     Pass("cse", cse),  # equal values are computed once

@@ -96,7 +96,6 @@ from functrax.transforms.scopes import (
     ensure_compile_time_eval as ensure_compile_time_eval,
     named_scope as named_scope,
 )
-from functrax.transforms.steps import steps as steps
 from functrax.transforms.vmap import vmap as vmap
 from functrax.tree_util import (  # names that JAX has moved, for older programs
     tree_flatten as tree_flatten,
@@ -136,6 +135,7 @@ if TYPE_CHECKING:
         explain_misses as explain_misses,
     )
     from functrax.interop import from_torch as from_torch, to_torch as to_torch
+    from functrax.transforms.steps import steps as steps
 else:
     __getattr__, __dir__ = _on_demand(
         globals(),
@@ -145,6 +145,7 @@ else:
         ),
         {
             "parse": "functrax.core.parsing",
+            "steps": "functrax.transforms.steps",
             **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),
             **dict.fromkeys(("from_torch", "to_torch"), "functrax.interop"),
         },

@@ -17,11 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
+from functrax.core.records import record
+
 #: Where machine code came from: LLVM, the cache of this process, the cache on disk.
 Origin: TypeAlias = Literal["llvm", "memory", "disk"]
 
 
-@dataclass(frozen=True)
+@record
 class Event:
     """One piece of work.
 

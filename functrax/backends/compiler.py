@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,13 +46,14 @@ from functrax.backends.reference import rule_of
 from functrax.core import dtypes
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.records import record
 
 #: A contraction of at most so many products is a kernel: it is done before a call of the reference
 #: has begun.
 LOOPED = 1 << 18
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Work:
     """How one equation is computed.
 
@@ -77,7 +77,7 @@ class Work:
     code: GroupCode | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CompiledProgram:
     """A compiled program and how it came about.
 

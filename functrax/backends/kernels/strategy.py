@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -22,6 +21,7 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.schedule import Target, coefficient
 from functrax.backends.kernels.sides import Side
 from functrax.backends.kernels.values import NotAKernelError
+from functrax.core.records import record
 
 Way: TypeAlias = Literal["in place", "packed", "windows"]
 
@@ -37,7 +37,7 @@ _GROWTH, _SLACK = 2, 1 << 12
 _CONFLICT = 1024
 
 
-@dataclass(frozen=True)
+@record
 class Plan:
     """What is chosen.
 

@@ -23,12 +23,11 @@ Start at :class:`Tiling`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from functrax.core.index_expr import IndexExpr
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Reading:
     """How a tile reads a side of the product.
 
@@ -46,7 +45,7 @@ class Reading:
     packed: bool
 
 
-@dataclass(frozen=True)
+@record
 class Tiling:
     """The schedule of a contraction.
 

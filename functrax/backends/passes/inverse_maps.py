@@ -27,11 +27,12 @@ from dataclasses import dataclass, field
 from functrax.backends import strided
 from functrax.core.index_expr import Condition, Dim, IndexExpr, as_expr
 from functrax.core.index_map import IndexMap
+from functrax.core.records import record
 
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Inverse:
     """The iteration space of a sum that gathers.
 
@@ -191,9 +192,7 @@ def _finished(work: _Work, index_map: IndexMap) -> Inverse:
     ]
     kept = len(order) - len(work.summed)
     shape = domain[:kept]
-    after = IndexMap(
-        index_map.codomain, shape, tuple(work.after), tuple(work.after_conditions)
-    )
+    after = IndexMap(index_map.codomain, shape, tuple(work.after), tuple(work.after_conditions))
     return Inverse(
         domain,
         kept,

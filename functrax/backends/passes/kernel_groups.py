@@ -7,13 +7,13 @@ iteration space of a kernel, :class:`KernelGroup` what is known of equations tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Var
 from functrax.core.lowering import MATH
+from functrax.core.records import record
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -80,7 +80,7 @@ def is_renaming(eqn: Eqn) -> bool:
     return tuple(sorted(dims)) == tuple(dims)
 
 
-@dataclass(frozen=True)
+@record
 class Space:
     """What a group's kernel runs over.
 

@@ -116,9 +116,7 @@ def _gathering(
     return linked(aval, links if link is None else (*links, link)), found
 
 
-def _written(
-    total: Eqn, terms: Sequence[Term], pairs: Pairs, inverse: Inverse | None
-) -> list[Eqn]:
+def _written(total: Eqn, terms: Sequence[Term], pairs: Pairs, inverse: Inverse | None) -> list[Eqn]:
     """The equations of all terms, and of their sum."""
     out = total.outvars[0].aval
     found: Atom | None = None

@@ -160,9 +160,7 @@ class Pairs:
         self.eqns.append(grouped(contraction, body, [out], "sum_of_products", self.source))
         return out
 
-    def _reduced(
-        self, writer: _Writer, sides: Sequence[Side], axes: Shape, kept: Shape
-    ) -> Atom:
+    def _reduced(self, writer: _Writer, sides: Sequence[Side], axes: Shape, kept: Shape) -> Atom:
         found = writer.product([f for side in sides for f in side.factors], axes)
         summed = tuple([n for n, k in enumerate(axes) if k not in kept])
         if not summed:

@@ -170,8 +170,6 @@ def shape_after(aval: ShapedArray, link: Link) -> Shape:
     return tuple(primitive.index_map(aval, **known).domain)  # type: ignore[attr-defined]
 
 
-
-
 def _coefficient(value: Any, dtype: np.dtype[Any]) -> Any:
     """A scalar in which coefficients are multiplied: wide for floats, wrapping for integers."""
     if dtypes.is_integer(dtype):

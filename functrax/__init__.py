@@ -13,6 +13,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from functrax.core.collection import Pause as _Pause
+
+_pause = _Pause()  # until all is imported
+
 from functrax import (
     dtypes as dtypes,
     errors as errors,
@@ -22,7 +26,7 @@ from functrax import (
     tree_util as tree_util,
     typing as typing,
 )
-from functrax.backends import cpu as cpu, reference as reference
+from functrax.backends import cpu as cpu, preload as _preload, reference as reference
 from functrax.backends.device import Device as Device
 from functrax.backends.placement import (
     block_until_ready as block_until_ready,
@@ -151,3 +155,6 @@ else:
         },
         _explained(__name__),
     )
+
+_pause.end()
+_preload.start()

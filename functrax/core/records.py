@@ -2,8 +2,7 @@
 
 ``dataclass(frozen=True)`` writes the text of six methods for each class and compiles them one by
 one, about a millisecond for a class; a quarter of ``import functrax`` was that.  :func:`record`
-makes the same classes in a tenth of the time: of their methods only ``__init__`` is written, when
-the first instance is made, and the others are closures.
+makes the same classes in a tenth of the time, for their methods are closures.
 
 Instances are dataclasses for ``dataclasses.replace`` and ``dataclasses.fields``.
 """
@@ -51,7 +50,7 @@ def record(cls: Any = None, /, *, eq: bool = True) -> Any:
         return lambda c: record(c, eq=eq)
     cls = dataclass(init=False, repr=False, eq=False)(cls)
     members: list[Field[Any]] = list(fields(cls))
-    cls.__init__ = _first_init(cls, members)
+    cls.__init__ = _init(cls, members)
     cls.__setattr__ = cls.__delattr__ = _frozen
     if "__repr__" not in cls.__dict__:
         cls.__repr__ = _repr_of([f.name for f in members if f.repr])
@@ -60,37 +59,47 @@ def record(cls: Any = None, /, *, eq: bool = True) -> Any:
     return cls
 
 
-def _first_init(cls: Any, members: list[Field[Any]]) -> Callable[..., None]:
-    """The ``__init__`` that puts the right one in its place when it is first called."""
+def _init(cls: Any, members: list[Field[Any]]) -> Callable[..., None]:
+    names = tuple([f.name for f in members])
+    defaults: dict[int, dict[str, Any]] = {len(names): {}}  # behind so many arguments
+    for k, f in reversed(list(enumerate(members))):
+        if f.default is MISSING:
+            break
+        defaults[k] = {f.name: f.default, **defaults[k + 1]}
+    checked = hasattr(cls, "__post_init__")
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        made = cls.__init__ = _init(members, hasattr(cls, "__post_init__"))
-        made(self, *args, **kwargs)
+        rest = defaults.get(len(args))
+        if kwargs or rest is None:
+            self.__dict__.update(_bound(cls, members, args, kwargs))
+        else:
+            self.__dict__.update(zip(names, args), **rest)
+        if checked:
+            self.__post_init__()
 
     return init
 
 
-def _init(members: list[Field[Any]], checked: bool) -> Callable[..., None]:
-    values: dict[str, Any] = {"_set": object.__setattr__}
-    arguments, lines = ["self"], []
+def _bound(
+    cls: Any, members: list[Field[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The values of all fields, in order."""
+    given = dict(zip([f.name for f in members], args))
+    twice = given.keys() & kwargs.keys()
+    given |= kwargs
+    values = {}
     for f in members:
-        value = f.name
-        if f.default is not MISSING:
-            values[f"_{f.name}"] = f.default
-            arguments.append(f"{f.name}=_{f.name}")
+        if f.name in given:
+            values[f.name] = given.pop(f.name)
+        elif f.default is not MISSING:
+            values[f.name] = f.default
         elif f.default_factory is not MISSING:
-            values[f"_{f.name}"] = f.default_factory
-            values["_missing"] = MISSING
-            arguments.append(f"{f.name}=_missing")
-            value = f"_{f.name}() if {f.name} is _missing else {f.name}"
-        else:
-            arguments.append(f.name)
-        lines.append(f"\n    _set(self, {f.name!r}, {value})")
-    if checked:
-        lines.append("\n    self.__post_init__()")
-    exec(f"def __init__({', '.join(arguments)}):{''.join(lines) or ' pass'}", values)
-    made: Callable[..., None] = values["__init__"]
-    return made
+            values[f.name] = f.default_factory()
+    missing = [f.name for f in members if f.name not in values]
+    if missing or given or twice or len(args) > len(members):
+        wrong = ", ".join([*missing, *given, *twice]) or f"{len(args)} values"
+        raise TypeError(f"{cls.__name__} has {len(members)} fields, each given once: {wrong}")
+    return values
 
 
 def _frozen(self: Any, name: str, value: Any = None) -> NoReturn:

@@ -34,7 +34,8 @@ class Checked:
 def both(**options):
     made = []
     for decorate in (dataclass(frozen=True, **options), record(**options)):
-        made.append(decorate(type("Plain", (), dict(Plain.__dict__))))
+        members = {k: v for k, v in vars(Plain).items() if k not in ("__dict__", "__weakref__")}
+        made.append(decorate(type("Plain", (), members)))
     return made
 
 

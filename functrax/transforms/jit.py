@@ -10,7 +10,6 @@ Start at :class:`Jitted`.
 from __future__ import annotations
 
 import functools
-import logging
 import time
 import weakref
 from collections import deque
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from functrax.transforms.lowered import Lowered
 
 jit_call = Call("jit")
-_log = logging.getLogger("functrax.jit")
 #: Traces of a function that it can still explain.
 _REMEMBERED: Final = 100
 _all_jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
@@ -163,8 +161,11 @@ class Jitted(JitCaller):
         milliseconds = (time.perf_counter() - begin) * 1e3
         traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree, milliseconds)
         if options.log_compiles:
+            import logging
+
             shown = ", ".join(a.str_short() for a in signature.avals)
-            _log.warning("traced %s(%s) in %.2f ms", name, shown, milliseconds)
+            log = logging.getLogger("functrax.jit")
+            log.warning("traced %s(%s) in %.2f ms", name, shown, milliseconds)
         kept = not any(isinstance(c, Tracer) for c in consts)
         if kept:
             self._cache[key] = traced

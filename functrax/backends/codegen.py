@@ -105,7 +105,7 @@ def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     Raises:
       NotAKernelError: it is not one sum of one product, or other loops do it better.
     """
-    key = ("contraction code",)
+    key = ("contraction code", options.schedule_off)
     code: GroupCode | None = jaxpr.memo.get(key)
     if code is None:
         code = jaxpr.memo[key] = _contraction_code(jaxpr, name)
@@ -122,7 +122,8 @@ def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
             _possible(kernel)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
-    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)))
+    inputs = tuple(range(len(jaxpr.invars)))
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
@@ -167,11 +168,16 @@ def loop_code(eqn: Eqn) -> GroupCode:
     """
     name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
     with step("lower", name):
-        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
+        lowered = _possible(
+            lower_cumulative(eqn) if cumulative else lower_loop(eqn, options.strict)
+        )
+    known = len(lowered.operands)
     with step("schedule", name):
-        (kernel,) = schedule(lowered, _target())
-    inputs = len(kernel.operands) - len(eqn.outvars)
-    return GroupCode((), (), (_kernel_code(kernel),), tuple(range(inputs)))
+        scheduled = lowered.vector is not None
+        kernels = [lowered] if scheduled else schedule(lowered, _target())
+    temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
+    inputs = tuple(range(known - len(eqn.outvars)))
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:

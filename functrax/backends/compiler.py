@@ -10,7 +10,7 @@ Start at :func:`compile_program`.
 
 from __future__ import annotations
 
-import math
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,10 +25,10 @@ from functrax.backends.codegen import (
 )
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
-from functrax.backends.kernels.lower import iteration_space
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.members import Members
 from functrax.backends.nan_guard import guard
+from functrax.backends.passes.contraction_groups import is_small
 from functrax.backends.passes.groups import contraction, fused, grouped
 from functrax.backends.pipeline import CompiledStages, run_pipeline
 from functrax.backends.program import (
@@ -43,14 +43,9 @@ from functrax.backends.program import (
 )
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
-from functrax.core import dtypes
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.records import record
-
-#: A contraction of at most so many products is a kernel: it is done before a call of the reference
-#: has begun.
-LOOPED = 1 << 18
 
 
 @record(eq=False)
@@ -106,7 +101,20 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
         assembly = Assembly(stages.program, guarded, Members(stages))
         with step("assemble", jaxpr.name):
             program = assembly.program()
-    return CompiledProgram(stages, program, tuple(assembly.works), log)
+    compiled = CompiledProgram(stages, program, tuple(assembly.works), log)
+    _records[program] = weakref.ref(compiled)
+    return compiled
+
+
+_records: weakref.WeakKeyDictionary[Program, weakref.ref[CompiledProgram]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def record_of(program: Program) -> CompiledProgram | None:
+    """What the compiler knows of a program that it made, if it is remembered."""
+    found = _records.get(program)
+    return None if found is None else found()
 
 
 class Assembly:
@@ -207,7 +215,7 @@ class Assembly:
         """Launch the kernels of a group."""
         inputs = self._operands(eqn.invars)
         results = self._results(eqn)
-        temporaries = tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])
+        temporaries = self._temporaries(code)
         instructions: list[Instruction] = []
         for source, target in code.copies:
             numbered = (*inputs, *results)
@@ -218,6 +226,9 @@ class Assembly:
         for kernel in code.kernels:
             instructions.append(_launch(kernel, read, (*results, *temporaries)))
         self._add(eqn, instructions, inputs, results, code)
+
+    def _temporaries(self, code: GroupCode) -> tuple[int, ...]:
+        return tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])
 
     def _add(
         self,
@@ -289,7 +300,8 @@ class Assembly:
             return False
         inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
         operands, results = self._operands(eqn.invars), self._results(eqn)
-        launches = [_launch(k, self._operands(list(inputs)), results) for k in code.kernels]
+        arrays = (*results, *self._temporaries(code))
+        launches = [_launch(k, self._operands(list(inputs)), arrays) for k in code.kernels]
         self._add(eqn, launches, operands, results, code)
         return True
 
@@ -357,15 +369,9 @@ _CONTROL_FLOW: dict[str, Callable[[Assembly, Eqn], None]] = {
 
 
 def _is_loop(eqn: Eqn) -> bool:
-    """Whether a contraction is computed by a loop over its products, and not by matrix products.
-
-    A loop rounds each product to its dtype, which narrow floats must not be.
-    """
+    """Whether a contraction is computed by a loop over its products, and not by matrix products."""
     jaxpr: Jaxpr = eqn.params["jaxpr"]
-    avals = [v.aval for inner in jaxpr.eqns for v in inner.outvars]
-    if math.prod(iteration_space(jaxpr)[0]) > LOOPED:
-        return False
-    if any(a.dtype not in dtypes.SCALAR or a.dtype in dtypes.HALF for a in avals):
+    if not is_small(jaxpr):
         return False
     try:
         group_code(jaxpr, eqn.params["name"])

@@ -1,8 +1,9 @@
 """The CPU device: programs are compiled to machine code.
 
-Operations outside ``jit`` run one by one on the reference device's rules, and in strict mode as
-programs of one equation (``backends/single_operations.py``).  The compiler is imported with the
-first program, for ``import functrax`` is a part of the start of programs that need none.
+Operations outside ``jit`` are recorded and run together (``backends/eager.py``).  One that is run
+by itself is run by the reference device's rules, and in strict mode as a program of one equation
+(``backends/single_operations.py``).  The compiler is imported with the first program, for
+``import functrax`` is a part of the start of programs that need none.
 
 Start at :class:`CpuDevice`.
 """
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrax.backends import nan_check, single_operations
+from functrax.backends import eager as eager, nan_check, single_operations
 from functrax.backends.deferred import Deferred
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice

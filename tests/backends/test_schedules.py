@@ -19,6 +19,8 @@ from functrax.backends import codegen
 from functrax.backends.kernels import accesses, lower, schedule
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm import emit
+from functrax.core import option_text
+from functrax.core.config import Override
 
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:
@@ -140,6 +142,84 @@ def test_long_rows_are_read_in_pieces_side_by_side(
     np.testing.assert_allclose(run(lambda v: jnp.sum(v, 1), wide), sums, rtol=1e-4)
     pieces = [kernel.pieces for kernel, _ in emitted if kernel.units > 1 or kernel.inner]
     assert max(pieces) > 2
+
+
+@pytest.mark.parametrize("columns", [259, 1024, 1027, 70_000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.bool_])
+def test_rows_that_begin_in_the_middle_of_a_line(
+    columns: int, dtype: Any, monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
+) -> None:
+    monkeypatch.setattr(accesses, "STREAMED", 0)
+    with functrax.enable_x64():
+        x = (numbers(11, columns) * 2).astype(dtype)
+        got = run(lambda v: jnp.concatenate([v[:, 7:], jnp.roll(v, 1, 1)], 1), x)
+        np.testing.assert_array_equal(got, np.concatenate([x[:, 7:], np.roll(x, 1, 1)], 1))
+        np.testing.assert_array_equal(run(lambda v: v[:, 5:], x), x[:, 5:])
+    if columns > 1024 and x.itemsize > 1:
+        assert any(kernel.aligned is not None for kernel, _ in emitted)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((100_003,), 0),
+        ((2, 70_001), 1),
+        ((7, 4099), 1),
+        ((70, 65), 0),
+        ((9, 15), 1),
+        ((3, 5, 33), 1),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int8])
+def test_running_results(
+    shape: tuple[int, ...], axis: int, dtype: Any, strict: bool, emitted: list[tuple[Kernel, str]]
+) -> None:
+    x = (numbers(*shape) * 3).astype(dtype)
+    sums = np.cumsum(x, axis, np.float64 if dtype == np.float32 else dtype)
+    with Override("strict", strict):
+        got = run(lambda v: lax.cumsum(v, axis), x)
+        np.testing.assert_allclose(got, sums, rtol=2e-7, atol=1e-6)
+        largest = run(lambda v: lax.cummax(v, axis), x)
+        np.testing.assert_array_equal(largest, np.maximum.accumulate(x, axis))
+        signs = np.sign(x) + (x == 0)
+        got = run(lambda v: lax.cumprod(v, axis), signs)
+        np.testing.assert_array_equal(got, np.cumprod(signs, axis, dtype))
+        back = run(lambda v: lax.cumsum(v, axis, reverse=True), x)
+        sums = np.flip(np.cumsum(np.flip(x, axis), axis, sums.dtype), axis)
+        np.testing.assert_allclose(back, sums, rtol=2e-7, atol=1e-6)
+    if len(shape) == 1 and emitted:  # blocks, what comes before each, and the rest
+        assert len({kernel.name for kernel, _ in emitted if "cumsum" in kernel.name}) == 3
+
+
+def test_a_running_maximum_keeps_nan_from_where_it_is() -> None:
+    x = numbers(100_003)
+    x[70_000] = np.nan
+    found = np.isnan(run(lax.cummax, x))
+    np.testing.assert_array_equal(found, np.arange(len(x)) >= 70_000)
+
+
+@pytest.mark.parametrize("decision", option_text.DECISIONS)
+@pytest.mark.parametrize("strict", [False, True])
+def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
+    x, row = numbers(600, 401), numbers(401)
+    functions: dict[str, Callable[..., Any]] = {
+        "long sum": lambda v, r: jnp.sum(v * r),
+        "columns": lambda v, r: jnp.sum(jnp.concatenate([v, v, v, v]) * 2, 0),
+        "softmax": lambda v, r: nn.softmax(v + r, 1),
+        "transpose": lambda v, r: (v + r).T * 3,
+        "pad": lambda v, r: jnp.pad(v * r, 2),
+        "scatter": lambda v, r: jnp.zeros(401).at[jnp.arange(401) // 2].add(r),
+    }
+    with Override("strict", strict):
+        want = {name: run(f, x, row) for name, f in functions.items()}
+        with Override("schedule_off", decision):
+            for name, function in functions.items():
+                got = run(function, x, row)
+                if strict and decision not in ("vector", "blocks"):
+                    np.testing.assert_array_equal(got, want[name], name)
+                else:
+                    np.testing.assert_allclose(got, want[name], rtol=2e-6, atol=2e-5, err_msg=name)
 
 
 def test_what_is_written_through_the_caches_is_not_done_in_pieces(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from functrax.backends.kernels.ir import Kernel, Store
-from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
 
 #: Arrays of this many bytes are written past the caches: they would only push out others.
 STREAMED: Final = 1 << 24
@@ -39,18 +39,33 @@ def coefficient(address: IndexExpr, d: int | None) -> int:
     return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
 
 
+def row_address(kernel: Kernel) -> tuple[IndexExpr, int]:
+    """The number of a row, and how many there are."""
+    place: IndexExpr = add_terms(0, ())
+    rows = 1
+    for d in kernel.outer:
+        place = place * kernel.extents[d] + Dim(d)
+        rows *= kernel.extents[d]
+    return place, rows
+
+
 def is_streamed(kernel: Kernel, store: Store) -> bool:
     """Whether a store of whole vectors goes past the caches: to a large array, in lines.
 
     That the array begins at a line is for the kernel to see when it runs.
     """
-    operand = kernel.operands[store.buffer]
-    size = operand.dtype.itemsize
-    if "streams" in kernel.off:
+    if not is_large(kernel, store):
         return False
-    if size * operand.size < STREAMED or operand.scratch or store.offset or store.combine:
-        return False
+    size = kernel.operands[store.buffer].dtype.itemsize
     vector = size * kernel.lanes
     steps = [c for a, c in store.address.terms if a.dims_mask != 1 << (kernel.vector or 0)]
     whole = all(step * size % vector == 0 for step in (*steps, store.address.const))
-    return vector % CACHE_LINE == 0 and whole
+    return vector % CACHE_LINE == 0 and (whole or kernel.aligned is store)
+
+
+def is_large(kernel: Kernel, store: Store) -> bool:
+    """Whether a store sets elements of an array too large to be of use in the caches."""
+    operand = kernel.operands[store.buffer]
+    if "streams" in kernel.off or operand.scratch or store.offset or store.combine or store.guard:
+        return False
+    return operand.dtype.itemsize * operand.size >= STREAMED

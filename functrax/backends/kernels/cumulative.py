@@ -6,7 +6,7 @@ kernel without a schedule, whose outer dims are the other axes.  Start at :func:
 
 from __future__ import annotations
 
-from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
+from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.index_form import flatten
@@ -43,6 +43,7 @@ def lower_cumulative(eqn: Eqn) -> Kernel:
     for k, (first, acc, after) in enumerate(zip(how.empty(b), accs, new, strict=True)):
         carries.append(Carry(first, acc, after, b.node("result", acc.dtype, (), ("running", k))))
     operands = [Operand(v.aval.dtype, v.aval.size, v is out) for v in (x, out)]
-    stage = Stage([], [Store(1, address, how.finish(b, new))], carries)
+    scan = Reduce(how, values, accs, new)
+    stage = Stage([], [Store(1, address, how.finish(b, new))], carries, scan=scan)
     outer = tuple(d for d in range(len(shape)) if d != axis)
     return Kernel(eqn.primitive.name, b, operands, shape, outer, (axis,), [stage], [])

@@ -134,6 +134,9 @@ class Stage:
       reductions: what is accumulated, in any order.
       stores: what is written at each point.
       carries: what goes from step to step, in order; such a stage has one inner dim.
+      scan: how elements are put together, where all carries are running results of an associative
+        operation: its values, the carries' leaves, and what the steps make of them.  Such a stage
+        may go along the vector dim.
       condition: a bool, of what is carried; the steps end when it is false.  None for as many
         steps as the inner dim has points.
     """
@@ -142,11 +145,14 @@ class Stage:
     stores: list[Store] = field(default_factory=list)
     carries: list[Carry] = field(default_factory=list)
     condition: Scalar | None = None
+    scan: Reduce | None = None
 
     @property
     def ordered(self) -> bool:
         """Whether its steps must be taken one after the other."""
-        return bool(self.carries) or any(store.serial for store in self.stores)
+        return bool(self.carries and self.scan is None) or any(
+            store.serial for store in self.stores
+        )
 
 
 @dataclass
@@ -169,6 +175,7 @@ class Kernel:
       tile: the dim of which ``lanes`` neighbouring points are computed together with those of the
         vector dim, so that what is contiguous along it is read in rows and transposed; or None.
       pieces: in how many pieces, side by side, a row or unit of the vector dim is gone through.
+      aligned: a store before whose first whole line each row has a vector of its own; or None.
       off: what its schedule shall not do (the option ``schedule_off``).
       unit: the number of a dim that stands for the number of the unit, where one is needed.
       tiling: the schedule of a contraction, in place of what is shared.
@@ -189,6 +196,7 @@ class Kernel:
     unit: int | None = None
     tile: int | None = None
     pieces: int = 1
+    aligned: Store | None = None
     off: frozenset[str] = frozenset()
     tiling: Tiling | None = None
 
@@ -260,7 +268,8 @@ def verify(kernel: Kernel) -> None:
 
     loops = (*kernel.outer, *kernel.inner, *(() if kernel.unit is None else (kernel.unit,)))
     if kernel.tiling is not None:
-        loops = (*loops, kernel.tiling.first_row, kernel.tiling.first_column)
+        first = kernel.tiling.first_row
+        loops = (*loops, first, first + 1, first + 2)
     check(sorted(loops) == sorted(set(loops)), "a dim is in two loops", loops)
     check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
     innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}

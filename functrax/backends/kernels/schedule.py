@@ -27,9 +27,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from functrax.backends.kernels.accesses import accesses, coefficient, coefficients, is_streamed
+from functrax.backends.kernels.accesses import (
+    CACHE_LINE,
+    accesses,
+    coefficient,
+    coefficients,
+    is_large,
+    is_streamed,
+    row_address,
+)
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.backends.kernels.rows import keep_rows
+from functrax.backends.kernels.scans import in_scans
 from functrax.backends.kernels.tile_order import choose_tile, share_tiles
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import MATH, Builder, Scalar
@@ -57,6 +66,8 @@ FROM_MEMORY = 1 << 22
 MOST_PIECES = 8
 MOST_PAGES = 16
 PAGE = 4096
+#: Rows of fewer vectors are not worth a short one at their beginning.
+LEAST_LINES = 16
 #: In units that are pieces of one row, so long.
 PIECE = 4 * PAGE
 #: Kernels of mathematical functions do, from this many points on, two vectors at a time.
@@ -99,10 +110,13 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     choose_tile(kernel, target.vector_bytes)
     if "rows" not in target.off:
         keep_rows(kernel)
+    if kernel.stages and kernel.stages[0].scan is not None:
+        return _scans(kernel)
     grain = None if "blocks" in target.off else _block_of_reduction(kernel, target.strict)
     if grain is not None:
         return _in_two(kernel, target, grain)
     _choose_shared(kernel)
+    _align_stores(kernel)
     _choose_pieces(kernel, target)
     return [kernel]
 
@@ -236,7 +250,11 @@ class Rewriting:
             ]
             condition = None if stage.condition is None else self.scalar(stage.condition)
             stores = [self.store(s) for s in stage.stores]
-            stages.append(Stage(reductions, stores, carries, condition))
+            scan = stage.scan
+            if scan is not None:
+                values, new = (tuple(map(self.scalar, x)) for x in (scan.values, scan.results))
+                scan = replace(scan, values=values, results=new)
+            stages.append(Stage(reductions, stores, carries, condition, scan))
         return replace(kernel, stages=stages, rows=[self.store(s) for s in kernel.rows])
 
 
@@ -256,6 +274,8 @@ def _choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int |
     """
     if dims is None:
         dims = (*kernel.outer, *kernel.inner)
+    if any(s.scan is not None for s in kernel.stages) and not _in_order(kernel):
+        dims = kernel.outer
     if not dims:
         return None
     in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
@@ -277,6 +297,12 @@ def _choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int |
     return best
 
 
+def _in_order(kernel: Kernel) -> bool:
+    """Whether a running result goes through memory as it lies there."""
+    (d,) = kernel.inner
+    return all(coefficient(address, d) == 1 for address, _, _ in accesses(kernel))
+
+
 def _vector_innermost(kernel: Kernel) -> None:
     v = kernel.vector
     if v in kernel.outer:
@@ -295,6 +321,8 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
     work = sum(1 for n in kernel.nodes() if n.args or n.op == "load")
     if target.strict and v in kernel.inner:
         lanes = STRICT_LANES
+    elif v in kernel.inner and any(s.scan is not None for s in kernel.stages):
+        pass  # what goes from step to step is short
     elif kernel.inner:
         lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
         if work <= LIGHT and _is_column_sum(kernel) and target.vector_bytes >= 64:
@@ -341,6 +369,22 @@ def _choose_shared(kernel: Kernel) -> None:
 
 
 # ---- pieces -------------------------------------------------------------------------------------
+
+
+def _align_stores(kernel: Kernel) -> None:
+    """Begin each row with a short vector where its results are no whole lines, but are many."""
+    v = kernel.vector
+    if v is None or kernel.inner or kernel.tile is not None or kernel.lanes == 1:
+        return
+    stores = list(kernel.stores())
+    if len(stores) != 1 or any(s.serial or not is_large(kernel, s) for s in stores):
+        return
+    (store,) = stores
+    size = kernel.operands[store.buffer].dtype.itemsize
+    length = kernel.grain if v == kernel.shared else kernel.extents[v]
+    whole = size * kernel.lanes % CACHE_LINE == 0 and length >= LEAST_LINES * kernel.lanes
+    if whole and coefficient(store.address, v) == 1 and not is_streamed(kernel, store):
+        kernel.aligned = store
 
 
 def _choose_pieces(kernel: Kernel, target: Target) -> None:
@@ -409,6 +453,16 @@ def in_blocks(rows: int, length: int) -> bool:
     return length > LONG or (rows < FEW_ROWS and length > BLOCK)
 
 
+def _scans(kernel: Kernel) -> list[Kernel]:
+    """A running result, in blocks if rows are few and long."""
+    rows = math.prod(kernel.extents[d] for d in kernel.outer)
+    (d,) = kernel.inner
+    if kernel.vector != d or "blocks" in kernel.off or not in_blocks(rows, kernel.extents[d]):
+        _choose_shared(kernel)
+        return [kernel]
+    return in_scans(kernel, BLOCK)
+
+
 def _longest_inner(kernel: Kernel) -> int:
     return max(kernel.inner, key=lambda d: kernel.extents[d])
 
@@ -420,7 +474,7 @@ def _in_two(kernel: Kernel, target: Target, grain: int) -> list[Kernel]:
     shared = _longest_inner(kernel)
     units = -(-kernel.extents[shared] // grain)
     unit = len(kernel.extents)  # a dim: the number of the block
-    row, rows = _row_address(kernel)
+    row, rows = row_address(kernel)
     across = kernel.vector in kernel.outer
     operands = list(kernel.operands)
     partial_stores, reductions = [], []
@@ -456,13 +510,3 @@ def _in_two(kernel: Kernel, target: Target, grain: int) -> list[Kernel]:
     _choose_shared(final)
     _choose_pieces(blocks, target)
     return [blocks, final]
-
-
-def _row_address(kernel: Kernel) -> tuple[IndexExpr, int]:
-    """The number of a row, and how many there are."""
-    place: IndexExpr = add_terms(0, ())
-    rows = 1
-    for d in kernel.outer:
-        place = place * kernel.extents[d] + Dim(d)
-        rows *= kernel.extents[d]
-    return place, rows

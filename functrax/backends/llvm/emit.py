@@ -66,8 +66,8 @@ class _Emitter:
 
     def __init__(self, kernel: Kernel, contract: bool) -> None:
         self.writer = Writer(kernel)
-        self.loops = Loops(self.writer)
         memory = Memory(self.writer)
+        self.loops = Loops(self.writer, memory)
         self.tiles = Tiles(self.writer, memory)
         loads = Loads(self.writer, memory, self.tiles)
         nodes = Nodes(self.writer, loads, contract)
@@ -123,7 +123,8 @@ class _Emitter:
         extent = w.extent(w.kernel.shared)
         below = w.line(f"icmp slt i64 {high}, {extent}")
         high = w.line(f"select i1 {below}, i64 {high}, i64 {extent}")
-        self.loops.shared_range = (low, high)
+        assert w.kernel.shared is not None
+        self.loops.ranges[w.kernel.shared] = (low, high)
         self.loops.nest(w.kernel.outer, [], self._row)
         w.close_loop("1", "%end", [])
 

@@ -14,7 +14,11 @@ from typing import Final
 
 import numpy as np
 
+from functrax.backends.kernels.accesses import CACHE_LINE
+from functrax.backends.kernels.ir import Store
+from functrax.backends.llvm.memory import Memory, memory_type
 from functrax.backends.llvm.writer import Carried, Names, Writer
+from functrax.core.index_expr import Dim, add_terms
 
 #: The last vector of a row is computed apart from the others if it is one of this many, and if a
 #: point has no more operations than this.
@@ -27,10 +31,11 @@ _INT32 = np.dtype(np.int32)
 class Loops:
     """Opens and closes the loops of a kernel."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, memory: Memory) -> None:
         self.writer = writer
-        #: Where the shared dim begins and ends in this unit.
-        self.shared_range = ("", "")
+        self.memory = memory
+        #: Where dims begin and end, those of which only a part is done.
+        self.ranges: dict[int, tuple[str, str]] = {}
 
     def nest(
         self,
@@ -43,17 +48,22 @@ class Loops:
         if not dims:
             return body([name for _, name in carried])
         d = dims[0]
-        low, high = "0", w.extent(d)
-        if d == w.kernel.shared:
-            low, high = self.shared_range
+        low, high = self.ranges.get(d) or ("0", w.extent(d))
+        if d == w.kernel.vector and w.kernel.aligned is not None:
+            first = self._first_line(w.kernel.aligned, low, high)
+            names = self._loop(dims, low, first, carried, body, perhaps=True)
+            carried = [(type_, name) for (type_, _), name in zip(carried, names, strict=True)]
+            low = first
         if d == w.kernel.vector and w.kernel.pieces > 1:
-            return self._side_by_side(low, high, carried, body)
+            return self._side_by_side(d, low, high, carried, body)
         if d != w.kernel.vector or not self._has_own_tail():
             return self._loop(dims, low, high, carried, body)
         length = w.line(f"sub i64 {high}, {low}")
         whole = w.line(f"and i64 {length}, {-w.lanes}")
         middle = w.line(f"add i64 {low}, {whole}")
-        perhaps = d == w.kernel.shared  # a unit may have whole vectors only, or none
+        perhaps = (
+            d == w.kernel.shared or w.kernel.aligned is not None
+        )  # a unit may have whole vectors only, or none
         w.masked = False
         names = self._loop(dims, low, middle, carried, body, perhaps)
         w.masked = True
@@ -61,8 +71,23 @@ class Loops:
         rest = list(zip(types, names, strict=True))
         return self._loop(dims, middle, high, rest, body, perhaps)
 
+    def _first_line(self, store: Store, low: str, high: str) -> str:
+        """Where in a row the first cache line begins that a store writes whole."""
+        w = self.writer
+        dtype = w.kernel.operands[store.buffer].dtype
+        others = [(a, c) for a, c in store.address.terms if a != Dim(w.kernel.vector or 0)]
+        row, _, _ = self.memory.pointer(store.buffer, add_terms(store.address.const, others))
+        start = w.line(f"getelementptr {memory_type(dtype)}, ptr {row}, i64 {low}")
+        place = w.line(f"ptrtoint ptr {start} to i64")
+        missing = w.line(f"sub i64 0, {place}")
+        missing = w.line(f"and i64 {missing}, {CACHE_LINE - 1}")
+        missing = w.line(f"lshr i64 {missing}, {dtype.itemsize.bit_length() - 1}")
+        first = w.line(f"add i64 {low}, {missing}")
+        below = w.line(f"icmp slt i64 {first}, {high}")
+        return w.line(f"select i1 {below}, i64 {first}, i64 {high}")
+
     def _side_by_side(
-        self, low: str, high: str, carried: Carried, body: Callable[[Names], Names]
+        self, d: int, low: str, high: str, carried: Carried, body: Callable[[Names], Names]
     ) -> Names:
         """The loop over the vector dim in pieces: a vector of each, then the next vectors.
 
@@ -83,7 +108,7 @@ class Loops:
         index = w.loop_index()
         for start in starts:
             w.open_level(w.levels[-1].block)
-            w.define_dim(w.kernel.vector, w.line(f"add i64 {index}, {start}"))
+            w.define_dim(d, w.line(f"add i64 {index}, {start}"))
             w.vector_level = len(w.levels) - 1
             names = body(names)
             block = w.levels[-1].block
@@ -94,7 +119,7 @@ class Loops:
         names = w.close_loop(str(w.lanes), end, names, skipped)
         w.masked = masked
         rest = [(type_, name) for (type_, _), name in zip(carried, names, strict=True)]
-        return self._loop([w.kernel.vector], middle, high, rest, body, perhaps=True)
+        return self._loop([d], middle, high, rest, body, perhaps=True)
 
     def _has_own_tail(self) -> bool:
         """Whether the last vector of a row has a loop of its own, so that others need no mask."""

@@ -36,7 +36,13 @@ class Stages:
         carried = self._starts(stage)
 
         def body(names: Names) -> Names:
-            self._know_carries(stage, names[len(names) - len(stage.carries) :])
+            running = names[len(names) - len(stage.carries) :]
+            self._know_carries(stage, running)
+            if self._scans(stage):
+                new = self._scanned(stage, running)
+                for store in stage.stores:
+                    self.stores.store(store)
+                return new
             out = []
             position = 0
             for reduction in stage.reductions:
@@ -118,6 +124,44 @@ class Stages:
                 w.know(id(result), name, in_lanes and not horizontal, level)
         for carry, name in zip(stage.carries, final[position:], strict=True):
             w.know(id(carry.result), name, in_lanes and carry.acc.attr[2], level)
+
+    def _scans(self, stage: Stage) -> bool:
+        """Whether running results go along the lanes."""
+        k = self.writer.kernel
+        return stage.scan is not None and k.vector in k.inner and self.writer.lanes > 1
+
+    def _scanned(self, stage: Stage, running: Names) -> Names:
+        """The running results of a vector of points; what goes on is that of the last lane.
+
+        Lane ``k`` is combined with lane ``k - 1``, then with ``k - 2``, ``k - 4``, ...
+        """
+        w = self.writer
+        scan = stage.scan
+        assert scan is not None
+        lanes, level = w.lanes, len(w.levels) - 1
+        for value in scan.values:
+            self.nodes.value(value)
+        names = [w.as_vector(value) for value in scan.values]
+        types = [llvm_type(value.dtype, lanes) for value in scan.values]
+        empty = [constant(x.attr, x.dtype, lanes) for x in scan.how.empty(w.builder)]
+        distance = 1
+        while distance < lanes:
+            order = [k if k < distance else lanes + k - distance for k in range(lanes)]
+            mask = ", ".join(f"i32 {k}" for k in order)
+            moved = [
+                w.line(f"shufflevector {t} {e}, {t} {n}, <{lanes} x i32> <{mask}>", level)
+                for t, e, n in zip(types, empty, names, strict=True)
+            ]
+            names = self._combined_halves(scan, [moved, names], lanes, level)
+            distance *= 2
+        names = self._combined_halves(scan, [running, names], lanes, level)
+        for node, name in zip(scan.results, names, strict=True):
+            w.know(id(node), name, True, level)
+        last = ", ".join([f"i32 {lanes - 1}"] * lanes)
+        return [
+            w.line(f"shufflevector {t} {n}, {t} poison, <{lanes} x i32> <{last}>", level)
+            for t, n in zip(types, names, strict=True)
+        ]
 
     def _accumulate(self, reduction: Reduce, names: Names) -> Names:
         """One point (or one vector of points) more."""

@@ -79,7 +79,7 @@ class Writer:
         k = self.kernel
         if k.vector is None or self.lanes == 1:
             return False
-        if k.extents[k.vector] % self.lanes:
+        if k.extents[k.vector] % self.lanes or k.aligned is not None:
             return True
         return k.vector == k.shared and k.grain % self.lanes != 0
 

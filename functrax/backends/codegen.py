@@ -11,7 +11,6 @@ Start at :func:`group_code`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from functrax.core.lowering import MATH, Scalar
 from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.records import record
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
 _OPERATION, _BYTE = 0.4, 0.04
@@ -43,7 +43,7 @@ _OPERATION, _BYTE = 0.4, 0.04
 _CYCLE = 0.4
 
 
-@dataclass(frozen=True)
+@record
 class KernelCode:
     """A kernel ready to be launched.
 
@@ -62,7 +62,7 @@ class KernelCode:
     in_place: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class GroupCode:
     """What computes a group.
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
+
+from functrax.core.records import record
 
 #: Lines of /proc/cpuinfo that tell processors apart; the others change from one moment to the next.
 _IDENTITY: Final = frozenset(
@@ -45,7 +46,7 @@ _SYSCTL: Final = (  # macOS; a processor has some of them
 _AVX512: Final = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl"))
 
 
-@dataclass(frozen=True)
+@record
 class CpuInfo:
     """A processor.
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from functrax.backends import compile_log
 from functrax.backends.dumps import dump, dumped, show
@@ -41,10 +40,11 @@ from functrax.core.errors import ArgumentError, FunctraxError, VerificationError
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.option_text import levels, limits
 from functrax.core.printing import variable_names
+from functrax.core.records import record
 from functrax.core.verify import verify
 
 
-@dataclass(frozen=True)
+@record
 class Pass:
     """One step of the pipeline.
 
@@ -78,7 +78,7 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-@dataclass(frozen=True)
+@record
 class Stage:
     """What one pass did.
 
@@ -95,7 +95,7 @@ class Stage:
     rewrites: int
 
 
-@dataclass(frozen=True)
+@record
 class CompiledStages:
     """What the pipeline made of a program, step by step.
 

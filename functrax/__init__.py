@@ -24,6 +24,7 @@ from functrax import (
 )
 from functrax.backends import cpu as cpu, reference as reference
 from functrax.backends.device import Device as Device
+from functrax.backends.eager import pending_program as pending_program
 from functrax.backends.placement import (
     block_until_ready as block_until_ready,
     default_backend as default_backend,
@@ -47,6 +48,7 @@ from functrax.core.config import (
     default_matmul_precision as default_matmul_precision,
     default_prng_impl as default_prng_impl,
     disable_jit as disable_jit,
+    eager as eager,
     enable_x64 as enable_x64,
     log_compiles as log_compiles,
     numpy_dtype_promotion as numpy_dtype_promotion,
@@ -126,6 +128,7 @@ if TYPE_CHECKING:
         interpreters as interpreters,
         nn as nn,
         ops as ops,
+        profiler as profiler,
         random as random,
         scipy as scipy,
     )
@@ -141,7 +144,7 @@ else:
         globals(),
         (
             *("debug", "example_libraries", "experimental", "extend", "flatten_util", "image"),
-            *("interop", "interpreters", "nn", "ops", "random", "scipy"),
+            *("interop", "interpreters", "nn", "ops", "profiler", "random", "scipy"),
         ),
         {
             "parse": "functrax.core.parsing",

@@ -60,7 +60,8 @@ def inputs(least_squares: bool) -> tuple[Any, ...]:
     return *adam.state(g), *adam.state(d), real, z, keep
 
 
-def step(jax: Any, least_squares: bool) -> Any:
+def losses(jax: Any, least_squares: bool) -> tuple[Any, Any]:
+    """The losses of the generator, which also gives its images, and of the discriminator."""
     jnp, leaky = jax.numpy, jax.nn.leaky_relu
 
     def conv(layer, x, stride):
@@ -101,6 +102,12 @@ def step(jax: Any, least_squares: bool) -> Any:
     def d_loss(d, real, fake, keep):
         of_real = loss(discriminate(d, real, keep, 1), 1.0)
         return (of_real + loss(discriminate(d, fake, keep, 2), 0.0)) / 2
+
+    return g_loss, d_loss
+
+
+def step(jax: Any, least_squares: bool) -> Any:
+    g_loss, d_loss = losses(jax, least_squares)
 
     def iteration(g, g_mean, g_square, d, d_mean, d_square, real, z, keep):
         (value, fake), grads = jax.value_and_grad(g_loss, has_aux=True)(g, d, z, keep)

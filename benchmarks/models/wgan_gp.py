@@ -43,7 +43,8 @@ def inputs() -> tuple[Any, ...]:
     return *adam.state(linear_layers(rng, CRITIC)), generator, real, z, alpha
 
 
-def step(jax: Any) -> Any:
+def networks(jax: Any) -> tuple[Any, Any, Any]:
+    """The generator, the critic, and the critic's loss with the penalty."""
     jnp, leaky = jax.numpy, jax.nn.leaky_relu
 
     def linear(layer, x):
@@ -71,6 +72,11 @@ def step(jax: Any) -> Any:
         penalty = jnp.mean((jnp.sqrt(jnp.sum(slopes**2, 1)) - 1) ** 2)
         return jnp.mean(critic(params, fake)) - jnp.mean(critic(params, real)) + 10 * penalty
 
+    return generate, critic, loss
+
+
+def step(jax: Any) -> Any:
+    generate, _, loss = networks(jax)
     update = adam.train_step(jax, loss, *ADAM)
 
     def critic_step(params, mean, square, generator, real, z, alpha):

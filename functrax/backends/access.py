@@ -73,23 +73,29 @@ class _Regions:
         (out, *rest) = eqn.outvars
         if name == "reindex" and not rest:
             self._gather(eqn)
-        elif eqn.primitive.family == "elementwise" and out not in self._others:
+        elif eqn.primitive.family == "elementwise":
             for x in eqn.invars:  # computed where it is needed
                 self._read(x, self._boxes.get(out, []))
-        elif rule is None or out in self._others:
+                self._read_somewhere(x, self._others.get(out, 0))
+        elif rule is None:
             for x in eqn.invars:
                 self._read_all(x)
         else:
             for x, boxes in zip(eqn.invars, rule(eqn, self._boxes.get(out, []))):
                 self._read(x, boxes)
+                self._read_somewhere(x, self._others.get(out, 0))
+
+    def _read_somewhere(self, x: Any, count: int) -> None:
+        """Note elements at unknown places: of an operand at most as many as of the result."""
+        if isinstance(x, Var) and count:
+            self._others[x] = self._others.get(x, 0) + count
 
     def _gather(self, eqn: Eqn) -> None:
         """At most one element for each element of the result; the indices are read whole."""
         x, *indices = eqn.invars
         for index in indices:
             self._read_all(index)
-        if isinstance(x, Var):
-            self._others[x] = self._others.get(x, 0) + self.count(eqn.outvars[0])
+        self._read_somewhere(x, self.count(eqn.outvars[0]))
 
 
 def _volume(box: Box) -> int:

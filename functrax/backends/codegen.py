@@ -124,7 +124,8 @@ def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
             _possible(kernel)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
-    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)))
+    inputs = tuple(range(len(jaxpr.invars)))
+    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
@@ -171,10 +172,13 @@ def loop_code(eqn: Eqn) -> GroupCode:
     """
     name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
     with step("lower", name):
-        lowered = _possible(lower_cumulative(eqn) if cumulative else lower_loop(eqn))
+        lowered = _possible(
+            lower_cumulative(eqn) if cumulative else lower_loop(eqn, options.strict)
+        )
     known = len(lowered.operands)
     with step("schedule", name):
-        kernels = schedule(lowered, _target())
+        scheduled = lowered.vector is not None
+        kernels = [lowered] if scheduled else schedule(lowered, _target())
     temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
     inputs = tuple(range(known - len(eqn.outvars)))
     return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)

@@ -1,8 +1,8 @@
 """What the compiler did for one program, and when.
 
 :class:`CompileLog` collects it: :func:`step` is put around each stage of the work, and
-:func:`found` says where a kernel's machine code came from.  While no log is open in the running
-thread, both do nothing.
+:func:`found` says where a kernel's machine code came from.  The recorder of
+``functrax.profiler`` gets the same.  While neither is open, both do nothing.
 
 Start at :func:`step`.
 """
@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
+
+from functrax.core.recorder import recorder
 
 #: Where machine code came from: LLVM, the cache of this process, the cache on disk.
 Origin: TypeAlias = Literal["llvm", "memory", "disk"]
@@ -91,7 +93,7 @@ def step(stage: str, name: str = "") -> Iterator[None]:
     [('lower', 'add')]
     """
     log = _open.log
-    if log is None:
+    if log is None and not recorder.on:
         yield
         return
     outer, _open.inside = _open.inside, 0.0
@@ -101,7 +103,10 @@ def step(stage: str, name: str = "") -> Iterator[None]:
     finally:
         took = time.perf_counter() - begin
         own = took - _open.inside
-        log.events.append(Event(stage, name, begin, own * 1e3, took * 1e3))
+        if log is not None:
+            log.events.append(Event(stage, name, begin, own * 1e3, took * 1e3))
+        if recorder.on:
+            recorder.add(stage, name, round(begin * 1e9), round((begin + took) * 1e9))
         _open.inside = outer + took
 
 

@@ -11,6 +11,7 @@ Start at :func:`compile_program`.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ from functrax.backends.kernels.lower import iteration_space
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.members import Members
 from functrax.backends.nan_guard import guard
+from functrax.backends.passes.contraction_groups import is_small
 from functrax.backends.passes.groups import contraction, fused, grouped
 from functrax.backends.pipeline import CompiledStages, run_pipeline
 from functrax.backends.program import (
@@ -47,11 +49,6 @@ from functrax.backends.reference import rule_of
 from functrax.core import dtypes
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
-
-#: A contraction of at most so many products is a kernel: it is done before a call of the reference
-#: has begun.
-LOOPED = 1 << 18
-
 
 @dataclass(frozen=True, eq=False)
 class Work:
@@ -106,7 +103,20 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
         assembly = Assembly(stages.program, guarded, Members(stages))
         with step("assemble", jaxpr.name):
             program = assembly.program()
-    return CompiledProgram(stages, program, tuple(assembly.works), log)
+    compiled = CompiledProgram(stages, program, tuple(assembly.works), log)
+    _records[program] = weakref.ref(compiled)
+    return compiled
+
+
+_records: weakref.WeakKeyDictionary[Program, weakref.ref[CompiledProgram]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def record_of(program: Program) -> CompiledProgram | None:
+    """What the compiler knows of a program that it made, if it is remembered."""
+    found = _records.get(program)
+    return None if found is None else found()
 
 
 class Assembly:
@@ -361,15 +371,9 @@ _CONTROL_FLOW: dict[str, Callable[[Assembly, Eqn], None]] = {
 
 
 def _is_loop(eqn: Eqn) -> bool:
-    """Whether a contraction is computed by a loop over its products, and not by matrix products.
-
-    A loop rounds each product to its dtype, which narrow floats must not be.
-    """
+    """Whether a contraction is computed by a loop over its products, and not by matrix products."""
     jaxpr: Jaxpr = eqn.params["jaxpr"]
-    avals = [v.aval for inner in jaxpr.eqns for v in inner.outvars]
-    if math.prod(iteration_space(jaxpr)[0]) > LOOPED:
-        return False
-    if any(a.dtype not in dtypes.SCALAR or a.dtype in dtypes.HALF for a in avals):
+    if not is_small(jaxpr):
         return False
     try:
         group_code(jaxpr, eqn.params["name"])

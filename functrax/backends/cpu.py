@@ -1,7 +1,8 @@
 """The CPU device: programs are compiled to machine code.
 
-Operations outside ``jit`` run one by one on the reference device's rules, and in strict mode as
-programs of one equation (``backends/single_operations.py``).  Start at :class:`CpuDevice`.
+Operations outside ``jit`` are recorded and run together (``backends/eager.py``).  One that is run
+by itself is run by the reference device's rules, and in strict mode as a program of one equation
+(``backends/single_operations.py``).  Start at :class:`CpuDevice`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends import nan_check, single_operations
+from functrax.backends import eager as eager, nan_check, single_operations
 from functrax.backends.compiler import CompiledProgram, compile_program
 from functrax.backends.deferred import Deferred
 from functrax.backends.device import Device, Executable, register

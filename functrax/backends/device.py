@@ -13,13 +13,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from functrax.core.array import ConcreteArray
+import numpy as np
+
+from functrax.core.array import Borrowed, ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.config import compile_context, state as options
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
-from functrax.core.trace import EVAL
 
 #: Takes one raw value for each input of the program, returns one for each result.
 Executable: TypeAlias = Callable[[Sequence[Any]], list[Any]]
@@ -64,6 +65,11 @@ def current_device() -> Device:
     return _devices[options.backend]
 
 
+def device_of(backend: str) -> Device:
+    """The device that runs everything while the option ``backend`` has this value."""
+    return _devices[backend]
+
+
 def executable_of(jaxpr: Jaxpr) -> Executable:
     """A program without constants, compiled for the current device, and remembered."""
     device = _devices[options.backend]
@@ -83,17 +89,25 @@ def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
     return executable_of(jaxpr)(values)
 
 
-def _execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Apply a primitive to concrete arrays and literals."""
+def execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Apply a primitive to concrete arrays and literals, at once."""
     simpler = primitive.simplify(*args, **params)
     if simpler is not None:
         return concrete(simpler)
     avals = primitive.infer(tuple([x.aval for x in args]), params)
     values = [x.buffer if type(x) is ConcreteArray else x.val for x in args]
+    borrowed = [x for x in values if type(x) is Borrowed]
     out = _devices[options.backend].apply(primitive, values, params)
     if type(avals) is ShapedArray:
-        return ConcreteArray(out, avals)
-    return [ConcreteArray(v, a) for v, a in zip(out, avals, strict=True)]
+        return ConcreteArray(_own(out, borrowed), avals)
+    return [ConcreteArray(_own(v, borrowed), a) for v, a in zip(out, avals, strict=True)]
 
 
-EVAL.executor = _execute
+def _own(value: Any, borrowed: Sequence[Borrowed]) -> Any:
+    """A result that does not change when somebody writes to what it was made of."""
+    if not borrowed:
+        return value
+    array = value if type(value) is np.ndarray else value.materialize()
+    if any(np.may_share_memory(array, x.materialize()) for x in borrowed):
+        return array.copy()
+    return value

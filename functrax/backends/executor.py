@@ -40,6 +40,7 @@ from functrax.backends.program import (
 )
 from functrax.backends.program_inputs import dense_array, input_count_error
 from functrax.backends.threads import thread_pool
+from functrax.core.recorder import Event, recorder
 
 _KERNEL: Final = ctypes.CFUNCTYPE(
     None,
@@ -50,8 +51,6 @@ _KERNEL: Final = ctypes.CFUNCTYPE(
 )
 #: Addresses of a program's slots.
 Frame = list[int]
-#: Program, instruction, and the nanoseconds at which it began and ended.
-Event = tuple[int, int, int, int]
 #: Called in place of each instruction with views of what it reads and writes; the last argument
 #: runs it.
 Observer: TypeAlias = Callable[
@@ -88,7 +87,13 @@ class Executable:
         Raises:
           ArgumentError: if a value is not of the input's shape and dtype.
         """
-        return self._run(values, donated, None)
+        if not recorder.on:
+            return self._run(values, donated, None)
+        begin, events = time.perf_counter_ns(), list[Event]()
+        try:
+            return self._run(values, donated, events)
+        finally:
+            recorder.add_run(self.program, begin, events)
 
     def profile(self, values: Sequence[Any]) -> tuple[list[Any], list[Event]]:
         """Run the program, and tell when each instruction ran.

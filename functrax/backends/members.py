@@ -7,19 +7,21 @@ pass that made it.  Start at :class:`Members`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
-from functrax.backends.passes.groups import Group
+from functrax.backends.passes.groups import Group, contraction
 from functrax.backends.pipeline import CompiledStages
 from functrax.core.jaxpr import Eqn, Jaxpr, Var, all_eqns
-
-#: The pass that makes the groups of each kind.
-_MAKERS = {"fused": "fuse", "contraction": "recognise"}
-
+from functrax.core.primitive import Primitive
 
 def expanded(jaxpr: Jaxpr) -> tuple[Eqn, ...]:
     """The equations of a program, those of groups in it in place of the groups."""
     return tuple(e for e in all_eqns(jaxpr) if not isinstance(e.primitive, Group))
+
+
+def _primitives(eqns: Iterable[Eqn]) -> list[Primitive]:
+    return [e.primitive for e in eqns]
 
 
 class Members:
@@ -34,11 +36,26 @@ class Members:
 
     def of(self, group: Eqn) -> tuple[Eqn, ...]:
         """The equations of a group, in order; an equation that is no group stands for itself."""
-        maker = _MAKERS.get(group.primitive.name)
-        if maker is None:
+        if not isinstance(group.primitive, Group):
             return (group,)
-        inner: Jaxpr = group.params["jaxpr"]
-        definitions = self._fused if maker == "fuse" else self._recognised
+        known_as = expanded(group.params["jaxpr"])
+        eqns = self._between(group, self._fused)
+        if group.primitive is contraction:
+            parts = [self._recognised_of(e) if isinstance(e.primitive, Group) else (e,)
+                     for e in eqns]  # fmt: skip
+            eqns = tuple(e for part in parts for e in part)
+        return known_as if _primitives(eqns) != _primitives(known_as) else eqns
+
+    def _recognised_of(self, group: Eqn) -> tuple[Eqn, ...]:
+        """The equations of a contraction before it was recognised."""
+        known_as = expanded(group.params["jaxpr"])
+        eqns = self._between(group, self._recognised)
+        return known_as if _primitives(eqns) != _primitives(known_as) else eqns
+
+    def _between(
+        self, group: Eqn, definitions: dict[Var, tuple[int, Eqn]]
+    ) -> tuple[Eqn, ...]:
+        """The equations that lead from a group's operands to its results."""
         found: dict[int, Eqn] = {}
         known = set(group.invars)
         stack = list(group.outvars)
@@ -49,11 +66,7 @@ class Members:
                 continue
             found[place] = eqn
             stack.extend(x for x in eqn.invars if isinstance(x, Var))
-        eqns = tuple(found[place] for place in sorted(found))
-        known_as = expanded(inner)
-        if [e.primitive for e in eqns] != [e.primitive for e in known_as]:
-            return known_as
-        return eqns
+        return tuple(found[place] for place in sorted(found))
 
     @cached_property
     def _fused(self) -> dict[Var, tuple[int, Eqn]]:

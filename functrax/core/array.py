@@ -1,14 +1,15 @@
 """``ConcreteArray``: an immutable array with a value.
 
-It holds a NumPy array that nobody may write to, or a value that the executor has put off
-computing (anything with ``materialize()``), which is computed when it is looked at.  Whoever
-wants the data asks :attr:`ConcreteArray.value`.
+It holds a NumPy array that nobody may write to, or a value that the executor keeps in a form of its
+own (anything with ``materialize()``), or one that is recorded and not computed (:class:`Pending`),
+which is computed when it is looked at.  Whoever wants the data asks :attr:`ConcreteArray.value`.
 """
 
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from functrax.core import dlpack, native, shared_memory
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError, IndexingError
 from functrax.core.operators import Array
+from functrax.core.recorder import recorder
 
 if TYPE_CHECKING:
 
@@ -30,12 +32,42 @@ else:
 _COMPUTED = frozenset({np.ndarray, getattr(native.extension, "Buffer", np.ndarray)})
 
 
+class Pending:
+    """The value of an array whose operation is recorded, and runs when somebody looks."""
+
+    __slots__ = ()
+    #: Computes what reads a raw value, before somebody outside may write to its memory.
+    settle: ClassVar[Callable[[Any], None]]
+
+    def result(self) -> Any:
+        """The raw value, computed the first time; never pending."""
+        raise NotImplementedError
+
+    def materialize(self) -> np.ndarray[Any, Any]:
+        """The elements, as every raw value gives them."""
+        value = self.result()
+        return value if type(value) is np.ndarray else value.materialize()
+
+
+class Borrowed:
+    """A NumPy array in memory that others may write to, so that operations read it at once."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: np.ndarray[Any, Any]) -> None:
+        self._value = value
+
+    def materialize(self) -> np.ndarray[Any, Any]:
+        """The elements as they are now, without a copy."""
+        return self._value
+
+
 class ConcreteArray(Array, BufferExporter):
-    """An array whose elements are known.
+    """An array whose elements are known, or can be computed at once.
 
     Args:
-      buffer: a NumPy array (taken as it is; it must not be written to afterwards), or a deferred
-        value with a method ``materialize() -> numpy.ndarray``.
+      buffer: a NumPy array (taken as it is; it must not be written to afterwards), a value with a
+        method ``materialize() -> numpy.ndarray``, or a :class:`Pending` one.
       aval: its type.
     """
 
@@ -51,20 +83,29 @@ class ConcreteArray(Array, BufferExporter):
         buffer = self._buffer
         if type(buffer) is np.ndarray:
             return buffer
-        if buffer is None:
+        # The deferred form stays: what is computed from it must not depend on looking at it.
+        if recorder.on:
+            with recorder.span("fetch", self.aval.str_short(), bytes=self.nbytes):
+                return self._elements()
+        return self._elements()
+
+    def _elements(self) -> np.ndarray[Any, Any]:
+        known = self.buffer
+        return known if type(known) is np.ndarray else known.materialize()
+
+    @property
+    def buffer(self) -> Any:
+        """The NumPy array or the value in the executor's form; what is pending is computed."""
+        buffer = self._buffer
+        if isinstance(buffer, Pending):
+            buffer = self._buffer = buffer.result()
+        elif buffer is None:
             raise DonatedBufferError(
                 "an array was used after it was deleted or donated",
                 got=self.aval.str_short(),
                 fix="use the result of the call that it was donated to, or do not donate it",
             )
-        # The deferred form stays: what is computed from it must not depend on looking at it.
-        value: np.ndarray[Any, Any] = buffer.materialize()  # which remembers its result
-        return value
-
-    @property
-    def buffer(self) -> Any:
-        """The NumPy array or the deferred value, as it is."""
-        return self.value if self._buffer is None else self._buffer
+        return buffer
 
     def delete(self) -> None:
         """Free the memory now; using the array afterwards is an error."""
@@ -86,6 +127,7 @@ class ConcreteArray(Array, BufferExporter):
         return memoryview(np.asarray(self).data)
 
     def __dlpack__(self, **options: Any) -> Any:
+        Pending.settle(self.buffer)
         return dlpack.exported(self.value, self.aval, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -196,6 +196,13 @@ OPTIONS: Final[dict[str, Option]] = {
             "What runs programs: machine code made by LLVM, or interpreted NumPy.",
             choices=("llvm", "interp"),
         ),
+        Option(
+            "eager",
+            "choice",
+            "lazy",
+            "When operations outside of jit run: when a value is needed, or at once.",
+            choices=("lazy", "immediate"),
+        ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option(
             "compilation_cache_dir",
@@ -261,6 +268,7 @@ class State(threading.local):
     log_compiles: bool
     default_device: Any
     default_prng_impl: str
+    eager: str
     schedule_off: str
     cache: bool
     compilation_cache_dir: str | None
@@ -521,3 +529,13 @@ def backend(new_val: str) -> Override:
     'interp'
     """
     return Override("backend", new_val)
+
+
+def eager(new_val: str) -> Override:
+    """When operations outside of ``jit`` run within the block: ``"lazy"`` or ``"immediate"``.
+
+    >>> with eager("immediate"):
+    ...     config.eager
+    'immediate'
+    """
+    return Override("eager", new_val)

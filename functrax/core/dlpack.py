@@ -12,7 +12,6 @@ Start at :func:`exported` and :func:`imported`.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from typing import Any, Final
 
@@ -115,20 +114,22 @@ def _writable_alias(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 @functools.cache
-def _capsule_functions() -> tuple[Any, Any]:
-    """What gives a capsule's name, and with it its pointer."""
+def _capsule_functions() -> tuple[Any, Any, Any]:
+    """What gives a capsule's name, with it its pointer, and the byte at an address."""
+    import ctypes
+
     api, capsule = ctypes.pythonapi, ctypes.py_object
     name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, capsule)(("PyCapsule_GetName", api))
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, capsule, ctypes.c_char_p)
-    return name_of, pointer(("PyCapsule_GetPointer", api))
+    return name_of, pointer(("PyCapsule_GetPointer", api)), ctypes.c_uint8.from_address
 
 
 def _rename(capsule: Any, before: int, after: int) -> bool:
     """Change the code of the element type in a capsule, if it is ``before``."""
-    name_of, pointer_of = _capsule_functions()
+    name_of, pointer_of, byte_at = _capsule_functions()
     name = name_of(capsule)
     pointer = pointer_of(capsule, name)
-    code = ctypes.c_uint8.from_address(pointer + _CODE_OFFSETS[name])
+    code = byte_at(pointer + _CODE_OFFSETS[name])
     if code.value != before:
         return False
     code.value = after

@@ -16,7 +16,8 @@ unless said):
 - ``and or xor not``: bits of integers, truth values of bools; ``shl shr``: ``shr`` keeps the
   sign of signed integers; the count is less than the number of bits.
 - ``eq ne lt le gt ge``: bools; with a NaN only ``ne`` is true; false is less than true.
-- ``select(which, x, y)``: ``x`` where the bool ``which`` is true.
+- ``select(which, x, y)``: ``x`` where the bool ``which`` is true; ``unlikely`` is the same, and
+  need not compute ``x`` where no lane wants it.
 - ``convert(x)``: to the nearest value of another dtype; integers wrap around in fewer bits; floats
   become integers by truncation, saturate out of range, and NaN becomes 0; never to bool.  float16
   and bfloat16 are converted from and to float32 only, but for float64 to float16.

@@ -194,6 +194,10 @@ def _edges(level: Level) -> Iterator[Edge]:
 
 def _reason(jaxpr: Jaxpr, source: int, target: int) -> str:
     """Why two equations of a program of groups are not one kernel."""
+    reasons: Mapping[tuple[int, int], str] | None = jaxpr.memo.get(REASONS)
+    found = (reasons or {}).get((source, target)) or (reasons or {}).get((target, source))
+    if found:
+        return found
     for k in (source, target):
         eqn = jaxpr.eqns[k]
         name = eqn.primitive.name
@@ -203,8 +207,6 @@ def _reason(jaxpr: Jaxpr, source: int, target: int) -> str:
             return f"control flow: {name} is computed by itself"
         if eqn.primitive is not fused:
             return f"call: {name} is no part of any kernel"
-    reasons: Mapping[tuple[int, int], str] | None = jaxpr.memo.get(REASONS)
     if reasons is None:
         return "off: the pass fuse did not run last"
-    found = reasons.get((source, target)) or reasons.get((target, source))
-    return found or "limit: the pass fuse was stopped before it looked at them"
+    return "limit: the pass fuse was stopped before it looked at them"

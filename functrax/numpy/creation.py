@@ -18,7 +18,7 @@ import numpy as np
 
 from functrax.backends.runtime import Buffer
 from functrax.core import dlpack, dtypes
-from functrax.core.array import ConcreteArray, from_numpy
+from functrax.core.array import Borrowed, ConcreteArray, from_numpy
 from functrax.core.aval import ShapedArray
 from functrax.core.dtypes import DType
 from functrax.core.errors import (
@@ -123,7 +123,8 @@ def _alias(a: np.ndarray[Any, Any]) -> ConcreteArray:
     """An array in the memory of a NumPy array."""
     shown = np.asarray(a).view()
     shown.flags.writeable = False
-    return ConcreteArray(shown, ShapedArray(shown.shape, shown.dtype))
+    raw = shown if _is_frozen(a) else Borrowed(shown)
+    return ConcreteArray(raw, ShapedArray(shown.shape, shown.dtype))
 
 
 def _is_frozen(a: Any) -> bool:

@@ -23,6 +23,7 @@ from functrax.core.config import state as options, trace_context
 from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.recorder import recorder
 from functrax.core.source import user_line
 from functrax.core.stage import close, eval_jaxpr, stage
 from functrax.core.trace import EVAL, Tracer, state
@@ -159,6 +160,8 @@ class Jitted(JitCaller):
         name = flat_fun.__name__ = self._name
         jaxpr, consts = stage(flat_fun, signature.avals, name)
         milliseconds = (time.perf_counter() - begin) * 1e3
+        if recorder.on:
+            recorder.add("trace", name, round(begin * 1e9), time.perf_counter_ns())
         traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree, milliseconds)
         if options.log_compiles:
             shown = ", ".join(a.str_short() for a in signature.avals)

@@ -14,6 +14,7 @@ Part of a signature are the options that a call depends on, which :func:`options
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,7 @@ from functrax.core.config import compile_context, state as options, trace_contex
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef
+from functrax.core.recorder import recorder
 
 
 class Prepared(NamedTuple):
@@ -49,7 +51,13 @@ class PythonCaller:
     _direct_hits = 0  # calls that Python did not see
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call_in_python(*args, **kwargs)
+        if not recorder.on:
+            return self._call_in_python(*args, **kwargs)
+        begin = time.perf_counter_ns()
+        try:
+            return self._call_in_python(*args, **kwargs)
+        finally:
+            recorder.add_call(self, begin)
 
     def _call_in_python(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError

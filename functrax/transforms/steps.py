@@ -79,7 +79,8 @@ def steps(
     (4,)
     """
     check_callable("steps", step)
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+    given: Any = k
+    if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 1:
         raise ArgumentError("steps: k is the number of steps", got=repr(k), fix="1, or more")
     many = Steps(step, int(k), batch)
     if batch is None:
@@ -241,8 +242,9 @@ def _compiled(step: _Step, num_carry: int, length: int) -> _Loop:
         outer.value(s.shape if n < num_carry else (length, *s.shape), s.dtype)
         for n, s in enumerate(types)
     ]
-    parts = inputs[:first], inputs[first:first_row], inputs[first_row:]
-    outer.add(Scan(program, length, *map(tuple, parts), tuple(outputs)))
+    consts_slots, carry_slots = tuple(inputs[:first]), tuple(inputs[first:first_row])
+    rows = tuple(inputs[first_row:])
+    outer.add(Scan(program, length, consts_slots, carry_slots, rows, tuple(outputs)))
     avals = traced.jaxpr.out_avals
     results = [
         a if n < num_carry else ShapedArray((length, *a.shape), a.dtype, a.weak_type)

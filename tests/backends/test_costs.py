@@ -33,6 +33,8 @@ X = np.ones((8, 6), np.float32)
         (lambda x: x[0].reshape(2, 3)[1], 6),  # a bound: three are read
         (lambda x: jnp.broadcast_to(x[:, :1], (8, 5)), 8),
         (lambda x: x[np.array([1, 1, 2])], 18),  # a bound: the indices are values
+        (lambda x: jnp.exp(x)[np.array([1, 1])], 12),  # computed for two rows
+        (lambda x: jnp.take_along_axis(x * 2, np.zeros((8, 1), np.int32), 1), 8),
         (lambda x: jnp.sum(x[:, 0]), 8),
         (lambda x: jnp.ones(3), 0),
         (lambda x: x[3:3], 0),

@@ -15,7 +15,7 @@ import pytest
 from tests.backends.contraction_checks import ORDERS, check_seed
 from tests.backends.random_contractions import contraction, exactly, integers, is_inexact, sums
 
-FEW, MANY = 150, 2100
+FEW, MANY = 100, 2100
 #: Cases that found something: windows of padding alone, operands without elements, integers that
 #: 16 bits do not hold.
 FOUND = (105, 418, 1029, 1195, 1339, 1667, 2003)

@@ -157,6 +157,7 @@ _PLAIN: Final[dict[str, Callable[..., Any]]] = {
     "gt": np.greater,
     "ge": np.greater_equal,
     "select": np.where,
+    "unlikely": np.where,
     "popcount": bits.population_count,
     "clz": bits.clz,
 }

@@ -267,7 +267,8 @@ def verify(kernel: Kernel) -> None:
 
     loops = (*kernel.outer, *kernel.inner, *(() if kernel.unit is None else (kernel.unit,)))
     if kernel.tiling is not None:
-        loops = (*loops, kernel.tiling.first_row, kernel.tiling.first_column)
+        first = kernel.tiling.first_row
+        loops = (*loops, first, first + 1, first + 2)
     check(sorted(loops) == sorted(set(loops)), "a dim is in two loops", loops)
     check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
     innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}

@@ -20,24 +20,36 @@ from typing import Any, TypeAlias
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
+from functrax.backends.kernels.row_loops import MATH_INSTRUCTIONS, lower_row_loop
 from functrax.backends.kernels.values import NotAKernelError, Point, Shape, Values, reduced_axes
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.index_form import flatten
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.lowering import MATH, Builder, Scalar
 
 Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
 
 #: The most scalars that a point carries, and the most nodes of a step.
 MAX_CARRIED, MAX_NODES = 64, 4000
+#: A step of more scalar operations than the first number is computed in rows of lanes if it can be,
+#: one of more than the second one is not written out.
+FEW_SCALARS, MOST_SCALARS = 256, 1500
+#: The programs of a loop.
+_PROGRAMS = ("jaxpr", "body", "cond")
 
 
-def lower_loop(eqn: Eqn) -> Kernel:
+def lower_loop(eqn: Eqn, strict: bool = False) -> Kernel:
     """The kernel of a ``scan`` or a ``while``.
 
-    Its operands are the equation's operands that are variables, in order, then its results.
+    Its operands are the equation's operands that are variables, in order, then its results.  If
+    the steps of no two points depend on one another, it has no schedule.  Else all elements of a
+    step are scalars, if they are few, or rows of lanes (``kernels/row_loops.py``), which have one.
+
+    Args:
+      eqn: the loop.
+      strict: whether sums have to be added up in the order that other kernels have.
 
     Raises:
       NotAKernelError: the steps of different points depend on one another, or are too large.
@@ -51,10 +63,34 @@ def lower_loop(eqn: Eqn) -> Kernel:
     reason = NotAKernelError("no batch shape")
     for batch in _batch_shapes(eqn):
         try:
-            return _LoopLowering(eqn, batch).kernel()
+            return _loop(eqn, batch, strict)
         except NotAKernelError as error:
             reason = error
     raise reason
+
+
+def _loop(eqn: Eqn, batch: Shape, strict: bool) -> Kernel:
+    """The kernel of a loop whose points have this shape; ``()`` for one point."""
+    if batch:
+        return _LoopLowering(eqn, batch).kernel()
+    programs = [opened(eqn.params[name]) for name in _PROGRAMS if name in eqn.params]
+    work = sum(_scalar_work(e) for _, eqns, _ in programs for e in eqns)
+    if work > FEW_SCALARS:
+        try:
+            return lower_row_loop(eqn, programs, strict)
+        except NotAKernelError:
+            if work > MOST_SCALARS:
+                raise
+    return _LoopLowering(eqn, ()).kernel()
+
+
+def _scalar_work(eqn: Eqn) -> int:
+    """How many scalar operations an equation is."""
+    family = eqn.primitive.family
+    if family == "reindex":
+        return 0
+    size = eqn.outvars[0].aval.size if family == "elementwise" else eqn.invars[0].aval.size
+    return size * (MATH_INSTRUCTIONS if eqn.primitive.name in MATH else 1)
 
 
 def _batch_shapes(eqn: Eqn) -> Iterator[Shape]:

@@ -5,9 +5,11 @@ Start at :meth:`Side.of`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from functrax.backends.kernels.ir import Kernel, ordered
+from functrax.backends.kernels.schedule import coefficient
 from functrax.backends.kernels.windows import Windows, merged
 from functrax.core.index_expr import IndexExpr
 from functrax.core.lowering import Scalar
@@ -21,6 +23,7 @@ class Side:
       value: its expression.
       dims: that it depends on.
       place: the array and the address where it is in memory as it is; None if it is computed.
+      points: how many there are of its dims.
       read: how many elements the arrays that it reads have.
       windows: the side over merged dims, if there are any.
     """
@@ -28,6 +31,7 @@ class Side:
     value: Scalar
     dims: frozenset[int]
     place: tuple[int, IndexExpr] | None
+    points: int
     read: int
     windows: Windows | None
 
@@ -41,7 +45,15 @@ class Side:
         if value.op == "load" and not value.args:
             place = value.attr[0], value.attr[1]
         windows = merged(kernel.builder, value, dims, kernel.extents)
-        return cls(value, dims, place, sum(arrays.values()), windows)
+        points = math.prod(kernel.extents[d] for d in dims)
+        return cls(value, dims, place, points, sum(arrays.values()), windows)
+
+
+def stride(value: Scalar, dim: int) -> int:
+    """How far apart in memory neighbours along a dim are, where an expression reads most."""
+    loads = [node for node in ordered(iter((value,))) if node.op == "load"]
+    steps = [coefficient(node.attr[1], dim) for node in loads]
+    return max(steps, key=abs, default=0)
 
 
 def dims_of(value: Scalar) -> frozenset[int]:

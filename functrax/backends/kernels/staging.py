@@ -1,7 +1,7 @@
 """From a plan of a contraction to its kernels: those that pack its sides, then its own.
 
 A packed side is an array of panels: for each tile along its dim, for each step the elements of the
-tile side by side, zeros where the tile reaches beyond the dim.  Its kernel is an ordinary one, which
+tile side by side, zeros where the tile reaches beyond the dim.  Its kernel is an ordinary one that
 evaluates the side's expression, so whatever stands before the product is computed there.
 
 Start at :func:`staged`.
@@ -23,6 +23,8 @@ from functrax.core.lowering import Builder, Scalar
 
 #: Bytes of the left side that a unit keeps in the second cache.
 BLOCK_BYTES = 1 << 19
+#: Bytes of sums that wait in scratch memory, which is on the stack.
+SUMS_BYTES = 1 << 18
 #: Units are made smaller until there are so many, or one takes so many cycles.
 UNITS, UNIT_CYCLES = 16, 40_000
 
@@ -67,7 +69,7 @@ def _windows(
     windows = side.windows
     assert windows is not None
     home, step = windows.home(dim)
-    order = []  # as the loops go, so that what is read together is together
+    order: list[int] = []  # as the loops go, so that what is read together is together
     for d in (*kernel.outer, *kernel.inner):
         place = windows.home(d)[0]
         if d in side.dims and place != home:
@@ -207,8 +209,12 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     scratch = len(kernel.operands)
     width = plan.width * plan.lanes
     dtype = _dtype(kernel)
-    tile = Operand(dtype, plan.height * width, True, scratch=True)
+    block = plan.block
+    tiles = 1 if block is None else row_tiles * column_tiles
+    tile = Operand(dtype, tiles * plan.height * width, True, scratch=True)
     place = (Dim(rows) - Dim(first)) * width + Dim(columns) - Dim(first + 1)
+    if block is not None:
+        place = place + Dim(first + 2)
     total = kernel.builder.node("load", dtype, (), (scratch, place, False, False))
     (reduction,) = kernel.stages[0].reductions
     results = Rewriting(kernel.builder, {d: d for d in range(first)})
@@ -218,15 +224,15 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
         rows, columns, plan.height, plan.width, plan.lanes,
         replace(left, address=_renamed(left.address, starts)),
         replace(right, address=_renamed(right.address, starts)),
-        first, first + 1, scratch, row_tiles, column_tiles, others,
-        tuple(d for d in others if d in plan.left.dims and d in plan.right.dims),
+        first, first + 1, scratch, row_tiles, column_tiles, block, others,
+        tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         int(plan.cycles),
     )  # fmt: skip
     vector = rows if _along_rows(kernel, plan) else columns
     return replace(
         kernel,
         operands=[*kernel.operands, tile],
-        extents=(*extents, extents[rows], extents[columns]),
+        extents=(*extents, extents[rows], extents[columns], tile.size),
         stages=[Stage([reduction])],
         rows=[results.store(store) for store in kernel.rows],
         vector=vector,
@@ -236,8 +242,7 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
 
 
 def _renamed(address: IndexExpr, names: dict[int, int]) -> IndexExpr:
-    terms = [(Dim(names.get(a.number, a.number)), c) for a, c in address.terms]  # type: ignore[attr-defined]
-    return add_terms(address.const, terms)
+    return address.substitute({d: Dim(name) for d, name in names.items()})
 
 
 def _along_rows(kernel: Kernel, plan: Plan) -> bool:
@@ -251,21 +256,25 @@ def _along_rows(kernel: Kernel, plan: Plan) -> bool:
 def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, int]:
     """How many tiles of rows, and of columns, make a unit."""
     extents = kernel.extents
-    steps = math.prod(extents[d] for d in kernel.inner)
     row = -(-extents[plan.rows] // plan.height)
     column = -(-extents[plan.columns] // (plan.width * plan.lanes))
     count = math.prod(extents[d] for d in others)
     each = plan.cycles / (count * row * column)
-    bytes_ = max(1, steps * plan.height * _dtype(kernel).itemsize)
-    rows = max(1, min(row, BLOCK_BYTES // bytes_))
+    depth = plan.depth(extents, kernel.inner)
+    size = int(_dtype(kernel).itemsize)
+    rows = max(1, min(row, BLOCK_BYTES // (depth * plan.height * size)))
     columns = column
+    if plan.block is not None:
+        tile = plan.height * plan.width * plan.lanes * size
+        rows = min(rows, SUMS_BYTES // tile)
+        columns = max(1, min(column, SUMS_BYTES // (tile * rows)))
 
     def units() -> int:
         return count * -(-row // rows) * -(-column // columns)
 
     while units() < UNITS and rows * columns * each > UNIT_CYCLES and rows * columns > 1:
-        if columns > 1:
+        if columns > rows:
             columns = -(-columns // 2)
         else:
             rows = -(-rows // 2)
-    return rows, columns
+    return -(-row // -(-row // rows)), -(-column // -(-column // columns))

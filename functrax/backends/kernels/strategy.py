@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.schedule import Target, coefficient
-from functrax.backends.kernels.sides import Side
+from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.values import NotAKernelError
 
 Way: TypeAlias = Literal["in place", "packed", "windows"]
@@ -31,10 +31,18 @@ MOST_BAKED = 4
 _TILE, _VECTOR = 30.0, 4.0
 #: Cycles to pack an element: along its order in memory, and across; and of a launch.
 _PACK, _PACK_ACROSS, _LAUNCH = 0.6, 1.2, 2000.0
+#: Steps that are done at a time, of a contraction that has many.
+DEPTH = 256
+#: Bytes of the right side that a tile reads from the first cache, and what the second one gives.
+_FIRST_CACHE, _BYTES_PER_CYCLE = 32 << 10, 20.0
+#: More rows than this are in tiles of these heights, by the number of registers: another number of
+#: rows shall seldom be another kernel.
+_EXACT = 32
+_HEIGHTS = {32: (8, 14), 16: (4, 6)}
 #: A side is not stored if that makes it so many times larger, and by so many elements.
 _GROWTH, _SLACK = 2, 1 << 12
-#: Neighbours this far apart in bytes meet in the same sets of a cache.
-_CONFLICT = 1024
+#: Steps this far apart in bytes are not fetched ahead; those this far meet in a cache's sets.
+_FAR, _CONFLICT = 512, 1024
 
 
 @dataclass(frozen=True)
@@ -44,13 +52,14 @@ class Plan:
     Args:
       left: the side that is read element by element.
       right: the side that is read in vectors.
-      rows: a dim of the left side alone.
+      rows: a dim of the left side alone, if it has one.
       columns: a dim of the right side alone.
       height: rows of a tile.
       width: vectors of a tile.
       lanes: of a vector.
       ways: how the left and the right side are read: ``"in place"``; ``"packed"``, tile by tile;
         or as ``"windows"`` of an array that is stored once.
+      block: see :class:`~functrax.backends.kernels.tiling.Tiling`.
       cycles: estimated, without what comes before.
       cost: with it.
     """
@@ -63,8 +72,16 @@ class Plan:
     width: int
     lanes: int
     ways: tuple[Way, Way]
+    block: tuple[int, int] | None
     cycles: float
     cost: float
+
+    def depth(self, extents: tuple[int, ...], inner: tuple[int, ...]) -> int:
+        """How many steps are done at a time."""
+        if self.block is None:
+            return math.prod(extents[d] for d in inner)
+        dim, size = self.block
+        return size * math.prod(extents[d] for d in inner[inner.index(dim) + 1 :])
 
 
 def choose(kernel: Kernel, first: Side, second: Side, target: Target) -> Plan:
@@ -84,25 +101,30 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
     size = reduction.how.carries[0].itemsize
     lanes = target.vector_bytes // size
     registers = 32 if target.vector_bytes == 64 else 16
-    extents = kernel.extents
+    extents = tuple(map(_rounded, kernel.extents))
+    kernel = replace(kernel, extents=extents)
     steps = math.prod(extents[d] for d in kernel.inner)
-    for rows in kernel.outer:
-        if rows not in left.dims or rows in right.dims:
+    block = block_of(kernel)
+    own = [d for d in kernel.outer if d in left.dims and d not in right.dims]
+    for columns in kernel.outer:
+        if columns not in right.dims or columns in left.dims:
             continue
-        for columns in kernel.outer:
-            if columns not in right.dims or columns in left.dims:
-                continue
-            height, width = tile_of(extents[rows], extents[columns], steps, lanes, registers)
+        # Without a dim of its own the left side has tiles of one row, along any dim.
+        for rows in own or [d for d in kernel.outer if d != columns]:
+            count = extents[rows] if own else 1
+            height, width = tile_of(count, extents[columns], steps, lanes, registers)
             others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
             tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
             stores = _VECTOR if _contiguous(kernel, columns) else 4 * _VECTOR
-            plain = tiles * (_TILE + height * width * stores + steps * _step(height, width))
+            plain = tiles * (
+                _TILE + height * width * stores + steps * _step(height, width, lanes, steps)
+            )
             for of_left in _ways(kernel, left, rows, height, size):
                 for of_right in _ways(kernel, right, columns, width, size, True):
                     cycles = plain + (of_left.each + of_right.each) * tiles * steps
                     yield Plan(
                         left, right, rows, columns, height, width, lanes,
-                        (of_left.way, of_right.way), cycles,
+                        (of_left.way, of_right.way), block, cycles,
                         cycles + of_left.once + of_right.once,
                     )  # fmt: skip
 
@@ -115,6 +137,27 @@ class _Cost(NamedTuple):
     each: float
 
 
+def _rounded(extent: int) -> int:
+    """An extent as plans see it: the next power of two where it is not short.
+
+    So contractions of about the same size have one plan, and with it the same machine code.
+    """
+    return extent if extent <= _EXACT else 1 << (extent - 1).bit_length()
+
+
+def block_of(kernel: Kernel) -> tuple[int, int] | None:
+    """Which inner dim is done in blocks, and their size; None if there are few steps."""
+    extents, inner = kernel.extents, kernel.inner
+    if math.prod(extents[d] for d in inner) <= 2 * DEPTH:
+        return None
+    inside = 1
+    for d in reversed(inner):
+        if inside * extents[d] > DEPTH:
+            return d, max(1, DEPTH // inside)
+        inside *= extents[d]
+    raise AssertionError("a product is larger than a bound, so some part of it is")
+
+
 def _contiguous(kernel: Kernel, columns: int) -> bool:
     return all(coefficient(store.address, columns) == 1 for store in kernel.rows)
 
@@ -123,49 +166,58 @@ def _ways(
     kernel: Kernel, side: Side, dim: int, count: int, size: int, vectors: bool = False
 ) -> Iterator[_Cost]:
     """The ways in which a side can be read."""
-    own = coefficient(side.place[1], dim) if side.place is not None else 0
+    own = stride(side.value, dim)
     if side.place is not None and (own == 1 or not vectors):
         yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors))
     each = _PACK if own == 1 else _PACK_ACROSS
-    total = math.prod(kernel.extents[d] for d in side.dims)
-    if total <= _GROWTH * side.read:
+    if side.points <= _GROWTH * side.read:
+        total = math.prod(kernel.extents[d] for d in side.dims)
         yield _Cost("packed", _LAUNCH + total * each, 0)
     if side.windows is not None:
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
-        _, factor = side.windows.home(dim)
+        home, factor = side.windows.home(dim)
+        each = _PACK if stride(side.windows.value, home) == 1 else _PACK_ACROSS
         if total <= _GROWTH * side.read + _SLACK and (factor == 1 or not vectors):
-            yield _Cost("windows", _LAUNCH + total * each, 0 if 0 < factor <= MOST_BAKED else 0.2)
+            later = 0.5 * count if vectors else 0.0  # vectors that begin anywhere
+            yield _Cost("windows", _LAUNCH + total * each, later)
 
 
 def _in_place(kernel: Kernel, side: Side, own: int, count: int, size: int, vectors: bool) -> float:
     """Cycles that a step costs more because it reads a side in place."""
     assert side.place is not None
+    pitch = size * abs(coefficient(side.place[1], kernel.inner[-1]))
     if vectors:
-        pitch = max(size * abs(coefficient(side.place[1], d)) for d in kernel.inner)
-        if pitch < 512:
-            return 0.0
-        return (1.5 if pitch % _CONFLICT == 0 else 0.5) * count
-    if own <= MOST_BAKED:
-        return 0.0
-    return (1.0 if own * size % _CONFLICT == 0 else 0.2) * count
+        kinds = (0.3, 2.0, 5.5)
+    elif own <= MOST_BAKED:
+        kinds = (0.0, 0.15, 0.4)
+    else:
+        kinds = (0.08, 0.15, 0.4)
+    return kinds[0 if pitch < _FAR else 2 if pitch % _CONFLICT == 0 else 1] * count
 
 
-def _step(height: int, width: int) -> float:
+def _step(height: int, width: int, lanes: int, steps: int) -> float:
     """Cycles of a step of a tile."""
     reads = height + width
-    return max(height * width / 2, reads * 0.55, 4.0) + 0.05 * reads
+    vector = 64 if lanes > 4 else 32
+    far = height * vector / lanes
+    if min(steps, DEPTH) * width * vector > _FIRST_CACHE:
+        far += width * vector
+    return max(height * width / 2, reads * 0.55, 4.0, far / _BYTES_PER_CYCLE) + 0.05 * reads
 
 
 @cache
 def tile_of(rows: int, columns: int, steps: int, lanes: int, registers: int) -> tuple[int, int]:
     """The rows and the vectors of the tile that does the least work in vain."""
     best, least = (1, 1), math.inf
+    heights = range(1, rows + 1) if rows <= _EXACT else _HEIGHTS[registers]
     for width in range(1, 5):
         if (width - 1) * lanes >= columns:
             break
-        for height in range(1, min(rows, (registers - width - 1) // width) + 1):
+        for height in heights:
+            if height * width + width + 1 > registers:
+                continue
             tiles = -(-rows // height) * -(-columns // (width * lanes))
-            each = _TILE + height * width * _VECTOR + steps * _step(height, width)
+            each = _TILE + height * width * _VECTOR + steps * _step(height, width, lanes, steps)
             if tiles * each < least:
                 best, least = (height, width), tiles * each
     return best

@@ -14,6 +14,15 @@ elements of the left one, each into all lanes.
                 for rows and columns of the tile:
                     do the row stores, which read the sum from a tile of scratch memory
 
+Many steps are done in *blocks*, so that what the tiles of a unit read again is in a cache.  Between
+blocks the sums of all tiles of the unit wait in scratch memory:
+
+        for blocks of the inner dims:
+            for tiles of columns, of rows:
+                accumulators = sums so far; for inner dims: ...
+        for tiles of columns, of rows:
+            do the row stores
+
 A tile at the end of a dim is moved back, so that it is inside, and what it has in common with the
 one before is not stored again.  Sides that were *packed* have tiles of their own for that, filled
 up with zeros.
@@ -60,7 +69,9 @@ class Tiling:
       right: how the right side is read; its step is 1.
       first_row: the number of a dim that stands for the first row of a tile.
       first_column: the same of columns.
-      scratch: the number of the operand that holds a tile.
+      scratch: the number of the operand that holds a tile, or all of a unit.
+      block: how many points of an inner dim are done at a time; that dim and those after it are
+        inside the loops over tiles, those before it outside.  None to do all steps of a tile.
       row_tiles: how many tiles of rows make a unit.
       column_tiles: how many of columns.
       others: the outer dims that are not in a tile.
@@ -80,6 +91,7 @@ class Tiling:
     scratch: int
     row_tiles: int
     column_tiles: int
+    block: tuple[int, int] | None
     others: tuple[int, ...]
     batch: tuple[int, ...]
     cycles: int
@@ -106,4 +118,5 @@ class Tiling:
         ]
         tile = f"d{self.rows} {self.height} x d{self.columns} {self.width}*{self.lanes}"
         batch = f"batch {', '.join(f'd{d}' for d in self.batch)}; " if self.batch else ""
-        return f"{batch}tile {tile}; {'; '.join(sides)}"
+        steps = f"; d{self.block[0]} in blocks of {self.block[1]}" if self.block else ""
+        return f"{batch}tile {tile}; {'; '.join(sides)}{steps}"

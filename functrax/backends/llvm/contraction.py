@@ -11,6 +11,10 @@ Start at :meth:`Contraction.units`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
 import numpy as np
 
 from functrax.backends.kernels.tiling import Reading
@@ -21,6 +25,8 @@ from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.core import dtypes
 
+#: Where something begins and ends.
+Range: TypeAlias = "tuple[str, str]"
 #: Steps between rows up to this are part of the addresses in the code.
 BAKED = 4
 
@@ -50,6 +56,7 @@ class Contraction:
         extents = w.kernel.extents
         w.open_loop("%begin", [])
         unit = w.loop_index()
+        parts: list[tuple[int, int, tuple[str, object]]]
         parts = [(d, extents[d], ("extent", d)) for d in t.others]
         parts.append((-1, t.blocks_of_rows(extents), ("blocks", "rows")))
         parts.append((-2, t.blocks_of_columns(extents), ("blocks", "columns")))
@@ -60,12 +67,13 @@ class Contraction:
         height, width = t.height, t.width * t.lanes
         rows = self._range(places[-1], height * t.row_tiles, t.rows, "rows")
         columns = self._range(places[-2], width * t.column_tiles, t.columns, "columns")
-        self._tiles(columns, width, t.columns, t.first_column, t.right)
-        inner = w.loop_index()
-        self._tiles(rows, height, t.rows, t.first_row, t.left)
-        self._tile((w.loop_index(), rows[1]), (inner, columns[1]))
-        w.close_loop(str(height), rows[1], [])
-        w.close_loop(str(width), columns[1], [])
+        if t.block is None:
+            with self._in_tiles(rows, columns) as tile:
+                zeros = [constant(0, self.dtype, t.lanes)] * (t.height * t.width)
+                self._store_sums(self._sums(w.kernel.inner, zeros), "0")
+                self._epilogue(tile)
+        else:
+            self._blocks(rows, columns)
         w.close_loop("1", "%end", [])
 
     def _decoded(self, unit: str, sizes: Names) -> Names:
@@ -78,7 +86,7 @@ class Contraction:
         out.append(unit)
         return out[::-1]
 
-    def _range(self, block: str, size: int, d: int, what: str) -> tuple[str, str]:
+    def _range(self, block: str, size: int, d: int, what: str) -> Range:
         """Where the block of a unit begins along a dim, and where it ends."""
         w = self.writer
         grain = w.number(size, ("block", what))
@@ -91,37 +99,108 @@ class Contraction:
         below = w.line(f"icmp slt i64 {x}, {y}")
         return w.line(f"select i1 {below}, i64 {x}, i64 {y}")
 
-    def _tiles(self, block: tuple[str, str], size: int, d: int, first: int, side: Reading) -> None:
+    @contextmanager
+    def _in_tiles(self, rows: Range, columns: Range) -> Iterator[tuple[Range, Range]]:
+        """The loops over tiles of a unit; gives where the tile begins, and where its block ends."""
+        w, t = self.writer, self.tiling
+        height, width = t.height, t.width * t.lanes
+        self._open_tiles(columns, width, t.columns, t.first_column, t.right)
+        column = w.loop_index()
+        self._open_tiles(rows, height, t.rows, t.first_row, t.left)
+        if t.block is not None:
+            w.define_dim(t.first_column + 1, self._slot(rows[0], columns[0], column))
+        yield (w.loop_index(), rows[1]), (column, columns[1])
+        w.close_loop(str(height), rows[1], [])
+        w.close_loop(str(width), columns[1], [])
+
+    def _open_tiles(self, block: Range, size: int, d: int, first: int, side: Reading) -> None:
         """Begin the loop over tiles of a block, which defines the dim where they begin."""
         w = self.writer
         extent = w.kernel.extents[d]
         w.open_loop(block[0], [])
         begin = w.loop_index()
-        if not side.packed and extent % size and extent > size:
+        if not side.packed and extent >= size:
             last = w.number(extent - size, ("last tile", d))
             begin = self._smaller(begin, last)  # moved back, so that it is inside
         w.define_dim(first, begin)
 
-    # ---- a tile -------------------------------------------------------------------------------
-
-    def _tile(self, rows: tuple[str, str], columns: tuple[str, str]) -> None:
-        """Compute a tile, then do the stores for what it covers beyond the tiles before."""
+    def _slot(self, first_row: str, first_column: str, column: str) -> str:
+        """Where the sums of a tile are in scratch memory: block of columns by block of columns."""
         w, t = self.writer, self.tiling
-        self._define_masks()
-        zero = constant(0, self.dtype, t.lanes)
-        count = t.height * t.width
-        sums = self.loops.nest(w.kernel.inner, [(self.vector, zero)] * count, self._step)
-        lines = w.levels[-1].lines
+        across = w.line(f"sub i64 {column}, {first_column}")
+        rows = w.number(t.row_tiles * t.height, ("rows of a unit",))
+        across = w.line(f"mul i64 {across}, {rows}")
+        down = w.line(f"sub i64 {w.loop_index()}, {first_row}")
+        down = w.line(f"mul i64 {down}, {t.width * t.lanes}")
+        return w.line(f"add i64 {across}, {down}")
+
+    # ---- sums ---------------------------------------------------------------------------------
+
+    def _blocks(self, rows: Range, columns: Range) -> None:
+        """The sums of all tiles of a unit, some steps at a time, then the stores."""
+        w, t = self.writer, self.tiling
+        assert t.block is not None
+        dim, size = t.block
+        inner = w.kernel.inner
+        outside = inner[: inner.index(dim)]
+        high = w.extent(dim)
+        starts = []
+        for d in outside:
+            w.open_loop("0", [])
+            w.define_dim(d, w.loop_index())
+            starts.append(w.loop_index())
+        step = w.number(size, ("block", dim))
+        w.open_loop("0", [])
+        begin = w.loop_index()
+        end = self._smaller(w.line(f"add i64 {begin}, {step}"), high)
+        first = w.line(f"icmp eq i64 {begin}, 0")
+        for start in starts:
+            zero = w.line(f"icmp eq i64 {start}, 0")
+            first = w.line(f"and i1 {first}, {zero}")
+        self.loops.ranges[dim] = (begin, end)
+        with self._in_tiles(rows, columns):
+            slot = w.known["dim", t.first_column + 1].name
+            sums = self._sums(inner[len(outside) :], self._sums_so_far(slot, first))
+            self._store_sums(sums, slot)
+        del self.loops.ranges[dim]
+        w.close_loop(step, high, [])
+        for d in reversed(outside):
+            w.close_loop("1", w.extent(d), [])
+        with self._in_tiles(rows, columns) as tile:
+            self._epilogue(tile)
+
+    def _sums_so_far(self, slot: str, first: str) -> Names:
+        w, zero = self.writer, constant(0, self.dtype, self.tiling.lanes)
+        out = []
+        for k in range(self.tiling.height * self.tiling.width):
+            place = self._sum_pointer(slot, k)
+            size = self.dtype.itemsize
+            before = w.line(f"load {self.vector}, ptr {place}, align {size}")
+            out.append(w.line(f"select i1 {first}, {self.vector} {zero}, {self.vector} {before}"))
+        return out
+
+    def _sum_pointer(self, slot: str, k: int) -> str:
+        w, t = self.writer, self.tiling
+        base = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {slot}")
+        return w.line(f"getelementptr {self.element}, ptr {base}, i64 {k * t.lanes}")
+
+    def _store_sums(self, sums: Names, slot: str) -> None:
+        lines = self.writer.levels[-1].lines
         for k, name in enumerate(sums):
-            place = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {k * t.lanes}")
+            place = self._sum_pointer(slot, k)
             lines.append(f"  store {self.vector} {name}, ptr {place}, align {self.dtype.itemsize}")
-        self._epilogue(rows, columns)
+
+    def _sums(self, dims: Sequence[int], starts: Names) -> Names:
+        """The accumulators of a tile after the loops over inner dims."""
+        self._define_masks()
+        carried = [(self.vector, name) for name in starts]
+        return self.loops.nest(dims, carried, self._step)
 
     def _define_masks(self) -> None:
         """Which lanes of each vector are inside, where one tile has all columns and more."""
         w, t = self.writer, self.tiling
         extent = w.kernel.extents[t.columns]
-        if t.right.packed or extent >= t.width * t.lanes:
+        if t.right.packed or extent >= t.width * t.lanes or self.mask is not None:
             return
         self.mask = []
         iota = ", ".join(f"i32 {k}" for k in range(t.lanes))
@@ -207,11 +286,11 @@ class Contraction:
 
     # ---- stores -------------------------------------------------------------------------------
 
-    def _epilogue(self, rows: tuple[str, str], columns: tuple[str, str]) -> None:
+    def _epilogue(self, tile: tuple[Range, Range]) -> None:
         """Loops over the part of the tile that is its own, the one of the vector dim inside."""
         w, t = self.writer, self.tiling
         ranges = []
-        for (low, high), size in ((rows, t.height), (columns, t.width * t.lanes)):
+        for (low, high), size in zip(tile, (t.height, t.width * t.lanes), strict=True):
             end = w.line(f"add i64 {low}, {size}")
             ranges.append((low, self._smaller(end, high)))
         loops = list(zip((t.rows, t.columns), ranges, strict=True))

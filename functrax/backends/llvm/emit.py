@@ -123,7 +123,8 @@ class _Emitter:
         extent = w.extent(w.kernel.shared)
         below = w.line(f"icmp slt i64 {high}, {extent}")
         high = w.line(f"select i1 {below}, i64 {high}, i64 {extent}")
-        self.loops.shared_range = (low, high)
+        assert w.kernel.shared is not None
+        self.loops.ranges[w.kernel.shared] = (low, high)
         self.loops.nest(w.kernel.outer, [], self._row)
         w.close_loop("1", "%end", [])
 

@@ -394,6 +394,7 @@ _RULES: Final[dict[str, Rule]] = {
     "shr": _binary("", "ashr", "lshr"),
     **{name: _compare(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     "select": _select,
+    "unlikely": _select,
     "convert": _convert,
     "bitcast": _bitcast,
     "popcount": _intrinsic("ctpop"),

@@ -34,8 +34,8 @@ class Loops:
     def __init__(self, writer: Writer, memory: Memory) -> None:
         self.writer = writer
         self.memory = memory
-        #: Where the shared dim begins and ends in this unit.
-        self.shared_range = ("", "")
+        #: Where dims begin and end, those of which only a part is done.
+        self.ranges: dict[int, tuple[str, str]] = {}
 
     def nest(
         self,
@@ -48,9 +48,7 @@ class Loops:
         if not dims:
             return body([name for _, name in carried])
         d = dims[0]
-        low, high = "0", w.extent(d)
-        if d == w.kernel.shared:
-            low, high = self.shared_range
+        low, high = self.ranges.get(d) or ("0", w.extent(d))
         if d == w.kernel.vector and w.kernel.aligned is not None:
             first = self._first_line(w.kernel.aligned, low, high)
             names = self._loop(dims, low, first, carried, body, perhaps=True)

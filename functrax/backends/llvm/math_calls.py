@@ -5,6 +5,9 @@ they can with their neighbours, and keep their operands in registers.  What LLVM
 block takes more than proportional time, so where a kernel has more than ``IN_PLACE`` of one kind
 they are calls of one function, in the text of the same module.  It does the same operations.
 
+Functions with a part that is ``unlikely`` are called wherever they are: there they can branch
+(``llvm/function_bodies.py``).
+
 Start at :meth:`MathCalls.call`.
 """
 
@@ -12,13 +15,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.llvm.instructions import constant, emit, llvm_type
+from functrax.backends.llvm.function_bodies import UNLIKELY, FunctionBody
+from functrax.backends.llvm.instructions import llvm_type
 from functrax.core.lowering import MATH, Builder, Scalar
 
 #: So many of one kind are written in place, at most.
@@ -49,7 +54,9 @@ class MathCalls:
 
     def calls(self, node: Scalar) -> bool:
         """Whether an operation is a call."""
-        return (node.op, node.dtype) in self._kinds
+        if node.op not in EXPANSIONS:
+            return False
+        return (node.op, node.dtype) in self._kinds or _branches(node.op, node.dtype)
 
     def call(self, node: Scalar, operands: Sequence[str], lanes: int) -> str:
         """The right hand side of an instruction.
@@ -69,49 +76,36 @@ class MathCalls:
 @lru_cache(maxsize=256)
 def _function(name: str, op: str, dtype: np.dtype[Any], lanes: int, contract: bool) -> str:
     """The text of a function."""
-    builder = Builder()
-    parameters = [builder.node("given", dtype, (), n) for n in range(MATH[op])]
-    names = {id(x): f"%x{n}" for n, x in enumerate(parameters)}
-    lines: list[str] = []
-    result = _write(EXPANSIONS[op](builder, *parameters), builder, names, lines, lanes, contract)
+    operands, root = _expression(op, dtype)
+    body = FunctionBody(lanes, contract)
     type_ = llvm_type(dtype, lanes)
-    taken = ", ".join(f"{type_} {names[id(x)]}" for x in parameters)
+    taken = ", ".join(f"{type_} {body.parameter(x)}" for x in operands)
+    body.write(root)
     head = f"define internal {type_} @{name}({taken}) nounwind {{"
-    return "\n".join([head, "entry:", *lines, f"  ret {type_} {result}", "}"])
+    return "\n".join([head, "entry:", *body.lines, f"  ret {type_} {body.name(root)}", "}"])
 
 
-def _write(
-    root: Scalar,
-    builder: Builder,
-    names: dict[int, str],
-    lines: list[str],
-    lanes: int,
-    contract: bool,
-) -> str:
-    """Write the instructions of an expression; the name of its value."""
+@cache
+def _branches(op: str, dtype: np.dtype[Any]) -> bool:
+    """Whether a function has a part that is hardly ever needed."""
+    return any(node.op == UNLIKELY for node in ordered(iter((_expression(op, dtype)[1],))))
 
-    def name_of(x: Scalar) -> str:
-        return constant(x.attr, x.dtype, lanes) if x.op == "const" else names[id(x)]
 
-    def fresh() -> str:
-        return f"%v{len(lines)}"
+def _expression(name: str, dtype: np.dtype[Any]) -> tuple[list[Scalar], Scalar]:
+    b = Builder()
+    operands = [b.node("argument", dtype, (), k) for k in range(MATH[name])]
+    return operands, _written(b, EXPANSIONS[name](b, *operands))
 
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if id(node) in names or node.op == "const":
-            stack.pop()
-            continue
-        expansion = EXPANSIONS.get(node.op)
-        args = node.args if expansion is None else (expansion(builder, *node.args),)
-        missing = [x for x in args if id(x) not in names and x.op != "const"]
-        if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
-        operands = [name_of(x) for x in args]
-        found = operands[0]
-        if expansion is None:
-            found = emit(node, operands, lanes, fresh, lines, contract)
-        names[id(node)] = found
-    return name_of(root)
+
+def _written(b: Builder, root: Scalar) -> Scalar:
+    """An expression in which no function of ``EXPANSIONS`` is left."""
+    new: dict[int, Scalar] = {}
+    for node in ordered(iter((root,))):
+        args = tuple(new[id(x)] for x in node.args)
+        if node.op in EXPANSIONS:
+            new[id(node)] = _written(b, EXPANSIONS[node.op](b, *args))
+        elif all(x is y for x, y in zip(args, node.args, strict=True)):
+            new[id(node)] = node
+        else:
+            new[id(node)] = b.node(node.op, node.dtype, args, node.attr)
+    return new[id(root)]

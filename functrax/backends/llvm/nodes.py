@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.llvm.instructions import OPERATIONS, emit, llvm_type
+from functrax.backends.llvm.instructions import OPERATIONS, constant, emit, llvm_type
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.math_calls import MathCalls
 from functrax.backends.llvm.writer import Known, Writer
@@ -75,6 +75,10 @@ class Nodes:
             w.know(id(node), name, False, 0)
         elif node.op == "given":
             w.know(id(node), self._given(node), False, 0)
+        elif node.op == "lanes":
+            w.know(id(node), self._lanes(node), True, 0)
+        elif node.op in ("permute", "lane"):
+            self._from_lanes(node)
         else:
             self._operation(node)
 
@@ -87,6 +91,29 @@ class Nodes:
         found, bits = f"{name}.given", f"i{8 * node.dtype.itemsize}"
         w.header.append(f"  {found} = bitcast {bits} {name} to {llvm_type(node.dtype, 1)}")
         return found
+
+    def _lanes(self, node: Scalar) -> str:
+        """A number for each lane."""
+        element = llvm_type(node.dtype, 1)
+        texts = [f"{element} {constant(x, node.dtype, 1)}" for x in node.attr]
+        return f"<{', '.join(texts)}>"
+
+    def _from_lanes(self, node: Scalar) -> None:
+        """One lane of a vector, or its lanes in another order; a scalar stays as it is."""
+        w = self.writer
+        (x,) = node.args
+        found = w.operand(x)
+        if not found.vector:
+            w.know(id(node), found.name, False, found.level)
+            return
+        type_ = llvm_type(node.dtype, w.lanes)
+        if node.op == "lane":
+            text = f"extractelement {type_} {found.name}, i64 {node.attr}"
+        else:
+            mask = ", ".join(f"i32 {k}" for k in node.attr)
+            text = f"shufflevector {type_} {found.name}, {type_} poison, <{w.lanes} x i32> <{mask}>"
+        name = w.line(text, found.level)
+        w.know(id(node), name, node.op == "permute", found.level)
 
     def _dim(self, node: Scalar) -> None:
         w = self.writer

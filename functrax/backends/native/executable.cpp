@@ -265,6 +265,7 @@ PyObject* construct(PyTypeObject* of, PyObject* args, PyObject*) {
   PyObject* self = of->tp_alloc(of, 0);
   if (self == nullptr) return nullptr;
   as_executable(self)->call = call;
+  decoded->source = program;  // which the executable owns
   as_executable(self)->decoded = decoded.release();
   as_executable(self)->program = Py_NewRef(program);
   return self;

@@ -27,9 +27,9 @@ constexpr std::int64_t kLeastCost = 1'000;          // an instruction is taken t
 constexpr std::int64_t kLookEvery = 50'000;         // ... and after this cost the clock is read:
 constexpr std::int64_t kSignalsEvery = 30'000'000;  // nanoseconds between looks at signals
 
-std::int64_t clock_now(clockid_t clock) {
+std::int64_t coarse_now() {
   timespec now;
-  clock_gettime(clock, &now);
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
@@ -94,9 +94,9 @@ bool Run::program(const Program& p, Frame& frame) {
 
 bool Run::timed(const Program& p, Frame& frame) {
   for (std::size_t k = 0; k < p.instructions.size(); ++k) {
-    const std::int64_t begin = clock_now(CLOCK_MONOTONIC);
+    const std::int64_t begin = recorder::now();
     if (!instruction(p, p.instructions[k], frame)) return false;
-    events_->push_back({p.number, static_cast<int>(k), begin, clock_now(CLOCK_MONOTONIC)});
+    events_->push_back({p.number, static_cast<int>(k), begin, recorder::now()});
   }
   return true;
 }
@@ -120,7 +120,7 @@ bool Run::poll(std::int64_t cost) {
   budget_ -= std::max(cost, kLeastCost);
   if (budget_ > 0) return true;
   budget_ = kLookEvery;
-  const std::int64_t now = clock_now(CLOCK_MONOTONIC_COARSE);
+  const std::int64_t now = coarse_now();
   if (looked_ == 0) looked_ = now;
   if (now - looked_ < kSignalsEvery) return true;
   looked_ = now;
@@ -375,10 +375,27 @@ void prepare(const Program& program, Frame& frame, char* arena) {
   }
 }
 
-bool run(const Program& program, Frame& frame, Owner& owner, std::vector<Event>* events) {
+namespace {
+
+bool run_now(const Program& program, Frame& frame, Owner& owner, std::vector<Event>* events) {
   Run state(owner, events);
   if (program.cost >= kWorthTheGil) state.give_up_gil();
   return state.program(program, frame);
+}
+
+bool run_recorded(const Program& program, Frame& frame, Owner& owner) {
+  std::vector<Event> events;
+  const std::int64_t begin = recorder::now();
+  const bool done = run_now(program, frame, owner, &events);
+  if (program.source != nullptr) recorder::add_run(program.source, begin, std::move(events));
+  return done;
+}
+
+}  // namespace
+
+bool run(const Program& program, Frame& frame, Owner& owner, std::vector<Event>* events) {
+  if (events == nullptr && recorder::is_on()) return run_recorded(program, frame, owner);
+  return run_now(program, frame, owner, events);
 }
 
 }  // namespace functrax::executor

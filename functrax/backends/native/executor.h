@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "program.h"
+#include "recorder.h"
 #include "small_array.h"
 
 namespace functrax::executor {
@@ -36,11 +37,7 @@ class Owner {
   virtual PyObject* make() = 0;
 };
 
-// When an instruction ran, in nanoseconds of CLOCK_MONOTONIC.
-struct Event {
-  int program, instruction;
-  std::int64_t begin, end;
-};
+using recorder::Event;
 
 // Runs the program, with the GIL given up meanwhile where that pays; false with an error set. Where
 // `events` is not null the instructions' times are added to it, in the order in which they end.

@@ -15,6 +15,7 @@
 #include "jit_cache.h"
 #include "jit_call.h"
 #include "numpy_arrays.h"
+#include "recorder.h"
 #include "reference.h"
 #include "signature.h"
 #include "small_array.h"
@@ -109,12 +110,20 @@ PyObject* make_call(PyObject* self, PyObject* const* args, std::size_t flags, Py
   return result;
 }
 
-PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
+PyObject* safe_call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
   try {
     return make_call(self, args, flags, names);
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
   }
+}
+
+PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
+  if (!recorder::is_on()) return safe_call(self, args, flags, names);
+  const std::int64_t begin = recorder::now();
+  PyObject* result = safe_call(self, args, flags, names);
+  recorder::add_call(self, begin);
+  return result;
 }
 
 bool set_role(PyObject* positions, PyObject* names, Role& role) {

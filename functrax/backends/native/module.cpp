@@ -16,6 +16,7 @@
 #include "object_loader.h"
 #include "pool.h"
 #include "pytree.h"
+#include "recorder.h"
 #include "thread_pool.h"
 #include "thread_state.h"
 
@@ -91,6 +92,8 @@ PYBIND11_MODULE(_native, module) {
       fast<pytree::equal>("pytree_equal", "Whether two structures are the same."),
       {"pytree_hash", pytree::hash, METH_O, "A hash that agrees with pytree_equal."},
       fast<functrax::jit_caller::configure>("jit_configure", "Tells what jitted calls need."),
+      {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
+      {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
       {"options_changed", functrax::thread_state::options_changed, METH_NOARGS,
        "Options may have other values now."},
       {nullptr, nullptr, 0, nullptr},

@@ -75,6 +75,7 @@ struct Program {
   std::vector<Instruction> instructions;
   std::int64_t arena;
   int number;                  // among all the programs of the executable
+  PyObject* source = nullptr;  // of the outermost: what it was decoded from, not owned
   std::int64_t cost;           // estimated nanoseconds without the GIL
   std::vector<int> written;    // results that are outputs of their own
   std::vector<int> forwarded;  // results that are another slot as it is

@@ -28,9 +28,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias, TypeGuard
 
-from functrax.backends.passes.groups import Group, fused, grouped
+from functrax.backends.passes.contraction_groups import (
+    PACKINGS,
+    contraction_kernels_take,
+    contraction_with,
+)
+from functrax.backends.passes.groups import Group, contraction, fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.kernel_graph import KernelGraph
 from functrax.backends.passes.kernel_groups import (
@@ -41,6 +47,7 @@ from functrax.backends.passes.kernel_groups import (
     UNRELATED,
     KernelGroup,
     Shape,
+    is_dear,
     is_fusible,
     is_view,
     nbytes,
@@ -50,33 +57,43 @@ from functrax.backends.passes.kernel_spaces import Spaces, is_row_value
 from functrax.backends.passes.kernel_views import Views
 from functrax.backends.passes.recompute import recompute
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 
 Barred: TypeAlias = frozenset[tuple[int, int]]
+Takes: TypeAlias = Callable[[Jaxpr], bool]
 
 #: Programs of at most so many equations are partitioned again, so often, with equations barred from
 #: sharing a kernel, if the cost is more than so many times what is needed at the least.
 TRIED, ROUNDS, ENOUGH = 24, 3, 1.1
 
 
-def fuse(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
-    """The program with its fusible equations in groups."""
-    return Fusion(jaxpr, rewrites, _best_barred(jaxpr)).program()
+def fuse(jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes = contraction_kernels_take) -> Jaxpr:
+    """The program with its fusible equations in groups.
+
+    Args:
+      jaxpr: the program.
+      rewrites: counts the merges.
+      takes: whether there are kernels for a contraction; see ``passes/contraction_groups.py``.
+    """
+    return Fusion(jaxpr, rewrites, _best_barred(jaxpr, takes), takes).program()
 
 
-def _best_barred(jaxpr: Jaxpr) -> Barred:
+def _best_barred(jaxpr: Jaxpr, takes: Takes) -> Barred:
     """Pairs of equations of a small program that are better off in different kernels.
 
-    They are found by taking back the merges of a partition, one at a time.
+    They are found by taking back the merges of a partition, one at a time.  Around contractions
+    that is not worth its time: what goes in and out of them is most of the cost in any partition.
     """
-    if len(jaxpr.eqns) > TRIED:
+    if len(jaxpr.eqns) > TRIED or any(e.primitive is contraction for e in jaxpr.eqns):
         return frozenset()
-    best = Fusion(jaxpr, Rewrites())
+    best = Fusion(jaxpr, Rewrites(), frozenset(), takes)
     best.merge()
     for _ in range(ROUNDS):
         if len(best.groups) < 2 or best.cost() <= ENOUGH * best.least_cost():
             break
-        others = [Fusion(jaxpr, Rewrites(), best.barred | {pair}) for pair in best.merged]
+        others = [
+            Fusion(jaxpr, Rewrites(), best.barred | {pair}, takes) for pair in best.merged
+        ]
         for other in others:
             other.merge()
         other = min(others, key=Fusion.cost, default=best)
@@ -96,14 +113,21 @@ class Fusion:
         why.
     """
 
-    def __init__(self, jaxpr: Jaxpr, rewrites: Rewrites, barred: Barred = frozenset()) -> None:
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        rewrites: Rewrites,
+        barred: Barred = frozenset(),
+        takes: Takes = contraction_kernels_take,
+    ) -> None:
         self.jaxpr = jaxpr
         self.rewrites = rewrites
         self.barred = barred
         self.merged: list[tuple[int, int]] = []
         self.recomputed = 0.0
         self.eqns = jaxpr.eqns
-        self.fusible = [is_fusible(e) for e in self.eqns]
+        self.takes = takes
+        self.fusible = [is_fusible(e, takes) for e in self.eqns]
         self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
         self.groups: dict[int, KernelGroup] = {}
         self.group_of: dict[int, int] = {}  # as they were before any merge
@@ -159,6 +183,7 @@ class Fusion:
                 group.eqns.add(n)
                 group.writes.update(eqn.outvars)
                 group.work += work_of(eqn)
+                group.dear = group.dear or is_dear(eqn)
             self.group_of[n] = number
             for v, here in self.views.reads_of(eqn).items():
                 if v not in group.writes:
@@ -180,9 +205,15 @@ class Fusion:
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n]:
                 needed.update(x for x in eqn.invars if isinstance(x, Var))
+            elif eqn.primitive is contraction:
+                needed.update(x for x in eqn.invars if self._is_made_by_view(x))
             elif eqn.primitive.name == "scatter" and isinstance(eqn.invars[0], Var):
                 needed.add(eqn.invars[0])  # its memory is updated, or copied
         return needed
+
+    def _is_made_by_view(self, x: Atom) -> TypeGuard[Var]:
+        n = self.position.get(x, -1) if isinstance(x, Var) else -1
+        return n >= 0 and self.fusible[n] and is_view(self.eqns[n])
 
     def _is_value(self, eqn: Eqn) -> bool:
         return any(v in self.outside for v in eqn.outvars)
@@ -335,6 +366,8 @@ class Fusion:
     def _recomputed(self, a: KernelGroup, v: Var, b: KernelGroup) -> float:
         """What it costs to compute a value at every point that reads it through a view."""
         times = math.prod(b.space.full) / max(v.aval.size, 1)
+        if b.center is not None:
+            times = min(times, PACKINGS)
         if times <= 1:
             return 0.0
         read_again = sum(nbytes(u) for u in a.reads) - nbytes(v)
@@ -368,6 +401,8 @@ class Fusion:
         b.space, b.writes = space, writes
         b.eqns |= a.eqns
         b.work += a.work
+        b.dear = b.dear or a.dear
+        b.center = b.center if a.center is None else a.center
         b.version += 1
         self.graph.merge(a.number, b.number)
         del self.groups[a.number]
@@ -399,8 +434,16 @@ class Fusion:
             return with_programs(eqn, lambda inner: fuse(inner, self.rewrites))
         inside = self.views.with_views(group.eqns, group.reads)
         eqns = [self.eqns[k] for k in inside]
+        if group.center is not None:
+            return self._contraction(group, eqns, n)
         outputs = [v for e in eqns for v in e.outvars if v in group.writes]
         return grouped(fused, eqns, outputs, _name(eqns), self.eqns[n].source)
+
+    def _contraction(self, group: KernelGroup, eqns: list[Eqn], n: int) -> Eqn:
+        if len(eqns) == 1:
+            return eqns[0]
+        outputs = [v for e in eqns for v in e.outvars if v in group.writes]
+        return contraction_with(eqns, outputs, self.eqns[n])
 
 
 def _name(eqns: list[Eqn]) -> str:

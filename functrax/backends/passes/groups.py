@@ -65,12 +65,6 @@ class Group(HigherOrder):
 
 fused, contraction = Group("fused"), Group("contraction")
 
-
-def contraction_kernels_take(jaxpr: Jaxpr) -> bool:
-    """Whether there are kernels for a contraction, whatever its sides and what follows its sum."""
-    return False
-
-
 def grouped(
     kind: Group,
     eqns: Sequence[Eqn],

@@ -9,10 +9,9 @@ follow from ``o`` and the others, which are then summed.  So the same sum is
 over another iteration space, ``o`` first and then ``s``.  :class:`Inverse` is that space and the
 expressions ``i(o, s)``.
 
-An axis of the result that is strided (``o = stride*place + tap``) would meet no point at most
-``(o, s)``.  It is split into ``o = stride*q + r``: to each remainder ``r`` belong the taps of one
-remainder only, so the taps are split too and nothing is summed in vain (but for the last tap, if
-the stride does not divide their number).  An axis that no tap is added along is computed over its
+Where the axis of the result is strided (``o = stride*place + tap``), most points ``(o, s)`` mean no
+``i``: a condition says so, and kernels go over the remainders of ``o`` by the stride, to each of
+which belong the taps of one remainder only.  An axis that no tap is added along is computed over its
 places, and spread over the result afterwards.
 
 Start at :func:`inverse_of`.
@@ -21,7 +20,6 @@ Start at :func:`inverse_of`.
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass, field
 
 from functrax.backends import strided
@@ -44,7 +42,6 @@ class Inverse:
         product's factors depends on one of them, the product would not be zero there.
       after: from the result that is wanted to what is computed; None for the identity.
       divides: whether an index is a quotient that most points leave a rest of.
-      splits: whether an axis of the result is two dims.
     """
 
     domain: Shape
@@ -54,7 +51,6 @@ class Inverse:
     limited: frozenset[int]
     after: IndexMap | None
     divides: bool
-    splits: bool
 
 
 @dataclass
@@ -68,7 +64,6 @@ class _Work:
     after: list[IndexExpr] = field(default_factory=list)
     after_conditions: list[Condition] = field(default_factory=list)
     divides: bool = False
-    splits: bool = False
 
     def dim(self, size: int) -> Dim:
         """A new dim."""
@@ -145,24 +140,14 @@ def _window(
     coefs: dict[int, int],
     domain: Shape,
 ) -> None:
-    """An axis along which windows overlap: the place follows from the element and the taps."""
+    """An axis along which windows overlap: the place follows from the element and the taps.
+
+    The place is the dim that reaches furthest, so that least is summed in vain.
+    """
     step, const = offset
-    place = max(coefs, key=lambda d: (domain[d], -d))
+    place = max(coefs, key=lambda d: (domain[d] * abs(coefs[d]), -d))
     taps = [d for d in coefs if d != place]
     stride, sign = abs(coefs[place]), 1 if coefs[place] > 0 else -1
-    if stride > 1 and len(taps) == 1 and math.gcd(coefs[taps[0]], stride) == 1:
-        (tap,) = taps
-        quotient = work.keep(-(-size // stride), Dim(o) // stride)
-        rest = work.keep(stride, Dim(o) % stride)
-        turn = work.sum(-(-domain[tap] // stride))
-        inverse = pow(coefs[tap], -1, stride)
-        index = ((rest * step - const) * inverse) % stride + turn * stride
-        element: IndexExpr = quotient * stride + rest
-        work.exprs[tap] = index
-        spot = element * step - const - index * coefs[tap]
-        work.splits = True
-        work.exprs[place] = (spot * sign) // stride
-        return
     element = work.keep(size, Dim(o))
     spot = element * step - const
     for d in taps:
@@ -191,9 +176,7 @@ def _finished(work: _Work, index_map: IndexMap) -> Inverse:
     ]
     kept = len(order) - len(work.summed)
     shape = domain[:kept]
-    after = IndexMap(
-        index_map.codomain, shape, tuple(work.after), tuple(work.after_conditions)
-    )
+    after = IndexMap(index_map.codomain, shape, tuple(work.after), tuple(work.after_conditions))
     return Inverse(
         domain,
         kept,
@@ -202,5 +185,4 @@ def _finished(work: _Work, index_map: IndexMap) -> Inverse:
         frozenset([*asked, *conditions]),
         None if after.is_identity else after,
         work.divides,
-        work.splits,
     )

@@ -7,12 +7,14 @@ iteration space of a kernel, :class:`KernelGroup` what is known of equations tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from functrax.backends.kernels.values import is_update, reduced_axes
+from functrax.backends.passes.groups import contraction
 from functrax.core import dtypes
-from functrax.core.jaxpr import Atom, Eqn, Var
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.lowering import MATH
 
 Shape: TypeAlias = tuple[int, ...]
@@ -44,8 +46,15 @@ def nbytes(x: Atom) -> int:
     return int(x.aval.size) * x.aval.dtype.itemsize
 
 
-def is_fusible(eqn: Eqn) -> bool:
-    """Whether an equation can be part of a kernel."""
+def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
+    """Whether an equation can be part of a kernel.
+
+    Args:
+      eqn: the equation.
+      takes: whether there are kernels for a contraction; None if there are for none.
+    """
+    if eqn.primitive is contraction:
+        return takes is not None and takes(eqn.params["jaxpr"])
     family = eqn.primitive.family
     avals = tuple([x.aval for x in eqn.invars])
     results = [v.aval for v in eqn.outvars]
@@ -61,6 +70,11 @@ def is_fusible(eqn: Eqn) -> bool:
         if how.carries != (x.dtype,):
             return False  # memory does not hold what it accumulates
     return all(a.dtype in dtypes.SCALAR for a in (*avals, *results))
+
+
+def is_sum(eqn: Eqn) -> bool:
+    """Whether an equation takes in many elements for each one that it gives."""
+    return eqn.primitive is contraction or eqn.primitive.family == "reindex_reduce"
 
 
 def is_view(eqn: Eqn) -> bool:
@@ -110,9 +124,11 @@ class KernelGroup:
       writes: the values that are used outside.
       update: whether it ends with a scatter.
       work: operations for each element, in bytes.
+      dear: whether functions such as ``exp`` are among them.
+      center: the contraction among the equations, if there is one.
     """
 
-    __slots__ = ("eqns", "number", "reads", "space", "update", "version", "work",
+    __slots__ = ("center", "dear", "eqns", "number", "reads", "space", "update", "version", "work",
                  "writes")  # fmt: skip
 
     def __init__(self, number: int, eqn: Eqn) -> None:
@@ -123,6 +139,8 @@ class KernelGroup:
         self.update = is_update(eqn)
         self.space = space_of(eqn)
         self.work = work_of(eqn)
+        self.dear = is_dear(eqn)
+        self.center = number if eqn.primitive is contraction else None
         self.version = 0
 
 

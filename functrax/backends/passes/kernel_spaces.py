@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from functrax.backends.kernels.schedule import in_blocks
+from functrax.backends.passes.contraction_groups import joined
 from functrax.backends.passes.kernel_groups import (
     MAX_GROUP,
     MAX_ROW,
@@ -61,6 +62,10 @@ class Spaces:
             return None, f"size: more than {MAX_GROUP} equations"
         if self.barred and any({p, q} <= a.eqns | b.eqns for p, q in self.barred):
             return None, "cost: other partitions are cheaper"
+        if a.center is not None or b.center is not None:
+            through = [v for v in b.reads if v in a.writes]
+            reason = joined(a, b, through, written())
+            return (None, reason) if reason else ((a if a.center is not None else b).space, "")
         if a.update:
             return None, "update: a scatter ends its kernel"
         same = a.space.full == b.space.full

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.kernel_groups import MAX_GROUP, Shape, is_renaming, is_view, squeezed
 from functrax.core.jaxpr import Atom, Eqn, Var
 
@@ -32,6 +33,8 @@ class Views:
 
     def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
         """The values that an equation reads, by way of views: whether at its own points."""
+        if eqn.primitive is contraction:  # it has the views that are good for it
+            return {x: False for x in eqn.invars if isinstance(x, Var)}
         reads: dict[Var, bool] = {}
         start = not is_view(eqn) or is_renaming(eqn)
         loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")

@@ -76,7 +76,7 @@ def normal_form(total: Eqn, reading: Reading, takes: Takes) -> list[Eqn] | None:
     read = {aval.dtype, *(f.value.aval.dtype for term in found for f in term.factors)}
     pairs = Pairs(reading, shape, kept, accumulator(read), total.source)
     eqns = _written(total, found, pairs, inverse)
-    if inverse is not None and (inverse.divides or inverse.splits):
+    if inverse is not None and inverse.divides:
         groups = [e.params["jaxpr"] for e in eqns if e.primitive is contraction]
         return eqns if all(map(takes, groups)) else None
     return eqns
@@ -116,9 +116,7 @@ def _gathering(
     return linked(aval, links if link is None else (*links, link)), found
 
 
-def _written(
-    total: Eqn, terms: Sequence[Term], pairs: Pairs, inverse: Inverse | None
-) -> list[Eqn]:
+def _written(total: Eqn, terms: Sequence[Term], pairs: Pairs, inverse: Inverse | None) -> list[Eqn]:
     """The equations of all terms, and of their sum."""
     out = total.outvars[0].aval
     found: Atom | None = None
@@ -126,6 +124,8 @@ def _written(
         value, times = pairs.contract(term.factors)
         coefficient = term.coefficient * times
         negative = not dtypes.is_complex(pairs.dtype) and coefficient < 0
+        if found is None and coefficient != -1:
+            negative = False
         size = -coefficient if negative else coefficient
         if size != 1:
             number = Literal(size, value.aval.update(shape=()))

@@ -30,7 +30,6 @@ from functrax.backends.passes.terms import (
     Factor,
     Link,
     Reading,
-    link_of,
     linked,
     reindex_link,
     shape_after,
@@ -160,9 +159,7 @@ class Pairs:
         self.eqns.append(grouped(contraction, body, [out], "sum_of_products", self.source))
         return out
 
-    def _reduced(
-        self, writer: _Writer, sides: Sequence[Side], axes: Shape, kept: Shape
-    ) -> Atom:
+    def _reduced(self, writer: _Writer, sides: Sequence[Side], axes: Shape, kept: Shape) -> Atom:
         found = writer.product([f for side in sides for f in side.factors], axes)
         summed = tuple([n for n, k in enumerate(axes) if k not in kept])
         if not summed:
@@ -244,12 +241,10 @@ class _Writer:
 
     def _read(self, x: Atom, links: tuple[Link, ...]) -> Atom:
         """A value through views; what need not be stored is computed behind them."""
+        x, links = self.sum.reading.through_views(x, links)
         eqn = self.sum.reading.producers.get(x)
-        if eqn is None or len(eqn.outvars) > 1:
+        if eqn is None or eqn.primitive.family == "reindex" or len(eqn.outvars) > 1:
             return self.view(x, links)
-        if eqn.primitive.family == "reindex":
-            source = eqn.invars[0]
-            return self._read(source, linked(source.aval, (link_of(eqn), *links)))
         operands = [y if type(y) is Literal else self._read(y, links) for y in eqn.invars]
         return self.elementwise(eqn.primitive, operands, eqn.params, x.aval)
 

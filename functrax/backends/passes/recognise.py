@@ -30,7 +30,8 @@ from functrax.backends.deferred import (
     MAX_TERMS,
     OUTGROWN,
 )
-from functrax.backends.passes.groups import contraction, contraction_kernels_take, grouped
+from functrax.backends.passes.groups import contraction, grouped
+from functrax.backends.passes.contraction_groups import contraction_kernels_take
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.layouts import VIEWS, Layout, Layouts, dense_as, view, volume
 from functrax.backends.passes.normal_form import normal_form
@@ -38,6 +39,7 @@ from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.terms import Reading
 from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.slicing import slice_
 
@@ -235,13 +237,15 @@ class _Recognition:
         )
 
     def _is_plain(self, x: Atom) -> bool:
-        """Whether a value is an array, or a view of one."""
+        """Whether a value is an array, or a view of one that is no window of another view."""
         if type(x) is Literal or x in self.cones:
             return False
+        window = False
         while x in self.producers:
             eqn = self.producers[x]
-            if eqn.primitive.family != "reindex":
+            if eqn.primitive.family != "reindex" or window:
                 return False
+            window = eqn.primitive is reindex
             x = eqn.invars[0]
         return True
 

@@ -20,6 +20,7 @@ from functrax.backends.passes.kernel_groups import (
     KernelGroup,
     is_dear,
     is_renaming,
+    is_sum,
     is_view,
     nbytes,
 )
@@ -61,7 +62,9 @@ class _Copied:
         self.readers = [fusion.groups[n] for n in fusion.readers.get(v, ())]
         self.eqns: set[int] = set()
         self.leaves: dict[Var, bool] = {}
-        self.possible = bool(self.readers) and not any(b.update for b in self.readers)
+        self.possible = bool(self.readers) and not any(
+            b.update or (b.center is not None and not b.reads[v]) for b in self.readers
+        )
         self.possible = self.possible and self._collect() and bool(self.eqns)
 
     def _collect(self) -> bool:
@@ -74,7 +77,7 @@ class _Copied:
                 continue
             n = fusion.position.get(x, -1)
             known = x in group.reads or (x in group.writes and x is not self.v)
-            if known or (n in group.eqns and fusion.eqns[n].primitive.family == "reindex_reduce"):
+            if known or (n in group.eqns and is_sum(fusion.eqns[n])):
                 self.leaves[x] = self.leaves.get(x, True) and here
                 continue
             eqn = fusion.eqns[n]

@@ -111,12 +111,22 @@ class Reading:
         layout = self.layouts.of(x)
         for eqn in views:
             layout = view(eqn, layout) or dense_as(layout, eqn)
+        links = linked(x.aval, [link_of(eqn) for eqn in views])
+        return Factor(*self.through_views(x, links), layout.used, layout.distinct)
+
+    def through_views(self, x: Atom, links: tuple[Link, ...]) -> tuple[Atom, tuple[Link, ...]]:
+        """What is read in the end, and through which views, if ``x`` is read through ``links``.
+
+        A window is read of an array: where one would be read of another view, that is copied.
+        """
         while x in self.producers and self.producers[x].primitive.family == "reindex":
             eqn = self.producers[x]
-            views = (eqn, *views)
-            x = eqn.invars[0]
-        links = linked(x.aval, [link_of(eqn) for eqn in views])
-        return Factor(x, links, layout.used, layout.distinct)
+            source = eqn.invars[0]
+            more = linked(source.aval, (link_of(eqn), *links))
+            if len(more) > len(links) and links and links[0][0] is reindex:
+                break
+            x, links = source, more
+        return x, links
 
 
 def link_of(eqn: Eqn) -> Link:
@@ -168,8 +178,6 @@ def shape_after(aval: ShapedArray, link: Link) -> Shape:
     if "shape" in known:
         return tuple(known["shape"])
     return tuple(primitive.index_map(aval, **known).domain)  # type: ignore[attr-defined]
-
-
 
 
 def _coefficient(value: Any, dtype: np.dtype[Any]) -> Any:

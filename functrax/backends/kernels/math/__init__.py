@@ -1,7 +1,8 @@
 """Functions of floats, in scalar operations.
 
 ``EXPANSIONS`` maps the name of a function of ``core.lowering.MATH`` to what writes it with basic
-operations, for float32 and float64, without branches: the same expression serves every target.
+operations, for float32 and float64: the same expression serves every target.  Only what is
+``unlikely`` may be branched around.
 Errors are at most two units in the last place; ``docs/math.md`` has the table of bounds, which
 the tests read.
 """

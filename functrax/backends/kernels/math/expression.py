@@ -152,6 +152,11 @@ def where(which: Expr, x: Expr, y: Operand) -> Expr:
     return Expr(x.b, x.b.select(which.s, x.s, x.node(y)))
 
 
+def unlikely(which: Expr, x: Expr, y: Expr) -> Expr:
+    """The same, where ``which`` is hardly ever true: ``x`` may then be left out."""
+    return Expr(x.b, x.b.node("unlikely", x.dtype, (which.s, x.s, y.s)))
+
+
 def at_most(x: Expr, limit: float) -> Expr:
     """The smaller of ``x`` and a number; NaN stays (one instruction, unlike ``Builder.min``)."""
     bound = x.like(limit)

@@ -4,8 +4,13 @@
 reduction for trigonometric functions", SIGNUM Newsletter 18, 1983): multiples of 4 do not matter,
 so of the bits of 2/pi only a window is needed, which begins where ``e`` says.  The two bits before
 the binary point are the quadrant; the fraction, times pi/2, is the angle for the polynomials.
-There is no other way for small angles: choosing costs as much.  One float32 needs two products of
-64 bits; a float64, whose window is of 192 bits and slides over 1216, about ninety operations.
+One float32 needs two products of 64 bits; a float64, whose window is of 192 bits and slides over
+1216, about ninety operations.
+
+From float32 angles up to ``NEAR`` multiples of pi/2 are subtracted instead (Cody and Waite,
+"Software Manual for the Elementary Functions", 1980), in three parts, of which the first two leave
+nothing to round where digits cancel.  An angle goes the way that its own size says, so a result
+does not depend on its neighbours, but the long way is run only where a vector has such an angle.
 """
 
 from __future__ import annotations
@@ -14,7 +19,9 @@ import math
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from functrax.backends.kernels.math.expression import Expr, constant, expr_of, fma, where
+import numpy as np
+
+from functrax.backends.kernels.math.expression import Expr, constant, expr_of, fma, unlikely, where
 from functrax.core import dtypes
 
 _WORD: Final = 64
@@ -47,6 +54,28 @@ def _words(zeros: int, count: int) -> tuple[int, ...]:
 #: For a float32 the window begins with the bit of weight 2 of 2^-24 2/pi, or later.
 _WORDS_SINGLE: Final = _words(26, 4)
 _WORDS_DOUBLE: Final = _words(55, 19)
+
+
+#: Angles below are reduced by subtraction: their quadrant has 12 bits.
+NEAR: Final = 6000.0
+#: A float32 that has no fraction, nor has what is little larger: the last bits are an integer.
+_INTEGER: Final = 1.5 * 2**23
+
+
+def _half_pi_in_three() -> tuple[float, float, float]:
+    """pi/2 as a float32, 11 bits of the rest, and a float32 of what is left."""
+    bits = 120
+    rest = 2 ** (2 * bits) // _two_over_pi(bits)  # pi/2, scaled by 2^bits
+    parts = []
+    for kept in (24, 11, 24):
+        drop = abs(rest).bit_length() - kept
+        part = ((rest >> (drop - 1)) + 1) >> 1 << drop
+        parts.append(float(np.ldexp(float(part >> drop), drop - bits)))
+        rest -= part
+    return parts[0], parts[1], parts[2]
+
+
+_HALF_PI: Final = _half_pi_in_three()
 
 
 class _Angle(NamedTuple):
@@ -140,9 +169,24 @@ def _upper_product(x: Expr, y: Expr) -> Expr:
     return x1 * y1 + ((x0 * y1) >> 32) + ((x1 * y0) >> 32)
 
 
+def _reduced_near(a: Expr) -> _Angle:
+    """For float32 below ``NEAR``."""
+    shifted = fma(a, 2 / math.pi, _INTEGER)
+    turns = _INTEGER - shifted
+    first, second, third = _HALF_PI
+    high = fma(turns, first, a)
+    r = fma(turns, second, high)
+    return _Angle(shifted.bits, r, fma(turns, third, fma(turns, second, high - r)))
+
+
 def _reduced(x: Expr) -> _Angle:
     a = abs(x)
-    large = _reduced_single(a) if x.is_single else _reduced_double(a)
+    if x.is_single:
+        near, large = _reduced_near(a), _reduced_single(a)
+        r = where(a < math.inf, large.r, math.nan)
+        pairs = zip((large.quadrant, r, large.more), near, strict=True)
+        return _Angle(*(unlikely(a >= NEAR, y, x) for y, x in pairs))
+    large = _reduced_double(a)
     small = a < math.pi / 4
     zero = large.quadrant.like(0)
     r = where(small, a, where(a < math.inf, large.r, math.nan))

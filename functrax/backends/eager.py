@@ -1,0 +1,213 @@
+"""Lazy eager mode: operations outside of ``jit`` are recorded, and run when a value is needed.
+
+:func:`record` is what the bottom interpreter does with an operation on arrays.  Types are inferred,
+and errors of shapes and dtypes raised, at once; the operation itself becomes a
+:class:`~functrax.backends.eager_graph.Node`, and arrays of it are what the user gets.  Looking at
+one of them (``ConcreteArray.value``) cuts out what it depends on and runs it as one program
+(``backends/eager_graph.py``, ``backends/eager_run.py``).
+
+What may act on the world is not recorded: side effects, operations that hold programs, and all
+operations while ``debug_nans`` looks for the one at fault, and operations on memory that others may
+write to; these run at once (``device.execute``).
+
+The graph stays bounded without being looked at.  Before an operation that would have more than
+:data:`MAX_NODES` others to run, these are run; from half of that on already before an operation
+like one that the graph began with, so that a loop is cut at the same place of its body each time,
+and finds its program again.  When recorded operations hold more than :data:`MAX_BYTES` of arrays,
+all of them are run.
+
+Start at :func:`record`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final
+
+from functrax.backends import eager_run, nan_check
+from functrax.backends.device import execute
+from functrax.backends.eager_graph import (
+    Extent,
+    Node,
+    Part,
+    Region,
+    Signature,
+    ancestors,
+    cut,
+    node_of,
+)
+from functrax.core.array import Borrowed, ConcreteArray, Pending
+from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
+from functrax.core.inputs import concrete
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.primitive import Primitive
+from functrax.core.trace import EVAL, current_source
+
+#: So many operations may wait for one value.
+MAX_NODES: Final = 256
+#: So many bytes of arrays may be kept alive by recorded operations alone.
+MAX_BYTES: Final = 1 << 28
+#: Operations on fewer bytes do not count.
+_FEW_BYTES: Final = 1 << 12
+#: How many signatures are remembered.
+_MAX_SIGNATURES: Final = 1 << 16
+#: What an operation costs in NumPy: nanoseconds to begin with, and for each element.
+_BEGIN: Final = 4000
+_ELEMENT: Final = 1
+#: Reindexes that NumPy does without touching the elements.
+_VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "reshape"})
+
+_signatures: dict[Any, Signature] = {}
+_counter = itertools.count()
+
+
+def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Apply a primitive to concrete arrays and literals, later.
+
+    Args:
+      primitive: the operation.
+      args: arrays and literals.
+      params: its parameters.
+
+    Returns:
+      An array whose value is pending, or a list of them.
+    """
+    if not primitive.pure or primitive.holds_programs or not _records():
+        return execute(primitive, args, params)
+    for x in args:
+        if type(x) is ConcreteArray and type(x._buffer) is Borrowed:
+            return execute(primitive, args, params)
+    simpler = primitive.simplify(*args, **params)
+    if simpler is not None:
+        return concrete(simpler)
+    strict = options.strict
+    key = (primitive, strict, *[x.aval for x in args], *params.items())
+    signature = _signatures.get(key)
+    if signature is None:
+        signature = _new_signature(key, primitive, args, params)
+    operands = tuple([_operand(x, strict) for x in args])
+    node = Node(signature, operands, current_source(), _extent(signature, operands))
+    if signature.in_bytes > _FEW_BYTES:
+        _held.add(node)
+    types = signature.types
+    if type(types) is ShapedArray:
+        return ConcreteArray(node, types)
+    parts = [Part(node, number) for number in range(len(signature.results))]
+    node.parts = tuple([weakref.ref(part) for part in parts])
+    return [ConcreteArray(p, aval) for p, aval in zip(parts, signature.results)]
+
+
+EVAL.executor = record
+
+
+def _records() -> bool:
+    """Whether operations are recorded now."""
+    return options.eager == "lazy" and options.backend == "llvm" and not nan_check.enabled()
+
+
+def _new_signature(
+    key: Any, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+) -> Signature:
+    avals = tuple([x.aval for x in args])
+    results = primitive.infer(avals, params)
+    types = (results,) if type(results) is ShapedArray else results
+    sizes = [a.size for a in (*avals, *types)]
+    touched = 0 if primitive.name in _VIEWS else max(sizes, default=0)
+    cost = _BEGIN + _ELEMENT * touched
+    if len(_signatures) >= _MAX_SIGNATURES:
+        _signatures.clear()
+    made = Signature(primitive, avals, params, options.strict, results, cost)
+    return _signatures.setdefault(key, made)
+
+
+def _operand(x: Any, strict: bool) -> Any:
+    """An operand as a node holds it."""
+    if type(x) is not ConcreteArray:
+        return x
+    raw = x._buffer
+    if isinstance(raw, (Node, Part)):
+        node = node_of(raw)
+        if node is not None and node.signature.strict is strict:
+            return raw
+    return x.buffer
+
+
+# ---- bounds -----------------------------------------------------------------------------------
+
+
+def _extent(signature: Signature, operands: tuple[Any, ...]) -> Extent:
+    """What has to run for a new operation; its operands are run first if that is too much."""
+    now = next(_counter)
+    producers = [n for x in operands if (n := node_of(x)) is not None]
+    if not producers:
+        return Extent(1, now, Region(signature))
+    size, begin, region = producers[0].extent
+    for node in producers[1:]:
+        other = node.extent
+        size += other.size
+        begin = min(begin, other.begin)
+        if other.region is not region:
+            region.merge(other.region)
+    extent = Extent(min(size, now - begin) + 1, begin, region)
+    if extent.size <= MAX_NODES // 2 or now < region.next_count:
+        return extent
+    limit = MAX_NODES // 2 if signature in region.entries else MAX_NODES
+    return extent if extent.size <= limit else _counted(signature, producers, extent, limit)
+
+
+def _counted(signature: Signature, producers: list[Node], extent: Extent, limit: int) -> Extent:
+    """As :func:`_extent`, where the bound of the size is more than the limit."""
+    now = next(_counter)
+    size = 1 + len(ancestors(producers))
+    if size <= limit:
+        extent.region.next_count = now + limit - size
+        return extent._replace(size=size)
+    eager_run.run(producers, requested=False)
+    grown = [n for n in producers if n.value is None]
+    return Extent(1 + len(ancestors(grown)), now, Region(signature))
+
+
+class _Held:
+    """Recorded operations that keep arrays alive; any thread may add some."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._nodes: list[weakref.ref[Node]] = []
+        self._bytes = 0
+
+    def add(self, node: Node) -> None:
+        """Remember an operation, and run all of them if they hold too much."""
+        self._nodes.append(weakref.ref(node))
+        self._bytes += node.signature.in_bytes
+        if self._bytes > MAX_BYTES:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        with self._lock:
+            alive = [n for ref in self._nodes if (n := ref()) is not None and n.value is None]
+            arrays = {id(x): x.nbytes for n in alive for x in n.operands if hasattr(x, "nbytes")}
+            self._bytes = sum(arrays.values())
+            self._nodes = [weakref.ref(n) for n in alive]
+            if self._bytes <= MAX_BYTES // 2:
+                return
+            self._nodes, self._bytes = [], 0
+        for node in alive:
+            eager_run.run([node], requested=False)
+
+
+_held: Final = _Held()
+
+
+def pending_program(array: ConcreteArray) -> Jaxpr | None:
+    """The program that looking at an array would run; None if its value is known.
+
+    >>> import functrax.numpy as jnp
+    >>> x = jnp.arange(3.0)
+    >>> print(pending_program(x * 2 + 1).as_text(source=False))  # doctest: +SKIP
+    """
+    node = node_of(array._buffer) if isinstance(array._buffer, Pending) else None
+    return None if node is None else eager_run.program(cut(ancestors([node]), [node]), "pending")

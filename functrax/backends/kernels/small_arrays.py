@@ -1,0 +1,327 @@
+"""Small arrays as rows of lanes: the values of a program whose arrays fit in registers.
+
+What enters: equations over arrays whose last axis is no longer than a few vectors.  What leaves:
+for each row of an array, its last axis, one scalar expression whose lanes are the elements.
+
+An array is known by the *numbers* of its elements, an array of integers of its shape.  What only
+moves elements (transpose, slice, pad, concatenate, …) moves numbers, by its own NumPy reference,
+and costs nothing by itself.  Numbers are resolved when a row of them is computed with
+(:meth:`SmallArrays.row`): by a load, by a permutation of the lanes of a row that is there, by a
+choice between several, or by one lane that is given to all.  Arrays of several rows are computed
+in whatever arrangement they are asked for: a sum along the last axis asks for columns, so that it
+adds up vectors.
+
+Start at :meth:`SmallArrays.run`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from functrax.backends import strided
+from functrax.backends.kernels.values import NotAKernelError, number, reduced_axes
+from functrax.core.aval import ShapedArray
+from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.jaxpr import Atom, Eqn, Literal
+from functrax.core.lowering import Builder, Scalar
+from functrax.core.prims.lowered_reductions import Carried, Reduction
+from functrax.core.prims.slicing import pad
+
+#: The dim of the lanes.
+LANE: Final = Dim(0)
+#: The most rows of one program, and the most pieces that one row is put together from.
+MOST_ROWS, MOST_PIECES = 3000, 8
+#: Sums of rows are added up in so many parts, so that they need not wait for one another.
+PARTS = 4
+Numbers: TypeAlias = "np.ndarray[Any, Any]"
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """An array in memory: element ``k`` of a buffer lies at ``base + k``."""
+
+    aval: ShapedArray
+    buffer: int
+    base: IndexExpr
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """An array that has been computed: an expression for each row."""
+
+    aval: ShapedArray
+    rows: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Elementwise:
+    """A result of an elementwise equation, computed where it is asked for."""
+
+    aval: ShapedArray
+    eqn: Eqn
+    operands: tuple[Numbers | Scalar, ...]
+    result: int
+
+
+Source: TypeAlias = Memory | Rows | Elementwise
+
+
+class SmallArrays:
+    """The arrays of a program.
+
+    Args:
+      builder: makes the expressions.
+      lanes: how many a row has; the elements of shorter rows come first, the rest is arbitrary.
+    """
+
+    def __init__(self, builder: Builder, lanes: int) -> None:
+        self.builder = builder
+        self.lanes = lanes
+        self._sources: list[Source] = []
+        self._starts: list[int] = []
+        self._end = 0
+        self._rows: dict[bytes, Scalar] = {}
+
+    # ---- arrays -------------------------------------------------------------------------------
+
+    def add(self, source: Source) -> Numbers:
+        """The numbers of the elements of a new array."""
+        shape = source.aval.shape
+        size = math.prod(shape)
+        self._sources.append(source)
+        self._starts.append(self._end)
+        found = np.arange(self._end, self._end + size, dtype=np.int64).reshape(shape)
+        self._end += size
+        return found
+
+    def run(self, eqns: Sequence[Eqn], env: dict[Atom, Numbers]) -> None:
+        """Compute equations in order; ``env`` has the numbers of what they use, and gets theirs."""
+        for eqn in eqns:
+            family = eqn.primitive.family
+            if family == "elementwise":
+                self._elementwise(eqn, env)
+            elif reduced_axes(eqn) is not None:
+                env[eqn.outvars[0]] = self._reduced(eqn, self.numbers(eqn.invars[0], env))
+            elif family == "reindex":
+                env[eqn.outvars[0]] = self._reindexed(eqn, env)
+            else:
+                raise NotAKernelError(f"{eqn.primitive.name} of small arrays")
+
+    def numbers(self, x: Atom, env: dict[Atom, Numbers]) -> Numbers:
+        """The numbers of a value's elements."""
+        if isinstance(x, Literal):
+            return self.add(Rows(x.aval, (number(self.builder, x),)))
+        return env[x]
+
+    def rows(self, numbers: Numbers) -> list[Scalar]:
+        """The rows of an array; of one without axes its number."""
+        n = numbers.shape[-1] if numbers.ndim else 1
+        return [self.row(part) for part in numbers.reshape(-1, n)]
+
+    # ---- equations ----------------------------------------------------------------------------
+
+    def _elementwise(self, eqn: Eqn, env: dict[Atom, Numbers]) -> None:
+        operands = tuple(
+            number(self.builder, x) if isinstance(x, Literal) else env[x] for x in eqn.invars
+        )
+        for k, v in enumerate(eqn.outvars):
+            found = self.add(Elementwise(v.aval, eqn, operands, k))
+            if math.prod(v.aval.shape[:-1]) == 1:  # one row: it is permuted, not computed again
+                found = self.add(Rows(v.aval, tuple(self.rows(found))))
+            env[v] = found
+
+    def _reindexed(self, eqn: Eqn, env: dict[Atom, Numbers]) -> Numbers:
+        name, params = eqn.primitive.name, dict(eqn.params)
+        if name == "iota":
+            return self._constants(eqn.outvars[0].aval, eqn.primitive.reference(**params))
+        if name != "concatenate" and len(eqn.invars) != 1:
+            raise NotAKernelError("indices that a step computes")
+        if "fill" in params:
+            fill = int(self.numbers(params["fill"], env))
+            params["fill"] = Literal(np.int64(fill), ShapedArray((), np.int64))
+        operands = [self.numbers(x, env) for x in eqn.invars]
+        if name == "reindex":
+            out = strided.reindex(operands[0], [], params["map"], params["fill"], pad.reference)
+        else:
+            out = eqn.primitive.reference(*operands, **params)
+        return np.asarray(out, np.int64)
+
+    def _constants(self, aval: ShapedArray, values: Any) -> Numbers:
+        n = aval.shape[-1]
+        lines = np.ascontiguousarray(values).reshape(-1, n)
+        return self.add(Rows(aval, tuple(self._lanes(line, aval.dtype) for line in lines)))
+
+    def _lanes(self, values: Any, dtype: Any) -> Scalar:
+        """Numbers, one for each of the first lanes."""
+        rest = [values[0]] * (self.lanes - len(values))
+        return self.builder.node("lanes", np.dtype(dtype), (), tuple(map(_plain, [*values, *rest])))
+
+    # ---- reductions ---------------------------------------------------------------------------
+
+    def _reduced(self, eqn: Eqn, numbers: Numbers) -> Numbers:
+        axes = reduced_axes(eqn)
+        assert axes is not None
+        how = eqn.primitive.reduction(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
+        out = eqn.outvars[0].aval
+        kept = [d for d in range(numbers.ndim) if d not in axes]
+        moved = np.transpose(numbers, (*kept, *axes))
+        n = out.shape[-1] if out.shape else 1
+        moved = moved.reshape(-1, n, math.prod(numbers.shape[d] for d in axes))
+        across = n == 1 and len(axes) == 1
+        finish = self._across if across else self._down
+        return self.add(Rows(out, tuple(finish(how, part) for part in moved)))
+
+    def _down(self, how: Reduction, numbers: Numbers) -> Scalar:
+        """A reduction along the last axis of ``numbers``, whose first one is lanes."""
+        b = self.builder
+        parts: list[Carried] = []
+        for k in range(numbers.shape[1]):
+            new = how.start(b, self.row(numbers[:, k]), b.const(k, how.place))
+            if k < PARTS or not how.commutative:
+                parts.append(new)
+            else:
+                parts[k % PARTS] = how.combine(b, parts[k % PARTS], new)
+        return how.finish(b, self._together(how, parts))
+
+    def _together(self, how: Reduction, parts: list[Carried]) -> Carried:
+        while len(parts) > 1:
+            pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
+            parts = [how.combine(self.builder, *p) if len(p) == 2 else p[0] for p in pairs]
+        return parts[0]
+
+    def _across(self, how: Reduction, numbers: Numbers) -> Scalar:
+        """A reduction of one row, by halves."""
+        b, numbers = self.builder, numbers[0]
+        if how.identity is None:
+            raise NotAKernelError(f"{how.name} has no identity")
+        n = len(numbers)
+        place = self._lanes(range(n), how.place)
+        total = how.start(b, self.row(numbers), place)
+        inside = self.valid(n)
+        if inside is not None:
+            pairs = zip(total, how.empty(b), strict=True)
+            total = tuple(b.select(inside, x, start) for x, start in pairs)
+        half = self.lanes // 2
+        while half:
+            table = (*range(half, 2 * half), *range(half, self.lanes))
+            other = tuple(b.node("permute", x.dtype, (x,), table) for x in total)
+            total = how.combine(b, total, other)
+            half //= 2
+        return how.finish(b, tuple(self.lane(x, 0) for x in total))
+
+    # ---- rows ---------------------------------------------------------------------------------
+
+    def row(self, numbers: Numbers) -> Scalar:
+        """An expression whose lanes are elements; a scalar where all are the same one."""
+        key = numbers.tobytes()
+        found = self._rows.get(key)
+        if found is None:
+            if len(self._rows) > MOST_ROWS:
+                raise NotAKernelError("too many rows in a step")
+            found = self._rows[key] = self._row(np.ascontiguousarray(numbers))
+        return found
+
+    def valid(self, n: int) -> Scalar | None:
+        """A bool of the first ``n`` lanes; None for all."""
+        if n == self.lanes:
+            return None
+        return self._lanes([True] * n + [False] * (self.lanes - n), np.bool_)
+
+    def lane(self, x: Scalar, k: int) -> Scalar:
+        """One lane of a row."""
+        return x if x.op == "const" else self.builder.node("lane", x.dtype, (x,), k)
+
+    def _row(self, numbers: Numbers) -> Scalar:
+        which = np.searchsorted(self._starts, numbers, side="right") - 1
+        value = None
+        for n, (k, lanes) in enumerate(self._pieces(which, numbers)):
+            if n >= MOST_PIECES:
+                raise NotAKernelError("a row of too many pieces")
+            flat = numbers - self._starts[k]
+            inside = np.zeros(len(numbers), bool)
+            inside[lanes] = True
+            part = self._piece(self._sources[k], np.where(inside, flat, flat[lanes[0]]), lanes)
+            if value is None:
+                value = part
+            else:
+                chosen = [*inside, *[False] * (self.lanes - len(inside))]
+                value = self.builder.select(self._lanes(chosen, np.bool_), part, value)
+        assert value is not None
+        return value
+
+    def _pieces(self, which: Numbers, numbers: Numbers) -> list[tuple[int, Numbers]]:
+        """Sources, and the lanes that come from one row of theirs, or are computed together."""
+        pieces = []
+        for k in dict.fromkeys(which.tolist()):
+            source, lanes = self._sources[k], np.flatnonzero(which == k)
+            flat = numbers[lanes] - self._starts[k]
+            whole = len(lanes) == len(numbers) and len(set(np.diff(flat).tolist())) <= 1
+            if isinstance(source, Elementwise) or (isinstance(source, Memory) and whole):
+                pieces.append((k, lanes))
+                continue
+            row = flat // (source.aval.shape[-1] if source.aval.shape else 1)
+            pieces += [(k, lanes[row == r]) for r in dict.fromkeys(row.tolist())]
+        return pieces
+
+    def _piece(self, source: Source, flat: Numbers, lanes: Numbers) -> Scalar:
+        """A row of one source; only some lanes matter."""
+        if isinstance(source, Elementwise):
+            return self._computed(source, flat)
+        if isinstance(source, Memory) and len(lanes) == len(flat):
+            steps = set(np.diff(flat).tolist())
+            if len(steps) <= 1:
+                return self._load(source, int(flat[0]), steps.pop() if steps else 0, len(flat))
+        n = source.aval.shape[-1] if source.aval.shape else 1
+        r = int(flat[lanes[0]]) // n
+        if isinstance(source, Rows):
+            row = source.rows[r]
+        else:
+            row = self._load(source, r * n, int(n > 1), n)
+        table = flat - r * n
+        if (table == table[0]).all():
+            return self.lane(row, int(table[0])) if source.aval.shape else row
+        identity = np.arange(len(table))
+        if (table[lanes] == identity[lanes]).all():
+            return row
+        rest = range(len(table), self.lanes)
+        return self.builder.node("permute", row.dtype, (row,), (*table.tolist(), *rest))
+
+    def _computed(self, source: Elementwise, flat: Numbers) -> Scalar:
+        args = [
+            x if isinstance(x, Scalar) else self.row(x.reshape(-1)[flat]) for x in source.operands
+        ]
+        primitive = source.eqn.primitive
+        out = primitive.lower(self.builder, *args, **source.eqn.params)
+        result: Scalar = out[source.result] if primitive.multiple_results else out
+        return result
+
+    def _load(self, source: Memory, first: int, step: int, n: int) -> Scalar:
+        address = source.base + first
+        inside = None
+        if step:
+            address = address + LANE * step
+            inside = self.valid(n)
+        args = () if inside is None else (inside,)
+        attr = (source.buffer, address, False, inside is not None)
+        return self.builder.node("load", source.aval.dtype, args, attr)
+
+
+def _plain(x: Any) -> Any:
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def row_lanes(avals: Sequence[ShapedArray], most: int) -> int:
+    """How many lanes hold the longest row of some arrays: a power of two.
+
+    Raises:
+      NotAKernelError: they are more than ``most``.
+    """
+    longest = max((a.shape[-1] for a in avals if a.shape), default=1)
+    if longest > most:
+        raise NotAKernelError("rows that are too long for registers")
+    return 1 << (longest - 1).bit_length()

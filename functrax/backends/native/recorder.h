@@ -1,0 +1,36 @@
+// What ran when, for functrax.profiler: follows functrax/core/recorder.py.
+//
+// Calls of jitted functions and runs of programs come in, with the objects that they were of; lists
+// of tuples go out. Nothing is kept, and next to nothing done, while the recorder is off.
+
+#pragma once
+
+#include <Python.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace functrax::recorder {
+
+// When an instruction ran, in nanoseconds of CLOCK_MONOTONIC.
+struct Event {
+  int program, instruction;
+  std::int64_t begin, end;
+};
+
+extern std::atomic<bool> recording;
+
+inline bool is_on() { return recording.load(std::memory_order_relaxed); }
+
+std::int64_t now();
+
+// Both are called with the GIL, by the thread that the work was done in.
+void add_call(PyObject* function, std::int64_t begin);
+void add_run(PyObject* program, std::int64_t begin, std::vector<Event> events);
+
+// start() -> None; stop() -> (calls, runs, how many were left out).
+PyObject* start(PyObject*, PyObject*);
+PyObject* stop(PyObject*, PyObject*);
+
+}  // namespace functrax::recorder

@@ -1,0 +1,79 @@
+"""What the instructions of recorded programs are: names, the user's lines, bytes and operations.
+
+Start at :func:`facts_of`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from functrax.backends.compiler import record_of
+from functrax.backends.program import Instruction, Launch, Program, all_programs, subprograms
+from functrax.explanation.facts import explanation_of
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known about an instruction.
+
+    Args:
+      kind: ``"kernel"``, ``"call"`` of a Python function, ``"copy"``, or ``"loop"`` and
+        ``"branch"``, which contain others.
+      name: of the kernel or the function.
+      lines: the user's lines that it computes.
+      nbytes: that one run reads and writes, predicted; 0 if that is not known.
+      flops: operations of one run, predicted.
+      completes: whether it is the last of the instructions that are one kernel together.
+    """
+
+    kind: str
+    name: str
+    lines: tuple[str, ...] = ()
+    nbytes: int = 0
+    flops: int = 0
+    completes: bool = True
+
+
+def facts_of(program: Program) -> dict[tuple[int, int], Facts]:
+    """By the number of the program inside ``program``, and the number of the instruction."""
+    known: dict[int, Facts] = {}
+    programs = all_programs(program)
+    for part in programs:
+        known |= _compiled(part)
+    return {
+        (n, k): known.get(id(x)) or _bare(x)
+        for n, part in enumerate(programs)
+        for k, x in enumerate(part.instructions)
+    }
+
+
+def _compiled(program: Program) -> dict[int, Facts]:
+    """What the compiler says of the instructions of a program that it made."""
+    compiled = record_of(program)
+    if compiled is None:
+        return {}
+    found = {}
+    for kernel in explanation_of(program.name, compiled, 0.0).kernels:
+        facts = Facts(
+            kernel.kind,
+            kernel.name,
+            tuple(map(str, kernel.lines)),
+            kernel.bytes_read + kernel.bytes_written,
+            kernel.flops + kernel.transcendentals,
+        )
+        # The figures are those of all its instructions together: the last one bears them.
+        for x in kernel.instructions[:-1]:
+            found[id(x)] = Facts(facts.kind, facts.name, facts.lines, completes=False)
+        for x in kernel.instructions[-1:]:
+            found[id(x)] = facts
+    return found
+
+
+def _bare(x: Instruction) -> Facts:
+    name: Any = getattr(x, "name", type(x).__name__.lower())
+    if isinstance(x, Launch):
+        return Facts("kernel", name)
+    if subprograms(x):
+        return Facts("branch" if type(x).__name__ == "Cond" else "loop", name)
+    return Facts("copy" if type(x).__name__ == "Copy" else "call", name)

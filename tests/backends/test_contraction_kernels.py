@@ -1,0 +1,235 @@
+"""The kernels of contractions against float64: shapes, layouts, dtypes, windows, fused parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import functrax
+import functrax.numpy as jnp
+from functrax import lax
+from functrax.backends.codegen import contraction_code
+from functrax.backends.compiler import Assembly
+from functrax.backends.kernels.contraction import contraction_kernels
+from functrax.backends.kernels.schedule import Target
+from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.members import Members
+from functrax.backends.passes.groups import contraction, grouped
+from functrax.backends.pipeline import run_pipeline
+from functrax.backends.runtime import load
+from functrax.core.config import enable_x64
+from functrax.core.inputs import as_value
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.stage import close, stage
+
+Array = np.ndarray[Any, Any]
+SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 64, 97)
+#: What one rounding is, and the dtype that a sum of products of a dtype is rounded in.
+EPS = {
+    np.float32: 2.0**-24,
+    np.float64: 2.0**-53,
+    ml_dtypes.bfloat16: 2.0**-8,
+    np.float16: 2.0**-11,
+}
+
+
+def group(function: Callable[..., Any], *args: Array) -> Jaxpr:
+    """The equations of a function as the program of one contraction."""
+    jaxpr, consts = stage(lambda *xs: [function(*xs)], [as_value(x).aval for x in args])
+    assert not consts
+    inner = close(jaxpr)
+    eqn = grouped(contraction, list(inner.eqns), list(inner.outvars), "contraction")
+    return Jaxpr((), inner.invars, eqn.outvars, (eqn,), "test")
+
+
+def run(function: Callable[..., Any], *args: Array) -> Array:
+    """A function's result by the kernels of one contraction, and by nothing else."""
+    outer = group(function, *args)
+    contraction_code(outer.eqns[0].params["jaxpr"], "contraction")  # raises if it is none
+    empty = run_pipeline(Jaxpr((), (), (), (), "empty"))
+    program = Assembly(outer, False, Members(empty)).program()
+    (out,) = load(program)(args)
+    return np.asarray(out)
+
+
+def agree(got: Array, want: Array, bound: Array, terms: int, eps: float) -> None:
+    """Whether a sum of ``terms`` products has the error of that many roundings at most."""
+    assert got.shape == want.shape
+    error = np.abs(got.astype(np.float64) - want)
+    assert np.all(error <= (terms + 4) * eps * bound + 1e-300), error.max()
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
+    if np.dtype(dtype).kind in "iu":
+        return rng.integers(-100 if np.dtype(dtype).kind == "i" else 0, 100, shape).astype(dtype)
+    return rng.normal(size=shape).astype(dtype)
+
+
+def products(subscripts: str, *args: Array) -> tuple[Array, Array]:
+    """An einsum in float64, and that of absolute values."""
+    wide = [x.astype(np.float64) for x in args]
+    return np.einsum(subscripts, *wide), np.einsum(subscripts, *map(np.abs, wide))
+
+
+def sized(subscripts: str, rng: np.random.Generator) -> tuple[list[tuple[int, ...]], int]:
+    """Shapes for the operands of an einsum, and how many products an element sums."""
+    left, result = subscripts.split("->")
+    size = {k: int(rng.choice(SIZES if k in "mnk" else SIZES[:6])) for k in left if k != ","}
+    summed = [size[k] for k in size if k not in result]
+    return [tuple(size[k] for k in part) for part in left.split(",")], int(np.prod(summed))
+
+
+LAYOUTS = (
+    "mk,kn->mn", "km,kn->mn", "mk,nk->mn", "km,nk->nm", "mk,kn->nm", "bmk,bkn->bmn", "mbk,nbk->bmn",
+    "bmk,kn->bmn", "amk,bnk->abmn", "mak,kan->mn", "kma,kbn->banm", "bthd,bshd->bhts",
+    "bhts,bshd->bthd", "mab,nab->mn",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("subscripts", LAYOUTS)
+@pytest.mark.parametrize("seed", range(6))
+def test_einsum(subscripts: str, seed: int) -> None:
+    rng = np.random.default_rng(100 * LAYOUTS.index(subscripts) + seed)
+    dtype = (np.float32, np.float64)[seed % 2]
+    shapes, terms = sized(subscripts, rng)
+    args = [draw(rng, shape, dtype) for shape in shapes]
+    with enable_x64():
+        got = np.asarray(functrax.jit(lambda x, y: jnp.einsum(subscripts, x, y))(*args))
+    assert got.dtype == dtype
+    agree(got, *products(subscripts, *args), terms, EPS[dtype])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.int8, np.uint16, np.int32])
+@pytest.mark.parametrize("seed", range(3))
+def test_dtypes(dtype: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m, n, k = (int(x) for x in rng.choice(SIZES[3:], 3))
+    x, y = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
+    got = run(lambda x, y: x @ y, x, y)
+    assert got.dtype == dtype
+    want, bound = products("mk,kn->mn", x, y)
+    if np.dtype(dtype).kind in "iu":
+        np.testing.assert_array_equal(got, want.astype(np.int64).astype(dtype))
+    else:  # added up in float32, then rounded once
+        agree(got, want, np.abs(want) + bound * k * 2.0**-16, 1, EPS[dtype])
+
+
+def test_prologue_and_epilogue() -> None:
+    """What stands before the product and after the sum is part of the kernels."""
+    rng = np.random.default_rng(0)
+    x, w, b = draw(rng, (37, 50), np.float32), draw(rng, (50, 29), np.float32), rng.normal(size=29)
+    b = b.astype(np.float32)
+
+    def function(x: Any, w: Any, b: Any) -> Any:
+        return jnp.tanh(jnp.maximum(x, 0) @ (2 * w) + b).T
+
+    want = np.tanh(np.maximum(x, 0).astype(np.float64) @ (2.0 * w) + b).T
+    np.testing.assert_allclose(run(function, x, w, b), want, rtol=0, atol=2e-5)
+
+
+def test_the_epilogue_reads_other_arrays() -> None:
+    rng = np.random.default_rng(1)
+    x, y, z = (draw(rng, shape, np.float32) for shape in ((5, 33, 20), (5, 20, 18), (5, 33, 18)))
+    got = run(lambda x, y, z: z + jnp.where(z > 0, x @ y, 0), x, y, z)
+    want = z + np.where(z > 0, x.astype(np.float64) @ y, 0)
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+
+
+CONVOLUTIONS: list[dict[str, Any]] = [
+    {},
+    {"padding": "VALID"},
+    {"window_strides": (2, 2)},
+    {"window_strides": (2, 1), "padding": ((2, 0), (1, 3))},
+    {"rhs_dilation": (2, 2)},
+    {"rhs_dilation": (1, 3), "window_strides": (2, 2)},
+    {"lhs_dilation": (2, 2), "padding": ((1, 2), (2, 1))},
+    {"lhs_dilation": (3, 2), "window_strides": (2, 1), "padding": ((1, 2), (2, 1))},
+    {"feature_group_count": 3},
+    {"feature_group_count": 6},
+    {"batch_group_count": 2},
+    {"dimension_numbers": ("NHWC", "HWIO", "NHWC")},
+    {"dimension_numbers": ("NHWC", "OIHW", "NCHW"), "window_strides": (2, 2)},
+    {"dimension_numbers": ("CNHW", "IOHW", "HWNC")},
+]
+
+
+def convolution(seed: int, params: dict[str, Any]) -> tuple[Callable[..., Any], list[Array]]:
+    """A convolution of random sizes, and its arguments in float64."""
+    rng = np.random.default_rng(seed)
+    n, c, o = 2, 6, 6 * int(rng.integers(1, 6))
+    h, w, kh, kw = (
+        int(rng.integers(low, high)) for low, high in ((5, 12), (5, 20), (1, 5), (1, 4))
+    )
+    names = params.get("dimension_numbers", ("NCHW", "OIHW", "NCHW"))
+    inputs = c // params.get("feature_group_count", 1)
+    sizes = {"N": n, "C": c, "H": h, "W": w}
+    kernel = {"O": o, "I": inputs, "H": kh, "W": kw}
+    full = {"window_strides": (1, 1), "padding": "SAME", **params}
+
+    def function(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, **full)
+
+    x, y = tuple(sizes[k] for k in names[0]), tuple(kernel[k] for k in names[1])
+    return function, [rng.normal(size=x), rng.normal(size=y)]
+
+
+@pytest.mark.parametrize("number", range(len(CONVOLUTIONS)))
+@pytest.mark.parametrize("seed", range(2))
+def test_convolutions_and_their_derivatives(number: int, seed: int) -> None:
+    function, args = convolution(10 * number + seed, CONVOLUTIONS[number])
+    narrow = [x.astype(np.float32) for x in args]
+
+    def both(x: Any, w: Any) -> Any:
+        out, back = functrax.vjp(function, x, w)
+        return out, *back(jnp.cos(jnp.arange(out.size, dtype=out.dtype)).reshape(out.shape))
+
+    got = functrax.jit(both)(*narrow)
+    with enable_x64(), functrax.backend("interp"):
+        want = both(*map(jnp.asarray, args))
+    for a, b in zip(got, want, strict=True):
+        first, second = np.asarray(a), np.asarray(b)
+        atol = 3e-6 * np.abs(second).max() + 1e-5
+        np.testing.assert_allclose(first, second, rtol=0, atol=atol)
+
+
+def strategies(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[str]:
+    """How a contraction is tiled."""
+    outer = group(function, *[np.zeros(s, np.float32) for s in shapes])
+    inner = outer.eqns[0].params["jaxpr"]
+    return [str(k.tiling) for k in contraction_kernels(inner, "x", Target()) if k.tiling]
+
+
+def test_strategies() -> None:
+    """Large squares are packed, small matrices and aligned windows read in place."""
+    (square,) = strategies(lambda x, y: x @ y, (1024, 1024), (1024, 1024))
+    assert "left packed; right packed; d2 in blocks" in square
+    (small,) = strategies(lambda x, y: x @ y, (64, 16, 16), (64, 16, 16))
+    assert small == "batch d0; tile d1 16 x d2 1*16; left in place; right in place"
+    (channels,) = strategies(lambda x, y: jnp.einsum("bk,bkn->bn", x, y), (9, 20), (9, 20, 40))
+    assert channels.startswith("batch d0; tile d0 1 x d1")
+
+
+def test_what_is_no_contraction() -> None:
+    for function in (
+        lambda x, y: (x * y).sum(),
+        lambda x, y: x @ y[0],
+        lambda x, y: (x[:, None] + y.T[None]).sum(2),
+        lambda x, y: x.max(1),
+    ):
+        jaxpr = group(function, np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32))
+        with pytest.raises(NotAKernelError):
+            contraction_kernels(jaxpr.eqns[0].params["jaxpr"], "x", Target())
+
+
+def test_equal_text_for_other_sizes() -> None:
+    """Sizes are arguments: a contraction of another batch is the same machine code."""
+    texts = []
+    for batch in (70, 90):
+        x, y = np.zeros((batch, 300), np.float32), np.zeros((300, 512), np.float32)
+        code = contraction_code(group(lambda x, y: x @ y, x, y).eqns[0].params["jaxpr"], "x")
+        texts.append([kernel.emitted.text for kernel in code.kernels])
+    assert texts[0] == texts[1]

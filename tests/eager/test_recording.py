@@ -1,0 +1,343 @@
+"""Lazy eager mode: what is recorded, when it runs, and what comes out."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrax
+import functrax.numpy as jnp
+from functrax.backends import eager, eager_run
+from functrax.backends.eager_graph import Node
+from functrax.core import native
+from functrax.core.array import ConcreteArray, Pending
+from functrax.errors import DonatedBufferError, ShapeError
+
+N = 600  # elements a side: too much work for the reference
+
+
+def square(seed: int = 0) -> Any:
+    return jnp.asarray(np.random.default_rng(seed).random((N, N), np.float32))
+
+
+def is_pending(x: Any) -> bool:
+    return isinstance(x._buffer, Pending) and x._buffer.value is None
+
+
+def operations(x: Any) -> list[str]:
+    """The operations that looking at an array would run."""
+    program = eager.pending_program(x)
+    return [] if program is None else [e.primitive.name for e in program.eqns]
+
+
+def num_outputs(x: Any) -> int:
+    program = eager.pending_program(x)
+    assert program is not None
+    return len(program.outvars)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        float,
+        int,
+        bool,
+        complex,
+        str,
+        repr,
+        np.asarray,
+        pickle.dumps,
+        pytest.param(
+            memoryview,
+            marks=pytest.mark.skipif(
+                native.extension is None and sys.version_info < (3, 12),
+                reason="before Python 3.12 the buffer protocol needs the extension",
+            ),
+        ),
+        lambda x: x.item(),
+        lambda x: x.tolist(),
+        lambda x: x.block_until_ready(),
+        lambda x: np.from_dlpack(x),
+        lambda x: f"{x}",
+        lambda x: functrax.device_get(x),
+        lambda x: functrax.jit(lambda y: y + 1)(x),
+        lambda x: [1, 2, 3][x.astype(int)],
+    ],
+)
+def test_a_value_that_is_needed_is_computed(look: Any) -> None:
+    x = jnp.float32(1.0) + jnp.float32(0.5)
+    assert is_pending(x)
+    look(x)
+    assert not is_pending(x)
+    assert float(x) == 1.5
+
+
+def test_only_what_a_value_depends_on_runs() -> None:
+    x = square()
+    kept, other = jnp.sin(x), jnp.cos(x)
+    total = jnp.sum(kept * 2)
+    assert operations(total) == ["sin", "broadcast_in_dim", "mul", "reduce_sum"]
+    float(total)
+    assert not is_pending(total)
+    assert is_pending(other)
+    assert not is_pending(kept)  # it was alive, and on the way
+    np.testing.assert_allclose(kept, np.sin(np.asarray(x)), rtol=1e-5)
+
+
+def test_what_nobody_can_ask_for_is_not_stored() -> None:
+    x = square()
+    a = jnp.sin(x)
+    b = jnp.cos(a)
+    c = b + 1
+    assert num_outputs(c) == 3
+    del a
+    assert num_outputs(c) == 2
+    del b
+    assert num_outputs(c) == 1
+
+
+def test_what_a_recorded_operation_needs_comes_out() -> None:
+    x = square()
+    a = jnp.sin(x)
+    later = jnp.cos(a)
+    total = jnp.sum(a)
+    del a
+    assert num_outputs(total) == 2
+    float(total)
+    assert operations(later) == ["cos"]
+    np.testing.assert_allclose(later, np.cos(np.sin(np.asarray(x))), rtol=1e-5)
+
+
+def test_operations_with_several_results() -> None:
+    q, r = jnp.linalg.qr(square()[:100, :100])
+    a, b = jnp.divmod(square() * 7, 2)
+    assert operations(b)
+    del a
+    assert num_outputs(b) == 1
+    np.testing.assert_allclose(b, np.asarray(square() * 7) % 2, atol=1e-5)
+    np.testing.assert_allclose(q @ r, np.asarray(square())[:100, :100], atol=1e-4)
+    frac, exponent = jnp.frexp(square() + 1)
+    np.testing.assert_array_equal(jnp.ldexp(frac, exponent), square() + 1)
+
+
+def test_large_products_are_not_stored_while_they_are_recorded() -> None:
+    x = jnp.arange(3000.0)
+    product = x[:, None] * x  # 36 MB
+    total = product.sum()
+    program = eager.pending_program(total)
+    assert program is not None and all(v.aval.size <= 3000 for v in program.outvars)
+    assert is_pending(product)
+    assert float(total) == pytest.approx(float(np.arange(3000.0).sum()) ** 2, rel=1e-5)
+    assert is_pending(product)  # cheaper to compute again than to keep
+    np.testing.assert_array_equal(product[5], 5 * np.arange(3000, dtype=np.float32))
+
+
+def test_numbers_are_no_part_of_a_program() -> None:
+    eager_run.forget()
+    x = square()
+    for rate in (0.1, 0.01, 0.5, 3):
+        y = x - rate * jnp.sin(x)
+        np.testing.assert_allclose(
+            y, np.asarray(x) - np.float32(rate) * np.sin(np.asarray(x)), rtol=1e-5, atol=1e-6
+        )
+    assert len(eager_run._programs) == 1
+
+
+def test_equal_structures_are_one_program() -> None:
+    eager_run.forget()
+
+    def step(w: Any, x: Any) -> Any:
+        return w - 0.1 * functrax.grad(lambda w: jnp.mean(jnp.tanh(x @ w) ** 2))(w)
+
+    w = jnp.asarray(np.asarray(square(1))[:, :32] * 0.01)
+    for k in range(6):
+        w = step(w, square(k))
+        w.block_until_ready()
+    assert len(eager_run._programs) == 1
+
+
+def test_a_gradient_is_one_program() -> None:
+    x = square()
+    g = functrax.grad(lambda x: jnp.sum(jnp.sin(x) * x))(x)
+    assert {"sin", "cos", "mul"} <= set(operations(g))
+    np.testing.assert_allclose(
+        g, np.sin(np.asarray(x)) + np.asarray(x) * np.cos(np.asarray(x)), rtol=1e-4, atol=1e-5
+    )
+
+
+def test_errors_of_types_are_raised_at_their_line() -> None:
+    x = square()
+    with pytest.raises(ShapeError):
+        x + jnp.ones(7)
+
+
+def test_deleted_and_donated_arrays() -> None:
+    x = square()
+    expected = np.asarray(x) + 1
+    y = x + 1
+    x.delete()
+    np.testing.assert_array_equal(y, expected)
+    with pytest.raises(DonatedBufferError):
+        x + 1
+    z = y * 2  # recorded before its operand's memory is given away
+    functrax.jit(lambda a: a * 0, donate_argnums=0)(y)
+    np.testing.assert_array_equal(z, expected * 2)
+
+
+def test_a_loop_that_is_never_looked_at_stays_bounded() -> None:
+    eager_run.forget()
+    x = square()[:200]
+    scale = jnp.float32(1.0)
+    for _ in range(500):
+        x = jnp.where(x > 0.5, x - 0.25, x + 0.5) * scale
+        node = x._buffer
+        assert not isinstance(node, Node) or node.extent.size <= eager.MAX_NODES
+    assert len(eager_run._programs) <= 3
+    expected = np.asarray(square()[:200])
+    for _ in range(500):
+        expected = np.where(expected > 0.5, expected - 0.25, expected + 0.5).astype(np.float32)
+    np.testing.assert_array_equal(x, expected)
+
+
+def test_doubling_does_not_count_shared_operations_twice() -> None:
+    x = jnp.float32(1.0)
+    for _ in range(100):
+        x = x + x
+    assert len(operations(x)) == 100
+    assert float(x) == 2.0**100
+
+
+def test_recorded_operations_do_not_keep_much_memory() -> None:
+    totals = []
+    for k in range(3 * eager.MAX_BYTES // (N * N * 4)):
+        totals.append(jnp.sum(jnp.asarray(np.full((N, N), k % 7, np.float32))))
+    waiting = sum(is_pending(x) for x in totals)
+    assert waiting * N * N * 4 <= eager.MAX_BYTES
+    assert [float(x) for x in totals] == [(k % 7) * N * N for k in range(len(totals))]
+
+
+def test_immediate_mode() -> None:
+    with functrax.eager("immediate"):
+        x = square() + 1
+        assert not isinstance(x._buffer, Pending)
+    y = x + 1
+    with functrax.eager("immediate"):
+        z = y * 2  # computes what was recorded
+    assert not is_pending(y) and not is_pending(z)
+
+
+def test_modes_that_differ_do_not_share_a_program() -> None:
+    x = square()
+    y = jnp.sin(x) * 2
+    with functrax.core.config.Override("strict", True):
+        z = y + 1
+        assert not is_pending(y)
+        strict = np.asarray(jnp.sin(x) * 2 + 1)
+    np.testing.assert_allclose(z, strict, rtol=1e-6)
+    w = z + 1
+    with functrax.backend("interp"):
+        np.testing.assert_array_equal(np.asarray(w), np.asarray(z) + 1)
+        assert not isinstance((w + 1)._buffer, Pending)
+
+
+def test_debug_nans_runs_at_once_and_names_the_line() -> None:
+    with functrax.debug_nans(), pytest.raises(FloatingPointError, match="log"):
+        jnp.log(jnp.float32(-1.0))
+
+
+def test_an_error_when_running_leaves_the_graph_as_it_was() -> None:
+    class Failing(functrax.core.primitive.Elementwise):
+        name = "fails_when_it_runs"
+        wrong = True
+
+        def reference(self, *args: Any, **params: Any) -> Any:
+            if self.wrong:
+                raise ValueError("no value")
+            return np.asarray(args[0])
+
+    failing = Failing()
+    try:
+        x = jnp.arange(3.0)
+        y = failing.bind(x + 1) * 2
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no value"):
+                np.asarray(y)
+        failing.wrong = False
+        np.testing.assert_array_equal(y, [2.0, 4.0, 6.0])
+    finally:
+        del functrax.core.primitive.registry["fails_when_it_runs"]
+
+
+@pytest.mark.parametrize("size", [10, N * N])
+def test_calls_give_the_same_bits_whatever_ran_before(size: int) -> None:
+    def f(x: Any) -> np.ndarray[Any, Any]:
+        y = jnp.exp(-(x * x) + 0.3) / (x.sum() + 1)
+        return np.asarray(y * 3 + jnp.log1p(x))
+
+    x = jnp.asarray(np.random.default_rng(0).random(size, np.float32))
+    first = f(x)
+    unseen = [jnp.sin(x) + k for k in range(10)]
+    assert f(x).tobytes() == first.tobytes()
+    eager_run.forget()
+    assert f(x).tobytes() == first.tobytes()
+    assert float(unseen[3][0]) == pytest.approx(float(np.sin(np.asarray(x)[0])) + 3)
+
+
+def test_threads_record_and_run_at_once() -> None:
+    shared = square() + 1
+    expected = np.asarray(square()) + 1
+    failures: list[BaseException] = []
+
+    def work(k: int) -> None:
+        try:
+            for i in range(6):
+                mine = shared * (k + i) + jnp.float32(i)
+                small = jnp.arange(4) + k
+                part = mine[i] - shared[i]
+                np.testing.assert_allclose(
+                    part, expected[i] * (k + i) + i - expected[i], rtol=1e-5, atol=1e-5
+                )
+                assert small.tolist() == [k, k + 1, k + 2, k + 3]
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_arrays_of_one_value_share_it() -> None:
+    x = square() + 1
+    y = ConcreteArray(x._buffer, x.aval)
+    np.testing.assert_array_equal(x, y)
+
+
+def test_memory_that_is_given_away_was_read_before() -> None:
+    x = jnp.asarray(np.zeros(100, np.float32))
+    unread, y = x + 2, jnp.sin(x + 1)
+    del unread
+    np.from_dlpack(x)
+    assert eager.pending_program(y) is None or operations(y) == ["sin"]
+    np.testing.assert_allclose(y, np.sin(np.ones(100)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["lazy", "immediate"])
+def test_memory_that_others_write_to_is_read_at_once(mode: str) -> None:
+    memory = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with functrax.eager(mode):
+        x = jnp.asarray(memory, copy=False)
+        found = [x + 1, x.T, x[1:], jnp.broadcast_to(x, (2, 2, 3)), x.reshape(6) * 2]
+        expected = [np.array(y) for y in found]
+        again = [x + 1, x.T, x[1:], jnp.broadcast_to(x, (2, 2, 3)), x.reshape(6) * 2]
+        memory[:] = -1
+        for y, value in zip(again, expected):
+            np.testing.assert_array_equal(y, value)
+        assert float(x[0, 0]) == -1

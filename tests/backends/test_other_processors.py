@@ -48,8 +48,8 @@ def far(x, i):
     return x[i, ::3], x.at[i].set(x[:7] * 2), x.at[i].max(x[1:8]), jnp.pad(x, 2)[:, 1:-1]
 
 
-for dtype, widths in {"float32": (13, 67), "float16": (67,), "bfloat16": (67,), "int8": (67,)}.items():
-    for columns in widths:
+for dtype in ("float32", "float16", "bfloat16", "int8"):
+    for columns in (13, 67) if dtype == "float32" else (67,):
         x = jnp.asarray(rng.integers(-9, 9, (29, columns)), dtype)
         i = jnp.asarray(rng.permutation(29)[:7])
         for function, args in ((ends, (x, x[0])), (far, (x, i))):
@@ -103,6 +103,6 @@ def test_only_lesser_processors_can_be_asked_for() -> None:
     assert (same.vector_bytes, same.has_halves, same.kind) == (32, True, "x86-64-v3")
     assert len({haswell.identity, older.identity, same.identity}) == 3
     for kind in ("x86-64-v4", "386"):
-        with pytest.raises(ArgumentError, match="one of x86-64-v2, x86-64-v3$"):
+        with pytest.raises(ArgumentError, match="one of x86-64-v2, x86-64-v3"):
             limited(haswell, kind)
     assert machine().vector_bytes == cpu_info().vector_bytes

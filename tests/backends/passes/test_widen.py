@@ -42,7 +42,9 @@ def test_updates(dtype: Any, method: str, unique: bool) -> None:
         return getattr(x.at[index], method)(updates, unique_indices=unique)
 
     same_as_reference(function, x, jnp.asarray(index), updates)
-    same_as_reference(lambda i, u: getattr(jnp.ones((20, 9), dtype).at[i], method)(u), index, updates)
+    same_as_reference(
+        lambda i, u: getattr(jnp.ones((20, 9), dtype).at[i], method)(u), index, updates
+    )
 
 
 @pytest.mark.parametrize("dtype", HALF)

@@ -10,7 +10,6 @@ Start at :func:`compile_program`.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from functrax.backends.codegen import (
 )
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
-from functrax.backends.kernels.lower import iteration_space
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.members import Members
 from functrax.backends.nan_guard import guard
@@ -46,9 +44,9 @@ from functrax.backends.program import (
 )
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
-from functrax.core import dtypes
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
+
 
 @dataclass(frozen=True, eq=False)
 class Work:

@@ -50,9 +50,9 @@ def shared_results(
     free = [slot for slot in own if not uses.takes_a_temporary(slot)]
     for slot in free:
         for source in uses.candidates(slot):
-            i = number.get(source)
-            if i is not None and i not in pairs and uses.allow(slot, source):
-                pairs[i] = own[slot]
+            place = number.get(source)
+            if place is not None and place not in pairs and uses.allow(slot, source):
+                pairs[place] = own[slot]
                 break
     paired = set(pairs.values())
     rest = [slot for slot in free if own[slot] not in paired]

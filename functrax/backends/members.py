@@ -15,6 +15,7 @@ from functrax.backends.pipeline import CompiledStages
 from functrax.core.jaxpr import Eqn, Jaxpr, Var, all_eqns
 from functrax.core.primitive import Primitive
 
+
 def expanded(jaxpr: Jaxpr) -> tuple[Eqn, ...]:
     """The equations of a program, those of groups in it in place of the groups."""
     return tuple(e for e in all_eqns(jaxpr) if not isinstance(e.primitive, Group))
@@ -52,9 +53,7 @@ class Members:
         eqns = self._between(group, self._recognised)
         return known_as if _primitives(eqns) != _primitives(known_as) else eqns
 
-    def _between(
-        self, group: Eqn, definitions: dict[Var, tuple[int, Eqn]]
-    ) -> tuple[Eqn, ...]:
+    def _between(self, group: Eqn, definitions: dict[Var, tuple[int, Eqn]]) -> tuple[Eqn, ...]:
         """The equations that lead from a group's operands to its results."""
         found: dict[int, Eqn] = {}
         known = set(group.invars)

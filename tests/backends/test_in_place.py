@@ -61,7 +61,10 @@ BODIES = {
     "add to a row, whatever it holds": (lambda c, i: c.at[i].add(1.5), True),
     "one element from others": (lambda c, i: c.at[i, 0].set(c[0, 1] + c[i, 2]), True),
     "a window": (lambda c, i: lax.dynamic_update_slice(c, c[1:3] * 2, (i, 0)), False),
-    "rows that are exchanged": (lambda c, i: c.at[jnp.stack([i, 0])].set(c[jnp.stack([0, i])]), False),
+    "rows that are exchanged": (
+        lambda c, i: c.at[jnp.stack([i, 0])].set(c[jnp.stack([0, i])]),
+        False,
+    ),
     "every element": (lambda c, i: c * 0.5 + i, True),
     "every element from its neighbours": (lambda c, i: c + jnp.roll(c, 1, axis=0), False),
     "read after the write": (lambda c, i: c.at[i].add(1.0) + 0.25 * c[::-1], False),

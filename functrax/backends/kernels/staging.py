@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
-from functrax.backends.kernels.schedule import Rewriting, Target, coefficient, schedule
+from functrax.backends.kernels.schedule import Rewriting, Target, schedule
 from functrax.backends.kernels.sides import Side
 from functrax.backends.kernels.strategy import Plan
 from functrax.backends.kernels.tiling import Reading, Tiling

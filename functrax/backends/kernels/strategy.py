@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.kernels.schedule import Target, coefficient
+from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.values import NotAKernelError
 

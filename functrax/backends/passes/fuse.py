@@ -91,9 +91,7 @@ def _best_barred(jaxpr: Jaxpr, takes: Takes) -> Barred:
     for _ in range(ROUNDS):
         if len(best.groups) < 2 or best.cost() <= ENOUGH * best.least_cost():
             break
-        others = [
-            Fusion(jaxpr, Rewrites(), best.barred | {pair}, takes) for pair in best.merged
-        ]
+        others = [Fusion(jaxpr, Rewrites(), best.barred | {pair}, takes) for pair in best.merged]
         for other in others:
             other.merge()
         other = min(others, key=Fusion.cost, default=best)

@@ -65,6 +65,7 @@ class Group(HigherOrder):
 
 fused, contraction = Group("fused"), Group("contraction")
 
+
 def grouped(
     kind: Group,
     eqns: Sequence[Eqn],

@@ -11,8 +11,8 @@ expressions ``i(o, s)``.
 
 Where the axis of the result is strided (``o = stride*place + tap``), most points ``(o, s)`` mean no
 ``i``: a condition says so, and kernels go over the remainders of ``o`` by the stride, to each of
-which belong the taps of one remainder only.  An axis that no tap is added along is computed over its
-places, and spread over the result afterwards.
+which belong the taps of one remainder only.  An axis that no tap is added along is computed over
+its places, and spread over the result afterwards.
 
 Start at :func:`inverse_of`.
 """
@@ -20,6 +20,7 @@ Start at :func:`inverse_of`.
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass, field
 
 from functrax.backends import strided
@@ -112,7 +113,7 @@ def _digits(work: _Work, spot: IndexExpr, coefs: dict[int, int], domain: Shape) 
     order = sorted(coefs, key=lambda d: -abs(coefs[d]))
     if len(order) > 1 and min(coefs.values()) < 0:
         return False
-    for high, low in zip(order, order[1:]):
+    for high, low in itertools.pairwise(order):
         if coefs[high] != coefs[low] * domain[low]:
             return False
     unit = coefs[order[-1]]

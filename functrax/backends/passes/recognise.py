@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +30,8 @@ from functrax.backends.deferred import (
     MAX_TERMS,
     OUTGROWN,
 )
-from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.passes.contraction_groups import contraction_kernels_take
+from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.layouts import VIEWS, Layout, Layouts, dense_as, view, volume
 from functrax.backends.passes.normal_form import normal_form

@@ -24,14 +24,18 @@ X, W, B, R = array(32, 48), array(48, 64, seed=1), array(64, seed=2), array(32, 
 def grouped(function, *args, takes=lambda jaxpr: True):
     """The program of groups, if there are kernels for all contractions; it keeps its values."""
     passes = [
-        Pass(p.name, lambda jaxpr, rewrites: fuse(jaxpr, rewrites, takes)) if p.name == "fuse" else p
+        Pass(p.name, lambda jaxpr, rewrites: fuse(jaxpr, rewrites, takes))
+        if p.name == "fuse"
+        else p
         for p in PIPELINE
     ]
     jaxpr = close(functrax.make_jaxpr(function)(*args).jaxpr)
     found = run_pipeline(jaxpr, passes).program
     verify(found)
     values = check.draw(jaxpr)
-    assert check.nearly_equal(check.run_reference(found, values), check.run_reference(jaxpr, values))
+    assert check.nearly_equal(
+        check.run_reference(found, values), check.run_reference(jaxpr, values)
+    )
     return found
 
 
@@ -145,7 +149,7 @@ def test_joined_contractions_are_computed():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
-# ---- convolutions in four meta-operators (rows J9, J10) -------------------------------------------
+# ---- convolutions in four meta-operators (rows J9, J10) ------------------------------------------
 
 
 def four_operators(x, w):

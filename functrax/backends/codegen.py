@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.compile_log import found, step
+from functrax.backends.cpu_info import cpu_info
 from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.cumulative import lower_cumulative
@@ -27,6 +28,7 @@ from functrax.backends.kernels.schedule import Target, schedule
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, compile_text, machine
+from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.index_expr import Dim, IndexExpr
@@ -155,6 +157,8 @@ def _possible(kernel: Kernel) -> Kernel:
     missing = {node.op for node in kernel.nodes()} & (MATH.keys() - EXPANSIONS.keys())
     if missing:
         raise NotAKernelError(f"no instructions for {sorted(missing)}")
+    if not cpu_info().has_halves and any(x.dtype == dtypes.float16 for x in kernel.nodes()):
+        raise NotAKernelError("this processor has no instructions for float16")
     return kernel
 
 

@@ -20,6 +20,8 @@ from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, Final
 
+from functrax.backends.cpu_info import cpu_info
+
 #: How well instructions are selected and scheduled; no passes run before that.
 OPTIMIZATION: Final = 2
 #: A part of it takes a third of the time and does nothing for kernels: rewriting the addresses in
@@ -42,8 +44,9 @@ class CodeGenerator:
         self._llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.cpu: str = llvm.get_host_cpu_name()
-        self.features: str = llvm.get_host_cpu_features().flatten()
+        kind = cpu_info().kind
+        self.cpu: str = kind or llvm.get_host_cpu_name()
+        self.features: str = "" if kind else llvm.get_host_cpu_features().flatten()
         self.version = ".".join(map(str, llvm.llvm_version_info))
         self._machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=self.cpu,

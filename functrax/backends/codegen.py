@@ -11,6 +11,7 @@ Start at :func:`group_code`.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from functrax.backends.compile_log import found, step
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.dumps import dump, dumped
+from functrax.backends.kernels.arrays import Arrays, with_own_arrays
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered, verify
@@ -53,15 +55,21 @@ class KernelCode:
       kernel: its loops.
       emitted: its text and its run-time arguments.
       compiled: its machine code.
+      numbers: the run-time arguments, with the addresses of the functions that it calls.
+      called: the machine code of those.
       cost: estimated nanoseconds on one thread.
-      in_place: pairs (written, read) of arrays that may share memory.
+      in_place: pairs (written, read) of arrays that may share memory, by their numbers in it.
+      arrays: which arrays of its group it reads and writes; None of all inputs, and all others.
     """
 
     kernel: Kernel
     emitted: Emitted
     compiled: Compiled
+    numbers: tuple[int, ...]
+    called: tuple[Compiled, ...]
     cost: int
     in_place: tuple[tuple[int, int], ...] = ()
+    arrays: Arrays | None = None
 
 
 @record
@@ -73,7 +81,8 @@ class GroupCode:
     Args:
       temporaries: arrays between its kernels.
       copies: pairs (from, to) of arrays that are copied first.
-      kernels: what runs, in order; each takes the inputs that are read, and all other arrays.
+      kernels: what runs, in order; each takes the inputs that are read, and all other arrays,
+        unless it says itself which it takes.
       inputs: the numbers of the inputs that are read.
       fill: what runs before: it fills the last result, which it takes alone.
     """
@@ -125,7 +134,11 @@ def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
     inputs = tuple(range(len(jaxpr.invars)))
-    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
+    codes = []
+    for kernel in kernels:
+        own, arrays = with_own_arrays(kernel)
+        codes.append(replace(_kernel_code(own), arrays=arrays))
+    return GroupCode(temporaries, (), tuple(codes), inputs)
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
@@ -193,12 +206,18 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
     if dumped("kernels"):
         dump("kernels", kernel.name, "kernel", str(kernel))
     if dumped("llvm"):
-        dump("llvm", kernel.name, "llvm", emitted.text)
+        dump("llvm", kernel.name, "llvm", "\n".join([emitted.text, *dict(emitted.calls).values()]))
     with step("llvm", kernel.name):
         compiled = compile_text(emitted.text)
+        called = tuple(compile_text(text) for _, text in emitted.calls)
+    numbers = list(emitted.numbers)
+    for (n, _), code in zip(emitted.calls, called, strict=True):
+        numbers[n] = code.address
     if dumped("asm"):
         dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
-    return KernelCode(kernel, emitted, compiled, kernel_cost(kernel), _in_place(kernel))
+    return KernelCode(
+        kernel, emitted, compiled, tuple(numbers), called, kernel_cost(kernel), _in_place(kernel)
+    )
 
 
 def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:

@@ -223,8 +223,13 @@ class Assembly:
         if code.fill is not None:
             instructions.append(_launch(code.fill, (), results))
         read = tuple([inputs[n] for n in code.inputs])
+        numbered = (*inputs, *results, *temporaries)
         for kernel in code.kernels:
-            instructions.append(_launch(kernel, read, (*results, *temporaries)))
+            if kernel.arrays is None:
+                instructions.append(_launch(kernel, read, (*results, *temporaries)))
+            else:
+                of_read, of_written = (tuple(numbered[n] for n in x) for x in kernel.arrays)
+                instructions.append(_launch(kernel, of_read, of_written))
         self._add(eqn, instructions, inputs, results, code)
 
     def _temporaries(self, code: GroupCode) -> tuple[int, ...]:
@@ -347,11 +352,11 @@ def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...])
         code.kernel.name,
         inputs,
         outputs,
-        code.emitted.numbers,
+        code.numbers,
         code.kernel.units,
         code.cost,
         aliases=tuple([(j - len(inputs), i) for j, i in code.in_place if i < len(inputs) <= j]),
-        owner=code.compiled,
+        owner=(code.compiled, *code.called),
     )
 
 

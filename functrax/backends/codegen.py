@@ -27,7 +27,7 @@ from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import Target, schedule
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
-from functrax.backends.llvm.jit import Compiled, compile_text, machine
+from functrax.backends.llvm.jit import Compiled, Request, machine, request
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.index_expr import Dim, IndexExpr
@@ -50,16 +50,21 @@ class KernelCode:
     Args:
       kernel: its loops.
       emitted: its text and its run-time arguments.
-      compiled: its machine code.
+      request: its machine code, which may not be made yet.
       cost: estimated nanoseconds on one thread.
       in_place: pairs (written, read) of arrays that may share memory.
     """
 
     kernel: Kernel
     emitted: Emitted
-    compiled: Compiled
+    request: Request
     cost: int
     in_place: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def compiled(self) -> Compiled:
+        """Its machine code."""
+        return self.request.compiled
 
 
 @dataclass(frozen=True)
@@ -190,10 +195,10 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
     if dumped("llvm"):
         dump("llvm", kernel.name, "llvm", emitted.text)
     with step("llvm", kernel.name):
-        compiled = compile_text(emitted.text)
+        asked = request(emitted.text, kernel.name)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
-    return KernelCode(kernel, emitted, compiled, kernel_cost(kernel), _in_place(kernel))
+    return KernelCode(kernel, emitted, asked, kernel_cost(kernel), _in_place(kernel))
 
 
 def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:

@@ -75,6 +75,7 @@ def test_defaults():
         "backend": "llvm",
         "strict": False,
         "schedule_off": "",
+        "compile_threads": True,
         "opt": True,
         "check": False,
         "opt_limit": "",

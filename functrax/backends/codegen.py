@@ -29,7 +29,7 @@ from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import Target, schedule
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
-from functrax.backends.llvm.jit import Compiled, compile_text, machine
+from functrax.backends.llvm.jit import Compiled, Request, machine, request
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
@@ -54,9 +54,8 @@ class KernelCode:
     Args:
       kernel: its loops.
       emitted: its text and its run-time arguments.
-      compiled: its machine code.
-      numbers: the run-time arguments, with the addresses of the functions that it calls.
-      called: the machine code of those.
+      request: its machine code, which may not be made yet.
+      calls: the machine code of the functions that it calls, in the order of ``emitted.calls``.
       cost: estimated nanoseconds on one thread.
       in_place: pairs (written, read) of arrays that may share memory, by their numbers in it.
       arrays: which arrays of its group it reads and writes; None of all inputs, and all others.
@@ -64,12 +63,29 @@ class KernelCode:
 
     kernel: Kernel
     emitted: Emitted
-    compiled: Compiled
-    numbers: tuple[int, ...]
-    called: tuple[Compiled, ...]
+    request: Request
+    calls: tuple[Request, ...]
     cost: int
     in_place: tuple[tuple[int, int], ...] = ()
     arrays: Arrays | None = None
+
+    @property
+    def compiled(self) -> Compiled:
+        """Its machine code."""
+        return self.request.compiled
+
+    @property
+    def called(self) -> tuple[Compiled, ...]:
+        """The machine code of the functions that it calls."""
+        return tuple([x.compiled for x in self.calls])
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The run-time arguments, with the addresses of the functions that it calls."""
+        numbers = list(self.emitted.numbers)
+        for (n, _), code in zip(self.emitted.calls, self.called, strict=True):
+            numbers[n] = code.address
+        return tuple(numbers)
 
 
 @record
@@ -208,16 +224,11 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
     if dumped("llvm"):
         dump("llvm", kernel.name, "llvm", "\n".join([emitted.text, *dict(emitted.calls).values()]))
     with step("llvm", kernel.name):
-        compiled = compile_text(emitted.text)
-        called = tuple(compile_text(text) for _, text in emitted.calls)
-    numbers = list(emitted.numbers)
-    for (n, _), code in zip(emitted.calls, called, strict=True):
-        numbers[n] = code.address
+        asked = request(emitted.text, kernel.name)
+        calls = tuple(request(text, kernel.name) for _, text in emitted.calls)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
-    return KernelCode(
-        kernel, emitted, compiled, tuple(numbers), called, kernel_cost(kernel), _in_place(kernel)
-    )
+    return KernelCode(kernel, emitted, asked, calls, kernel_cost(kernel), _in_place(kernel))
 
 
 def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:

@@ -218,6 +218,12 @@ OPTIONS: Final[dict[str, Option]] = {
             "How much disk compiled kernels may take; those not used for longest go first.",
             form=option_text.byte_count,
         ),
+        Option(
+            "compile_threads",
+            "switch",
+            True,
+            "Compile the kernels of a program in several threads.",
+        ),
         Option("opt", "switch", True, "Run the compiler's optional passes.", compiled=True),
         Option("check", "switch", False, "Verify the program after each of the compiler's passes."),
         Option(

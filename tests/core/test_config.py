@@ -76,6 +76,7 @@ def test_defaults():
         "eager": "lazy",
         "strict": False,
         "schedule_off": "",
+        "compile_threads": True,
         "opt": True,
         "check": False,
         "opt_limit": "",

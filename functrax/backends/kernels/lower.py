@@ -317,7 +317,6 @@ class Lowering:
         self.row_values[eqn] = result
         return result
 
-
     def _is_product_of_matrices(self, eqn: Eqn, value: Scalar) -> bool:
         """Whether a short sum is one of products of a matrix and a vector, or of two matrices.
 

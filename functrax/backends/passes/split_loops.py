@@ -181,7 +181,13 @@ def _results(loop: _Loop, stacked: set[Var]) -> list[_Result]:
     outputs = loop.body.outvars
     for v in dict.fromkeys(outputs[len(loop.carry) :]):
         maker = loop.makers.get(v)
-        if maker is None or v in stacked or loop.users.get(v) or outputs.count(v) > 1:
+        if (
+            maker is None
+            or not isinstance(v, Var)
+            or v in stacked
+            or loop.users.get(v)
+            or outputs.count(v) > 1
+        ):
             continue
         if not reduced_axes(maker) or maker.invars[0].aval.size < REDUCES * v.aval.size:
             continue
@@ -240,13 +246,16 @@ def _sum(loop: _Loop, k: int, added: Var, last: Eqn, stacked: set[Var]) -> _Sum:
             break
         late.add(maker)
         linear.append(maker)
-        (x,) = (x for x in maker.invars if isinstance(x, Var))
+        (x,) = maker.invars
+        assert isinstance(x, Var)
         value = x
     sums = [n for n, eqn in enumerate(linear) if eqn.primitive is reduce_sum]
     if sums:  # the innermost one is done together with that over the steps
         deepest = sums[-1]
         axes = tuple(linear[deepest].params["axes"])
-        (value,) = linear[deepest].invars
+        (x,) = linear[deepest].invars
+        assert isinstance(x, Var)
+        value = x
         linear = linear[:deepest]
     eqns, cut = _traced_back(loop, value, late, stacked)
     return _Sum(k, tuple(reversed(linear)), value, axes, eqns, cut)
@@ -364,7 +373,8 @@ def _rebuilt(
     body, length, num_carry = loop.body, loop.length, len(loop.carry)
     gone = {s.carry for s in sums}
     inputs = {*loop.consts, *loop.xs, *early}
-    cuts = dict.fromkeys(v for x in (*late, *sums) for v in x.cut if v not in inputs)
+    needed = [*(v for r in late for v in r.cut), *(v for s in sums for v in s.cut)]
+    cuts = dict.fromkeys(v for v in needed if v not in inputs)
     kept = [k for k in range(num_carry) if k not in gone]
     done = {r.value for r in late}
     stacked = [v for v in body.outvars[num_carry:] if v not in done]

@@ -21,7 +21,8 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
 
@@ -454,6 +455,30 @@ class Override:
                 return function(*args, **kwargs)
 
         return overridden
+
+
+def thread_options() -> dict[str, Any]:
+    """The options that context managers have set in the running thread, for another thread."""
+    return {name: value for name, value in vars(state).items() if name in OPTIONS}
+
+
+@contextmanager
+def as_in_thread(overrides: dict[str, Any]) -> Iterator[None]:
+    """Have the options that :func:`thread_options` gave in another thread."""
+    local = vars(state)
+    before = thread_options()
+    try:
+        _replace(local, overrides)
+        yield
+    finally:
+        _replace(local, before)
+
+
+def _replace(local: dict[str, Any], overrides: dict[str, Any]) -> None:
+    for name in thread_options():
+        del local[name]
+    local.update(overrides, cached_context=_STALE)
+    _tell()
 
 
 def enable_x64(new_val: bool = True) -> Override:

@@ -97,11 +97,12 @@ def block_until_ready(x: Any) -> Any:
 
 
 def effects_barrier() -> None:
-    """Wait until the callbacks of ``functrax.fetch`` have returned.
+    """Wait until all programs have run and the callbacks of ``functrax.fetch`` have returned.
 
     Raises:
       Exception: what the first of them that failed raised, if nobody has seen it yet.
     """
+    delivery.drain_programs()
     delivery.barrier()
 
 

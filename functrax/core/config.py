@@ -204,6 +204,12 @@ OPTIONS: Final[dict[str, Option]] = {
             "When operations outside of jit run: when a value is needed, or at once.",
             choices=("lazy", "immediate"),
         ),
+        Option(
+            "async_dispatch",
+            "switch",
+            False,
+            "Let large programs run while Python goes on, until their results are looked at.",
+        ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option(
             "compilation_cache_dir",
@@ -280,6 +286,7 @@ class State(threading.local):
     log: str
     dump: str
     dump_dir: str | None
+    async_dispatch: bool
     cached_context: tuple[int, tuple[Hashable, ...]] = _STALE  # and the epoch it was made in
 
 

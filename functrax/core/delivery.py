@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from functrax.core import native
 from functrax.core.array import Borrowed, ConcreteArray
 from functrax.core.errors import ArgumentError, TracerArrayConversionError
 from functrax.core.operators import Array, install
@@ -173,7 +174,6 @@ class _Deliveries:
 
 
 _deliveries: Final = _Deliveries()
-os.register_at_fork(after_in_child=_deliveries._reset)
 atexit.register(_deliveries.end)
 
 
@@ -227,6 +227,12 @@ def _handed(leaf: Any) -> Any:
     return np.array(leaf) if type(leaf) is np.ndarray else leaf
 
 
+def drain_programs() -> None:
+    """Wait until the programs that run while Python goes on have ended."""
+    if native.extension is not None:
+        native.extension.tasks_drain()
+
+
 def barrier() -> None:
     """Wait until everything is delivered.
 
@@ -245,3 +251,4 @@ def _fetch_array(self: Array, callback: Callable[[np.ndarray[Any, Any]], Any]) -
 
 
 install({"fetch": _fetch_array}, {})
+os.register_at_fork(before=drain_programs, after_in_child=_deliveries._reset)

@@ -12,6 +12,7 @@ from functrax.core.errors import (
     ConcretizationError as ConcretizationError,
     DifferentiationError as DifferentiationError,
     DonatedBufferError as DonatedBufferError,
+    InterruptedProgramError as InterruptedProgramError,
     DTypeError as DTypeError,
     FunctraxError as FunctraxError,
     ImmutableError as ImmutableError,

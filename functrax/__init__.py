@@ -13,6 +13,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from functrax.core.collection import Pause as _Pause
+
+_pause = _Pause()  # until all is imported
+
 from functrax import (
     dtypes as dtypes,
     errors as errors,
@@ -22,7 +26,7 @@ from functrax import (
     tree_util as tree_util,
     typing as typing,
 )
-from functrax.backends import cpu as cpu, reference as reference
+from functrax.backends import cpu as cpu, preload as _preload, reference as reference
 from functrax.backends.device import Device as Device
 from functrax.backends.eager import pending_program as pending_program
 from functrax.backends.placement import (
@@ -98,7 +102,6 @@ from functrax.transforms.scopes import (
     ensure_compile_time_eval as ensure_compile_time_eval,
     named_scope as named_scope,
 )
-from functrax.transforms.steps import steps as steps
 from functrax.transforms.vmap import vmap as vmap
 from functrax.tree_util import (  # names that JAX has moved, for older programs
     tree_flatten as tree_flatten,
@@ -139,6 +142,7 @@ if TYPE_CHECKING:
         explain_misses as explain_misses,
     )
     from functrax.interop import from_torch as from_torch, to_torch as to_torch
+    from functrax.transforms.steps import steps as steps
 else:
     __getattr__, __dir__ = _on_demand(
         globals(),
@@ -148,8 +152,12 @@ else:
         ),
         {
             "parse": "functrax.core.parsing",
+            "steps": "functrax.transforms.steps",
             **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),
             **dict.fromkeys(("from_torch", "to_torch"), "functrax.interop"),
         },
         _explained(__name__),
     )
+
+_pause.end()
+_preload.start()

@@ -11,7 +11,6 @@ Start at :func:`group_code`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered, verify
-from functrax.backends.kernels.loops import lower_loop
+from functrax.backends.kernels.loops import LoopKernel, lower_loop, variables
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import Target, schedule
@@ -38,6 +37,7 @@ from functrax.core.lowering import MATH, Scalar
 from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.records import record
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
 _OPERATION, _BYTE = 0.4, 0.04
@@ -45,7 +45,7 @@ _OPERATION, _BYTE = 0.4, 0.04
 _CYCLE = 0.4
 
 
-@dataclass(frozen=True)
+@record
 class KernelCode:
     """A kernel ready to be launched.
 
@@ -64,7 +64,7 @@ class KernelCode:
     in_place: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class GroupCode:
     """What computes a group.
 
@@ -165,23 +165,24 @@ def _possible(kernel: Kernel) -> Kernel:
 def loop_code(eqn: Eqn) -> GroupCode:
     """The code of a loop, or of a cumulative operation, as one kernel.
 
-    Its inputs are the equation's operands that are variables, each once, then come its results.
-
     Raises:
       NotAKernelError: the points of a loop depend on one another, or a step is too large.
     """
-    name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
+    name = eqn.primitive.name
     with step("lower", name):
-        lowered = _possible(
-            lower_cumulative(eqn) if cumulative else lower_loop(eqn, options.strict)
-        )
-    known = len(lowered.operands)
+        if isinstance(eqn.primitive, Cumulative):
+            lowered = LoopKernel(lower_cumulative(eqn), variables(eqn))
+        else:
+            lowered = lower_loop(eqn, options.strict)
+        kernel = _possible(lowered.kernel)
+    known = len(kernel.operands)
     with step("schedule", name):
-        scheduled = lowered.vector is not None
-        kernels = [lowered] if scheduled else schedule(lowered, _target())
+        kernels = [kernel] if kernel.vector is not None else schedule(kernel, _target())
     temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
-    inputs = tuple(range(known - len(eqn.outvars)))
-    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
+    number = {x: n for n, x in reversed(list(enumerate(eqn.invars)))}
+    copies = tuple((number[x], len(eqn.invars) + k) for x, k in lowered.copies)
+    reads = tuple(number[x] for x in lowered.reads)
+    return GroupCode(temporaries, copies, tuple(map(_kernel_code, kernels)), reads)
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:
@@ -202,7 +203,7 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
 
 def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     """Pairs (written, read) of arrays of which each element is read where it is written, before."""
-    if kernel.inner or kernel.tile is not None:
+    if kernel.inner or kernel.tile is not None or kernel.tiling is not None:
         return ()
     written = [s.buffer for s in kernel.rows]
     if len(set(written)) != len(written):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,9 +45,10 @@ from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.records import record
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Work:
     """How one equation is computed.
 
@@ -72,7 +72,7 @@ class Work:
     code: GroupCode | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CompiledProgram:
     """A compiled program and how it came about.
 
@@ -298,11 +298,7 @@ class Assembly:
             code = loop_code(eqn)
         except NotAKernelError:
             return False
-        inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
-        operands, results = self._operands(eqn.invars), self._results(eqn)
-        arrays = (*results, *self._temporaries(code))
-        launches = [_launch(k, self._operands(list(inputs)), arrays) for k in code.kernels]
-        self._add(eqn, launches, operands, results, code)
+        self._launches(eqn, code)
         return True
 
     def _cumulative(self, eqn: Eqn) -> None:

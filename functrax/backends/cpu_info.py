@@ -16,11 +16,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from functrax.core.errors import ArgumentError
+from functrax.core.records import record
 
 #: Lines of /proc/cpuinfo that tell processors apart; the others change from one moment to the next.
 _IDENTITY: Final = frozenset(
@@ -60,7 +60,7 @@ KINDS: Final = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class CpuInfo:
     """A processor.
 

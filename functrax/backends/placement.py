@@ -7,7 +7,6 @@ answer here all the same.  The questions that arrays answer (``x.device``, ``x.d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array, install
 from functrax.core.pytree import tree_leaves, tree_map
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class SingleDeviceSharding:
     """All of an array is on one device."""
 

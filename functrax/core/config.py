@@ -22,17 +22,17 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
 
 from functrax.core import native, option_text
 from functrax.core.errors import ArgumentError, UnknownNameError
+from functrax.core.records import record
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
+@record
 class Option:
     """One option.
 

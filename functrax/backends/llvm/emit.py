@@ -19,7 +19,6 @@ Start at :func:`emit_kernel`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from functrax.backends.kernels.ir import Kernel
@@ -33,12 +32,13 @@ from functrax.backends.llvm.stages import Stages
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import Names, Writer
+from functrax.core.records import record
 
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
 NAME: Final = "functrax_kernel"
 
 
-@dataclass(frozen=True)
+@record
 class Emitted:
     """A kernel as text.
 

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
@@ -31,13 +30,14 @@ from functrax.backends.llvm.code_generator import (
     generator,
     library,
 )
+from functrax.core.records import record
 
 _DEFINED: Final = re.compile(r"^define (?!internal)[^@]*@([\w.]+)\(", re.MULTILINE)
 #: Kernels that stay in memory although nobody uses them, for programs made again and again.
 KEPT: Final = 256
 
 
-@dataclass(frozen=True)
+@record
 class Compiled:
     """Machine code of a kernel.
 

@@ -87,6 +87,10 @@ bool evaluates() {
          (local.axis_env == nullptr || PyTuple_GET_SIZE(local.axis_env) == 0);
 }
 
+PyObject* source() { return local.source; }
+
+std::uint64_t epoch() { return current_epoch.load(std::memory_order_acquire); }
+
 PyObject* options_key() {
   const std::uint64_t epoch = current_epoch.load(std::memory_order_acquire);
   if (local.epoch == epoch) return local.options;

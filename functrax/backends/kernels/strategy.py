@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,6 +23,7 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.values import NotAKernelError
+from functrax.core.records import record
 
 Way: TypeAlias = Literal["in place", "packed", "windows"]
 
@@ -51,7 +52,7 @@ _GROWTH, _SLACK, _WORTH = 2, 1 << 12, 16
 _FAR, _CONFLICT = 512, 1024
 
 
-@dataclass(frozen=True)
+@record
 class Plan:
     """What is chosen.
 

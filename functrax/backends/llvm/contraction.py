@@ -189,7 +189,9 @@ class Contraction:
         bases = []
         for side in (t.left, t.right):
             terms = [(a, c) for a, c in side.address.terms if not _is_one(a, inside)]
-            bases.append(self.memory.pointer(side.buffer, add_terms(side.address.const, terms), True)[0])
+            bases.append(
+                self.memory.pointer(side.buffer, add_terms(side.address.const, terms), True)[0]
+            )
         numbers = [t.left.step, w.kernel.extents[t.columns]]
         for d in dims:
             numbers += [coefficient(side.address, d) for side in (t.left, t.right)]

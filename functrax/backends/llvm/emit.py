@@ -19,8 +19,6 @@ Start at :func:`emit_kernel`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.contraction import Contraction
 from functrax.backends.llvm.instructions import definitions
@@ -32,9 +30,10 @@ from functrax.backends.llvm.stages import Stages
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import NAME, Names, Writer
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Emitted:
     """A kernel as text.
 

@@ -78,6 +78,8 @@ class Writer:
         self.tail: Scalar | None = None
         #: The level of the loop over the vector dim while that is open, else -1.
         self.vector_level = -1
+        #: Arrays of which elements are written in the steps of a loop, maybe more than once.
+        self.updated = {s.buffer for stage in kernel.stages for s in stage.stores if s.serial}
         self._counter = 0
         self._number_of: dict[Any, str] = {}
 

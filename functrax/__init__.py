@@ -58,7 +58,9 @@ from functrax.core.config import (
     numpy_dtype_promotion as numpy_dtype_promotion,
     numpy_rank_promotion as numpy_rank_promotion,
 )
+from functrax.core.delivery import fetch as fetch
 from functrax.core.dtypes import float0 as float0
+from functrax.core.forks import fork as fork
 from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
 from functrax.core.lazy import on_demand as _on_demand
 from functrax.core.operators import Array as Array

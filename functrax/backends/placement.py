@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.device import Device, current_device
+from functrax.core import delivery
 from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array, install
@@ -96,7 +97,13 @@ def block_until_ready(x: Any) -> Any:
 
 
 def effects_barrier() -> None:
-    """Wait for the effects of the programs that were started: nothing is left to wait for."""
+    """Wait until all programs have run and the callbacks of ``functrax.fetch`` have returned.
+
+    Raises:
+      Exception: what the first of them that failed raised, if nobody has seen it yet.
+    """
+    delivery.drain_programs()
+    delivery.barrier()
 
 
 def _devices_of(self: Array) -> set[Device]:

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from functrax.core import dtypes
+from functrax.core import dtypes, native
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
@@ -130,6 +130,7 @@ class Primitive(ABC):
         assert self.name not in registry, f"two primitives are named {self.name}"
         registry[self.name] = self
 
+    @native.eager_method
     def bind(self, *args: Value, **params: Any) -> Any:
         """Apply the primitive under the current interpreter."""
         trace = state.trace
@@ -201,7 +202,11 @@ class Primitive(ABC):
         return all(a.dtype in dtypes.SCALAR for a in results)
 
     def simplify(self, *args: Value, **params: Any) -> Value | None:
-        """An equal value that needs no operation, if there is one, else None."""
+        """An equal value that needs no operation, if there is one, else None.
+
+        It depends on the types, the parameters and the values of literals; never on the values of
+        arrays, nor on their identity.
+        """
         return None
 
     def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,9 +39,10 @@ from functrax.backends.program import (
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.records import record
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Work:
     """How one equation is computed.
 
@@ -66,7 +66,7 @@ class Work:
     code: GroupCode | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CompiledProgram:
     """A compiled program and how it came about.
 
@@ -218,8 +218,13 @@ class Assembly:
         if code.fill is not None:
             instructions.append(_launch(code.fill, (), results))
         read = tuple([inputs[n] for n in code.inputs])
+        numbered = (*inputs, *results, *temporaries)
         for kernel in code.kernels:
-            instructions.append(_launch(kernel, read, (*results, *temporaries)))
+            if kernel.arrays is None:
+                instructions.append(_launch(kernel, read, (*results, *temporaries)))
+            else:
+                of_read, of_written = (tuple(numbered[n] for n in x) for x in kernel.arrays)
+                instructions.append(_launch(kernel, of_read, of_written))
         self._add(eqn, instructions, inputs, results, code)
 
     def _temporaries(self, code: GroupCode) -> tuple[int, ...]:
@@ -293,11 +298,7 @@ class Assembly:
             code = self.codes.loop(eqn)
         except NotAKernelError:
             return False
-        inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
-        operands, results = self._operands(eqn.invars), self._results(eqn)
-        arrays = (*results, *self._temporaries(code))
-        launches = [_launch(k, self._operands(list(inputs)), arrays) for k in code.kernels]
-        self._add(eqn, launches, operands, results, code)
+        self._launches(eqn, code)
         return True
 
     def _cumulative(self, eqn: Eqn) -> None:
@@ -346,11 +347,11 @@ def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...])
         code.kernel.name,
         inputs,
         outputs,
-        code.emitted.numbers,
+        code.numbers,
         code.kernel.units,
         code.cost,
         aliases=tuple([(j - len(inputs), i) for j, i in code.in_place if i < len(inputs) <= j]),
-        owner=code.compiled,
+        owner=(code.compiled, *code.called),
     )
 
 

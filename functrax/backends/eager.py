@@ -24,13 +24,12 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from functrax.backends import eager_run, nan_check
 from functrax.backends.device import execute
 from functrax.backends.eager_graph import (
-    Extent,
     Node,
     Part,
     Region,
@@ -38,21 +37,22 @@ from functrax.backends.eager_graph import (
     ancestors,
     cut,
     node_of,
+    region_of,
 )
+from functrax.core import native
 from functrax.core.array import Borrowed, ConcreteArray, Pending
 from functrax.core.aval import ShapedArray
-from functrax.core.config import state as options
+from functrax.core.config import state as options, trace_context
 from functrax.core.inputs import concrete
-from functrax.core.jaxpr import Jaxpr
+from functrax.core.jaxpr import Jaxpr, Literal
 from functrax.core.primitive import Primitive
+from functrax.core.source import SourceLine, is_internal, scopes, user_line
 from functrax.core.trace import EVAL, current_source
 
 #: So many operations may wait for one value.
 MAX_NODES: Final = 256
 #: So many bytes of arrays may be kept alive by recorded operations alone.
 MAX_BYTES: Final = 1 << 28
-#: Operations on fewer bytes do not count.
-_FEW_BYTES: Final = 1 << 12
 #: How many signatures are remembered.
 _MAX_SIGNATURES: Final = 1 << 16
 #: What an operation costs in NumPy: nanoseconds to begin with, and for each element.
@@ -62,7 +62,8 @@ _ELEMENT: Final = 1
 _VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "reshape"})
 
 _signatures: dict[Any, Signature] = {}
-_counter = itertools.count()
+_modes: dict[Any, Any] = {}
+_now: Callable[[], int] = getattr(native.extension, "eager_now", itertools.count().__next__)
 
 
 def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -90,8 +91,9 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     if signature is None:
         signature = _new_signature(key, primitive, args, params)
     operands = tuple([_operand(x, strict) for x in args])
-    node = Node(signature, operands, current_source(), _extent(signature, operands))
-    if signature.in_bytes > _FEW_BYTES:
+    size, begin, region = _extent(signature, operands)
+    node = Node(signature, operands, current_source(), size, begin, region)
+    if signature.holds:
         _held.add(node)
     types = signature.types
     if type(types) is ShapedArray:
@@ -107,6 +109,14 @@ EVAL.executor = record
 def _records() -> bool:
     """Whether operations are recorded now."""
     return options.eager == "lazy" and options.backend == "llvm" and not nan_check.enabled()
+
+
+def _mode() -> tuple[Any, ...] | None:
+    """What decides how operations are recorded, one object for equal modes; None: not at all."""
+    if not _records():
+        return None
+    mode = (options.strict, trace_context())
+    return _modes.setdefault(mode, mode)
 
 
 def _new_signature(
@@ -139,36 +149,44 @@ def _operand(x: Any, strict: bool) -> Any:
 # ---- bounds -----------------------------------------------------------------------------------
 
 
-def _extent(signature: Signature, operands: tuple[Any, ...]) -> Extent:
-    """What has to run for a new operation; its operands are run first if that is too much."""
-    now = next(_counter)
+def _extent(signature: Signature, operands: tuple[Any, ...]) -> tuple[int, int, Region | None]:
+    """What has to run for a new operation; its operands are run first if that is too much.
+
+    Returns:
+      The size, the begin and the region of the operation's node.
+    """
+    now = _now()
     producers = [n for x in operands if (n := node_of(x)) is not None]
     if not producers:
-        return Extent(1, now, Region(signature))
-    size, begin, region = producers[0].extent
-    for node in producers[1:]:
-        other = node.extent
-        size += other.size
-        begin = min(begin, other.begin)
-        if other.region is not region:
-            region.merge(other.region)
-    extent = Extent(min(size, now - begin) + 1, begin, region)
-    if extent.size <= MAX_NODES // 2 or now < region.next_count:
-        return extent
+        return 1, now, None
+    region = region_of(producers[0])
+    size, begin = 0, now
+    for node in producers:
+        size += node.size
+        begin = min(begin, node.begin)
+        if region_of(node) is not region:
+            region.merge(region_of(node))
+    size = min(size, now - begin) + 1
+    if size <= MAX_NODES // 2 or now < region.next_count:
+        return size, begin, region
     limit = MAX_NODES // 2 if signature in region.entries else MAX_NODES
-    return extent if extent.size <= limit else _counted(signature, producers, extent, limit)
+    if size <= limit:
+        return size, begin, region
+    return _counted(producers, begin, region, limit)
 
 
-def _counted(signature: Signature, producers: list[Node], extent: Extent, limit: int) -> Extent:
+def _counted(
+    producers: list[Node], begin: int, region: Region, limit: int
+) -> tuple[int, int, Region | None]:
     """As :func:`_extent`, where the bound of the size is more than the limit."""
-    now = next(_counter)
+    now = _now()
     size = 1 + len(ancestors(producers))
     if size <= limit:
-        extent.region.next_count = now + limit - size
-        return extent._replace(size=size)
+        region.next_count = now + limit - size
+        return size, begin, region
     eager_run.run(producers, requested=False)
     grown = [n for n in producers if n.value is None]
-    return Extent(1 + len(ancestors(grown)), now, Region(signature))
+    return 1 + len(ancestors(grown)), now, None
 
 
 class _Held:
@@ -200,6 +218,19 @@ class _Held:
 
 
 _held: Final = _Held()
+
+
+def _install() -> None:
+    """Tell C++, which records what it can, what it needs: see ``eager_record.h``."""
+    if native.extension is None:
+        return
+    classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Region)
+    functions = (_mode, _held.add, is_internal, user_line, scopes, record)
+    native.extension.eager_configure(classes, _signatures, functions, MAX_NODES)
+    EVAL.executor = native.extension.eager_execute
+
+
+_install()
 
 
 def pending_program(array: ConcreteArray) -> Jaxpr | None:

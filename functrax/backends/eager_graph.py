@@ -19,19 +19,21 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from functrax.core.array import Pending
 from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Avals, Primitive
+from functrax.core.records import record
 from functrax.core.source import SourceLine
 
 #: A result of at most so many bytes is stored whatever it was made of.
 SMALL_BYTES: Final = 1 << 20
 #: A result has grown when it has more than so many times the bytes of what it was made of.
 GROWN: Final = 4
+#: Operations on fewer bytes do not keep much alive.
+FEW_BYTES: Final = 1 << 12
 #: So many operations may be run again instead of storing a result that has grown.
 REPEATED: Final = 8
 
@@ -49,8 +51,8 @@ class Signature:
     """
 
     __slots__ = (
-        "avals", "cost", "in_bytes", "literals_are_inputs", "out_bytes", "params", "primitive",
-        "results", "spreads", "strict", "types",
+        "avals", "cost", "holds", "in_bytes", "literals_are_inputs", "out_bytes", "params",
+        "primitive", "results", "simplifies", "spreads", "strict", "types",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +72,10 @@ class Signature:
         self.results = (results,) if type(results) is ShapedArray else tuple(results)
         self.cost = cost
         self.in_bytes = sum(a.nbytes for a in avals)
+        #: Whether what it keeps alive is worth counting.
+        self.holds = self.in_bytes > FEW_BYTES
+        #: Whether literals among the operands may make it needless.
+        self.simplifies = type(primitive).simplify is not Primitive.simplify
         self.out_bytes = sum(a.nbytes for a in self.results)
         #: Numbers in the program that do not change what it is: scalars of elementwise operations.
         self.literals_are_inputs = primitive.family == "elementwise"
@@ -98,20 +104,6 @@ class Region:
         self.next_count = min(self.next_count, other.next_count)
 
 
-class Extent(NamedTuple):
-    """What has to run for a node.
-
-    Args:
-      size: an upper bound of the number of operations.
-      begin: when the first of them was recorded, as a number that each operation has.
-      region: what it shares with what it needs.
-    """
-
-    size: int
-    begin: int
-    region: Region
-
-
 class Node(Pending):
     """An operation that is recorded.
 
@@ -120,11 +112,14 @@ class Node(Pending):
       operands: for each operand a node or part that was not computed when the operation was
         recorded, a raw value, or a literal.
       source: the user's line.
-      extent: what is known of all that has to run for it.
+      size: an upper bound of the number of operations that have to run for it.
+      begin: when the first of them was recorded, as a number that each operation has.
+      region: what it shares with what it needs; None while that is itself alone.
     """
 
     __slots__ = (
-        "__weakref__", "extent", "operands", "parts", "signature", "source", "value",
+        "__weakref__", "begin", "operands", "parts", "region", "signature", "size", "source",
+        "value",
     )  # fmt: skip
 
     #: Computes nodes; ``backends/eager_run.py`` puts itself here.
@@ -135,12 +130,16 @@ class Node(Pending):
         signature: Signature,
         operands: tuple[Any, ...],
         source: SourceLine | None,
-        extent: Extent,
+        size: int,
+        begin: int,
+        region: Region | None,
     ) -> None:
         self.signature = signature
         self.operands = operands
         self.source = source
-        self.extent = extent
+        self.size = size
+        self.begin = begin
+        self.region = region
         #: The raw result, when it is known.
         self.value: Any = None
         #: Of an operation with several results, those that somebody refers to.
@@ -182,6 +181,13 @@ def node_of(x: Any) -> Node | None:
     return None
 
 
+def region_of(node: Node) -> Region:
+    """What an operation shares with what it needs and what needs it."""
+    if node.region is None:
+        node.region = Region(node.signature)
+    return node.region
+
+
 def ancestors(roots: Iterable[Node]) -> list[Node]:
     """The operations that have to run for ``roots``, and those, each after its operands.
 
@@ -207,7 +213,7 @@ def ancestors(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Cut:
     """What has to run, and what comes out.
 

@@ -8,7 +8,11 @@ functrax works without it, slowly.  Code that has a choice asks ``available`` on
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def _load() -> ModuleType | None:
@@ -23,3 +27,14 @@ def _load() -> ModuleType | None:
 
 extension: ModuleType | None = _load()
 available: bool = extension is not None
+
+
+def eager_method(function: F) -> F:
+    """A method that applies an operation; C++ records it where it can be recorded at once.
+
+    What it needs for that ``backends/eager.py`` tells it; until then the function is called.
+    """
+    if extension is None:
+        return function
+    made: F = extension.EagerMethod(function)
+    return made

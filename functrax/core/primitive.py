@@ -20,16 +20,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from functrax.core import dtypes
+from functrax.core import dtypes, native
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
 from functrax.core.jaxpr import Jaxpr, Literal, programs_in
+from functrax.core.records import field, record
 from functrax.core.trace import state
 
 #: A value during tracing: a ConcreteArray, a Tracer, or a Literal.  All have an ``aval``.
@@ -76,7 +76,7 @@ class Linear:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Sample:
     """Arguments for a generated test of a primitive.
 
@@ -98,7 +98,7 @@ class Sample:
     diagonal: float = 0.0
 
 
-@dataclass(frozen=True)
+@record
 class BadSample:
     """Arguments that must be refused, with the error and a part of its text."""
 
@@ -130,6 +130,7 @@ class Primitive(ABC):
         assert self.name not in registry, f"two primitives are named {self.name}"
         registry[self.name] = self
 
+    @native.eager_method
     def bind(self, *args: Value, **params: Any) -> Any:
         """Apply the primitive under the current interpreter."""
         trace = state.trace
@@ -201,7 +202,11 @@ class Primitive(ABC):
         return all(a.dtype in dtypes.SCALAR for a in results)
 
     def simplify(self, *args: Value, **params: Any) -> Value | None:
-        """An equal value that needs no operation, if there is one, else None."""
+        """An equal value that needs no operation, if there is one, else None.
+
+        It depends on the types, the parameters and the values of literals; never on the values of
+        arrays, nor on their identity.
+        """
         return None
 
     def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:

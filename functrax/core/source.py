@@ -108,7 +108,8 @@ class _Scopes(threading.local):
 scopes = _Scopes()
 
 
-def _internal(code: CodeType) -> bool:
+def is_internal(code: CodeType) -> bool:
+    """Whether code is functrax's own, or Python's machinery around it."""
     name = code.co_filename
     answer = name.startswith((_PACKAGE, "<frozen")) or name == "<string>"
     _is_internal[code] = answer
@@ -123,7 +124,7 @@ def user_line() -> SourceLine | None:
         code = frame.f_code
         internal = known.get(code)
         if internal is None:
-            internal = _internal(code)
+            internal = is_internal(code)
         if not internal:
             if scopes.name:
                 return ScopedLine(code, frame.f_lasti, scopes.name)

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core import native
 from functrax.core.errors import DTypeError
 from functrax.core.operators import Array
+from functrax.core.primitive import registry
 from functrax.numpy import logic, rounding, ufuncs
 from functrax.numpy.creation import astype
 
@@ -91,13 +93,30 @@ def _round(self: Any, ndigits: int | None = None) -> Any:
     return astype(rounding.round(self), int)
 
 
+#: The primitive that an operator is, in most cases, where its name is another.
+_PRIMITIVES: Mapping[str, str] = {"truediv": "div"}
+
+
+def _recorded(
+    function: Callable[..., Any], name: str, reflected: bool = False
+) -> Callable[..., Any]:
+    """An operator that C++ records where it is one primitive on its operands as they are."""
+    primitive = registry.get(_PRIMITIVES.get(name, name))
+    if native.extension is None or primitive is None:
+        return function
+    made: Callable[..., Any] = native.extension.EagerMethod(function, primitive, reflected)
+    return made
+
+
 def operators() -> dict[str, Callable[..., Any]]:
     """Every operator of Python that arrays have, by the name of its special method."""
     table: dict[str, Callable[..., Any]] = {}
     for name, (symbol, function) in ARITHMETIC.items():
-        table[f"__{name}__"], table[f"__r{name}__"] = binary_operator(symbol, function)
+        forward, reflected = binary_operator(symbol, function)
+        table[f"__{name}__"] = _recorded(forward, name)
+        table[f"__r{name}__"] = _recorded(reflected, name, reflected=True)
     for name, (symbol, function) in COMPARISONS.items():
-        table[f"__{name}__"], _ = binary_operator(symbol, function)
+        table[f"__{name}__"] = _recorded(binary_operator(symbol, function)[0], name)
     table["__pow__"], table["__rpow__"] = _power, _reflected_power
     table["__neg__"] = ufuncs.negative
     table["__pos__"] = ufuncs.positive

@@ -73,6 +73,7 @@ def test_defaults():
         "compilation_cache_dir": None,
         "cache_limit": "512MB",
         "backend": "llvm",
+        "eager": "lazy",
         "strict": False,
         "schedule_off": "",
         "compile_threads": True,

@@ -20,6 +20,7 @@ from functools import cache, partial
 from importlib.machinery import PathFinder
 from typing import Any, Final
 
+from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.unlocked import Calls
 
 #: How well instructions are selected and scheduled; no passes run before that.
@@ -78,8 +79,9 @@ class CodeGenerator:
         self._llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.cpu: str = llvm.get_host_cpu_name()
-        self.features: str = llvm.get_host_cpu_features().flatten()
+        kind = cpu_info().kind
+        self.cpu: str = kind or llvm.get_host_cpu_name()
+        self.features: str = "" if kind else llvm.get_host_cpu_features().flatten()
         self.version = ".".join(map(str, llvm.llvm_version_info))
         self._machine = self._new_machine()
         self._free: list[Any] = []  # machines that no thread uses now

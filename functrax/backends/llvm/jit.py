@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
@@ -39,13 +38,14 @@ from functrax.backends.llvm.code_generator import (
 from functrax.backends.llvm.workers import Workers
 from functrax.backends.threads import default_num_threads
 from functrax.core.config import state as options
+from functrax.core.records import record
 
 _DEFINED: Final = re.compile(r"^define (?!internal)[^@]*@([\w.]+)\(", re.MULTILINE)
 #: Kernels that stay in memory although nobody uses them, for programs made again and again.
 KEPT: Final = 256
 
 
-@dataclass(frozen=True)
+@record
 class Compiled:
     """Machine code of a kernel.
 

@@ -6,13 +6,19 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "buffer.h"
 #include "executor.h"
 #include "numpy_arrays.h"
 #include "pytree.h"
+#include "recorder.h"
 #include "reference.h"
 #include "small_array.h"
+#include "tasks.h"
+#include "thread_state.h"
 
 namespace functrax::jit_call {
 namespace {
@@ -97,31 +103,60 @@ Outcome write_scalar(const Input& input, PyObject* x, void* place) {
   }
 }
 
-class Call final : public executor::Owner {
+// Estimated nanoseconds from which on a program is handed to another thread.
+constexpr std::int64_t kWorthAThread = 100'000;
+
+// Whether programs of this kind may run elsewhere: not those that call Python.
+bool may_run_elsewhere(const Entry& entry) {
+  return thread_state::asynchronous() && !entry.retains();
+}
+
+// Where a call runs: here, or by tasks.h while Python goes on.
+enum class Place { kHere, kElsewhere };
+
+class Call final : public executor::Owner, public tasks::Job {
  public:
-  Call(const Entry& entry, const Signature& signature)
-      : entry_(entry),
+  Call(Entry& entry, const Signature& signature, Place place)
+      : place_(place),
+        hold_(place == Place::kHere ? nullptr : &entry),
+        entry_(entry),
         program_(entry.program()),
         leaves_(signature.leaves.list().data()),
         frame_(program_),
         held_(program_.inputs.size()),
         results_(program_.outputs.size()),
         scalars_(static_cast<std::size_t>(entry.scalars())),
-        arena_(program_.arena > 0 ? pool::allocate(program_.arena) : nullptr) {
+        arena_(program_.arena > 0 && place == Place::kHere ? pool::allocate(program_.arena)
+                                                           : nullptr) {
     for (std::size_t k = 0; k < held_.size(); ++k) held_[k] = nullptr;
     for (std::size_t k = 0; k < results_.size(); ++k) results_[k] = nullptr;
   }
   ~Call() override {
     for (std::size_t k = 0; k < held_.size(); ++k) Py_XDECREF(held_[k]);
     for (std::size_t k = 0; k < results_.size(); ++k) Py_XDECREF(results_[k]);
+    if (place_ == Place::kElsewhere) forget_tasks();
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   Outcome run(PyObject*& result);
+  static Outcome start(std::unique_ptr<Call> self, PyObject*& result);
+  bool met_pending() const { return met_pending_; }
+  void wait_for_pending() { waits_ = true; }
   PyObject* make() override;
+  bool run(const std::atomic<bool>& cancelled, PyThreadState*& saved) override;
+  void free_memory() override;
+  void record() override;
 
  private:
+  Outcome content(Buffer* b);
+  Outcome finish(PyObject*& result);
+  bool must_copy(int number);
+  std::size_t result_bytes() const;
+  bool wait_for_inputs();
+  void hold_memory();
+  void forget_tasks();
+
   Outcome read_inputs();
   Outcome array(int number, PyObject* x);
   Outcome numpy_array(const Input& input, PyObject* x);
@@ -132,6 +167,8 @@ class Call final : public executor::Owner {
   pool::Block* donated_block(const Output& output);
   void delete_donated();
 
+  const Place place_;
+  jit_cache::Hold hold_;  // of the entry, for calls elsewhere
   const Entry& entry_;
   const Program& program_;
   PyObject* const* leaves_;
@@ -140,7 +177,43 @@ class Call final : public executor::Owner {
   SmallArray<PyObject*, 24> results_;  // raw values, then arrays; owned
   SmallArray<std::complex<double>, 4> scalars_;
   pool::Hold arena_;
+  bool met_pending_ = false;  // an input is not computed yet, and the call may run elsewhere
+  bool waits_ = false;        // for such inputs
+  // For calls elsewhere:
+  bool run_here_ = false;             // since it reads memory that somebody may write to
+  tasks::Task* task_ = nullptr;       // owned
+  std::vector<tasks::Task*> before_;  // that make inputs; owned
+  std::vector<pool::Block*> blocks_;  // that it reads; owned
+  std::vector<executor::Event> events_;
+  std::int64_t begin_ = 0, end_ = 0;
+  unsigned long thread_ = 0;
 };
+
+// What an input is whose content is still being made.
+Outcome Call::content(Buffer* b) {
+  if (tasks::is_finished(b->pending)) {
+    return buffer::finish(b) ? Outcome::kRead : Outcome::kError;
+  }
+  if (place_ == Place::kHere) {
+    if (waits_ || !may_run_elsewhere(entry_)) return buffer::finish(b) ? Outcome::kRead : Outcome::kError;
+    met_pending_ = true;
+    return Outcome::kUnknown;
+  }
+  tasks::retain(b->pending);
+  before_.push_back(b->pending);
+  return Outcome::kRead;
+}
+
+// Memory that somebody else may write to after the call is copied where that is a small part of the
+// program's work; otherwise the program runs before the call returns.
+bool Call::must_copy(int number) {
+  constexpr std::int64_t kBytesPerNanosecond = 10, kShare = 20;
+  if (place_ == Place::kHere) return false;
+  const std::int64_t nbytes = program_.slots[program_.inputs[number]].nbytes;
+  const bool copies = nbytes / kBytesPerNanosecond <= program_.cost / kShare;
+  if (!copies) run_here_ = true;
+  return copies;
+}
 
 // A NumPy array as an input, converted where it must be.
 Outcome Call::dense(int number, PyObject* array, bool copy) {
@@ -167,6 +240,10 @@ Outcome Call::array(int number, PyObject* x) {
     auto* b = reinterpret_cast<Buffer*>(value);
     const int slot = program_.inputs[number];
     if (b->data == nullptr || b->nbytes != program_.slots[slot].nbytes) return Outcome::kUnknown;
+    if (b->pending != nullptr) {
+      const Outcome outcome = content(b);
+      if (outcome != Outcome::kRead) return outcome;
+    }
     held_[number] = Py_NewRef(value);
     frame_.slots[slot] = b->data;
     return Outcome::kRead;
@@ -174,13 +251,13 @@ Outcome Call::array(int number, PyObject* x) {
   if (numpy_arrays::is_array(value)) return dense(number, value, false);
   Ref known(PyObject_CallMethod(value, "materialize", nullptr));
   if (!known) return Outcome::kError;
-  return numpy_arrays::is_array(known.get()) ? dense(number, known.get(), false)
-                                             : Outcome::kUnknown;
+  if (!numpy_arrays::is_array(known.get())) return Outcome::kUnknown;
+  return dense(number, known.get(), must_copy(number));
 }
 
 // The caller may write to a NumPy array after the call.
 Outcome Call::numpy_array(const Input& input, PyObject* x) {
-  return dense(input.number, x, input.keep);
+  return dense(input.number, x, input.keep || must_copy(input.number));
 }
 
 Outcome Call::scalar(const Input& input, PyObject* x) {
@@ -232,7 +309,10 @@ PyObject* Call::own_result(const Output& output) {
   const Slot& slot = program_.slots[output.slot];
   PyObject* made = buffer::make(slot.shape.ptr(), slot.dtype.ptr(), slot.nbytes,
                                 entry_.donates() ? donated_block(output) : nullptr);
-  if (made != nullptr) frame_.slots[output.slot] = reinterpret_cast<Buffer*>(made)->data;
+  if (made == nullptr) return nullptr;
+  auto* b = reinterpret_cast<Buffer*>(made);
+  frame_.slots[output.slot] = b->data;
+  if (task_ != nullptr) buffer::set_pending(b, task_);
   return made;
 }
 
@@ -294,6 +374,11 @@ Outcome Call::run(PyObject*& result) {
   void* arena = arena_.get() == nullptr ? buffer::nowhere() : arena_.get()->data;
   executor::prepare(program_, frame_, static_cast<char*>(arena));
   if (!executor::run(program_, frame_, *this, nullptr)) return Outcome::kError;
+  return finish(result);
+}
+
+// Arrays and the tree of the results.
+Outcome Call::finish(PyObject*& result) {
   const auto& outputs = entry_.outputs();
   for (std::size_t n = 0; n < outputs.size(); ++n) {
     results_[n] = signature::new_array(results_[n], outputs[n].aval);
@@ -304,10 +389,107 @@ Outcome Call::run(PyObject*& result) {
   return result == nullptr ? Outcome::kError : Outcome::kRead;
 }
 
+// ---- while Python goes on -------------------------------------------------------------------
+
+std::size_t Call::result_bytes() const {
+  std::int64_t nbytes = program_.arena;
+  for (const Output& output : entry_.outputs()) {
+    if (output.kind == Output::kOwn) nbytes += program_.slots[output.slot].nbytes;
+  }
+  return static_cast<std::size_t>(nbytes);
+}
+
+bool Call::wait_for_inputs() {
+  bool done = true;
+  for (tasks::Task* task : before_) done = tasks::wait(task) && tasks::has_succeeded(task) && done;
+  return done;
+}
+
+// From here on the memory is held, not the arrays: who reads it is told by counting.
+void Call::hold_memory() {
+  for (std::size_t k = 0; k < held_.size(); ++k) {
+    if (held_[k] == nullptr || !buffer::is_buffer(held_[k])) continue;
+    pool::Block* block = reinterpret_cast<Buffer*>(held_[k])->block;
+    if (block != nullptr) {
+      pool::retain(block);
+      blocks_.push_back(block);
+    }
+    Py_CLEAR(held_[k]);
+  }
+  for (std::size_t k = 0; k < results_.size(); ++k) Py_CLEAR(results_[k]);
+}
+
+void Call::forget_tasks() {
+  free_memory();
+  for (tasks::Task* task : before_) tasks::release(task);
+  if (task_ != nullptr) tasks::release(task_);
+}
+
+Outcome Call::start(std::unique_ptr<Call> self, PyObject*& result) {
+  Call& call = *self;
+  const std::size_t nbytes = call.result_bytes();
+  if (!tasks::wait_for_room(nbytes)) return Outcome::kError;
+  const Outcome outcome = call.read_inputs();
+  if (outcome != Outcome::kRead) return outcome;
+  if (call.run_here_) return Outcome::kUnknown;
+  call.task_ = tasks::make();
+  if (!call.make_results() || call.finish(result) != Outcome::kRead) {
+    // Memory that was taken from an input may still be written to.
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    call.wait_for_inputs();
+    PyErr_Clear();
+    tasks::abandon(call.task_);
+    PyErr_Restore(type, value, traceback);
+    return Outcome::kError;
+  }
+  call.hold_memory();
+  tasks::Task* task = call.task_;
+  tasks::retain(task);
+  const std::vector<tasks::Task*> before = call.before_;
+  tasks::submit(task, std::move(self), nbytes, before);
+  tasks::release(task);
+  return Outcome::kRead;
+}
+
+bool Call::run(const std::atomic<bool>& cancelled, PyThreadState*& saved) {
+  const pool::Hold arena(program_.arena > 0 ? pool::allocate(program_.arena) : nullptr);
+  if (program_.arena > 0 && arena.get() == nullptr) return false;
+  void* place = arena.get() == nullptr ? buffer::nowhere() : arena.get()->data;
+  executor::prepare(program_, frame_, static_cast<char*>(place));
+  const bool recorded = recorder::is_on();
+  begin_ = recorded ? recorder::now() : 0;
+  const bool done = executor::run_detached(program_, frame_, cancelled, saved,
+                                           recorded ? &events_ : nullptr);
+  end_ = recorded ? recorder::now() : 0;
+  thread_ = PyThread_get_thread_ident();
+  return done;
+}
+
+void Call::free_memory() {
+  for (pool::Block* block : std::exchange(blocks_, {})) pool::release(block);
+}
+
+void Call::record() {
+  if (begin_ != 0 && program_.source != nullptr) {
+    recorder::add_run_of(thread_, program_.source, begin_, end_, std::move(events_));
+  }
+}
+
 }  // namespace
 
-Outcome run(const Entry& entry, const Signature& signature, PyObject*& result) {
-  return Call(entry, signature).run(result);
+Outcome run(Entry& entry, const Signature& signature, PyObject*& result) {
+  if (entry.program().cost < kWorthAThread || !may_run_elsewhere(entry)) {
+    Call call(entry, signature, Place::kHere);
+    const Outcome outcome = call.run(result);
+    if (!call.met_pending()) return outcome;
+  }
+  const Outcome outcome =
+      Call::start(std::make_unique<Call>(entry, signature, Place::kElsewhere), result);
+  if (outcome != Outcome::kUnknown) return outcome;
+  Call call(entry, signature, Place::kHere);
+  call.wait_for_pending();
+  return call.run(result);
 }
 
 }  // namespace functrax::jit_call

@@ -10,6 +10,7 @@
 
 #include "buffer.h"
 #include "buffer_exporter.h"
+#include "eager_record.h"
 #include "executable.h"
 #include "interpreter_exit.h"
 #include "jit_caller.h"
@@ -17,6 +18,7 @@
 #include "pool.h"
 #include "pytree.h"
 #include "recorder.h"
+#include "tasks.h"
 #include "thread_pool.h"
 #include "thread_state.h"
 
@@ -92,8 +94,13 @@ PYBIND11_MODULE(_native, module) {
       fast<pytree::equal>("pytree_equal", "Whether two structures are the same."),
       {"pytree_hash", pytree::hash, METH_O, "A hash that agrees with pytree_equal."},
       fast<functrax::jit_caller::configure>("jit_configure", "Tells what jitted calls need."),
+      fast<functrax::eager_record::configure>("eager_configure", "Tells what recording needs."),
+      fast<functrax::eager_record::execute>("eager_execute", "Applies an operation, later."),
+      {"eager_now", functrax::eager_record::now, METH_NOARGS, "The number of an operation."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
+      {"tasks_drain", functrax::tasks::drain, METH_NOARGS, "Wait for all programs that run."},
+      {"tasks_unfinished", functrax::tasks::unfinished, METH_NOARGS, "How many programs run."},
       {"options_changed", functrax::thread_state::options_changed, METH_NOARGS,
        "Options may have other values now."},
       {nullptr, nullptr, 0, nullptr},
@@ -103,6 +110,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "BufferExporter", functrax::buffer_exporter::make_type());
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
+  add_type(module, "EagerMethod", functrax::eager_record::make_type());
   add_type(module, "ThreadState", functrax::thread_state::make_type());
   add_type(module, "JitCaller", functrax::jit_caller::make_type());
   add_pool(module);

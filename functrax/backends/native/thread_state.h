@@ -5,6 +5,8 @@
 
 #include <Python.h>
 
+#include <cstdint>
+
 namespace functrax::thread_state {
 
 // Makes the type ThreadState(bottom), whose attributes `trace`, `source` and `axis_env` are the
@@ -14,9 +16,18 @@ PyObject* make_type();
 // Whether operations are computed at once: the bottom interpreter is current, and no axis is named.
 bool evaluates();
 
+// The line that new equations belong to, borrowed; null or None where it has to be looked for.
+PyObject* source();
+
+// Changes whenever options may have changed.
+std::uint64_t epoch();
+
 // What the options of this thread amount to for a call, borrowed and never freed: None where calls
 // are Python's business, null with an error set.
 PyObject* options_key();
+
+// Whether this thread's programs may run while Python goes on; after options_key.
+bool asynchronous();
 
 // set_options_key(function) -> None: `function()` returns the key above, one object for equal keys.
 PyObject* set_options_key(PyObject* self, PyObject* function);

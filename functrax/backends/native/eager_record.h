@@ -1,0 +1,24 @@
+// Recording of operations outside of jit: the fast half of backends/eager.py.
+//
+// An EagerMethod stands in the place of Primitive.bind, or of an operator of arrays. Where it can
+// tell at once what the Python function would record (operands that are concrete arrays and
+// literals, a signature that was met before) it makes the node and the array of its result itself;
+// everything else it leaves to the Python function, which also is its twin.
+
+#pragma once
+
+#include <Python.h>
+
+namespace functrax::eager_record {
+
+PyObject* make_type();  // functrax._native.EagerMethod
+
+// eager_configure(classes, signatures, functions): see backends/eager.py.
+PyObject* configure(PyObject* self, PyObject* const* args, Py_ssize_t count);
+
+// eager_execute(primitive, operands, parameters): what the bottom interpreter does.
+PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count);
+
+PyObject* now(PyObject* self, PyObject* unused);  // the number of the next operation
+
+}  // namespace functrax::eager_record

@@ -191,7 +191,7 @@ class Assembly:
 
     def _contraction(self, eqn: Eqn) -> None:
         """A sum of products: tiles of it, else loops if they are short, else a host call."""
-        if not options.strict:
+        if not options.strict or options.strict_tiles:
             try:
                 self._launches(eqn, contraction_code(eqn.params["jaxpr"], eqn.params["name"]))
                 return

@@ -53,7 +53,8 @@ class Signature:
 
     __slots__ = (
         "avals", "cost", "counts", "exact", "holds", "in_bytes", "literals_are_inputs",
-        "out_bytes", "params", "primitive", "results", "simplifies", "spreads", "strict", "types",
+        "out_bytes", "params", "primitive", "results", "shares", "simplifies", "spreads",
+        "strict", "types",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +78,9 @@ class Signature:
         floats = any(dtypes.is_inexact(a.dtype) for a in (*avals, *self.results))
         self.exact = primitive.exact or (primitive.family == "elementwise" and not floats)
         self.out_bytes = sum(a.nbytes for a in self.results)
+        #: Whether arrays of several sizes may share a program: a function of one element.
+        one = primitive.family == "elementwise" and len(avals) == 1 and not self.exact
+        self.shares = one and primitive.lowers(avals, params)
         #: Whether C++ may run it: it has one result, which cannot have grown.
         self.counts = type(results) is ShapedArray and self.out_bytes <= SMALL_BYTES
         #: Whether what it keeps alive is worth counting.

@@ -19,7 +19,7 @@ from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
 from functrax.backends.kernels.schedule import Rewriting, Target, schedule
-from functrax.backends.kernels.sides import Side
+from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.strategy import Plan
 from functrax.backends.kernels.tiling import Reading, Tiling
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
@@ -156,6 +156,8 @@ def _packing(
     dims = [panel if d == dim else d for d in order] + [dim]
     for d in dims:
         place = place * extents[d] + Dim(d)
+    if stride(side.value, dim) == 1:  # as the side is in memory: its rows, from panel to panel
+        dims = [*(d for d in dims[:-1] if d != panel), panel, dim]
     return Kernel(
         f"{kernel.name}.pack",
         b,
@@ -229,10 +231,12 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     factors = []
     for side, dim in ((left, rows), (right, columns)):
         place = side.address + (Dim(dim) - Dim(starts[dim])) * side.step
-        factors.append(kernel.builder.node("load", dtype, (), (side.buffer, place, False, False)))
+        attr = (side.buffer, place, False, False)
+        factors.append(kernel.builder.node("load", dtype, (), attr))
     product = kernel.builder.node("mul", dtype, tuple(factors))
     tiling = Tiling(
-        rows, columns, plan.height, plan.width, plan.lanes, left, right, first, first + 1, scratch, row_tiles, column_tiles, block, others,
+        rows, columns, plan.height, plan.width, plan.lanes, left, right,
+        first, first + 1, scratch, row_tiles, column_tiles, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         int(plan.cycles),
     )  # fmt: skip

@@ -45,8 +45,9 @@ _FIRST_CACHE, _BYTES_PER_CYCLE = 32 << 10, 20.0
 _EXACT = 32
 _HEIGHTS = {32: (8, 14), 16: (4, 6)}
 #: A side is not stored if that makes it so many times larger, and larger than so many elements; as
-#: windows it is where there are so many products for each element.
-_GROWTH, _SLACK, _WORTH = 2, 1 << 18, 16
+#: windows it is where there are so many products for each element, and if it is no larger than all
+#: arrays together.
+_GROWTH, _SLACK, _WORTH = 2, 1 << 12, 16
 #: Steps this far apart in bytes are not fetched ahead; those this far meet in a cache's sets.
 _FAR, _CONFLICT = 512, 1024
 
@@ -191,17 +192,16 @@ def _ways(
     if side.place is not None and (own == 1 or not vectors):
         yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors))
     each = _PACK if own == 1 else _PACK_ACROSS
-    products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
-    if side.points <= max(_GROWTH * side.read, _SLACK):
+    if side.points <= _GROWTH * side.read:
         total = math.prod(kernel.extents[d] for d in side.dims)
         yield _Cost("packed", _LAUNCH + total * each, 0)
     if side.windows is not None:
+        products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
         home, factor = side.windows.home(dim)
         each = _PACK if stride(side.windows.value, home) == 1 else _PACK_ACROSS
-        if total <= max(_GROWTH * side.read + _SLACK, products / _WORTH) and (
-            factor == 1 or not vectors
-        ):
+        worth = min(products / _WORTH, sum(o.size for o in kernel.operands))
+        if total <= max(_GROWTH * side.read + _SLACK, worth) and (factor == 1 or not vectors):
             later = 0.5 * count if vectors else 0.0  # vectors that begin anywhere
             yield _Cost("windows", _LAUNCH + total * each, later)
 

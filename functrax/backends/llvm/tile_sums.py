@@ -6,11 +6,11 @@ use it get its address as a run-time argument.  It is
 
     void sums(left, right, tile, numbers, count, more)
 
-where ``left`` and ``right`` point to the first element of each side, ``tile`` to the sums (which are
-added to if ``more`` is not 0, else begin at 0), and ``count`` is the extent of the outermost loop.
-``numbers`` are, in elements: the step between rows of the left side, the number of columns that are
-inside, then for each loop the steps of the left and of the right side, then the extents of the
-loops but the outermost.
+where ``left`` and ``right`` point to the first element of each side, ``tile`` to the sums (which
+are added to if ``more`` is not 0, else begin at 0), and ``count`` is the extent of the outermost
+loop.  ``numbers`` are, in elements: the step between rows of the left side, the number of columns
+that are inside, then for each loop the steps of the left and of the right side, then the extents of
+the loops but the outermost.
 
 Start at :func:`sums_text`.
 """

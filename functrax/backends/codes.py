@@ -71,7 +71,7 @@ class Codes:
         jaxpr, name = eqn.params["jaxpr"], eqn.params["name"]
 
         def find() -> GroupCode:
-            if not options.strict:
+            if not options.strict or options.strict_tiles:
                 try:
                     return contraction_code(jaxpr, name)
                 except NotAKernelError:

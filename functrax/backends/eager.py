@@ -42,7 +42,7 @@ from functrax.backends.eager_graph import (
 from functrax.core import native
 from functrax.core.array import Borrowed, ConcreteArray, Pending
 from functrax.core.aval import ShapedArray
-from functrax.core.config import state as options, trace_context
+from functrax.core.config import compile_context, state as options, trace_context
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr, Literal
 from functrax.core.primitive import Primitive
@@ -115,8 +115,9 @@ def _mode() -> tuple[Any, ...] | None:
     """What decides how operations are recorded, one object for equal modes; None: not at all."""
     if not _records():
         return None
-    mode = (options.strict, trace_context())
-    return _modes.setdefault(mode, mode)
+    mode: tuple[Any, ...] = (options.strict, trace_context(), compile_context())
+    found: tuple[Any, ...] = _modes.setdefault(mode, mode)
+    return found
 
 
 def _new_signature(

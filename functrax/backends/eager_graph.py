@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
+from functrax.core import dtypes
 from functrax.core.array import Pending
 from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Literal
@@ -51,8 +52,9 @@ class Signature:
     """
 
     __slots__ = (
-        "avals", "cost", "holds", "in_bytes", "literals_are_inputs", "out_bytes", "params",
-        "primitive", "results", "simplifies", "spreads", "strict", "types",
+        "avals", "cost", "counts", "exact", "holds", "in_bytes", "literals_are_inputs",
+        "out_bytes", "params", "primitive", "results", "shares", "simplifies", "spreads",
+        "strict", "types",
     )  # fmt: skip
 
     def __init__(
@@ -72,11 +74,19 @@ class Signature:
         self.results = (results,) if type(results) is ShapedArray else tuple(results)
         self.cost = cost
         self.in_bytes = sum(a.nbytes for a in avals)
+        #: Whether the reference gives the bits that a program gives.
+        floats = any(dtypes.is_inexact(a.dtype) for a in (*avals, *self.results))
+        self.exact = primitive.exact or (primitive.family == "elementwise" and not floats)
+        self.out_bytes = sum(a.nbytes for a in self.results)
+        #: Whether arrays of several sizes may share a program: a function of one element.
+        one = primitive.family == "elementwise" and len(avals) == 1 and not self.exact
+        self.shares = one and primitive.lowers(avals, params)
+        #: Whether C++ may run it: it has one result, which cannot have grown.
+        self.counts = type(results) is ShapedArray and self.out_bytes <= SMALL_BYTES
         #: Whether what it keeps alive is worth counting.
         self.holds = self.in_bytes > FEW_BYTES
         #: Whether literals among the operands may make it needless.
         self.simplifies = type(primitive).simplify is not Primitive.simplify
-        self.out_bytes = sum(a.nbytes for a in self.results)
         #: Numbers in the program that do not change what it is: scalars of elementwise operations.
         self.literals_are_inputs = primitive.family == "elementwise"
         #: Whether its result may be computed again where it is needed, rather than stored.

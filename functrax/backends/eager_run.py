@@ -13,11 +13,18 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
+import numpy as np
+
+from functrax.backends import nan_check, single_operations
+from functrax.backends.deferred import Deferred
 from functrax.backends.device import Executable, device_of
-from functrax.backends.eager_graph import Cut, Node, Part, Signature, ancestors, cut
+from functrax.backends.eager_graph import Cut, Node, Part, Signature, ancestors, cut, node_of
+from functrax.backends.reference import rule_of
+from functrax.core import native
 from functrax.core.array import Pending
 from functrax.core.config import Override, compile_context, state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -26,10 +33,16 @@ from functrax.core.trace import state
 
 #: Operations for which the reference takes at most so many nanoseconds are left to it.
 CHEAP: Final = 300_000
+#: What the reference takes longer for, in all, is worth a program.
+PAYS: Final = 2_000_000
 #: How many compiled cuts are remembered.
 MAX_PROGRAMS: Final = 4096
 
-_programs: dict[tuple[Any, ...], Executable] = {}
+#: By the key of a cut its program, or the nanoseconds that the reference took for it so far.
+_programs: dict[tuple[Any, ...], Any] = {}
+#: Functions of at most so many elements share a program.
+ROOM: Final = (16, 64, 256, 1024, 4096)
+_rooms: dict[Any, Executable] = {}
 #: One thread runs at a time; others record meanwhile.
 _lock: Final = threading.RLock()
 
@@ -41,19 +54,48 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
       roots: the operations; those that are computed already count for nothing.
       requested: see :func:`~functrax.backends.eager_graph.cut`.
     """
+    description = None
+    if requested and len(roots) == 1 and _single(roots[0]):
+        return
+    if requested and len(roots) == 1 and native.extension is not None:
+        description = native.extension.eager_run(roots[0])
+        if description is True:
+            return
     with _lock:
         nodes = ancestors(roots)
         if not nodes:
             return
         strict = nodes[0].signature.strict
         if options.strict is strict and options.backend == "llvm":
-            _run(nodes, roots, requested)
+            _run(nodes, roots, requested, description)
         else:
             with Override("strict", strict), Override("backend", "llvm"):
-                _run(nodes, roots, requested)
+                _run(nodes, roots, requested, description)
 
 
 Node.run = staticmethod(run)
+
+
+def _single(node: Node) -> bool:
+    """Run an operation that is little work and needs no other: whether it is one."""
+    signature = node.signature
+    if not signature.counts or signature.cost > CHEAP or options.strict is not signature.strict:
+        return False
+    operands = []
+    for x in node.operands:
+        if node_of(x) is not None:
+            return False
+        operands.append(_known(x))
+    if node.value is not None:
+        return True  # another thread ran it meanwhile
+    previous = state.source
+    state.source = node.source
+    try:
+        node.value = _operation(signature, operands)
+    finally:
+        state.source = previous
+    node.operands = ()
+    return True
 
 
 def settle(raw: Any) -> None:
@@ -80,12 +122,21 @@ _ARRAY_ALONE: Final = _alone([object()])
 Pending.settle = staticmethod(settle)
 
 
-def _run(nodes: list[Node], roots: Sequence[Node], requested: bool) -> None:
-    if sum([node.signature.cost for node in nodes]) <= CHEAP:
+def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any) -> None:
+    cost = sum([node.signature.cost for node in nodes])
+    if cost <= CHEAP and not (len(nodes) > 1 and all(node.signature.exact for node in nodes)):
         _one_by_one(nodes)
         return
     found = cut(nodes, roots if requested else ())
-    results = _compiled(found)(found.inputs)
+    executable = _compiled(found, cost)
+    if executable is None:
+        _one_by_one(nodes)
+        return
+    if description:
+        _, inputs, outputs, _ = description
+        if len(found.inputs) == inputs and [n for n, _ in found.outputs] == outputs:
+            native.extension.eager_remember(description, executable)
+    results = executable(found.inputs)
     for (_, target), value in zip(found.outputs, results, strict=True):
         target.value = value
     for node in nodes:
@@ -109,14 +160,11 @@ def _let_go(node: Node) -> None:
 
 def _one_by_one(nodes: Sequence[Node]) -> None:
     """Run each operation by itself; all results are kept where somebody refers to them."""
-    apply = device_of("llvm").apply
     previous = state.source
     try:
         for node in nodes:
-            signature = node.signature
             state.source = node.source
-            operands = [_known(x) for x in node.operands]
-            out = apply(signature.primitive, operands, signature.params)
+            out = _operation(node.signature, [_known(x) for x in node.operands])
             if not node.parts:
                 node.value = out
             else:
@@ -130,6 +178,53 @@ def _one_by_one(nodes: Sequence[Node]) -> None:
         _let_go(node)
 
 
+def _operation(signature: Signature, operands: list[Any]) -> Any:
+    """The result of an operation, or a list of results: the bits that a program gives.
+
+    Where the reference gives others it is compiled, alone.  Sums of products that are put off are
+    the reference's all the same.
+    """
+    primitive, params = signature.primitive, signature.params
+    if signature.strict or nan_check.enabled():
+        return device_of("llvm").apply(primitive, operands, params)
+    operands = [_in_memory(x) for x in operands]
+    with np.errstate(all="ignore"):
+        if signature.exact or any(type(x) is Deferred for x in operands):
+            return rule_of(primitive)(primitive, operands, params)
+        if signature.shares and 0 < operands[0].size <= ROOM[-1]:
+            return _in_room(signature, np.asarray(operands[0]))
+        reference = device_of("interp").apply
+        return single_operations.run(primitive, operands, params, _compile_one, reference)
+
+
+def _in_memory(x: Any) -> Any:
+    if type(x) is np.ndarray or type(x) is Deferred or not hasattr(x, "materialize"):
+        return x
+    return x.materialize()
+
+
+def _in_room(signature: Signature, x: np.ndarray[Any, Any]) -> Any:
+    """A function of few elements: arrays of several sizes share one program."""
+    room = next(n for n in ROOM if x.size <= n)
+    primitive, params = signature.primitive, signature.params
+    key = (primitive, *params.items(), x.dtype, room, compile_context())
+    executable = _rooms.get(key)
+    if executable is None:
+        operand = Var(signature.avals[0].update(shape=(room,)))
+        out = Var(signature.results[0].update(shape=(room,)))
+        one = Jaxpr((), [operand], [out], [Eqn(primitive, [operand], [out], params)], "eager")
+        executable = _rooms[key] = _compile_one(one)
+    padded = np.ones(room, x.dtype)
+    padded[: x.size] = x.reshape(-1)
+    (found,) = executable([padded])
+    return _in_memory(found)[: x.size].reshape(x.shape)
+
+
+def _compile_one(jaxpr: Jaxpr) -> Executable:
+    with _rounded():
+        return device_of("llvm").compile(jaxpr)
+
+
 def _known(x: Any) -> Any:
     """An operand that is computed, as a raw value."""
     kind = type(x)
@@ -141,14 +236,23 @@ def _known(x: Any) -> Any:
 # ---- as a program -----------------------------------------------------------------------------
 
 
-def _compiled(found: Cut) -> Executable:
+def _compiled(found: Cut, cost: int) -> Executable | None:
+    """The program of a cut; None if it does not pay yet."""
     key = (compile_context(), *found.key)
-    executable = _programs.get(key)
-    if executable is None:
-        if len(_programs) >= MAX_PROGRAMS:
-            _programs.clear()
-        executable = _programs[key] = device_of("llvm").compile(program(found))
-    return executable
+    known = _programs.get(key)
+    if known is None and len(_programs) >= MAX_PROGRAMS:
+        _programs.clear()
+    if cost <= CHEAP and (known is None or type(known) is int):
+        spent = cost + (known or 0)
+        if spent < PAYS:
+            _programs[key] = spent
+            return None
+    if known is None or type(known) is int:
+        if options.strict:
+            known = _programs[key] = device_of("llvm").compile(program(found))
+        else:
+            known = _programs[key] = _compile_one(program(found))
+    return known  # type: ignore[no-any-return]
 
 
 def program(found: Cut, name: str = "eager") -> Jaxpr:
@@ -179,7 +283,17 @@ def _filled(x: Atom, signature: Signature, eqns: list[Eqn]) -> Atom:
     return filled
 
 
+@contextmanager
+def _rounded() -> Iterator[None]:
+    """Programs in which what shares a kernel does not change a bit; contractions are units."""
+    with Override("strict", True), Override("strict_tiles", True), Override("backend", "llvm"):
+        yield
+
+
 def forget() -> None:
     """Forget the compiled cuts."""
     with _lock:
         _programs.clear()
+        _rooms.clear()
+        if native.extension is not None:
+            native.extension.eager_forget()

@@ -161,7 +161,9 @@ def run_pipeline(
         dump("jaxpr", jaxpr.name, "source", str(jaxpr))
     program, stages = jaxpr, []
     for step in passes:
-        if not (step.required or options.opt) or (step.reorders and options.strict):
+        if not (step.required or options.opt) or (
+            step.reorders and options.strict and not options.strict_tiles
+        ):
             continue
         level = log_levels.get(step.name, 0)
         rewrites = Rewrites(rewrite_limits.get(step.name), level > 1, level > 2)

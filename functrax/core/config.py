@@ -181,6 +181,13 @@ OPTIONS: Final[dict[str, Option]] = {
             compiled=True,
         ),
         Option(
+            "strict_tiles",
+            "switch",
+            False,
+            "In strict mode, compute sums of products by tiles, in an order of their own.",
+            compiled=True,
+        ),
+        Option(
             "schedule_off",
             "text",
             "",

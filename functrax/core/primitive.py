@@ -122,6 +122,8 @@ class Primitive(ABC):
     shareable: ClassVar[bool] = True
     #: The program that it runs computes again what an earlier one of its kind computed.
     recomputes: ClassVar[bool] = False
+    #: Every way to compute it gives the same bits, for nothing in it is rounded more than once.
+    exact: ClassVar[bool] = False
     #: dtypes of the (first) operand that it takes.
     accepts: frozenset[np.dtype[Any]] = dtypes.ALL
 
@@ -268,6 +270,7 @@ class Elementwise(Primitive):
     """``O[i] = f(A[i], B[i], ...)`` over operands of one shape."""
 
     family = "elementwise"
+    exact = True
     arity: int = 1
     #: All operands have one dtype.
     same_dtype: ClassVar[bool] = True

@@ -47,7 +47,7 @@ def run(code, **environment):
 
 
 def test_every_option_has_its_documentation_and_a_default_it_takes():
-    assert len(OPTIONS) == 24
+    assert len(OPTIONS) == 27
     for name, option in OPTIONS.items():
         assert option.doc.endswith(".")
         assert option.variable == f"FUNCTRAX_{(option.short or name).upper()}"
@@ -74,7 +74,9 @@ def test_defaults():
         "cache_limit": "512MB",
         "backend": "llvm",
         "eager": "lazy",
+        "async_dispatch": False,
         "strict": False,
+        "strict_tiles": False,
         "schedule_off": "",
         "compile_threads": True,
         "opt": True,

@@ -103,6 +103,11 @@ Outcome write_scalar(const Input& input, PyObject* x, void* place) {
   }
 }
 
+PyObject* buffer_name() {
+  static PyObject* const name = PyUnicode_InternFromString("buffer");
+  return name;
+}
+
 // Estimated nanoseconds from which on a program is handed to another thread.
 constexpr std::int64_t kWorthAThread = 100'000;
 
@@ -111,30 +116,50 @@ bool may_run_elsewhere(const Entry& entry) {
   return thread_state::asynchronous() && !entry.retains();
 }
 
-// Where a call runs: here, or by tasks.h while Python goes on.
-enum class Place { kHere, kElsewhere };
+// What a call needs that runs elsewhere: by tasks.h, while Python goes on.
+struct Elsewhere {
+  explicit Elsewhere(Entry& entry) : hold(&entry) {}
+  ~Elsewhere() {
+    free_memory();
+    for (tasks::Task* other : before) tasks::release(other);
+    if (task != nullptr) tasks::release(task);
+  }
+  Elsewhere(const Elsewhere&) = delete;
+  Elsewhere& operator=(const Elsewhere&) = delete;
+
+  void free_memory() {
+    for (pool::Block* block : std::exchange(blocks, {})) pool::release(block);
+  }
+
+  jit_cache::Hold hold;
+  bool must_run_here = false;        // since it reads memory that somebody may write to
+  tasks::Task* task = nullptr;       // owned
+  std::vector<tasks::Task*> before;  // that make inputs; owned
+  std::vector<pool::Block*> blocks;  // that it reads; owned
+  std::vector<executor::Event> events;
+  std::int64_t begin = 0, end = 0;
+  unsigned long thread = 0;
+};
 
 class Call final : public executor::Owner, public tasks::Job {
  public:
-  Call(Entry& entry, const Signature& signature, Place place)
-      : place_(place),
-        hold_(place == Place::kHere ? nullptr : &entry),
-        entry_(entry),
+  Call(const Entry& entry, const Signature& signature,
+       std::unique_ptr<Elsewhere> elsewhere = nullptr)
+      : entry_(entry),
         program_(entry.program()),
         leaves_(signature.leaves.list().data()),
         frame_(program_),
         held_(program_.inputs.size()),
         results_(program_.outputs.size()),
         scalars_(static_cast<std::size_t>(entry.scalars())),
-        arena_(program_.arena > 0 && place == Place::kHere ? pool::allocate(program_.arena)
-                                                           : nullptr) {
+        arena_(program_.arena > 0 && !elsewhere ? pool::allocate(program_.arena) : nullptr),
+        elsewhere_(std::move(elsewhere)) {
     for (std::size_t k = 0; k < held_.size(); ++k) held_[k] = nullptr;
     for (std::size_t k = 0; k < results_.size(); ++k) results_[k] = nullptr;
   }
   ~Call() override {
     for (std::size_t k = 0; k < held_.size(); ++k) Py_XDECREF(held_[k]);
     for (std::size_t k = 0; k < results_.size(); ++k) Py_XDECREF(results_[k]);
-    if (place_ == Place::kElsewhere) forget_tasks();
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -155,10 +180,10 @@ class Call final : public executor::Owner, public tasks::Job {
   std::size_t result_bytes() const;
   bool wait_for_inputs();
   void hold_memory();
-  void forget_tasks();
 
   Outcome read_inputs();
   Outcome array(int number, PyObject* x);
+  Outcome raw(int number, PyObject* value);
   Outcome numpy_array(const Input& input, PyObject* x);
   Outcome scalar(const Input& input, PyObject* x);
   Outcome dense(int number, PyObject* array, bool copy);
@@ -167,8 +192,6 @@ class Call final : public executor::Owner, public tasks::Job {
   pool::Block* donated_block(const Output& output);
   void delete_donated();
 
-  const Place place_;
-  jit_cache::Hold hold_;  // of the entry, for calls elsewhere
   const Entry& entry_;
   const Program& program_;
   PyObject* const* leaves_;
@@ -179,14 +202,7 @@ class Call final : public executor::Owner, public tasks::Job {
   pool::Hold arena_;
   bool met_pending_ = false;  // an input is not computed yet, and the call may run elsewhere
   bool waits_ = false;        // for such inputs
-  // For calls elsewhere:
-  bool run_here_ = false;             // since it reads memory that somebody may write to
-  tasks::Task* task_ = nullptr;       // owned
-  std::vector<tasks::Task*> before_;  // that make inputs; owned
-  std::vector<pool::Block*> blocks_;  // that it reads; owned
-  std::vector<executor::Event> events_;
-  std::int64_t begin_ = 0, end_ = 0;
-  unsigned long thread_ = 0;
+  std::unique_ptr<Elsewhere> elsewhere_;
 };
 
 // What an input is whose content is still being made.
@@ -194,13 +210,13 @@ Outcome Call::content(Buffer* b) {
   if (tasks::is_finished(b->pending)) {
     return buffer::finish(b) ? Outcome::kRead : Outcome::kError;
   }
-  if (place_ == Place::kHere) {
+  if (!elsewhere_) {
     if (waits_ || !may_run_elsewhere(entry_)) return buffer::finish(b) ? Outcome::kRead : Outcome::kError;
     met_pending_ = true;
     return Outcome::kUnknown;
   }
   tasks::retain(b->pending);
-  before_.push_back(b->pending);
+  elsewhere_->before.push_back(b->pending);
   return Outcome::kRead;
 }
 
@@ -208,10 +224,10 @@ Outcome Call::content(Buffer* b) {
 // program's work; otherwise the program runs before the call returns.
 bool Call::must_copy(int number) {
   constexpr std::int64_t kBytesPerNanosecond = 10, kShare = 20;
-  if (place_ == Place::kHere) return false;
+  if (!elsewhere_) return false;
   const std::int64_t nbytes = program_.slots[program_.inputs[number]].nbytes;
   const bool copies = nbytes / kBytesPerNanosecond <= program_.cost / kShare;
-  if (!copies) run_here_ = true;
+  if (!copies) elsewhere_->must_run_here = true;
   return copies;
 }
 
@@ -236,6 +252,13 @@ Outcome Call::dense(int number, PyObject* array, bool copy) {
 Outcome Call::array(int number, PyObject* x) {
   PyObject* value = signature::buffer_of(x);
   if (value == nullptr || value == Py_None) return Outcome::kUnknown;  // it was deleted
+  if (buffer::is_buffer(value) || numpy_arrays::is_array(value)) return raw(number, value);
+  // What is recorded is computed, once: from then on the array has the value.
+  const Ref computed(PyObject_GetAttr(x, buffer_name()));
+  return computed ? raw(number, computed.get()) : Outcome::kError;
+}
+
+Outcome Call::raw(int number, PyObject* value) {
   if (buffer::is_buffer(value)) {
     auto* b = reinterpret_cast<Buffer*>(value);
     const int slot = program_.inputs[number];
@@ -312,7 +335,7 @@ PyObject* Call::own_result(const Output& output) {
   if (made == nullptr) return nullptr;
   auto* b = reinterpret_cast<Buffer*>(made);
   frame_.slots[output.slot] = b->data;
-  if (task_ != nullptr) buffer::set_pending(b, task_);
+  if (elsewhere_) buffer::set_pending(b, elsewhere_->task);
   return made;
 }
 
@@ -401,7 +424,7 @@ std::size_t Call::result_bytes() const {
 
 bool Call::wait_for_inputs() {
   bool done = true;
-  for (tasks::Task* task : before_) done = tasks::wait(task) && tasks::has_succeeded(task) && done;
+  for (tasks::Task* task : elsewhere_->before) done = tasks::wait(task) && tasks::has_succeeded(task) && done;
   return done;
 }
 
@@ -412,17 +435,11 @@ void Call::hold_memory() {
     pool::Block* block = reinterpret_cast<Buffer*>(held_[k])->block;
     if (block != nullptr) {
       pool::retain(block);
-      blocks_.push_back(block);
+      elsewhere_->blocks.push_back(block);
     }
     Py_CLEAR(held_[k]);
   }
   for (std::size_t k = 0; k < results_.size(); ++k) Py_CLEAR(results_[k]);
-}
-
-void Call::forget_tasks() {
-  free_memory();
-  for (tasks::Task* task : before_) tasks::release(task);
-  if (task_ != nullptr) tasks::release(task_);
 }
 
 Outcome Call::start(std::unique_ptr<Call> self, PyObject*& result) {
@@ -431,22 +448,23 @@ Outcome Call::start(std::unique_ptr<Call> self, PyObject*& result) {
   if (!tasks::wait_for_room(nbytes)) return Outcome::kError;
   const Outcome outcome = call.read_inputs();
   if (outcome != Outcome::kRead) return outcome;
-  if (call.run_here_) return Outcome::kUnknown;
-  call.task_ = tasks::make();
+  Elsewhere& place = *call.elsewhere_;
+  if (place.must_run_here) return Outcome::kUnknown;
+  place.task = tasks::make();
   if (!call.make_results() || call.finish(result) != Outcome::kRead) {
     // Memory that was taken from an input may still be written to.
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     call.wait_for_inputs();
     PyErr_Clear();
-    tasks::abandon(call.task_);
+    tasks::abandon(place.task);
     PyErr_Restore(type, value, traceback);
     return Outcome::kError;
   }
   call.hold_memory();
-  tasks::Task* task = call.task_;
+  tasks::Task* task = place.task;
   tasks::retain(task);
-  const std::vector<tasks::Task*> before = call.before_;
+  const std::vector<tasks::Task*> before = place.before;
   tasks::submit(task, std::move(self), nbytes, before);
   tasks::release(task);
   return Outcome::kRead;
@@ -457,37 +475,37 @@ bool Call::run(const std::atomic<bool>& cancelled, PyThreadState*& saved) {
   if (program_.arena > 0 && arena.get() == nullptr) return false;
   void* place = arena.get() == nullptr ? buffer::nowhere() : arena.get()->data;
   executor::prepare(program_, frame_, static_cast<char*>(place));
+  Elsewhere& x = *elsewhere_;
   const bool recorded = recorder::is_on();
-  begin_ = recorded ? recorder::now() : 0;
+  x.begin = recorded ? recorder::now() : 0;
   const bool done = executor::run_detached(program_, frame_, cancelled, saved,
-                                           recorded ? &events_ : nullptr);
-  end_ = recorded ? recorder::now() : 0;
-  thread_ = PyThread_get_thread_ident();
+                                           recorded ? &x.events : nullptr);
+  x.end = recorded ? recorder::now() : 0;
+  x.thread = PyThread_get_thread_ident();
   return done;
 }
 
-void Call::free_memory() {
-  for (pool::Block* block : std::exchange(blocks_, {})) pool::release(block);
-}
+void Call::free_memory() { elsewhere_->free_memory(); }
 
 void Call::record() {
-  if (begin_ != 0 && program_.source != nullptr) {
-    recorder::add_run_of(thread_, program_.source, begin_, end_, std::move(events_));
-  }
+  Elsewhere& x = *elsewhere_;
+  if (x.begin == 0 || program_.source == nullptr) return;
+  recorder::add_run_of(x.thread, program_.source, x.begin, x.end, std::move(x.events));
 }
 
 }  // namespace
 
 Outcome run(Entry& entry, const Signature& signature, PyObject*& result) {
   if (entry.program().cost < kWorthAThread || !may_run_elsewhere(entry)) {
-    Call call(entry, signature, Place::kHere);
+    Call call(entry, signature);
     const Outcome outcome = call.run(result);
     if (!call.met_pending()) return outcome;
   }
   const Outcome outcome =
-      Call::start(std::make_unique<Call>(entry, signature, Place::kElsewhere), result);
+      Call::start(
+          std::make_unique<Call>(entry, signature, std::make_unique<Elsewhere>(entry)), result);
   if (outcome != Outcome::kUnknown) return outcome;
-  Call call(entry, signature, Place::kHere);
+  Call call(entry, signature);
   call.wait_for_pending();
   return call.run(result);
 }

@@ -29,6 +29,7 @@ from functrax.core.prims.rounded_once import rounded_once
 class Unary(Elementwise):
     """A function of one operand with a derivative in terms of operand and result."""
 
+    exact = False
     accepts = dtypes.INEXACT
     #: Computes the values; called with one array.
     function: ClassVar[Callable[..., Any]]
@@ -263,6 +264,7 @@ def _atan2(y: Any, x: Any) -> Any:
 class Atan2(Elementwise):
     """The angle of the point ``(x, y)``, given as ``atan2(y, x)``."""
 
+    exact = False
     name = "atan2"
     arity = 2
     accepts = dtypes.INEXACT

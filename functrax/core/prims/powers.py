@@ -38,6 +38,7 @@ _SHAPES = ((3, 4), (), (0, 2))
 
 
 class _Root(Elementwise):
+    exact = False
     accepts = dtypes.INEXACT
 
     def samples(self) -> Iterable[Sample]:
@@ -49,6 +50,7 @@ class Sqrt(_Root):
     """Square root; NaN below 0, and an infinite derivative at 0."""
 
     name = "sqrt"
+    exact = True
     function = staticmethod(rounded_once(np.sqrt))
 
     def reference(self, x: Any) -> Any:
@@ -111,6 +113,7 @@ class Square(Elementwise):
 class IntegerPow(Elementwise):
     """``x ** y`` for a Python integer ``y``; ``x ** 0`` is 1 for every ``x``."""
 
+    exact = False
     name = "integer_pow"
     accepts = dtypes.NUMERIC
 
@@ -155,6 +158,7 @@ class IntegerPow(Elementwise):
 class Pow(Elementwise):
     """``x ** y``; the exponent has the dtype of the base, or an integer dtype."""
 
+    exact = False
     name = "pow"
     arity = 2
     accepts = dtypes.INEXACT

@@ -45,6 +45,7 @@ class Reindex(Primitive):
     """Base of the family: linear in operand 0."""
 
     family = "reindex"
+    exact = True
 
     @abstractmethod
     def index_map(self, *args: Any, **params: Any) -> IndexMap:
@@ -261,6 +262,7 @@ class Iota(Primitive):
 
     name = "iota"
     family = "reindex"
+    exact = True
     accepts = dtypes.NUMERIC
 
     def shape_rule(self, *, shape: tuple[int, ...], dtype: Any, axis: int) -> Avals:

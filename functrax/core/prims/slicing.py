@@ -286,6 +286,7 @@ class Concatenate(Primitive):
 
     name = "concatenate"
     family = "reindex"
+    exact = True
 
     def shape_rule(self, *avals: ShapedArray, axis: int) -> Avals:
         if not avals:

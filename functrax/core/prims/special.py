@@ -31,6 +31,7 @@ from functrax.core.prims.powers import square
 class Special(Elementwise):
     """A function of floats with values in double precision, rounded once."""
 
+    exact = False
     accepts = dtypes.FLOATING
     #: Computes the values; called with one array for each operand.
     function: ClassVar[Callable[..., Any]]

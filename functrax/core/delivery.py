@@ -97,7 +97,7 @@ class _Held:
 
     def elements(self) -> np.ndarray[Any, Any]:
         """The elements, which must not be written to."""
-        raw = self.raw
+        raw: Any = self.raw
         view: np.ndarray[Any, Any] = (raw if type(raw) is np.ndarray else raw.materialize()).view()
         view.flags.writeable = False
         return view

@@ -98,9 +98,7 @@ def test_independent_programs_overlap() -> None:
         recording = functrax.core.recorder.recorder.stop()
         runs = recording.runs
         if any(
-            a.thread != b.thread and a.begin < b.end and b.begin < a.end
-            for a in runs
-            for b in runs
+            a.thread != b.thread and a.begin < b.end and b.begin < a.end for a in runs for b in runs
         ):
             return
     raise AssertionError("no two programs ran at the same time")

@@ -283,7 +283,7 @@ def test_donated_memory_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ProgramBuilder, "add", add_writing_over_the_input)
     monkeypatch.setattr(
-        ProgramBuilder, "build", lambda self, outputs: build(self, outputs, ((0, 0),))
+        ProgramBuilder, "build", lambda self, outputs, aliases=(): build(self, outputs, ((0, 0),))
     )
     f = functrax.jit(lambda x, y: x * 2 + y, donate_argnums=0)
     zero = jnp.zeros(1000)

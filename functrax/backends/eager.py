@@ -149,9 +149,7 @@ def _operand(x: Any, strict: bool) -> Any:
 # ---- bounds -----------------------------------------------------------------------------------
 
 
-def _extent(
-    signature: Signature, operands: tuple[Any, ...]
-) -> tuple[int, int, Region | None]:
+def _extent(signature: Signature, operands: tuple[Any, ...]) -> tuple[int, int, Region | None]:
     """What has to run for a new operation; its operands are run first if that is too much.
 
     Returns:

@@ -122,9 +122,7 @@ _ARRAY_ALONE: Final = _alone([object()])
 Pending.settle = staticmethod(settle)
 
 
-def _run(
-    nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any
-) -> None:
+def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any) -> None:
     cost = sum([node.signature.cost for node in nodes])
     if cost <= CHEAP and not (len(nodes) > 1 and all(node.signature.exact for node in nodes)):
         _one_by_one(nodes)

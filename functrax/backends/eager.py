@@ -62,7 +62,7 @@ _ELEMENT: Final = 1
 _VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "reshape"})
 
 _signatures: dict[Any, Signature] = {}
-_modes: dict[Any, Any] = {}
+_modes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 _now: Callable[[], int] = getattr(native.extension, "eager_now", itertools.count().__next__)
 
 
@@ -115,7 +115,7 @@ def _mode() -> tuple[Any, ...] | None:
     """What decides how operations are recorded, one object for equal modes; None: not at all."""
     if not _records():
         return None
-    mode = (options.strict, trace_context(), compile_context())
+    mode: tuple[Any, ...] = (options.strict, trace_context(), compile_context())
     return _modes.setdefault(mode, mode)
 
 

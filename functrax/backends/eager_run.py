@@ -149,7 +149,7 @@ def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description:
     if executable is None:
         _one_by_one(nodes)
         return
-    if description:
+    if description and native.extension is not None:
         _, inputs, outputs, _ = description
         if len(found.inputs) == inputs and [n for n, _ in found.outputs] == outputs:
             native.extension.eager_remember(description, executable)
@@ -272,7 +272,7 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
             known = _programs[key] = device_of("llvm").compile(program(found))
         else:
             known = _programs[key] = _compile_one(program(found))
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def program(found: Cut, name: str = "eager") -> Jaxpr:

@@ -74,6 +74,7 @@ def test_defaults():
         "cache_limit": "512MB",
         "backend": "llvm",
         "strict": False,
+        "eager": "lazy",
         "strict_tiles": False,
         "schedule_off": "",
         "opt": True,

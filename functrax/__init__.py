@@ -13,6 +13,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from functrax.core.collection import Pause as _Pause
+
+_pause = _Pause()  # until all is imported
+
 from functrax import (
     dtypes as dtypes,
     errors as errors,
@@ -22,7 +26,7 @@ from functrax import (
     tree_util as tree_util,
     typing as typing,
 )
-from functrax.backends import cpu as cpu, reference as reference
+from functrax.backends import cpu as cpu, preload as _preload, reference as reference
 from functrax.backends.device import Device as Device
 from functrax.backends.eager import pending_program as pending_program
 from functrax.backends.placement import (
@@ -54,7 +58,9 @@ from functrax.core.config import (
     numpy_dtype_promotion as numpy_dtype_promotion,
     numpy_rank_promotion as numpy_rank_promotion,
 )
+from functrax.core.delivery import fetch as fetch
 from functrax.core.dtypes import float0 as float0
+from functrax.core.forks import fork as fork
 from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
 from functrax.core.lazy import on_demand as _on_demand
 from functrax.core.operators import Array as Array
@@ -98,7 +104,6 @@ from functrax.transforms.scopes import (
     ensure_compile_time_eval as ensure_compile_time_eval,
     named_scope as named_scope,
 )
-from functrax.transforms.steps import steps as steps
 from functrax.transforms.vmap import vmap as vmap
 from functrax.tree_util import (  # names that JAX has moved, for older programs
     tree_flatten as tree_flatten,
@@ -139,6 +144,7 @@ if TYPE_CHECKING:
         explain_misses as explain_misses,
     )
     from functrax.interop import from_torch as from_torch, to_torch as to_torch
+    from functrax.transforms.steps import steps as steps
 else:
     __getattr__, __dir__ = _on_demand(
         globals(),
@@ -148,8 +154,12 @@ else:
         ),
         {
             "parse": "functrax.core.parsing",
+            "steps": "functrax.transforms.steps",
             **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),
             **dict.fromkeys(("from_torch", "to_torch"), "functrax.interop"),
         },
         _explained(__name__),
     )
+
+_pause.end()
+_preload.start()

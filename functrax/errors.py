@@ -16,6 +16,7 @@ from functrax.core.errors import (
     FunctraxError as FunctraxError,
     ImmutableError as ImmutableError,
     IndexingError as IndexingError,
+    InterruptedProgramError as InterruptedProgramError,
     LeakedTracerError as LeakedTracerError,
     MiscompilationError as MiscompilationError,
     NonConcreteBooleanIndexError as NonConcreteBooleanIndexError,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from functrax.core.errors import DTypeError, ShapeError
 from functrax.core.inputs import as_value
 from functrax.core.promotion import result_type
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Unravel:
     """A function from a vector to a pytree; those of pytrees of one type are equal, and hash so.
 

@@ -58,7 +58,7 @@ run_tests() {
       UBSAN_OPTIONS="$log:print_stacktrace=1" \
       TSAN_OPTIONS="$log:suppressions=$copy/suppressions:die_after_fork=0" \
       "$venv/bin/python" -m pytest -q -p no:cacheprovider -k "not python" \
-      tests/backends/runtime tests/core/test_pytree.py tests/call_path "$@") ||
+      tests/backends/runtime tests/core/test_pytree.py tests/call_path tests/asynchronous "$@") ||
     { cat "$copy"/report.* 2>/dev/null || true; return 1; }
 }
 

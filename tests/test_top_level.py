@@ -285,7 +285,7 @@ def test_errors_have_jax_names():
 
 def test_what_is_imported_on_demand():
     """The names that type checkers see are those that are found, and they are not loaded before."""
-    for package in (functrax, functrax.scipy):
+    for package in (functrax, functrax.scipy, functrax.numpy, functrax.lax):
         tree = ast.parse(inspect.getsource(package))
         (block,) = [x for x in tree.body if isinstance(x, ast.If)]
         imports = [x for x in block.body if isinstance(x, ast.ImportFrom)]
@@ -307,6 +307,14 @@ def test_what_is_imported_on_demand():
                 assert getattr(package, alias.name) is found
         with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
             package.nonsense  # noqa: B018
+
+
+def test_an_import_of_all_names_has_those_on_demand():
+    found = {}
+    exec("from functrax.numpy import *", found)
+    assert found["interp"] is jnp.interp
+    assert found["linalg"] is jnp.linalg
+    assert found["sum"] is jnp.sum
 
 
 def test_import_loads_no_more_of_the_standard_library_than_it_needs():

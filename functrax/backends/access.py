@@ -16,6 +16,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from functrax.core.index_bounds import bounds
+from functrax.core.index_expr import Dim
+from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Eqn, Jaxpr, Var
 
 #: For each dimension which indices are read.
@@ -91,11 +94,35 @@ class _Regions:
             self._others[x] = self._others.get(x, 0) + count
 
     def _gather(self, eqn: Eqn) -> None:
-        """At most one element for each element of the result; the indices are read whole."""
+        """What an affine map can meet; of others at most one element for each of the result.
+
+        Indices are read whole.
+        """
         x, *indices = eqn.invars
         for index in indices:
             self._read_all(index)
-        self._read_somewhere(x, self.count(eqn.outvars[0]))
+        count = self.count(eqn.outvars[0])
+        box = None if indices else _met(eqn.params["map"], x.aval.shape)
+        if box is None or _volume(box) > count:
+            self._read_somewhere(x, count)
+        else:
+            self._read(x, [box])
+
+
+def _met(m: IndexMap, shape: tuple[int, ...]) -> Box | None:
+    """The smallest box that a map's places lie in; None if one of them is no affine index."""
+    found = []
+    for expr, size in zip(m.exprs, shape, strict=True):
+        if not all(isinstance(atom, Dim) for atom, _ in expr.terms):
+            return None
+        interval = bounds(expr, m.domain)
+        if interval is None:
+            return None
+        low, high = interval
+        step = math.gcd(*(c for _, c in expr.terms)) or 1
+        first = low if low >= 0 else low % step
+        found.append(range(first, min(high + 1, size), step))
+    return tuple(found)
 
 
 def _volume(box: Box) -> int:

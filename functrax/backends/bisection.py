@@ -10,15 +10,15 @@ Start at :func:`first_wrong_rewrite`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.pipeline import PIPELINE, Pass, run_pipeline
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.printing import variable_names
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Culprit:
     """The first rewrite after which a program is wrong.
 

@@ -11,23 +11,26 @@ Start at :func:`group_code`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from functrax.backends.compile_log import found, step
+from functrax.backends.cpu_info import cpu_info
 from functrax.backends.dumps import dump, dumped
+from functrax.backends.kernels.arrays import Arrays, with_own_arrays
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered, verify
-from functrax.backends.kernels.loops import lower_loop
+from functrax.backends.kernels.loops import LoopKernel, lower_loop, variables
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import Target, schedule
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
-from functrax.backends.llvm.jit import Compiled, compile_text, machine
+from functrax.backends.llvm.jit import Compiled, Request, machine, request
+from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.index_expr import Dim, IndexExpr
@@ -36,6 +39,7 @@ from functrax.core.lowering import MATH, Scalar
 from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.records import record
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
 _OPERATION, _BYTE = 0.4, 0.04
@@ -43,26 +47,48 @@ _OPERATION, _BYTE = 0.4, 0.04
 _CYCLE = 0.4
 
 
-@dataclass(frozen=True)
+@record
 class KernelCode:
     """A kernel ready to be launched.
 
     Args:
       kernel: its loops.
       emitted: its text and its run-time arguments.
-      compiled: its machine code.
+      request: its machine code, which may not be made yet.
+      calls: the machine code of the functions that it calls, in the order of ``emitted.calls``.
       cost: estimated nanoseconds on one thread.
-      in_place: pairs (written, read) of arrays that may share memory.
+      in_place: pairs (written, read) of arrays that may share memory, by their numbers in it.
+      arrays: which arrays of its group it reads and writes; None of all inputs, and all others.
     """
 
     kernel: Kernel
     emitted: Emitted
-    compiled: Compiled
+    request: Request
+    calls: tuple[Request, ...]
     cost: int
     in_place: tuple[tuple[int, int], ...] = ()
+    arrays: Arrays | None = None
+
+    @property
+    def compiled(self) -> Compiled:
+        """Its machine code."""
+        return self.request.compiled
+
+    @property
+    def called(self) -> tuple[Compiled, ...]:
+        """The machine code of the functions that it calls."""
+        return tuple([x.compiled for x in self.calls])
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The run-time arguments, with the addresses of the functions that it calls."""
+        numbers = list(self.emitted.numbers)
+        for (n, _), code in zip(self.emitted.calls, self.called, strict=True):
+            numbers[n] = code.address
+        return tuple(numbers)
 
 
-@dataclass(frozen=True)
+@record
 class GroupCode:
     """What computes a group.
 
@@ -71,7 +97,8 @@ class GroupCode:
     Args:
       temporaries: arrays between its kernels.
       copies: pairs (from, to) of arrays that are copied first.
-      kernels: what runs, in order; each takes the inputs that are read, and all other arrays.
+      kernels: what runs, in order; each takes the inputs that are read, and all other arrays,
+        unless it says itself which it takes.
       inputs: the numbers of the inputs that are read.
       fill: what runs before: it fills the last result, which it takes alone.
     """
@@ -123,7 +150,11 @@ def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
     inputs = tuple(range(len(jaxpr.invars)))
-    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
+    codes = []
+    for kernel in kernels:
+        own, arrays = with_own_arrays(kernel)
+        codes.append(replace(_kernel_code(own), arrays=arrays))
+    return GroupCode(temporaries, (), tuple(codes), inputs)
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
@@ -155,29 +186,32 @@ def _possible(kernel: Kernel) -> Kernel:
     missing = {node.op for node in kernel.nodes()} & (MATH.keys() - EXPANSIONS.keys())
     if missing:
         raise NotAKernelError(f"no instructions for {sorted(missing)}")
+    if not cpu_info().has_halves and any(x.dtype == dtypes.float16 for x in kernel.nodes()):
+        raise NotAKernelError("this processor has no instructions for float16")
     return kernel
 
 
 def loop_code(eqn: Eqn) -> GroupCode:
     """The code of a loop, or of a cumulative operation, as one kernel.
 
-    Its inputs are the equation's operands that are variables, each once, then come its results.
-
     Raises:
       NotAKernelError: the points of a loop depend on one another, or a step is too large.
     """
-    name, cumulative = eqn.primitive.name, isinstance(eqn.primitive, Cumulative)
+    name = eqn.primitive.name
     with step("lower", name):
-        lowered = _possible(
-            lower_cumulative(eqn) if cumulative else lower_loop(eqn, options.strict)
-        )
-    known = len(lowered.operands)
+        if isinstance(eqn.primitive, Cumulative):
+            lowered = LoopKernel(lower_cumulative(eqn), variables(eqn))
+        else:
+            lowered = lower_loop(eqn, options.strict)
+        kernel = _possible(lowered.kernel)
+    known = len(kernel.operands)
     with step("schedule", name):
-        scheduled = lowered.vector is not None
-        kernels = [lowered] if scheduled else schedule(lowered, _target())
+        kernels = [kernel] if kernel.vector is not None else schedule(kernel, _target())
     temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
-    inputs = tuple(range(known - len(eqn.outvars)))
-    return GroupCode(temporaries, (), tuple(map(_kernel_code, kernels)), inputs)
+    number = {x: n for n, x in reversed(list(enumerate(eqn.invars)))}
+    copies = tuple((number[x], len(eqn.invars) + k) for x, k in lowered.copies)
+    reads = tuple(number[x] for x in lowered.reads)
+    return GroupCode(temporaries, copies, tuple(map(_kernel_code, kernels)), reads)
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:
@@ -188,17 +222,18 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
     if dumped("kernels"):
         dump("kernels", kernel.name, "kernel", str(kernel))
     if dumped("llvm"):
-        dump("llvm", kernel.name, "llvm", emitted.text)
+        dump("llvm", kernel.name, "llvm", "\n".join([emitted.text, *dict(emitted.calls).values()]))
     with step("llvm", kernel.name):
-        compiled = compile_text(emitted.text)
+        asked = request(emitted.text, kernel.name)
+        calls = tuple(request(text, kernel.name) for _, text in emitted.calls)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
-    return KernelCode(kernel, emitted, compiled, kernel_cost(kernel), _in_place(kernel))
+    return KernelCode(kernel, emitted, asked, calls, kernel_cost(kernel), _in_place(kernel))
 
 
 def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     """Pairs (written, read) of arrays of which each element is read where it is written, before."""
-    if kernel.inner or kernel.tile is not None:
+    if kernel.inner or kernel.tile is not None or kernel.tiling is not None:
         return ()
     written = [s.buffer for s in kernel.rows]
     if len(set(written)) != len(written):

@@ -18,12 +18,13 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from functrax.core.recorder import recorder
+from functrax.core.records import record
 
 #: Where machine code came from: LLVM, the cache of this process, the cache on disk.
 Origin: TypeAlias = Literal["llvm", "memory", "disk"]
 
 
-@dataclass(frozen=True)
+@record
 class Event:
     """One piece of work.
 

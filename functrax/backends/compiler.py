@@ -12,24 +12,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from functrax.backends.codegen import (
-    GroupCode,
-    KernelCode,
-    contraction_code,
-    group_code,
-    loop_code,
-)
+from functrax.backends.codegen import GroupCode, KernelCode
+from functrax.backends.codes import Codes
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
 from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.llvm.jit import side_by_side
 from functrax.backends.members import Members
 from functrax.backends.nan_guard import guard
-from functrax.backends.passes.contraction_groups import is_small
 from functrax.backends.passes.groups import contraction, fused, grouped
 from functrax.backends.pipeline import CompiledStages, run_pipeline
 from functrax.backends.program import (
@@ -44,11 +38,11 @@ from functrax.backends.program import (
 )
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.reference import rule_of
-from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.records import record
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Work:
     """How one equation is computed.
 
@@ -72,7 +66,7 @@ class Work:
     code: GroupCode | None = None
 
 
-@dataclass(frozen=True)
+@record
 class CompiledProgram:
     """A compiled program and how it came about.
 
@@ -98,8 +92,11 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
     """
     with logged(CompileLog()) as log:
         stages = run_pipeline(jaxpr)
-        assembly = Assembly(stages.program, guarded, Members(stages))
+        codes = Codes()
         with step("assemble", jaxpr.name):
+            with side_by_side():
+                codes.begin(stages.program)
+            assembly = Assembly(stages.program, guarded, Members(stages), codes)
             program = assembly.program()
     compiled = CompiledProgram(stages, program, tuple(assembly.works), log)
     _records[program] = weakref.ref(compiled)
@@ -124,6 +121,7 @@ class Assembly:
       jaxpr: the program.
       guarded: see :func:`compile_program`.
       members: knows which equations of the program groups stand for.
+      codes: knows the code of its equations.
       inside: see :class:`Work`.
       carry: of a loop's body the numbers of the inputs that its first results replace; None of
         other programs.
@@ -137,6 +135,7 @@ class Assembly:
         jaxpr: Jaxpr,
         guarded: bool,
         members: Members,
+        codes: Codes,
         inside: tuple[tuple[int, str], ...] = (),
         carry: range | None = None,
     ) -> None:
@@ -144,6 +143,7 @@ class Assembly:
         self.carry = carry
         self.guarded = guarded
         self.members = members
+        self.codes = codes
         self.inside = inside
         self.builder = ProgramBuilder(jaxpr.name or "program")
         self.slots: dict[Atom, int] = {}
@@ -191,21 +191,16 @@ class Assembly:
 
     def _contraction(self, eqn: Eqn) -> None:
         """A sum of products: tiles of it, else loops if they are short, else a host call."""
-        if not options.strict or options.strict_tiles:
-            try:
-                self._launches(eqn, contraction_code(eqn.params["jaxpr"], eqn.params["name"]))
-                return
-            except NotAKernelError:
-                pass
-        if _is_loop(eqn):
-            self._group(eqn)
-        else:
+        try:
+            code = self.codes.contraction(eqn)
+        except NotAKernelError:
             self._host_call(eqn)
+            return
+        self._launches(eqn, code)
 
     def _group(self, eqn: Eqn) -> None:
-        jaxpr: Jaxpr = eqn.params["jaxpr"]
         try:
-            code = group_code(jaxpr, eqn.params["name"])
+            code = self.codes.group(eqn)
         except NotAKernelError:
             self._one_by_one(eqn)
             return
@@ -223,8 +218,13 @@ class Assembly:
         if code.fill is not None:
             instructions.append(_launch(code.fill, (), results))
         read = tuple([inputs[n] for n in code.inputs])
+        numbered = (*inputs, *results, *temporaries)
         for kernel in code.kernels:
-            instructions.append(_launch(kernel, read, (*results, *temporaries)))
+            if kernel.arrays is None:
+                instructions.append(_launch(kernel, read, (*results, *temporaries)))
+            else:
+                of_read, of_written = (tuple(numbered[n] for n in x) for x in kernel.arrays)
+                instructions.append(_launch(kernel, of_read, of_written))
         self._add(eqn, instructions, inputs, results, code)
 
     def _temporaries(self, code: GroupCode) -> tuple[int, ...]:
@@ -280,7 +280,7 @@ class Assembly:
 
     def _inner(self, jaxpr: Jaxpr, role: str, carry: range | None = None) -> Program:
         inside = (*self.inside, (self._place, role))
-        assembly = Assembly(jaxpr, self.guarded, self.members, inside, carry)
+        assembly = Assembly(jaxpr, self.guarded, self.members, self.codes, inside, carry)
         program = assembly.program()
         self.works += assembly.works
         return program
@@ -295,14 +295,10 @@ class Assembly:
     def _loop_kernel(self, eqn: Eqn) -> bool:
         """Run a loop as one kernel, if it can be one."""
         try:
-            code = loop_code(eqn)
+            code = self.codes.loop(eqn)
         except NotAKernelError:
             return False
-        inputs = dict.fromkeys(x for x in eqn.invars if not isinstance(x, Literal))
-        operands, results = self._operands(eqn.invars), self._results(eqn)
-        arrays = (*results, *self._temporaries(code))
-        launches = [_launch(k, self._operands(list(inputs)), arrays) for k in code.kernels]
-        self._add(eqn, launches, operands, results, code)
+        self._launches(eqn, code)
         return True
 
     def _cumulative(self, eqn: Eqn) -> None:
@@ -351,11 +347,11 @@ def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...])
         code.kernel.name,
         inputs,
         outputs,
-        code.emitted.numbers,
+        code.numbers,
         code.kernel.units,
         code.cost,
         aliases=tuple([(j - len(inputs), i) for j, i in code.in_place if i < len(inputs) <= j]),
-        owner=code.compiled,
+        owner=(code.compiled, *code.called),
     )
 
 
@@ -366,18 +362,6 @@ _CONTROL_FLOW: dict[str, Callable[[Assembly, Eqn], None]] = {
     "optimization_barrier": Assembly._same,
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), Assembly._cumulative),
 }
-
-
-def _is_loop(eqn: Eqn) -> bool:
-    """Whether a contraction is computed by a loop over its products, and not by matrix products."""
-    jaxpr: Jaxpr = eqn.params["jaxpr"]
-    if not is_small(jaxpr):
-        return False
-    try:
-        group_code(jaxpr, eqn.params["name"])
-    except NotAKernelError:
-        return False
-    return True
 
 
 def _reference_call(eqn: Eqn) -> Callable[..., list[Any]]:

@@ -12,12 +12,11 @@ Start at :func:`traffic` and :func:`operations`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from functrax.backends.access import elements_read
 from functrax.backends.passes.groups import Group
 from functrax.core.jaxpr import Eqn, Jaxpr, Var, subjaxprs
 from functrax.core.lowering import MATH
+from functrax.core.records import record
 
 #: Elementwise equations that compute nothing.
 _FREE = frozenset(
@@ -28,7 +27,7 @@ _FREE = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class Operations:
     """How much is computed.
 

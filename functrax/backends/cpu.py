@@ -2,18 +2,20 @@
 
 Operations outside ``jit`` are recorded and run together (``backends/eager.py``).  One that is run
 by itself is run by the reference device's rules, and in strict mode as a program of one equation
-(``backends/single_operations.py``).  Start at :class:`CpuDevice`.
+(``backends/single_operations.py``).  The compiler is imported with the first program, for
+``import functrax`` is a part of the start of programs that need none.
+
+Start at :class:`CpuDevice`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrax.backends import eager as eager, nan_check, single_operations
-from functrax.backends.compiler import CompiledProgram, compile_program
 from functrax.backends.deferred import Deferred
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice
@@ -22,6 +24,9 @@ from functrax.core.config import compile_context, state as options
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
 from functrax.core.trace import current_source
+
+if TYPE_CHECKING:
+    from functrax.backends.compiler import CompiledProgram
 
 _reference = ReferenceDevice()
 
@@ -40,6 +45,8 @@ class CpuDevice(Device):
         key = ("compiled", guarded, compile_context())
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
+            from functrax.backends.compiler import compile_program
+
             found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
         return found
 
@@ -56,6 +63,8 @@ class CpuDevice(Device):
 
     def _compiled_once(self, jaxpr: Jaxpr) -> Executable:
         """A program of one operation; its results are checked by the caller."""
+        from functrax.backends.compiler import compile_program
+
         return load(compile_program(jaxpr).program)
 
 

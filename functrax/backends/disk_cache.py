@@ -28,12 +28,13 @@ import struct
 import sys
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from functrax.core.config import state as options
 from functrax.core.option_text import byte_count
+from functrax.core.records import record
 
 try:  # hashlib loads all of OpenSSL, which takes longer than a program's first call may
     from _blake2 import blake2b
@@ -70,7 +71,7 @@ def content_key(*parts: str) -> bytes:
     return hasher.digest()
 
 
-@dataclass(frozen=True)
+@record
 class CacheStats:
     """What a cache has done in this process.
 
@@ -93,7 +94,7 @@ class CacheStats:
     bytes_written: int = 0
 
 
-@dataclass(frozen=True)
+@record
 class Entry:
     """What a cache holds.
 

@@ -62,7 +62,7 @@ _ELEMENT: Final = 1
 _VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "reshape"})
 
 _signatures: dict[Any, Signature] = {}
-_modes: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+_modes: dict[Any, Any] = {}
 _now: Callable[[], int] = getattr(native.extension, "eager_now", itertools.count().__next__)
 
 
@@ -116,7 +116,8 @@ def _mode() -> tuple[Any, ...] | None:
     if not _records():
         return None
     mode: tuple[Any, ...] = (options.strict, trace_context(), compile_context())
-    return _modes.setdefault(mode, mode)
+    found: tuple[Any, ...] = _modes.setdefault(mode, mode)
+    return found
 
 
 def _new_signature(

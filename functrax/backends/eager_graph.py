@@ -19,7 +19,6 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
 from functrax.core import dtypes
@@ -27,6 +26,7 @@ from functrax.core.array import Pending
 from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Avals, Primitive
+from functrax.core.records import record
 from functrax.core.source import SourceLine
 
 #: A result of at most so many bytes is stored whatever it was made of.
@@ -224,7 +224,7 @@ def ancestors(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Cut:
     """What has to run, and what comes out.
 

@@ -17,7 +17,7 @@ which is a temporary that lives for one instruction.  Start at :func:`plan_memor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from functrax.backends.program import (
@@ -36,6 +36,7 @@ from functrax.backends.program import (
     subprograms,
     updated_in_place,
 )
+from functrax.core.records import record
 
 ALIGNMENT: Final = 64
 
@@ -45,7 +46,7 @@ def padded(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-@dataclass(frozen=True)
+@record
 class Workspace:
     """The parts of an instruction's own memory.
 

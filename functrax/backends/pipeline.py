@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from functrax.backends import compile_log
 from functrax.backends.dumps import dump, dumped, show
@@ -35,15 +34,18 @@ from functrax.backends.passes.pack import pack
 from functrax.backends.passes.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.simplify import simplify
+from functrax.backends.passes.split_loops import split_loops
+from functrax.backends.passes.widen import widen
 from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, FunctraxError, VerificationError
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.option_text import levels, limits
 from functrax.core.printing import variable_names
+from functrax.core.records import record
 from functrax.core.verify import verify
 
 
-@dataclass(frozen=True)
+@record
 class Pass:
     """One step of the pipeline.
 
@@ -64,8 +66,10 @@ class Pass:
 PIPELINE: tuple[Pass, ...] = (
     Pass("inline", inline, required=True),  # calls become what they call
     Pass("fold", fold),  # what is known becomes a number
+    Pass("split", split_loops, reorders=True),  # what needs no loop leaves it
     Pass("simplify", simplify),  # algebra that is exact
     Pass("compose", compose),  # chains of reindexes become one
+    Pass("widen", widen),  # narrow floats are added up in wider ones
     Pass("cse", cse),  # equal values are computed once
     Pass("recognise", recognise, reorders=True),  # sums of products become contractions
     Pass("batch", batch, reorders=True),  # products that share an operand become one
@@ -76,7 +80,7 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-@dataclass(frozen=True)
+@record
 class Stage:
     """What one pass did.
 
@@ -93,7 +97,7 @@ class Stage:
     rewrites: int
 
 
-@dataclass(frozen=True)
+@record
 class CompiledStages:
     """What the pipeline made of a program, step by step.
 

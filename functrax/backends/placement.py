@@ -7,19 +7,20 @@ answer here all the same.  The questions that arrays answer (``x.device``, ``x.d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from functrax.backends.device import Device, current_device
+from functrax.core import delivery
 from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array, install
 from functrax.core.pytree import tree_leaves, tree_map
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class SingleDeviceSharding:
     """All of an array is on one device."""
 
@@ -96,7 +97,13 @@ def block_until_ready(x: Any) -> Any:
 
 
 def effects_barrier() -> None:
-    """Wait for the effects of the programs that were started: nothing is left to wait for."""
+    """Wait until all programs have run and the callbacks of ``functrax.fetch`` have returned.
+
+    Raises:
+      Exception: what the first of them that failed raised, if nobody has seen it yet.
+    """
+    delivery.drain_programs()
+    delivery.barrier()
 
 
 def _devices_of(self: Array) -> set[Device]:

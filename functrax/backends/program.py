@@ -29,12 +29,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from functrax.core.aval import ShapedArray
+from functrax.core.records import record
 
 Kind: TypeAlias = Literal["input", "output", "temp", "const"]
 #: Pairs (output, input): the output may lie in the memory of the input.
@@ -44,7 +44,7 @@ UNKNOWN_COST: Final = 100_000
 """Estimated nanoseconds of what cannot be estimated: a Python function, a loop without a count."""
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Slot:
     """A place for an array.
 
@@ -81,7 +81,7 @@ class Slot:
         return text if self.offset < 0 else f"{text} @{self.offset}"
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Launch:
     """Run a kernel over ``[0, units)``, in one or several contiguous ranges.
 
@@ -115,7 +115,7 @@ class Launch:
     owner: Any = None
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class HostCall:
     """Call a Python function with NumPy arrays.
 
@@ -143,7 +143,7 @@ class HostCall:
     cost: int = UNKNOWN_COST
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Copy:
     """Copy the bytes of slot ``source`` to slot ``target``; nothing where they share memory."""
 
@@ -161,7 +161,7 @@ class Copy:
         return (self.target,)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Cond:
     """Run ``branches[clamp(index)]``, a program ``operands -> outputs``.
 
@@ -183,7 +183,7 @@ class Cond:
         return (self.index, *self.operands)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class While:
     """``while cond(*cond_consts, *carry): carry = body(*body_consts, *carry)``.
 
@@ -212,7 +212,7 @@ class While:
         return (*self.cond_consts, *self.body_consts, *self.carry)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class For:
     """``for i in range(lower, upper): carry = body(*consts, i, *carry)``.
 
@@ -238,7 +238,7 @@ class For:
         return (self.lower, self.upper, *self.consts, *self.carry)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Scan:
     """``for t in range(length): *carry, *y[t] = body(*consts, *carry, *x[t])``.
 
@@ -272,7 +272,7 @@ Instruction: TypeAlias = Launch | HostCall | Copy | Cond | While | For | Scan
 Loop: TypeAlias = While | For | Scan
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Program:
     """A compiled program.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DonatedBufferError
+from functrax.core.errors import ArgumentError, DonatedBufferError, InterruptedProgramError
 
 
 def dense_array(
@@ -51,4 +51,13 @@ def deleted_error(shape: Any, dtype: Any) -> DonatedBufferError:
         "a buffer was used after it was deleted or donated",
         got=f"{dtype}{list(shape)}",
         fix="use the result of the call that it was donated to, or do not donate it",
+    )
+
+
+def interrupted_error(shape: Any, dtype: Any) -> InterruptedProgramError:
+    """The error of looking at a buffer whose program was stopped while Python went on."""
+    return InterruptedProgramError(
+        "an array has no value, for the program that makes it was interrupted or found no memory",
+        got=f"{dtype}{list(shape)}",
+        fix="call the function again",
     )

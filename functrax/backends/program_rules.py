@@ -62,8 +62,9 @@ def check_program(program: Program) -> None:
     for numbers in zip(*program.aliases):
         if len(set(numbers)) < len(numbers):
             _wrong(program, "memory is shared by three", str(program.aliases), "pairs")
+    uses = _uses(program) if program.aliases else {}
     for output, source in program.aliases:
-        _check_alias(program, output, source)
+        _check_alias(program, output, source, uses)
 
 
 def _check_slots(program: Program, x: Instruction, written: set[int]) -> None:
@@ -172,7 +173,16 @@ def _check_signature(
     _same(program, x, types(inner.outputs), outputs)
 
 
-def _check_alias(program: Program, output: int, source: int) -> None:
+def _uses(program: Program) -> dict[int, list[int]]:
+    """For each slot the numbers of the instructions that read or write it."""
+    uses: dict[int, list[int]] = {}
+    for n, x in enumerate(program.instructions):
+        for slot in {*x.inputs, *x.outputs}:
+            uses.setdefault(slot, []).append(n)
+    return uses
+
+
+def _check_alias(program: Program, output: int, source: int, uses: dict[int, list[int]]) -> None:
     target, read = program.slots[program.outputs[output]], program.inputs[source]
     name = program.slots[read].name
     pair = f"{target} in the memory of {program.slots[read]}"
@@ -182,7 +192,8 @@ def _check_alias(program: Program, output: int, source: int) -> None:
         _wrong(program, f"{name} is written to, and also a result", pair, "no such alias")
     place = program.outputs[output]
     written = False
-    for x in program.instructions:
+    for n in sorted({*uses.get(place, ()), *uses.get(read, ())}):
+        x = program.instructions[n]
         if written and read in x.inputs:
             text = instruction_text(x, program.slots)
             _wrong(program, f"{name} is read after it was written to", text, "no such alias")

@@ -8,21 +8,22 @@ same behaviour; ``CURRENT`` is the one in use, and the names below are its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from functrax.backends import buffer, executor
+from functrax.backends import buffer
 from functrax.backends.pool import PoolStats, pool
-from functrax.backends.program import Program
-from functrax.backends.program_encoding import encode
 from functrax.backends.threads import default_num_threads, thread_pool
 from functrax.core import native
+from functrax.core.records import record
+
+if TYPE_CHECKING:
+    from functrax.backends.program import Program
 
 #: Takes the raw inputs and the numbers of those donated; returns the results.
 Loaded = Callable[..., list[Any]]
 
 
-@dataclass(frozen=True)
+@record
 class Runtime:
     """One implementation.
 
@@ -49,10 +50,16 @@ class Runtime:
     set_num_threads: Callable[[int], None]
 
 
+def _load_in_python(program: Program) -> Loaded:
+    from functrax.backends.executor import Executable  # imported with the first program
+
+    return Executable(program)
+
+
 PYTHON: Final = Runtime(
     "python",
     buffer.Buffer,
-    executor.Executable,
+    _load_in_python,
     pool.stats,
     pool.reset_peak,
     pool.trim,
@@ -67,10 +74,17 @@ def _native() -> Runtime | None:
     if extension is None:
         return None
     extension.set_num_threads(default_num_threads())
+
+    def load(program: Program) -> Loaded:
+        from functrax.backends.program_encoding import encode
+
+        loaded: Loaded = extension.Executable(encode(program), program)
+        return loaded
+
     return Runtime(
         "native",
         extension.Buffer,
-        lambda program: extension.Executable(encode(program), program),
+        load,
         lambda: PoolStats(*extension.pool_stats()),
         extension.pool_reset_peak,
         extension.pool_trim,

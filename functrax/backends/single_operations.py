@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrax.backends.deferred import Deferred, defer
-from functrax.backends.passes.kernel_groups import is_fusible
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import compile_context
@@ -113,6 +112,8 @@ def _executable(
 
     The options of the compiler are a part of the key alone.
     """
+    from functrax.backends.passes.kernel_groups import is_fusible  # a part of the compiler
+
     inputs: list[Var] = []
     eqns: list[Eqn] = []
     _write(description, inputs, eqns)

@@ -20,7 +20,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,6 +31,7 @@ from functrax.core.index_expr import Condition, FloorDiv, Mod, as_expr
 from functrax.core.index_form import affine_row
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Primitive
+from functrax.core.records import record
 
 Array: TypeAlias = npt.NDArray[Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -144,7 +145,7 @@ def groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:
 # ---- index maps ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record
 class Window:
     """A map as strides over an array that is spaced out and padded.
 

@@ -28,8 +28,8 @@ else:
     BufferExporter = getattr(native.extension, "BufferExporter", object)
 
 
-#: What holds elements, rather than the way to compute them.
-_COMPUTED = frozenset({np.ndarray, getattr(native.extension, "Buffer", np.ndarray)})
+#: What programs fill, perhaps later.
+_Buffer: Any = getattr(native.extension, "Buffer", None)
 
 
 class Pending:
@@ -128,6 +128,8 @@ class ConcreteArray(Array, BufferExporter):
 
     def __dlpack__(self, **options: Any) -> Any:
         Pending.settle(self.buffer)
+        if native.extension is not None:
+            native.extension.tasks_drain()  # programs that read what may be written to now
         return dlpack.exported(self.value, self.aval, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -212,9 +214,19 @@ class ConcreteArray(Array, BufferExporter):
 
     def block_until_ready(self) -> ConcreteArray:
         """Wait until the elements are computed; returns the array itself."""
-        if type(self._buffer) not in _COMPUTED:
+        buffer = self._buffer
+        if type(buffer) is _Buffer:
+            buffer.wait()
+        elif type(buffer) is not np.ndarray:
             _ = self.value
         return self
+
+    def is_ready(self) -> bool:
+        """Whether the elements are computed, so that nobody has to wait for them."""
+        buffer = self.buffer if self._buffer is None else self._buffer
+        if type(buffer) is _Buffer:
+            return bool(buffer.is_ready())
+        return not isinstance(buffer, Pending)
 
     def copy_to_host_async(self) -> None:
         """Nothing to do: the elements are in the host's memory."""

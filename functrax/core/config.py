@@ -21,18 +21,19 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
 
 from functrax.core import native, option_text
 from functrax.core.errors import ArgumentError, UnknownNameError
+from functrax.core.records import record
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass(frozen=True)
+@record
 class Option:
     """One option.
 
@@ -210,6 +211,12 @@ OPTIONS: Final[dict[str, Option]] = {
             "When operations outside of jit run: when a value is needed, or at once.",
             choices=("lazy", "immediate"),
         ),
+        Option(
+            "async_dispatch",
+            "switch",
+            False,
+            "Let large programs run while Python goes on, until their results are looked at.",
+        ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option(
             "compilation_cache_dir",
@@ -224,6 +231,12 @@ OPTIONS: Final[dict[str, Option]] = {
             "512MB",
             "How much disk compiled kernels may take; those not used for longest go first.",
             form=option_text.byte_count,
+        ),
+        Option(
+            "compile_threads",
+            "switch",
+            True,
+            "Compile the kernels of a program in several threads.",
         ),
         Option("opt", "switch", True, "Run the compiler's optional passes.", compiled=True),
         Option("check", "switch", False, "Verify the program after each of the compiler's passes."),
@@ -286,6 +299,7 @@ class State(threading.local):
     log: str
     dump: str
     dump_dir: str | None
+    async_dispatch: bool
     cached_context: tuple[int, tuple[Hashable, ...]] = _STALE  # and the epoch it was made in
 
 
@@ -461,6 +475,30 @@ class Override:
                 return function(*args, **kwargs)
 
         return overridden
+
+
+def thread_options() -> dict[str, Any]:
+    """The options that context managers have set in the running thread, for another thread."""
+    return {name: value for name, value in vars(state).items() if name in OPTIONS}
+
+
+@contextmanager
+def as_in_thread(overrides: dict[str, Any]) -> Iterator[None]:
+    """Have the options that :func:`thread_options` gave in another thread."""
+    local = vars(state)
+    before = thread_options()
+    try:
+        _replace(local, overrides)
+        yield
+    finally:
+        _replace(local, before)
+
+
+def _replace(local: dict[str, Any], overrides: dict[str, Any]) -> None:
+    for name in thread_options():
+        del local[name]
+    local.update(overrides, cached_context=_STALE)
+    _tell()
 
 
 def enable_x64(new_val: bool = True) -> Override:

@@ -54,7 +54,11 @@ def exported(
             fix="no stream, and the device (1, 0)",
         )
     if value.dtype == dtypes.float0:
-        raise DTypeError("__dlpack__: float0 has no bits", got=aval.str_short())
+        raise DTypeError(
+            "__dlpack__: float0 has no bits",
+            got=aval.str_short(),
+            fix="an array of numbers; a gradient of float0 is that of an integer",
+        )
     if copy:
         value = value.copy()
     is_bfloat = value.dtype == dtypes.bfloat16

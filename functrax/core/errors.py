@@ -119,6 +119,10 @@ class DonatedBufferError(FunctraxError, RuntimeError):
     """An array was used after it was donated or deleted."""
 
 
+class InterruptedProgramError(FunctraxError, RuntimeError):
+    """An array was used whose program was stopped before it was computed."""
+
+
 class VerificationError(FunctraxError):
     """A jaxpr breaks a rule of the language."""
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.index_bounds import simplify, simplify_condition
 from functrax.core.index_expr import Condition, Dim, IndexExpr, add_terms, as_expr
+from functrax.core.records import record
 
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class MapForm:
     """The four fields of an index map (abstract).
 

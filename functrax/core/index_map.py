@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy.typing as npt
 
@@ -36,9 +35,10 @@ from functrax.core.index_form import (
     unflatten,
 )
 from functrax.core.index_numpy import Array, Indices, ScatterOp, Valid
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class IndexMap(MapForm):
     """A map from the points of ``domain`` to the elements of an array of shape ``codomain``.
 

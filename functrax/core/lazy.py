@@ -34,9 +34,16 @@ def on_demand(
         if name in members:
             found = namespace[name] = prepare(getattr(import_module(members[name]), name))
             return found
+        if name == "__all__":  # of "from package import *"
+            return [x for x in dir_() if not x.startswith("_")]
         raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
 
     def dir_() -> list[str]:
         return sorted({*namespace, *submodules, *members})
 
     return getattr_, dir_
+
+
+def sources(modules: Mapping[str, str]) -> dict[str, str]:
+    """For each name the module that has it, from the names of each module, separated by spaces."""
+    return {name: module for module, names in modules.items() for name in names.split()}

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -30,6 +29,7 @@ from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
 from functrax.core.jaxpr import Jaxpr, Literal, programs_in
+from functrax.core.records import field, record
 from functrax.core.trace import state
 
 #: A value during tracing: a ConcreteArray, a Tracer, or a Literal.  All have an ``aval``.
@@ -76,7 +76,7 @@ class Linear:
         )
 
 
-@dataclass(frozen=True)
+@record
 class Sample:
     """Arguments for a generated test of a primitive.
 
@@ -98,7 +98,7 @@ class Sample:
     diagonal: float = 0.0
 
 
-@dataclass(frozen=True)
+@record
 class BadSample:
     """Arguments that must be refused, with the error and a part of its text."""
 

@@ -9,14 +9,15 @@ in Python, which is how every error about pytrees names the place.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from functrax.core.records import record
 
 KeyEntry: TypeAlias = Hashable
 KeyPath: TypeAlias = tuple[KeyEntry, ...]
 
 
-@dataclass(frozen=True)
+@record
 class SequenceKey:
     """The child at position ``idx`` of a tuple or list; prints as ``[0]``."""
 
@@ -26,7 +27,7 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
 
-@dataclass(frozen=True)
+@record
 class DictKey:
     """The child under ``key`` of a mapping; prints as ``['a']``."""
 
@@ -36,7 +37,7 @@ class DictKey:
         return f"[{self.key!r}]"
 
 
-@dataclass(frozen=True)
+@record
 class GetAttrKey:
     """The child that is the attribute ``name``; prints as ``.name``."""
 
@@ -46,7 +47,7 @@ class GetAttrKey:
         return f".{self.name}"
 
 
-@dataclass(frozen=True)
+@record
 class FlattenedIndexKey:
     """The child number ``key`` of a registered type that does not name its children."""
 

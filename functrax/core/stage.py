@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from functrax.core.errors import LeakedTracerError
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Linear, Primitive, Value
+from functrax.core.records import record
 from functrax.core.source import user_line
 from functrax.core.trace import EVAL, CustomCall, Trace, Tracer, current, leaked, state
 
@@ -235,7 +235,7 @@ def close(jaxpr: Jaxpr) -> Jaxpr:
     return Jaxpr((), inputs, jaxpr.outvars, jaxpr.eqns, jaxpr.name)
 
 
-@dataclass(frozen=True)
+@record
 class Derived:
     """A program made from another: its derivative, its transpose, its batched form.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from functrax.core import records
 from functrax.core.errors import ArgumentError
 from functrax.explanation.checking import CheckReport as CheckReport, checked
 from functrax.explanation.facts import explanation_of
@@ -80,7 +80,7 @@ def explain(
     return explained
 
 
-@dataclass(frozen=True)
+@records.record
 class Misses:
     """Why a function was traced, each time.  Prints as a list.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -25,6 +24,7 @@ from functrax.core import dtypes
 from functrax.core.config import Override
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.primitive import HigherOrder
+from functrax.core.records import record
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -40,7 +40,7 @@ _EXACT = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@record
 class Mismatch:
     """The worst element of a result that is wrong.
 

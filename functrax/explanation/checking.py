@@ -11,7 +11,6 @@ Start at :func:`checked`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from functrax.backends import pipeline
@@ -24,13 +23,14 @@ from functrax.backends.runtime import CURRENT, load
 from functrax.core.errors import MiscompilationError
 from functrax.core.jaxpr import Eqn, Jaxpr, Var
 from functrax.core.printing import eqn_text
+from functrax.core.records import record
 from functrax.explanation.agreement import Judge, Mismatch, run_reference
 
 #: How often a kernel in a loop is compared.
 _MOST_RUNS = 16
 
 
-@dataclass(frozen=True)
+@record
 class CheckReport:
     """What was compared, and found to agree.
 

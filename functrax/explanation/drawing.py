@@ -10,12 +10,12 @@ Start at :func:`explanation_svg`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
 from typing import Final
 
 from functrax.core.jaxpr import Eqn, Var
 from functrax.core.printing import variable_names
+from functrax.core.records import record
 from functrax.explanation.layout import Node, Point, layered
 from functrax.explanation.record import Edge, Explanation, KernelFacts, Level
 from functrax.explanation.tables import quantity, size
@@ -36,7 +36,7 @@ _TIP: Final = (
 )
 
 
-@dataclass(frozen=True)
+@record
 class _Box:
     """A box: its class, and lines of text with theirs."""
 
@@ -115,7 +115,7 @@ def _level_svg(e: Explanation, level: Level) -> tuple[list[str], tuple[float, fl
     return out, (rightmost, layout.height)
 
 
-@dataclass(frozen=True)
+@record
 class _Label:
     """What an edge says.
 

@@ -11,9 +11,10 @@ Start at :func:`layered`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
+
+from functrax.core.records import record
 
 Node: TypeAlias = Hashable
 Point: TypeAlias = tuple[float, float]
@@ -22,7 +23,7 @@ _SWEEPS = 6
 _BEND = 10.0  # the width that an edge takes when it passes a layer
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """Places of boxes and edges.
 

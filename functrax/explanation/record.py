@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 from functrax.backends.codegen import KernelCode
@@ -20,10 +19,11 @@ from functrax.backends.memory_plan import plan_text
 from functrax.backends.program import Instruction, Program
 from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Eqn, Jaxpr
+from functrax.core.records import field, record
 from functrax.core.source import SourceLine
 
 
-@dataclass(frozen=True)
+@record
 class Access:
     """An array that a kernel reads or writes.
 
@@ -41,7 +41,7 @@ class Access:
         return f"{self.name}:{self.aval.str_short()}"
 
 
-@dataclass(frozen=True)
+@record
 class Measurement:
     """How long a kernel takes.
 
@@ -54,7 +54,7 @@ class Measurement:
     launches: int
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class KernelFacts:
     """One kernel, or a call of something that is no kernel.
 
@@ -136,7 +136,7 @@ class KernelFacts:
         return "\n".join(machine().assembly(code.emitted.text) for code in self.codes)
 
 
-@dataclass(frozen=True)
+@record
 class Edge:
     """A value that one kernel writes and another reads, because they are not one kernel.
 
@@ -159,7 +159,7 @@ class Edge:
     reason: str
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Level:
     """The outermost program, or one inside a loop or a branch.
 
@@ -179,7 +179,7 @@ class Level:
     within: tuple[int, int] | None
 
 
-@dataclass(frozen=True)
+@record
 class PassFacts:
     """What one pass did.
 
@@ -198,7 +198,7 @@ class PassFacts:
     milliseconds: float
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Explanation:
     """All that is known about a compiled program.  Printing it gives tables.
 

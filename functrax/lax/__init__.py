@@ -9,9 +9,11 @@ themselves, for index maps of the user's.
 
 from __future__ import annotations
 
-from functrax.core.arguments import explain_all as _explain_all
+from typing import TYPE_CHECKING
+
+from functrax.core.arguments import explain_all as _explain_all, explained_member as _explained
+from functrax.core.lazy import on_demand as _on_demand, sources as _sources
 from functrax.core.prims.rounding import RoundingMethod as RoundingMethod
-from functrax.lax import linalg as linalg
 from functrax.lax.choice import (
     clamp as clamp,
     integer_pow as integer_pow,
@@ -23,13 +25,6 @@ from functrax.lax.choice import (
     select_n as select_n,
     stop_gradient as stop_gradient,
 )
-from functrax.lax.conv_numbers import (
-    ConvDimensionNumbers as ConvDimensionNumbers,
-    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
-    conv_dimension_numbers as conv_dimension_numbers,
-    conv_general_permutations as conv_general_permutations,
-    conv_shape_tuple as conv_shape_tuple,
-)
 from functrax.lax.conversion import (
     bitcast_convert_type as bitcast_convert_type,
     complex as complex,
@@ -37,12 +32,6 @@ from functrax.lax.conversion import (
     convert_element_type as convert_element_type,
     imag as imag,
     real as real,
-)
-from functrax.lax.convolution import (
-    conv as conv,
-    conv_general_dilated as conv_general_dilated,
-    conv_transpose as conv_transpose,
-    conv_with_general_padding as conv_with_general_padding,
 )
 from functrax.lax.creation import (
     broadcasted_iota as broadcasted_iota,
@@ -127,26 +116,6 @@ from functrax.lax.elementwise import (
     tanh as tanh,
     zeta as zeta,
 )
-from functrax.lax.fourier import FftType as FftType, fft as fft
-from functrax.lax.gather_maps import (
-    GatherDimensionNumbers as GatherDimensionNumbers,
-    GatherScatterMode as GatherScatterMode,
-    ScatterDimensionNumbers as ScatterDimensionNumbers,
-)
-from functrax.lax.indexed import (
-    gather as gather,
-    scatter as scatter,
-    scatter_add as scatter_add,
-    scatter_apply as scatter_apply,
-    scatter_max as scatter_max,
-    scatter_min as scatter_min,
-    scatter_mul as scatter_mul,
-    scatter_sub as scatter_sub,
-)
-from functrax.lax.meta_operators import (
-    reindex as reindex,
-    reindex_reduce as reindex_reduce,
-)
 from functrax.lax.monoids import reduce as reduce
 from functrax.lax.ordering import (
     cumlogsumexp as cumlogsumexp,
@@ -198,14 +167,6 @@ from functrax.lax.slicing import (
     slice as slice,
     slice_in_dim as slice_in_dim,
 )
-from functrax.lax.window_shapes import (
-    padtype_to_pads as padtype_to_pads,
-    reduce_window_shape_tuple as reduce_window_shape_tuple,
-)
-from functrax.lax.windows import (
-    conv_general_dilated_patches as conv_general_dilated_patches,
-    reduce_window as reduce_window,
-)
 from functrax.transforms.barrier import optimization_barrier as optimization_barrier
 from functrax.transforms.collectives import (
     all_gather as all_gather,
@@ -217,7 +178,6 @@ from functrax.transforms.collectives import (
     ppermute as ppermute,
     psum as psum,
 )
-from functrax.transforms.control.associative import associative_scan as associative_scan
 from functrax.transforms.control.choices import cond as cond, switch as switch
 from functrax.transforms.control.linear_solve import custom_linear_solve as custom_linear_solve
 from functrax.transforms.control.loops import (
@@ -226,8 +186,83 @@ from functrax.transforms.control.loops import (
     scan as scan,
     while_loop as while_loop,
 )
-from functrax.transforms.control.root import custom_root as custom_root
 
 map = _map
 
 _explain_all(globals())
+
+if TYPE_CHECKING:
+    from functrax.lax import linalg as linalg
+    from functrax.lax.conv_numbers import (
+        ConvDimensionNumbers as ConvDimensionNumbers,
+        ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+        conv_dimension_numbers as conv_dimension_numbers,
+        conv_general_permutations as conv_general_permutations,
+        conv_shape_tuple as conv_shape_tuple,
+    )
+    from functrax.lax.convolution import (
+        conv as conv,
+        conv_general_dilated as conv_general_dilated,
+        conv_transpose as conv_transpose,
+        conv_with_general_padding as conv_with_general_padding,
+    )
+    from functrax.lax.fourier import FftType as FftType, fft as fft
+    from functrax.lax.gather_maps import (
+        GatherDimensionNumbers as GatherDimensionNumbers,
+        GatherScatterMode as GatherScatterMode,
+        ScatterDimensionNumbers as ScatterDimensionNumbers,
+    )
+    from functrax.lax.indexed import (
+        gather as gather,
+        scatter as scatter,
+        scatter_add as scatter_add,
+        scatter_apply as scatter_apply,
+        scatter_max as scatter_max,
+        scatter_min as scatter_min,
+        scatter_mul as scatter_mul,
+        scatter_sub as scatter_sub,
+    )
+    from functrax.lax.meta_operators import (
+        reindex as reindex,
+        reindex_reduce as reindex_reduce,
+    )
+    from functrax.lax.window_shapes import (
+        padtype_to_pads as padtype_to_pads,
+        reduce_window_shape_tuple as reduce_window_shape_tuple,
+    )
+    from functrax.lax.windows import (
+        conv_general_dilated_patches as conv_general_dilated_patches,
+        reduce_window as reduce_window,
+    )
+    from functrax.transforms.control.associative import associative_scan as associative_scan
+    from functrax.transforms.control.root import custom_root as custom_root
+else:
+    __getattr__, __dir__ = _on_demand(
+        globals(),
+        ("linalg",),
+        _sources(
+            {
+                "functrax.lax.conv_numbers": (
+                    "ConvDimensionNumbers ConvGeneralDilatedDimensionNumbers "
+                    "conv_dimension_numbers conv_general_permutations conv_shape_tuple"
+                ),
+                "functrax.lax.convolution": (
+                    "conv conv_general_dilated conv_transpose conv_with_general_padding"
+                ),
+                "functrax.lax.fourier": "FftType fft",
+                "functrax.lax.gather_maps": (
+                    "GatherDimensionNumbers GatherScatterMode ScatterDimensionNumbers"
+                ),
+                "functrax.lax.indexed": (
+                    "gather scatter scatter_add scatter_apply scatter_max scatter_min scatter_mul "
+                    "scatter_sub"
+                ),
+                "functrax.lax.meta_operators": "reindex reindex_reduce",
+                "functrax.lax.window_shapes": "padtype_to_pads reduce_window_shape_tuple",
+                "functrax.lax.windows": "conv_general_dilated_patches reduce_window",
+                "functrax.transforms.control.associative": "associative_scan",
+                "functrax.transforms.control.root": "custom_root",
+            }
+        ),
+        _explained(__name__),
+    )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.index_expr import Condition, Dim, IndexExpr
@@ -26,6 +25,7 @@ from functrax.core.primitive import Value, like
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, transpose_
+from functrax.core.records import record
 from functrax.lax.conv_numbers import (
     ConvDimensionNumbers,
     ConvGeneralDilatedDimensionNumbers,
@@ -127,7 +127,7 @@ def _check_groups(
         )
 
 
-@dataclass(frozen=True)
+@record
 class _Space:
     """The iteration space of a convolution, and where each of its axes is.
 

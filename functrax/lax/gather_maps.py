@@ -13,7 +13,6 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
 from functrax.core.prims.arithmetic import max_, min_
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.records import record
 from functrax.lax.operands import Shape
 
 
@@ -97,7 +97,7 @@ _MODES = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Windows:
     """How windows are moved, of a gather and of a scatter alike.
 

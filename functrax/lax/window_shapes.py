@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.index_expr import Condition, IndexExpr
+from functrax.core.records import record
 from functrax.lax.operands import Shape, as_ints
 
 
@@ -24,7 +24,7 @@ def dilated(size: int, dilation: int) -> int:
     return 0 if size == 0 else (size - 1) * dilation + 1
 
 
-@dataclass(frozen=True)
+@record
 class WindowAxis:
     """One axis of a windowed operation.
 

@@ -21,11 +21,13 @@ Array(14., dtype=float32)
 
 from __future__ import annotations
 
-from functrax.core.arguments import explain_all as _explain_all
+from typing import TYPE_CHECKING
+
+from functrax.core.arguments import explain_all as _explain_all, explained_member as _explained
 from functrax.core.dtypes import finfo as finfo, iinfo as iinfo
+from functrax.core.lazy import on_demand as _on_demand, sources as _sources
 from functrax.core.operators import Array as Array
 from functrax.core.promotion import promote_types as promote_types, result_type as result_type
-from functrax.numpy import fft as fft, linalg as linalg
 from functrax.numpy.analytic import (
     acos as acos,
     acosh as acosh,
@@ -86,14 +88,6 @@ from functrax.numpy.contraction import (
     vecdot as vecdot,
     vecmat as vecmat,
 )
-from functrax.numpy.convolving import (
-    convolve as convolve,
-    correlate as correlate,
-)
-from functrax.numpy.covariance import (
-    corrcoef as corrcoef,
-    cov as cov,
-)
 from functrax.numpy.creation import (
     array as array,
     asarray as asarray,
@@ -111,14 +105,6 @@ from functrax.numpy.cumulative import (
     cumulative_sum as cumulative_sum,
     nancumprod as nancumprod,
     nancumsum as nancumsum,
-)
-from functrax.numpy.differences import (
-    diff as diff,
-    ediff1d as ediff1d,
-    gradient as gradient,
-    interp as interp,
-    trapezoid as trapezoid,
-    unwrap as unwrap,
 )
 from functrax.numpy.einsum import (
     einsum as einsum,
@@ -138,52 +124,7 @@ from functrax.numpy.filling import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from functrax.numpy.fitting import (
-    polyfit as polyfit,
-    roots as roots,
-)
-from functrax.numpy.grids import (
-    diag_indices as diag_indices,
-    diag_indices_from as diag_indices_from,
-    indices as indices,
-    ix_ as ix_,
-    mask_indices as mask_indices,
-    meshgrid as meshgrid,
-    mgrid as mgrid,
-    ogrid as ogrid,
-    ravel_multi_index as ravel_multi_index,
-    tril_indices as tril_indices,
-    tril_indices_from as tril_indices_from,
-    triu_indices as triu_indices,
-    triu_indices_from as triu_indices_from,
-    unravel_index as unravel_index,
-)
-from functrax.numpy.histograms import (
-    bincount as bincount,
-    histogram as histogram,
-    histogram2d as histogram2d,
-    histogram_bin_edges as histogram_bin_edges,
-    histogramdd as histogramdd,
-)
-from functrax.numpy.index_tricks import (
-    c_ as c_,
-    index_exp as index_exp,
-    r_ as r_,
-    s_ as s_,
-)
 from functrax.numpy.indexing import getitem as _getitem
-from functrax.numpy.inquiry import (
-    can_cast as can_cast,
-    iscomplexobj as iscomplexobj,
-    isdtype as isdtype,
-    isrealobj as isrealobj,
-    isscalar as isscalar,
-    issubdtype as issubdtype,
-    iterable as iterable,
-    ndim as ndim,
-    shape as shape,
-    size as size,
-)
 from functrax.numpy.joining import (
     append as append,
     array_split as array_split,
@@ -202,10 +143,6 @@ from functrax.numpy.joining import (
     unstack as unstack,
     vsplit as vsplit,
     vstack as vstack,
-)
-from functrax.numpy.linear import (
-    cross as cross,
-    kron as kron,
 )
 from functrax.numpy.logic import (
     bitwise_and as bitwise_and,
@@ -245,50 +182,6 @@ from functrax.numpy.logic import (
     where as where,
 )
 from functrax.numpy.methods import install_all as _install_all
-from functrax.numpy.nan_reductions import (
-    nanargmax as nanargmax,
-    nanargmin as nanargmin,
-    nanmax as nanmax,
-    nanmean as nanmean,
-    nanmin as nanmin,
-    nanprod as nanprod,
-    nanstd as nanstd,
-    nansum as nansum,
-    nanvar as nanvar,
-)
-from functrax.numpy.packing import (
-    packbits as packbits,
-    unpackbits as unpackbits,
-)
-from functrax.numpy.padding import (
-    pad as pad,
-)
-from functrax.numpy.polynomials import (
-    poly as poly,
-    polyadd as polyadd,
-    polyder as polyder,
-    polydiv as polydiv,
-    polyint as polyint,
-    polymul as polymul,
-    polysub as polysub,
-    polyval as polyval,
-    vander as vander,
-)
-from functrax.numpy.printing import (
-    array_repr as array_repr,
-    array_str as array_str,
-    get_printoptions as get_printoptions,
-    printoptions as printoptions,
-    set_printoptions as set_printoptions,
-)
-from functrax.numpy.quantiles import (
-    median as median,
-    nanmedian as nanmedian,
-    nanpercentile as nanpercentile,
-    nanquantile as nanquantile,
-    percentile as percentile,
-    quantile as quantile,
-)
 from functrax.numpy.ranges import (
     arange as arange,
     geomspace as geomspace,
@@ -391,13 +284,6 @@ from functrax.numpy.selecting import (
     take_along_axis as take_along_axis,
     trim_zeros as trim_zeros,
 )
-from functrax.numpy.sets import (
-    intersect1d as intersect1d,
-    isin as isin,
-    setdiff1d as setdiff1d,
-    setxor1d as setxor1d,
-    union1d as union1d,
-)
 from functrax.numpy.shaping import (
     atleast_1d as atleast_1d,
     atleast_2d as atleast_2d,
@@ -474,29 +360,201 @@ from functrax.numpy.ufuncs import (
     subtract as subtract,
     true_divide as true_divide,
 )
-from functrax.numpy.uniqueness import (
-    unique as unique,
-    unique_all as unique_all,
-    unique_counts as unique_counts,
-    unique_inverse as unique_inverse,
-    unique_values as unique_values,
-)
-from functrax.numpy.vectorizing import (
-    apply_along_axis as apply_along_axis,
-    apply_over_axes as apply_over_axes,
-    piecewise as piecewise,
-    vectorize as vectorize,
-)
-from functrax.numpy.windows import (
-    bartlett as bartlett,
-    blackman as blackman,
-    hamming as hamming,
-    hanning as hanning,
-    kaiser as kaiser,
-)
 
 bool = bool_
 ndarray = DeviceArray = Array  # the second is what it was called in older programs
 
 _explain_all(globals())
 _install_all(globals(), _getitem, _At)
+
+if TYPE_CHECKING:
+    from functrax.numpy import fft as fft, linalg as linalg
+    from functrax.numpy.convolving import (
+        convolve as convolve,
+        correlate as correlate,
+    )
+    from functrax.numpy.covariance import (
+        corrcoef as corrcoef,
+        cov as cov,
+    )
+    from functrax.numpy.differences import (
+        diff as diff,
+        ediff1d as ediff1d,
+        gradient as gradient,
+        interp as interp,
+        trapezoid as trapezoid,
+        unwrap as unwrap,
+    )
+    from functrax.numpy.fitting import (
+        polyfit as polyfit,
+        roots as roots,
+    )
+    from functrax.numpy.grids import (
+        diag_indices as diag_indices,
+        diag_indices_from as diag_indices_from,
+        indices as indices,
+        ix_ as ix_,
+        mask_indices as mask_indices,
+        meshgrid as meshgrid,
+        mgrid as mgrid,
+        ogrid as ogrid,
+        ravel_multi_index as ravel_multi_index,
+        tril_indices as tril_indices,
+        tril_indices_from as tril_indices_from,
+        triu_indices as triu_indices,
+        triu_indices_from as triu_indices_from,
+        unravel_index as unravel_index,
+    )
+    from functrax.numpy.histograms import (
+        bincount as bincount,
+        histogram as histogram,
+        histogram2d as histogram2d,
+        histogram_bin_edges as histogram_bin_edges,
+        histogramdd as histogramdd,
+    )
+    from functrax.numpy.index_tricks import (
+        c_ as c_,
+        index_exp as index_exp,
+        r_ as r_,
+        s_ as s_,
+    )
+    from functrax.numpy.inquiry import (
+        can_cast as can_cast,
+        iscomplexobj as iscomplexobj,
+        isdtype as isdtype,
+        isrealobj as isrealobj,
+        isscalar as isscalar,
+        issubdtype as issubdtype,
+        iterable as iterable,
+        ndim as ndim,
+        shape as shape,
+        size as size,
+    )
+    from functrax.numpy.linear import (
+        cross as cross,
+        kron as kron,
+    )
+    from functrax.numpy.nan_reductions import (
+        nanargmax as nanargmax,
+        nanargmin as nanargmin,
+        nanmax as nanmax,
+        nanmean as nanmean,
+        nanmin as nanmin,
+        nanprod as nanprod,
+        nanstd as nanstd,
+        nansum as nansum,
+        nanvar as nanvar,
+    )
+    from functrax.numpy.packing import (
+        packbits as packbits,
+        unpackbits as unpackbits,
+    )
+    from functrax.numpy.padding import (
+        pad as pad,
+    )
+    from functrax.numpy.polynomials import (
+        poly as poly,
+        polyadd as polyadd,
+        polyder as polyder,
+        polydiv as polydiv,
+        polyint as polyint,
+        polymul as polymul,
+        polysub as polysub,
+        polyval as polyval,
+        vander as vander,
+    )
+    from functrax.numpy.printing import (
+        array_repr as array_repr,
+        array_str as array_str,
+        get_printoptions as get_printoptions,
+        printoptions as printoptions,
+        set_printoptions as set_printoptions,
+    )
+    from functrax.numpy.quantiles import (
+        median as median,
+        nanmedian as nanmedian,
+        nanpercentile as nanpercentile,
+        nanquantile as nanquantile,
+        percentile as percentile,
+        quantile as quantile,
+    )
+    from functrax.numpy.sets import (
+        intersect1d as intersect1d,
+        isin as isin,
+        setdiff1d as setdiff1d,
+        setxor1d as setxor1d,
+        union1d as union1d,
+    )
+    from functrax.numpy.uniqueness import (
+        unique as unique,
+        unique_all as unique_all,
+        unique_counts as unique_counts,
+        unique_inverse as unique_inverse,
+        unique_values as unique_values,
+    )
+    from functrax.numpy.vectorizing import (
+        apply_along_axis as apply_along_axis,
+        apply_over_axes as apply_over_axes,
+        piecewise as piecewise,
+        vectorize as vectorize,
+    )
+    from functrax.numpy.windows import (
+        bartlett as bartlett,
+        blackman as blackman,
+        hamming as hamming,
+        hanning as hanning,
+        kaiser as kaiser,
+    )
+else:
+    __getattr__, __dir__ = _on_demand(
+        globals(),
+        (
+            "fft",
+            "linalg",
+        ),
+        _sources(
+            {
+                "functrax.numpy.convolving": "convolve correlate",
+                "functrax.numpy.covariance": "corrcoef cov",
+                "functrax.numpy.differences": "diff ediff1d gradient interp trapezoid unwrap",
+                "functrax.numpy.fitting": "polyfit roots",
+                "functrax.numpy.grids": (
+                    "diag_indices diag_indices_from indices ix_ mask_indices meshgrid mgrid ogrid "
+                    "ravel_multi_index tril_indices tril_indices_from triu_indices "
+                    "triu_indices_from unravel_index"
+                ),
+                "functrax.numpy.histograms": (
+                    "bincount histogram histogram2d histogram_bin_edges histogramdd"
+                ),
+                "functrax.numpy.index_tricks": "c_ index_exp r_ s_",
+                "functrax.numpy.inquiry": (
+                    "can_cast iscomplexobj isdtype isrealobj isscalar issubdtype iterable ndim "
+                    "shape size"
+                ),
+                "functrax.numpy.linear": "cross kron",
+                "functrax.numpy.nan_reductions": (
+                    "nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum nanvar"
+                ),
+                "functrax.numpy.packing": "packbits unpackbits",
+                "functrax.numpy.padding": "pad",
+                "functrax.numpy.polynomials": (
+                    "poly polyadd polyder polydiv polyint polymul polysub polyval vander"
+                ),
+                "functrax.numpy.printing": (
+                    "array_repr array_str get_printoptions printoptions set_printoptions"
+                ),
+                "functrax.numpy.quantiles": (
+                    "median nanmedian nanpercentile nanquantile percentile quantile"
+                ),
+                "functrax.numpy.sets": "intersect1d isin setdiff1d setxor1d union1d",
+                "functrax.numpy.uniqueness": (
+                    "unique unique_all unique_counts unique_inverse unique_values"
+                ),
+                "functrax.numpy.vectorizing": (
+                    "apply_along_axis apply_over_axes piecewise vectorize"
+                ),
+                "functrax.numpy.windows": "bartlett blackman hamming hanning kaiser",
+            }
+        ),
+        _explained(__name__),
+    )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
 from functrax.core.prims.mapped import reindex
+from functrax.core.records import record
 from functrax.numpy.axes import Shape
 from functrax.numpy.contraction import Labels, contract, finish, operands_of, sum_axes
 from functrax.numpy.promote import to_array
@@ -33,7 +33,7 @@ __all__ = ["einsum", "einsum_path"]
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-@dataclass(frozen=True)
+@record
 class Step:
     """One contraction: of the values at ``positions`` in the list, into a new last value."""
 
@@ -41,7 +41,7 @@ class Step:
     out: Labels
 
 
-@dataclass(frozen=True)
+@record
 class Plan:
     """How to compute an einsum.
 

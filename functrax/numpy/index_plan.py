@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,6 +31,7 @@ from functrax.core.operators import Array
 from functrax.core.primitive import Value, like
 from functrax.core.prims.arithmetic import add, clamp, lt, select_n
 from functrax.core.prims.convert import convert_element_type
+from functrax.core.records import record
 
 Shape: TypeAlias = "tuple[int, ...]"
 #: ("new",) a new axis; ("gap",) an ellipsis; ("int", i); ("slice", start, step, count);
@@ -42,7 +42,7 @@ _NEW: Entry = ("new",)
 _GAP: Entry = ("gap",)
 
 
-@dataclass(frozen=True)
+@record
 class Bounds:
     """What becomes of an index out of range.
 
@@ -260,7 +260,7 @@ def in_range(index: Value, size: int, bounds: Bounds) -> Value:
     return index
 
 
-@dataclass(frozen=True)
+@record
 class BasicPlan:
     """A slice, a reversal of some axes and a reshape, in this order; what is None is left out."""
 

@@ -5,15 +5,15 @@ Start at :func:`facts_of`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from functrax.backends.compiler import record_of
 from functrax.backends.program import Instruction, Launch, Program, all_programs, subprograms
+from functrax.core.records import record
 from functrax.explanation.facts import explanation_of
 
 
-@dataclass(frozen=True)
+@record
 class Facts:
     """What is known about an instruction.
 

@@ -6,9 +6,9 @@ Start at :func:`report_of`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from functrax.core.recorder import Recording, Span
+from functrax.core.records import record
 from functrax.profiler.instructions import Facts, facts_of
 from functrax.transforms.flat import name_of
 
@@ -17,7 +17,7 @@ _CONTAINERS = frozenset({"loop", "branch"})
 _MOST_ROWS, _MOST_LINES = 40, 3
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """One kernel, function or kind of work.
 
@@ -40,7 +40,7 @@ class Row:
     gigaflops_per_second: float | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Report:
     """What a recording shows.  Prints as tables.
 

@@ -9,7 +9,6 @@ Start at :func:`stft`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.errors import ArgumentError
 from functrax.core.primitive import Value
+from functrax.core.records import record
 
 #: Windows as sums of cosines.
 _COSINES = {
@@ -48,7 +48,7 @@ def _window(window: Any, size: int) -> np.ndarray[Any, Any]:
     return weights
 
 
-@dataclass(frozen=True)
+@record
 class _Frames:
     """How a signal is cut: sizes of segments, overlaps and transforms, and the window."""
 

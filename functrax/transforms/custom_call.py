@@ -14,7 +14,7 @@ The decorators are in ``transforms/custom.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from functrax.backends.device import run_jaxpr
@@ -25,6 +25,7 @@ from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import TRANSPOSE_ONLY, Avals, Opaque, Value
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import zeros
+from functrax.core.records import record
 from functrax.core.stage import close, eval_jaxpr, stage
 from functrax.core.trace import CustomCall, Trace, state
 from functrax.transforms.batching import BatchTrace, add_batch_axis, batch_flat, element_type
@@ -83,7 +84,7 @@ def _repeated(x: Value, size: int) -> Value:
     return add_batch_axis(x, size)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class CustomJVP:
     """A function with a forward rule.
 
@@ -130,7 +131,7 @@ class CustomJVP:
         return _stage(custom_jvp_call, self, trace, args)
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class CustomVJP:
     """A function with a forward pass and a backward rule.
 

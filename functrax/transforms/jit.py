@@ -10,13 +10,11 @@ Start at :class:`Jitted`.
 from __future__ import annotations
 
 import functools
-import logging
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options, trace_context
@@ -24,6 +22,7 @@ from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from functrax.core.recorder import recorder
+from functrax.core.records import field, record
 from functrax.core.source import user_line
 from functrax.core.stage import close, eval_jaxpr, stage
 from functrax.core.trace import EVAL, Tracer, state
@@ -31,7 +30,6 @@ from functrax.transforms.call import Call
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
 from functrax.transforms.inspect_types import type_of
 from functrax.transforms.jit_caller import JitCaller, Prepared, connect, prepare
-from functrax.transforms.lowered import Lowered
 from functrax.transforms.static_args import ArgumentRoles, StaticKey
 from functrax.transforms.traces import (
     Signature,
@@ -42,8 +40,10 @@ from functrax.transforms.traces import (
     reports,
 )
 
+if TYPE_CHECKING:
+    from functrax.transforms.lowered import Lowered
+
 jit_call = Call("jit")
-_log = logging.getLogger("functrax.jit")
 #: Traces of a function that it can still explain.
 _REMEMBERED: Final = 100
 _all_jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
@@ -55,7 +55,7 @@ def _key(avals: Sequence[ShapedArray], tree: PyTreeDef, static: StaticKey) -> _K
     return (tree, tuple(avals), static, trace_context(), state.axis_env)
 
 
-@dataclass(frozen=True)
+@record
 class CacheInfo:
     """How often a jitted function was traced, and how often a trace was found.
 
@@ -164,8 +164,11 @@ class Jitted(JitCaller):
             recorder.add("trace", name, round(begin * 1e9), time.perf_counter_ns())
         traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree, milliseconds)
         if options.log_compiles:
+            import logging
+
             shown = ", ".join(a.str_short() for a in signature.avals)
-            _log.warning("traced %s(%s) in %.2f ms", name, shown, milliseconds)
+            log = logging.getLogger("functrax.jit")
+            log.warning("traced %s(%s) in %.2f ms", name, shown, milliseconds)
         kept = not any(isinstance(c, Tracer) for c in consts)
         if kept:
             self._cache[key] = traced
@@ -203,6 +206,8 @@ class Jitted(JitCaller):
                 *values, jaxpr=traced.jaxpr, **self._call_params
             )
             return outs
+
+        from functrax.transforms.lowered import Lowered  # and the compiler
 
         return Lowered(self._name, self._fun, traced, Signature(*key), bind)
 

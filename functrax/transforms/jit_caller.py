@@ -86,11 +86,12 @@ _keys: dict[Hashable, Hashable] = {}
 def options_key() -> Hashable | None:
     """The options that the call of a traced program depends on; None while calls need Python.
 
-    Equal keys are one object, which lives forever.
+    Equal keys are one object, which lives forever.  Last is whether programs may run while Python
+    goes on.
     """
     if options.disable_jit or options.debug_nans or options.debug_infs:
         return None
-    key = (trace_context(), options.backend, compile_context())
+    key = (trace_context(), options.backend, compile_context(), options.async_dispatch)
     return _keys.setdefault(key, key)
 
 

@@ -12,7 +12,6 @@ Start at :func:`linearize_flat`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from functrax.core.aval import ShapedArray
@@ -20,6 +19,7 @@ from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import zeros
+from functrax.core.records import record
 from functrax.core.source import SourceLine, user_line
 from functrax.core.stage import (
     Derived,
@@ -220,7 +220,7 @@ def linearize_flat(
     return results, tape
 
 
-@dataclass(frozen=True)
+@record
 class SplitJaxpr:
     """A program split into what is known and what is unknown.
 

@@ -7,7 +7,6 @@ signature, and never trace again.  Start at :class:`Lowered`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from functrax.backends.compiler import CompiledProgram
@@ -19,12 +18,13 @@ from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Eqn, Jaxpr, subjaxprs
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef, tree_unflatten
+from functrax.core.records import field, record
 from functrax.transforms.flat import flatten_args
 from functrax.transforms.inspect_types import ShapeDtypeStruct
 from functrax.transforms.traces import Signature, Traced, argument_names
 
 
-@dataclass(frozen=True)
+@record
 class MemoryAnalysis:
     """Bytes that a compiled program needs.
 
@@ -43,7 +43,7 @@ class MemoryAnalysis:
     alias_size_in_bytes: int
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Lowered:
     """The program of a function, for arguments of certain types.
 
@@ -112,7 +112,7 @@ class Lowered:
         return Compiled(self, CpuDevice().compiled(self.jaxpr))
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Compiled:
     """The compiled program of a function, which can be called.
 

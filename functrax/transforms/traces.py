@@ -12,15 +12,14 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from functrax.backends.compiler import CompiledProgram
 from functrax.core.aval import ShapedArray
 from functrax.core.config import context_values
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
+from functrax.core.records import record
 from functrax.core.source import SourceLine
 from functrax.core.stage import Derived
 from functrax.transforms.flat import positional_names, signature_of
@@ -45,7 +44,7 @@ class Signature(NamedTuple):
     axes: tuple[tuple[Hashable, int], ...]
 
 
-@dataclass(frozen=True)
+@record
 class Traced:
     """A traced function: a program whose constants are its leading inputs.
 
@@ -62,7 +61,7 @@ class Traced:
     milliseconds: float
 
 
-@dataclass(frozen=True)
+@record
 class TraceRecord:
     """One trace of a function.
 
@@ -81,7 +80,7 @@ class TraceRecord:
     kept: bool
 
 
-@dataclass(frozen=True)
+@record
 class Difference:
     """One way in which a call differed from an earlier one.
 
@@ -106,7 +105,7 @@ class Difference:
         return f"{subject}: {self.before} became {self.after}"
 
 
-@dataclass(frozen=True)
+@record
 class TraceReport:
     """Why a function was traced.
 
@@ -137,6 +136,8 @@ class TraceReport:
 
 def compiles(jaxpr: Jaxpr) -> int:
     """How many kernels' machine code was made for a program and its derivatives."""
+    from functrax.backends.compiler import CompiledProgram  # imported with the first program
+
     count = 0
     for value in list(jaxpr.memo.values()):
         if isinstance(value, CompiledProgram):
@@ -154,16 +155,16 @@ def reports(history: Sequence[TraceRecord], function: Callable[..., Any]) -> lis
       function: the user's function, for the names of its arguments.
     """
     out = []
-    for k, record in enumerate(history):
+    for k, latest in enumerate(history):
         nearest, differences = 0, tuple[Difference, ...]()
         if k:
-            found = [_differences(earlier, record, function) for earlier in history[:k]]
+            found = [_differences(earlier, latest, function) for earlier in history[:k]]
             best = min(range(k), key=lambda n: (len(found[n]), -n))
             nearest, differences = best + 1, found[best]
-        jaxpr = record.jaxpr()
+        jaxpr = latest.jaxpr()
         count = 0 if jaxpr is None else compiles(jaxpr)
         report = TraceReport(
-            k + 1, record.where, record.milliseconds, count, nearest, tuple(differences)
+            k + 1, latest.where, latest.milliseconds, count, nearest, tuple(differences)
         )
         out.append(report)
     return out

@@ -47,7 +47,7 @@ def run(code, **environment):
 
 
 def test_every_option_has_its_documentation_and_a_default_it_takes():
-    assert len(OPTIONS) == 25
+    assert len(OPTIONS) == 27
     for name, option in OPTIONS.items():
         assert option.doc.endswith(".")
         assert option.variable == f"FUNCTRAX_{(option.short or name).upper()}"
@@ -73,10 +73,12 @@ def test_defaults():
         "compilation_cache_dir": None,
         "cache_limit": "512MB",
         "backend": "llvm",
-        "strict": False,
         "eager": "lazy",
+        "async_dispatch": False,
+        "strict": False,
         "strict_tiles": False,
         "schedule_off": "",
+        "compile_threads": True,
         "opt": True,
         "check": False,
         "opt_limit": "",

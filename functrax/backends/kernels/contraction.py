@@ -51,6 +51,23 @@ _ACCUMULATORS = frozenset(
 )
 
 
+def takes(jaxpr: Jaxpr) -> bool:
+    """Whether a contraction has the form that there are kernels for, by its equations alone.
+
+    It is then taken with any prologue of its sides and any epilogue of the sum's shape.  What its
+    sides read may still be such that other ways are better (:func:`contraction_kernels`).
+    """
+    sums = [e for e in jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
+    if len(sums) != 1 or sums[0].params.get("op", "add") != "add":
+        return False
+    made = {v: e for e in jaxpr.eqns for v in e.outvars}
+    product = made.get(sums[0].invars[0])  # type: ignore[arg-type]
+    if product is None or product.primitive.name != "mul":
+        return False
+    dtypes_ = {product.outvars[0].aval.dtype, sums[0].outvars[0].aval.dtype}
+    return dtypes_ <= _ACCUMULATORS and not any(type(x) is Literal for x in product.invars)
+
+
 def contraction_kernels(jaxpr: Jaxpr, name: str, target: Target) -> list[Kernel]:
     """The kernels of a contraction, scheduled.
 

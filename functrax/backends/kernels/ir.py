@@ -43,9 +43,10 @@ from functrax.core.errors import VerificationError
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.lowered_reductions import Reduction
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Operand:
     """An array that a kernel reads or writes.
 
@@ -62,7 +63,7 @@ class Operand:
     scratch: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Store:
     """Writes one element.
 
@@ -91,7 +92,7 @@ class Store:
         return self.independent is not None
 
 
-@dataclass(frozen=True)
+@record
 class Reduce:
     """A reduction along the inner dims.
 
@@ -108,7 +109,7 @@ class Reduce:
     results: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Carry:
     """A value that each step of the inner loop computes from that of the step before.
 

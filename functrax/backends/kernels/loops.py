@@ -3,7 +3,9 @@
 ``scan`` and ``while`` whose steps do the same at every point of a *batch* shape, and never look at
 another point, are turned inside out: for each point all steps, the carry in registers.  What a
 point carries may be a small array (the three coordinates of a particle): its elements are scalars,
-and reductions and reindexes of such arrays are written out.
+and reductions and reindexes of such arrays are written out.  A larger array may be carried too if a
+step does no more than update a few of its elements: it stays in memory, where the result lies, and
+a step reads what it needs of it before it writes.
 
 What enters is an equation whose programs went through the pipeline; its groups are opened again.
 What leaves is a kernel without a schedule, whose one stage carries values from step to step.
@@ -15,13 +17,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
 from functrax.backends.kernels.row_loops import MATH_INSTRUCTIONS, lower_row_loop
-from functrax.backends.kernels.values import NotAKernelError, Point, Shape, Values, reduced_axes
+from functrax.backends.kernels.values import (
+    NotAKernelError,
+    Point,
+    Shape,
+    Values,
+    is_update,
+    reduced_axes,
+)
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
@@ -30,21 +40,39 @@ from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import MATH, Builder, Scalar
 
 Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
+#: The inputs, equations and results of a program.
+Opened: TypeAlias = tuple[list[Var], list[Eqn], list[Atom]]
 
 #: The most scalars that a point carries, and the most nodes of a step.
 MAX_CARRIED, MAX_NODES = 64, 4000
 #: A step of more scalar operations than the first number is computed in rows of lanes if it can be,
 #: one of more than the second one is not written out.
 FEW_SCALARS, MOST_SCALARS = 256, 1500
-#: The programs of a loop.
+#: The most elements of an array that a step updates in memory.
+MAX_UPDATES = 8
+#: The programs of a loop, its body first.
 _PROGRAMS = ("jaxpr", "body", "cond")
 
 
-def lower_loop(eqn: Eqn, strict: bool = False) -> Kernel:
+@dataclass(frozen=True)
+class LoopKernel:
+    """A loop as a kernel, and what it takes.
+
+    Args:
+      kernel: it takes the arrays of ``reads``, then the loop's results.
+      reads: operands of the loop.
+      copies: pairs (operand, number of a result) that are copied before it runs.
+    """
+
+    kernel: Kernel
+    reads: tuple[Var, ...]
+    copies: tuple[tuple[Var, int], ...] = ()
+
+
+def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel:
     """The kernel of a ``scan`` or a ``while``.
 
-    Its operands are the equation's operands that are variables, in order, then its results.  If
-    the steps of no two points depend on one another, it has no schedule.  Else all elements of a
+    If the steps of no two points depend on one another, it has no schedule.  Else all elements of a
     step are scalars, if they are few, or rows of lanes (``kernels/row_loops.py``), which have one.
 
     Args:
@@ -60,28 +88,54 @@ def lower_loop(eqn: Eqn, strict: bool = False) -> Kernel:
         raise NotAKernelError("complex numbers")
     if eqn.primitive.has_side_effects(dict(eqn.params)):
         raise NotAKernelError("a step has side effects")
+    programs = [opened(eqn.params[name]) for name in _PROGRAMS if name in eqn.params]
+    updates = _updates(eqn, *programs[0])
     reason = NotAKernelError("no batch shape")
-    for batch in _batch_shapes(eqn):
+    for batch in _batch_shapes(eqn, updates):
         try:
-            return _loop(eqn, batch, strict)
+            if batch or updates:
+                return _LoopLowering(eqn, batch, programs, updates).lowered()
+            return _whole(eqn, programs, strict)
         except NotAKernelError as error:
             reason = error
     raise reason
 
 
-def _loop(eqn: Eqn, batch: Shape, strict: bool) -> Kernel:
-    """The kernel of a loop whose points have this shape; ``()`` for one point."""
-    if batch:
-        return _LoopLowering(eqn, batch).kernel()
-    programs = [opened(eqn.params[name]) for name in _PROGRAMS if name in eqn.params]
+def _whole(eqn: Eqn, programs: Sequence[Opened], strict: bool) -> LoopKernel:
+    """A loop without points: scalars, or rows of lanes."""
     work = sum(_scalar_work(e) for _, eqns, _ in programs for e in eqns)
     if work > FEW_SCALARS:
         try:
-            return lower_row_loop(eqn, programs, strict)
+            kernel = lower_row_loop(eqn, programs, strict)
+            return LoopKernel(kernel, variables(eqn))
         except NotAKernelError:
             if work > MOST_SCALARS:
                 raise
-    return _LoopLowering(eqn, ()).kernel()
+    return _LoopLowering(eqn, (), programs, {}).lowered()
+
+
+def variables(eqn: Eqn) -> tuple[Var, ...]:
+    """The operands that are no numbers, each once."""
+    return tuple(dict.fromkeys(x for x in eqn.invars if isinstance(x, Var)))
+
+
+def _updates(
+    eqn: Eqn, inputs: Sequence[Var], eqns: Sequence[Eqn], results: Sequence[Atom]
+) -> dict[int, Eqn]:
+    """Parts of the carry of which a step updates a few elements, with the scatters that do."""
+    number = len(_carried(eqn))
+    first = eqn.params["num_consts"] if "length" in eqn.params else len(inputs) - number
+    found = {}
+    for scatter in eqns:
+        if scatter.primitive.name != "scatter":
+            continue
+        out, before = scatter.outvars[0], scatter.invars[0]
+        k = results.index(out) if out in results else number
+        once = results.count(out) == 1 and not any(out in e.invars for e in eqns)
+        few = math.prod(scatter.params["map"].domain) <= MAX_UPDATES
+        if k < number and once and few and before is inputs[first + k]:
+            found[k] = scatter
+    return found
 
 
 def _scalar_work(eqn: Eqn) -> int:
@@ -90,21 +144,24 @@ def _scalar_work(eqn: Eqn) -> int:
     if family == "reindex":
         return 0
     size = eqn.outvars[0].aval.size if family == "elementwise" else eqn.invars[0].aval.size
+    if is_update(eqn):
+        size = math.prod(eqn.params["map"].domain)
     return size * (MATH_INSTRUCTIONS if eqn.primitive.name in MATH else 1)
 
 
-def _batch_shapes(eqn: Eqn) -> Iterator[Shape]:
+def _batch_shapes(eqn: Eqn, updates: Mapping[int, Eqn]) -> Iterator[Shape]:
     """Shapes that points may have, the longest first: prefixes that all carried arrays share."""
-    shapes = {v.aval.shape for v in _carried(eqn) if v.aval.shape}
+    carried = [v for k, v in enumerate(_carried(eqn)) if k not in updates]
+    shapes = {v.aval.shape for v in carried if v.aval.shape}
     if any(v.aval.size == 0 for v in (*eqn.invars, *eqn.outvars)):
         return
-    prefix = min(shapes, key=len, default=())
+    prefix = () if updates else min(shapes, key=len, default=())
     while any(shape[: len(prefix)] != prefix for shape in shapes):
         prefix = prefix[:-1]
     for length in range(len(prefix), -1, -1):
         batch = prefix[:length]
         points = math.prod(batch)
-        if sum(v.aval.size // points if v.aval.shape else 1 for v in _carried(eqn)) <= MAX_CARRIED:
+        if sum(v.aval.size // points if v.aval.shape else 1 for v in carried) <= MAX_CARRIED:
             yield batch
 
 
@@ -114,7 +171,7 @@ def _carried(eqn: Eqn) -> Sequence[Var]:
     return eqn.outvars if number is None else eqn.outvars[:number]
 
 
-def opened(jaxpr: Jaxpr) -> tuple[list[Var], list[Eqn], list[Atom]]:
+def opened(jaxpr: Jaxpr) -> Opened:
     """A program's inputs, equations and results, with groups replaced by what they hold."""
     eqns: list[Eqn] = []
 
@@ -157,8 +214,11 @@ class _LoopLowering:
     Dims 0, 1, ... are those of the batch shape; the last one is the step.
     """
 
-    def __init__(self, eqn: Eqn, batch: Shape) -> None:
+    def __init__(
+        self, eqn: Eqn, batch: Shape, programs: Sequence[Opened], updates: Mapping[int, Eqn]
+    ) -> None:
         self.eqn, self.batch = eqn, batch
+        self.programs, self.updates = programs, updates
         self.builder = Builder()
         self.is_scan = "length" in eqn.params
         self.length = eqn.params["length"] if self.is_scan else 1
@@ -167,11 +227,25 @@ class _LoopLowering:
         step: IndexExpr = Dim(len(batch)) if self.length > 1 else as_expr(0)
         self.step = self.length - 1 - step if eqn.params.get("reverse") else step
         self.indices = Indices(self.builder, self.extents)
-        self.buffers: dict[Var, int] = {}
-        for x in eqn.invars:
-            if isinstance(x, Var):
-                self.buffers.setdefault(x, len(self.buffers))
+        if self.is_scan:
+            first = eqn.params["num_consts"]
+        else:
+            first = len(eqn.invars) - self._num_carry()
+        self.copies = {first + k: k for k in updates}
+        read = [x for n, x in enumerate(eqn.invars) if n not in self.copies]
+        variables_ = dict.fromkeys(x for x in read if isinstance(x, Var))
+        self.buffers = {x: n for n, x in enumerate(variables_)}
         self.carries: dict[tuple[int, Shape], Scalar] = {}
+
+    def lowered(self) -> LoopKernel:
+        """The kernel, and what it takes."""
+        copies = []
+        for n, k in self.copies.items():
+            x = self.eqn.invars[n]
+            if not isinstance(x, Var):
+                raise NotAKernelError("a number is updated")
+            copies.append((x, k))
+        return LoopKernel(self.kernel(), tuple(self.buffers), tuple(copies))
 
     def kernel(self) -> Kernel:
         """One stage that runs all steps, and stores of the last carry."""
@@ -209,13 +283,13 @@ class _LoopLowering:
         first = params["num_consts"]
         second = first + params["num_carry"]
         operands = self.eqn.invars
-        inputs, eqns, results = opened(params["jaxpr"])
+        ((inputs, eqns, results),) = self.programs
         leaves = self._leaves(inputs, operands[:first], first, second)
         for v, x in zip(inputs[second:], operands[second:], strict=True):
             leaves[v] = self._element_leaf(x)
         body = self._values(eqns, leaves)
         carries = self._carries(body, operands[first:second], results)
-        stores = []
+        stores = self._updated(body)
         for k, result in enumerate(results[second - first :], second - first):
             stores += self._stacked(body, result, k)
         return Stage([], stores, carries)
@@ -225,16 +299,16 @@ class _LoopLowering:
         first = params["cond_consts"]
         second = first + params["body_consts"]
         operands = self.eqn.invars
-        inputs, eqns, results = opened(params["body"])
+        (inputs, eqns, results), (tested, tests, outs) = self.programs
         leaves = self._leaves(inputs, operands[first:second], second - first, len(inputs))
         body = self._values(eqns, leaves)
         carries = self._carries(body, operands[second:], results)
-        inputs, eqns, outs = opened(params["cond"])
-        leaves = self._leaves(inputs, operands[:first], first, len(inputs))
-        condition = self._values(eqns, leaves).at(outs[0], ())
+        stores = self._updated(body)
+        leaves = self._leaves(tested, operands[:first], first, len(tested))
+        condition = self._values(tests, leaves).at(outs[0], ())
         if self._is_batched(condition):
             raise NotAKernelError("points run different numbers of steps")
-        return Stage([], [], carries, condition)
+        return Stage([], stores, carries, condition)
 
     def _values(self, eqns: Sequence[Eqn], leaves: dict[Var, Leaf]) -> Values:
         defs = {v: eqn for eqn in eqns for v in eqn.outvars}
@@ -250,7 +324,8 @@ class _LoopLowering:
         for v, x in zip(inputs, consts):
             leaves[v] = self._const_leaf(x)
         for k, v in enumerate(inputs[first:second]):
-            leaves[v] = self._carry_leaf(k, v.aval)
+            in_memory = k in self.updates
+            leaves[v] = self._memory_leaf(k, v.aval) if in_memory else self._carry_leaf(k, v.aval)
         return leaves
 
     def _const_leaf(self, x: Atom) -> Leaf:
@@ -275,6 +350,21 @@ class _LoopLowering:
             return self._carry(k, self._own_index(point, aval.shape), aval)
 
         return leaf
+
+    def _memory_leaf(self, k: int, aval: ShapedArray) -> Leaf:
+        """What a step reads of an array that it updates."""
+
+        def leaf(point: Point, guard: Scalar | None) -> Scalar:
+            address, offset = self._place(point, aval)
+            args = tuple(x for x in (offset, guard) if x is not None)
+            attr = (len(self.buffers) + k, address, offset is not None, guard is not None)
+            return self.builder.node("load", aval.dtype, args, attr)
+
+        return leaf
+
+    def _place(self, point: Point, aval: ShapedArray) -> tuple[IndexExpr, Scalar | None]:
+        address = self.indices.simplify(flatten(point, aval.shape))
+        return self.indices.affine_part(address, aval.size)
 
     def _own_index(self, point: Point, shape: Shape) -> Shape:
         """Which of its scalars a point reads of what it carries."""
@@ -316,6 +406,8 @@ class _LoopLowering:
     ) -> list[Carry]:
         out = []
         for k, first in enumerate(initial):
+            if k in self.updates:
+                continue
             aval = first.aval
             for index, point in self._points_of(aval.shape):
                 acc = self._carry(k, index, aval)
@@ -336,8 +428,26 @@ class _LoopLowering:
             for _, point in self._points_of(shape)
         ]
 
+    def _updated(self, body: Values) -> list[Store]:
+        """The stores of the elements that a step updates, in order."""
+        stores = []
+        for k, scatter in self.updates.items():
+            index_map, updates = scatter.params["map"], scatter.invars[1]
+            how = scatter.primitive.reduction(updates.aval, **scatter.params)  # type: ignore[attr-defined]
+            combine = None if scatter.params["op"] == "set" else how
+            for index in itertools.product(*map(range, index_map.domain)):
+                point = tuple(map(as_expr, index))
+                exprs, guard = body.image(index_map, point, scatter.invars[2:], None)
+                value = body.at(updates, point, guard)
+                place, offset = self._place(exprs, scatter.outvars[0].aval)
+                buffer = len(self.buffers) + k
+                stores.append(Store(buffer, place, value, offset, guard, combine, frozenset()))
+        return stores
+
     def _last(self, k: int, stage: Stage) -> list[Store]:
         """The stores of the last carry."""
+        if k in self.updates:
+            return []
         aval = self.eqn.outvars[k].aval
         buffer = len(self.buffers) + k
         results = {carry.acc: carry.result for carry in stage.carries}

@@ -16,7 +16,7 @@ import itertools
 import math
 
 from functrax.backends.kernels.indices import Indices
-from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
+from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store, ordered
 from functrax.backends.kernels.values import (
     NotAKernelError,
     Point,
@@ -25,18 +25,22 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
+from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.index_form import flatten
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.lowering import Builder, Scalar
+from functrax.core.prims.lowered_reductions import Fold
 
 #: A group's space of this many points is split where conditions change, into at most so many parts;
 #: smaller parts are not split further, nor are groups of more equations.
 LEAST_SPLIT = 1 << 17
 LEAST_PART = 1 << 12
 MOST_PARTS = 12
+#: The most products that are added up in their own dtype outside of contractions.
+SHORT_PRODUCT = 1024
 MOST_SPLIT = 24
 
 
@@ -53,14 +57,14 @@ def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False, parts: bool = Tru
       NotAKernelError: the group does not fit the form of a kernel.
     """
     shape, axes = iteration_space(jaxpr)
-    plain = Lowering(jaxpr, name, shape, axes, tuple((n,) for n in shape))
+    plain = Lowering(jaxpr, name, shape, axes, tuple((n,) for n in shape), strict=strict)
     kernel = plain.kernel()
     divisors = plain.indices.divisors
     if strict:
         divisors = {d: found for d, found in divisors.items() if d not in axes}
     pieces = split_dims(divisors, shape)
     if pieces is not None:
-        return [Lowering(jaxpr, name, shape, axes, pieces).kernel()]
+        return [Lowering(jaxpr, name, shape, axes, pieces, strict=strict).kernel()]
     return (_parts(plain) if parts else None) or [kernel]
 
 
@@ -146,6 +150,7 @@ class Lowering:
       axes: of it that are reduced.
       pieces: for each axis the sizes of the dims that it is made of, outermost first.
       begins: for each axis the index at which the kernel begins; 0 where it is left out.
+      strict: whether all sums are added up in the dtype that their primitive says.
     """
 
     def __init__(
@@ -156,7 +161,9 @@ class Lowering:
         axes: tuple[int, ...],
         pieces: tuple[tuple[int, ...], ...],
         begins: tuple[int, ...] | None = None,
+        strict: bool = False,
     ) -> None:
+        self.strict = strict
         self.jaxpr, self.name = jaxpr, name
         self.builder = Builder()
         self.extents = tuple(size for sizes in pieces for size in sizes)
@@ -299,6 +306,8 @@ class Lowering:
         place = b.const(0, how.place)
         if eqn.primitive.name in ("argmax", "argmin"):
             place = self.indices.integer(self.point[eqn.params["axis"]], how.place)
+        if self._is_product_of_matrices(eqn, value):
+            how = Fold("add", value.dtype, value.dtype, 0)
         values = how.start(b, value, place)
         number = len(self.reductions)
         accs = tuple(b.node("acc", v.dtype, (), (number, k)) for k, v in enumerate(values))
@@ -307,6 +316,32 @@ class Lowering:
         result: Scalar = how.finish(b, results)
         self.row_values[eqn] = result
         return result
+
+    def _is_product_of_matrices(self, eqn: Eqn, value: Scalar) -> bool:
+        """Whether a short sum is one of products of a matrix and a vector, or of two matrices.
+
+        These are added up in their own dtype, as those are that are recognised as contractions.
+        """
+        short = math.prod(self.extents[d] for d in self.inner) <= SHORT_PRODUCT
+        if self.strict or not short or eqn.primitive.name != "reduce_sum" or value.op != "mul":
+            return False
+        if value.dtype not in (dtypes.float32, dtypes.float64):
+            return False
+        rows = {d for d in self.outer if self.extents[d] > 1}
+        dims = [_dims_of(x) for x in value.args]
+        both = not any(used.isdisjoint(self.inner) for used in dims)
+        return both and dims[0] & rows != dims[1] & rows
+
+
+def _dims_of(root: Scalar) -> set[int]:
+    """The dims that a value depends on."""
+    found: set[int] = set()
+    for node in ordered(iter((root,))):
+        if node.op == "load":
+            found.update(node.attr[1].used_dims())
+        elif node.op == "dim":
+            found.add(node.attr)
+    return found
 
 
 def _point_of(shape: Shape, space: Shape, point: Point) -> Point | None:

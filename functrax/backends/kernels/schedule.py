@@ -25,7 +25,7 @@ Start at :func:`schedule`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from functrax.backends.kernels.accesses import (
     CACHE_LINE,
@@ -42,6 +42,7 @@ from functrax.backends.kernels.scans import in_scans
 from functrax.backends.kernels.tile_order import choose_tile, share_tiles
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import MATH, Builder, Scalar
+from functrax.core.records import record
 
 #: The least number of points in a unit of work.
 UNIT = 4096
@@ -73,7 +74,7 @@ PIECE = 4 * PAGE
 MANY_POINTS = 1 << 18
 
 
-@dataclass(frozen=True)
+@record
 class Target:
     """What a schedule depends on of the machine.
 
@@ -328,9 +329,21 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
             lanes *= 2  # there are registers for it, and memory is read in longer pieces
     elif any(n.op in MATH for n in kernel.nodes()) and _points(kernel) >= MANY_POINTS:
         lanes *= 2  # two chains of dependent operations at a time
+    elif work <= 2 * LIGHT:
+        lanes = max(lanes, _lanes_of_a_line(kernel))
     while lanes // 2 >= kernel.extents[v]:
         lanes //= 2
     kernel.lanes = lanes
+
+
+def _lanes_of_a_line(kernel: Kernel) -> int:
+    """How many lanes it takes to write whole cache lines, which go past the caches; else 0."""
+    sizes = [
+        kernel.operands[s.buffer].dtype.itemsize
+        for s in kernel.stores()
+        if is_large(kernel, s) and coefficient(s.address, kernel.vector) == 1
+    ]
+    return CACHE_LINE // max(sizes) if sizes else 0
 
 
 def _points(kernel: Kernel) -> int:

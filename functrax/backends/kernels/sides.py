@@ -6,16 +6,16 @@ Start at :meth:`Side.of`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel, ordered
 from functrax.backends.kernels.windows import Windows, merged
 from functrax.core.index_expr import IndexExpr
 from functrax.core.lowering import Scalar
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Side:
     """One of the two factors.
 

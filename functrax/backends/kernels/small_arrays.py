@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -31,6 +30,7 @@ from functrax.core.jaxpr import Atom, Eqn, Literal
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.lowered_reductions import Carried, Reduction
 from functrax.core.prims.slicing import pad
+from functrax.core.records import record
 
 #: The dim of the lanes.
 LANE: Final = Dim(0)
@@ -41,7 +41,7 @@ PARTS = 4
 Numbers: TypeAlias = "np.ndarray[Any, Any]"
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Memory:
     """An array in memory: element ``k`` of a buffer lies at ``base + k``."""
 
@@ -50,7 +50,7 @@ class Memory:
     base: IndexExpr
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Rows:
     """An array that has been computed: an expression for each row."""
 
@@ -58,7 +58,7 @@ class Rows:
     rows: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Elementwise:
     """A result of an elementwise equation, computed where it is asked for."""
 

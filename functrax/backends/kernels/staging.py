@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
 from functrax.backends.kernels.schedule import Rewriting, Target, schedule
-from functrax.backends.kernels.sides import Side
+from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.strategy import Plan
 from functrax.backends.kernels.tiling import Reading, Tiling
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
@@ -55,7 +58,7 @@ def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
     return out
 
 
-def _dtype(kernel: Kernel):  # type: ignore[no-untyped-def]
+def _dtype(kernel: Kernel) -> np.dtype[Any]:
     (reduction,) = kernel.stages[0].reductions
     return reduction.how.carries[0]
 
@@ -153,6 +156,8 @@ def _packing(
     dims = [panel if d == dim else d for d in order] + [dim]
     for d in dims:
         place = place * extents[d] + Dim(d)
+    if stride(side.value, dim) == 1:  # as the side is in memory: its rows, from panel to panel
+        dims = [*(d for d in dims[:-1] if d != panel), panel, dim]
     return Kernel(
         f"{kernel.name}.pack",
         b,
@@ -221,10 +226,16 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     results = Rewriting(kernel.builder, {d: d for d in range(first)})
     results.new[id(reduction.results[0])] = total
     starts = {rows: first, columns: first + 1}
+    left = replace(left, address=_renamed(left.address, starts))
+    right = replace(right, address=_renamed(right.address, starts))
+    factors = []
+    for side, dim in ((left, rows), (right, columns)):
+        place = side.address + (Dim(dim) - Dim(starts[dim])) * side.step
+        attr = (side.buffer, place, False, False)
+        factors.append(kernel.builder.node("load", dtype, (), attr))
+    product = kernel.builder.node("mul", dtype, tuple(factors))
     tiling = Tiling(
-        rows, columns, plan.height, plan.width, plan.lanes,
-        replace(left, address=_renamed(left.address, starts)),
-        replace(right, address=_renamed(right.address, starts)),
+        rows, columns, plan.height, plan.width, plan.lanes, left, right,
         first, first + 1, scratch, row_tiles, column_tiles, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         int(plan.cycles),
@@ -234,7 +245,7 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
         kernel,
         operands=[*kernel.operands, tile],
         extents=(*extents, extents[rows], extents[columns], tile.size),
-        stages=[Stage([reduction])],
+        stages=[Stage([replace(reduction, values=(product,))])],
         rows=[results.store(store) for store in kernel.rows],
         vector=vector,
         lanes=plan.lanes,
@@ -247,11 +258,12 @@ def _renamed(address: IndexExpr, names: dict[int, int]) -> IndexExpr:
 
 
 def _along_rows(kernel: Kernel, plan: Plan) -> bool:
-    """Whether the results are contiguous along the rows, and not along the columns."""
-    along = [
-        sum(coefficient(s.address, d) == 1 for s in kernel.rows) for d in (plan.rows, plan.columns)
-    ]
-    return along[0] > along[1]
+    """Whether most results are nearer to one another along the rows than along the columns."""
+    nearer = 0
+    for store in kernel.rows:
+        rows, columns = (abs(coefficient(store.address, d)) for d in (plan.rows, plan.columns))
+        nearer += 1 if 0 < rows < columns else -1
+    return nearer > 0
 
 
 def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, int]:

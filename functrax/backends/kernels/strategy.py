@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.accesses import CACHE_LINE, coefficient
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.values import NotAKernelError
+from functrax.core.records import record
 
 Way: TypeAlias = Literal["in place", "packed", "windows"]
 
@@ -30,6 +31,9 @@ Way: TypeAlias = Literal["in place", "packed", "windows"]
 MOST_BAKED = 4
 #: Cycles that a tile takes beyond its steps: its loops, and for each vector its stores.
 _TILE, _VECTOR = 30.0, 4.0
+#: How many times that a vector's stores take if the results are contiguous along the rows, and if
+#: they are nowhere: on a few cache lines, and on many.
+_GATHER, _SCATTER = 5.0, (6.0, 24.0)
 #: Cycles to pack an element: along its order in memory, and across; and of a launch.
 _PACK, _PACK_ACROSS, _LAUNCH = 0.6, 1.2, 2000.0
 #: Steps that are done at a time, of a contraction that has many.
@@ -40,13 +44,15 @@ _FIRST_CACHE, _BYTES_PER_CYCLE = 32 << 10, 20.0
 #: rows shall seldom be another kernel.
 _EXACT = 32
 _HEIGHTS = {32: (8, 14), 16: (4, 6)}
-#: A side is not stored if that makes it so many times larger, and by so many elements.
-_GROWTH, _SLACK = 2, 1 << 12
+#: A side is not stored if that makes it so many times larger, and larger than so many elements; as
+#: windows it is where there are so many products for each element, and if it is no larger than all
+#: arrays together.
+_GROWTH, _SLACK, _WORTH = 2, 1 << 12, 16
 #: Steps this far apart in bytes are not fetched ahead; those this far meet in a cache's sets.
 _FAR, _CONFLICT = 512, 1024
 
 
-@dataclass(frozen=True)
+@record
 class Plan:
     """What is chosen.
 
@@ -116,7 +122,7 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
             height, width = tile_of(count, extents[columns], steps, lanes, registers)
             others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
             tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
-            stores = _VECTOR if _contiguous(kernel, columns) else 4 * _VECTOR
+            stores = _VECTOR * _stores(kernel, rows, columns, -(-height // lanes) * lanes / height)
             plain = tiles * (
                 _TILE + height * width * stores + steps * _step(height, width, lanes, steps)
             )
@@ -159,8 +165,23 @@ def block_of(kernel: Kernel) -> tuple[int, int] | None:
     raise AssertionError("a product is larger than a bound, so some part of it is")
 
 
-def _contiguous(kernel: Kernel, columns: int) -> bool:
-    return all(coefficient(store.address, columns) == 1 for store in kernel.rows)
+def _stores(kernel: Kernel, rows: int, columns: int, unused: float) -> float:
+    """How many times longer than a vector of neighbours the results of a vector take.
+
+    Along the rows of a tile there are ``unused`` times as many lanes as rows.
+    """
+    worst = 1.0
+    for store in kernel.rows:
+        across, along = (abs(coefficient(store.address, d)) for d in (rows, columns))
+        if along == 1:
+            continue
+        size = kernel.operands[store.buffer].dtype.itemsize
+        if 0 < across < along:
+            cost = _GATHER if across == 1 else _SCATTER[across * size > CACHE_LINE]
+            worst = max(worst, cost * unused)
+        else:
+            worst = max(worst, _SCATTER[along * size > CACHE_LINE])
+    return worst
 
 
 def _ways(
@@ -175,10 +196,12 @@ def _ways(
         total = math.prod(kernel.extents[d] for d in side.dims)
         yield _Cost("packed", _LAUNCH + total * each, 0)
     if side.windows is not None:
+        products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
         home, factor = side.windows.home(dim)
         each = _PACK if stride(side.windows.value, home) == 1 else _PACK_ACROSS
-        if total <= _GROWTH * side.read + _SLACK and (factor == 1 or not vectors):
+        worth = min(products / _WORTH, sum(o.size for o in kernel.operands))
+        if total <= max(_GROWTH * side.read + _SLACK, worth) and (factor == 1 or not vectors):
             later = 0.5 * count if vectors else 0.0  # vectors that begin anywhere
             yield _Cost("windows", _LAUNCH + total * each, later)
 

@@ -15,18 +15,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from functrax.backends.kernels.lower import points_of
 from functrax.backends.kernels.values import NotAKernelError, Point, Shape, reduced_axes
 from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, as_expr
 from functrax.core.jaxpr import Eqn
+from functrax.core.records import record
 
 #: The most parts that a space falls into.
 MOST_PARTS = 16
 
 
-@dataclass(frozen=True)
+@record
 class Space:
     """The points of a contraction, or a part of them.
 
@@ -97,7 +98,7 @@ def _at(expr: IndexExpr, point: Sequence[int]) -> int:
     return expr.const + sum(coef * point[a.number] for a, coef in expr.terms if isinstance(a, Dim))
 
 
-@dataclass(frozen=True)
+@record
 class Summands:
     """Where the summands of an element of a sum are.
 

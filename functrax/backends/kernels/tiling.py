@@ -32,12 +32,11 @@ Start at :class:`Tiling`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from functrax.core.index_expr import IndexExpr
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Reading:
     """How a tile reads a side of the product.
 
@@ -55,7 +54,7 @@ class Reading:
     packed: bool
 
 
-@dataclass(frozen=True)
+@record
 class Tiling:
     """The schedule of a contraction.
 

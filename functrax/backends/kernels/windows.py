@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import ordered
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Builder, Scalar
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Merge:
     """``first`` and ``second`` as one dim ``new = a * first + b * second - least``."""
 
@@ -47,7 +47,7 @@ class Merge:
         return add_terms(const + factor * self.least, terms)
 
 
-@dataclass(frozen=True)
+@record
 class Windows:
     """A side over merged dims.
 

@@ -4,21 +4,24 @@ This is the only module that imports llvmlite, and it does so when the first new
 a process that finds all of its kernels on disk never does.  :func:`library` identifies the LLVM
 that there is without loading it, for the keys of the disk cache.
 
-llvmlite runs one call at a time in a process, so nothing is gained by compiling in several threads.
+Several threads may compile at the same time: each call has a target machine of its own, and goes
+around llvmlite's lock (:mod:`functrax.backends.llvm.unlocked`).
 
 Start at :func:`generator`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.machinery import PathFinder
 from typing import Any, Final
+
+from functrax.backends.cpu_info import cpu_info
+from functrax.backends.llvm.unlocked import Calls
 
 #: How well instructions are selected and scheduled; no passes run before that.
 OPTIMIZATION: Final = 2
@@ -27,8 +30,42 @@ OPTIMIZATION: Final = 2
 LEFT_OUT: Final = "disable-lsr"
 
 
+class _LeftOut:
+    """A block in which LLVM does without ``LEFT_OUT``, if it is needed.
+
+    Other users of LLVM in this process may want it.  Switching takes 0.2 ms: who compiles several
+    kernels puts one block around them all; blocks nest, and several threads may be in one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._switch: Any = None  # switches it on again
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._switch is not None:
+                self._switch()
+                self._switch = None
+
+    def need(self, llvm: Any) -> None:
+        """Switch it off, inside a block."""
+        with self._lock:
+            if self._switch is None:
+                llvm.set_option("", f"-{LEFT_OUT}=true")
+                self._switch = partial(llvm.set_option, "", f"-{LEFT_OUT}=false")
+
+
+left_out: Final = _LeftOut()
+
+
 class CodeGenerator:
-    """The one target machine of a process.
+    """The target machines of a process, which are all alike.
 
     Args:
       cpu: the name of the processor, as LLVM knows it.
@@ -42,41 +79,50 @@ class CodeGenerator:
         self._llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self.cpu: str = llvm.get_host_cpu_name()
-        self.features: str = llvm.get_host_cpu_features().flatten()
+        kind = cpu_info().kind
+        self.cpu: str = kind or llvm.get_host_cpu_name()
+        self.features: str = "" if kind else llvm.get_host_cpu_features().flatten()
         self.version = ".".join(map(str, llvm.llvm_version_info))
-        self._machine = llvm.Target.from_default_triple().create_target_machine(
+        self._machine = self._new_machine()
+        self._free: list[Any] = []  # machines that no thread uses now
+        self._calls = Calls(llvm.ffi.lib._name)
+        self._linker: Any = None
+        self._linked = 0
+        self._lock = threading.Lock()  # of the two above
+
+    def _new_machine(self) -> Any:
+        return self._llvm.Target.from_default_triple().create_target_machine(
             cpu=self.cpu,
             features=self.features,
             opt=OPTIMIZATION,
             reloc="pic",
             codemodel="small",
         )
-        self._linker: Any = None
-        self._linked = 0
-        self._lock = threading.Lock()  # of the two above, and of LLVM's options
 
     def object_code(self, text: str) -> bytes:
-        """A module as an object file."""
-        with self._leaving_out():
-            code: bytes = self._machine.emit_object(self._llvm.parse_assembly(text))
+        """A module as an object file; several threads may ask for some at the same time.
+
+        Raises:
+          RuntimeError: if LLVM does not take the text.
+        """
+        try:
+            machine = self._free.pop()
+        except IndexError:
+            machine = self._new_machine()
+        address = ctypes.cast(machine._ptr, ctypes.c_void_p).value
+        assert address is not None, "a target machine is somewhere"
+        with left_out:
+            left_out.need(self._llvm)
+            code = self._calls.object_code(address, text.encode())
+        self._free.append(machine)
         return code
 
     def assembly(self, text: str) -> str:
         """A module as assembly, for people."""
-        with self._leaving_out():
+        with left_out:
+            left_out.need(self._llvm)
             lines: str = self._machine.emit_assembly(self._llvm.parse_assembly(text))
         return lines
-
-    @contextmanager
-    def _leaving_out(self) -> Iterator[None]:
-        """Switch ``LEFT_OUT`` off for a while: other users of LLVM in this process may want it."""
-        with self._lock:
-            self._llvm.set_option("", f"-{LEFT_OUT}=true")
-            try:
-                yield
-            finally:
-                self._llvm.set_option("", f"-{LEFT_OUT}=false")
 
     def link(self, object_code: bytes, name: str) -> tuple[int, Any]:
         """The address of an object's function, and what keeps it there.
@@ -96,13 +142,21 @@ class CodeGenerator:
         return library[name], library
 
 
-@cache
+_only_one: Final = threading.Lock()
+
+
 def generator() -> CodeGenerator:
     """The one of this process.
 
     Raises:
       ImportError: if llvmlite is not installed.
     """
+    with _only_one:
+        return _generator()
+
+
+@cache
+def _generator() -> CodeGenerator:
     return CodeGenerator()
 
 

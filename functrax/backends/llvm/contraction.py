@@ -1,10 +1,10 @@
 """The kernel of a contraction as LLVM IR: tiles of accumulators, then the stores of each tile.
 
 What enters is a kernel with a :class:`~functrax.backends.kernels.tiling.Tiling`, whose file shows
-the loops.  The accumulators are carried by the inner loops, in registers.  After these they are
-written to a tile of scratch memory, and loops over it do the row stores, which read the sum there
-as they read arrays: an epilogue is code like any other, and vectorised along the dim in which the
-results are contiguous.
+the loops.  The products of a tile are added up by a function that contractions share
+(``llvm/tile_sums.py``), which writes the sums to scratch memory.  Loops over these do the row
+stores, which read the sum there as they read arrays: an epilogue is code like any other, and
+vectorised along the dim in which the results are contiguous.
 
 Start at :meth:`Contraction.units`.
 """
@@ -17,18 +17,18 @@ from typing import TypeAlias
 
 import numpy as np
 
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.tiling import Reading
-from functrax.backends.llvm.instructions import constant, llvm_type
+from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.loops import Loops
-from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.memory import Memory
 from functrax.backends.llvm.stores import Stores
-from functrax.backends.llvm.writer import Names, Writer
-from functrax.core import dtypes
+from functrax.backends.llvm.tile_sums import BAKED, Sums, sums_text
+from functrax.backends.llvm.writer import NAME, Names, Writer
+from functrax.core.index_expr import Dim, add_terms
 
 #: Where something begins and ends.
 Range: TypeAlias = "tuple[str, str]"
-#: Steps between rows up to this are part of the addresses in the code.
-BAKED = 4
 
 
 class Contraction:
@@ -44,9 +44,10 @@ class Contraction:
         self.tiling = tiling
         (reduction,) = writer.kernel.stages[0].reductions
         self.dtype: np.dtype[np.generic] = reduction.how.carries[0]
-        self.vector = llvm_type(self.dtype, tiling.lanes)
         self.element = llvm_type(self.dtype, 1)
-        self.mask: Names | None = None
+        #: The rows and the columns of a tile.
+        self.height = writer.number(tiling.height, ("height",))
+        self.columns = writer.number(tiling.width * tiling.lanes, ("width",))
 
     # ---- loops --------------------------------------------------------------------------------
 
@@ -69,8 +70,8 @@ class Contraction:
         columns = self._range(places[-2], width * t.column_tiles, t.columns, "columns")
         if t.block is None:
             with self._in_tiles(rows, columns) as tile:
-                zeros = [constant(0, self.dtype, t.lanes)] * (t.height * t.width)
-                self._store_sums(self._sums(w.kernel.inner, zeros), "0")
+                inner = w.kernel.inner
+                self._sums(inner, w.extent(inner[0]), "0", "0")
                 self._epilogue(tile)
         else:
             self._blocks(rows, columns)
@@ -81,8 +82,13 @@ class Contraction:
         w = self.writer
         out = []
         for size in reversed(sizes[1:]):
-            out.append(w.line(f"urem i64 {unit}, {size}"))
-            unit = w.line(f"udiv i64 {unit}, {size}")
+            # Units are few, and a division of short integers is short.
+            short = [w.line(f"trunc i64 {x} to i32") for x in (unit, size)]
+            found = w.line(f"udiv i32 {', '.join(short)}")
+            found = w.line(f"zext i32 {found} to i64")
+            whole = w.line(f"mul i64 {found}, {size}")
+            out.append(w.line(f"sub i64 {unit}, {whole}"))
+            unit = found
         out.append(unit)
         return out[::-1]
 
@@ -110,8 +116,8 @@ class Contraction:
         if t.block is not None:
             w.define_dim(t.first_column + 1, self._slot(rows[0], columns[0], column))
         yield (w.loop_index(), rows[1]), (column, columns[1])
-        w.close_loop(str(height), rows[1], [])
-        w.close_loop(str(width), columns[1], [])
+        w.close_loop(self.height, rows[1], [])
+        w.close_loop(self.columns, columns[1], [])
 
     def _open_tiles(self, block: Range, size: int, d: int, first: int, side: Reading) -> None:
         """Begin the loop over tiles of a block, which defines the dim where they begin."""
@@ -119,10 +125,9 @@ class Contraction:
         extent = w.kernel.extents[d]
         w.open_loop(block[0], [])
         begin = w.loop_index()
-        if not side.packed and extent >= size:
-            last = w.number(extent - size, ("last tile", d))
-            begin = self._smaller(begin, last)  # moved back, so that it is inside
-        w.define_dim(first, begin)
+        moves = not side.packed and extent >= size
+        last = w.number(extent - size if moves else extent, ("last tile", d))
+        w.define_dim(first, self._smaller(begin, last))  # moved back, so that it is inside
 
     def _slot(self, first_row: str, first_column: str, column: str) -> str:
         """Where the sums of a tile are in scratch memory: block of columns by block of columns."""
@@ -131,7 +136,7 @@ class Contraction:
         rows = w.number(t.row_tiles * t.height, ("rows of a unit",))
         across = w.line(f"mul i64 {across}, {rows}")
         down = w.line(f"sub i64 {w.loop_index()}, {first_row}")
-        down = w.line(f"mul i64 {down}, {t.width * t.lanes}")
+        down = w.line(f"mul i64 {down}, {self.columns}")
         return w.line(f"add i64 {across}, {down}")
 
     # ---- sums ---------------------------------------------------------------------------------
@@ -144,145 +149,70 @@ class Contraction:
         inner = w.kernel.inner
         outside = inner[: inner.index(dim)]
         high = w.extent(dim)
-        starts = []
+        done = []
         for d in outside:
             w.open_loop("0", [])
             w.define_dim(d, w.loop_index())
-            starts.append(w.loop_index())
+            done.append(w.loop_index())
         step = w.number(size, ("block", dim))
         w.open_loop("0", [])
         begin = w.loop_index()
+        w.define_dim(dim, begin)
         end = self._smaller(w.line(f"add i64 {begin}, {step}"), high)
-        first = w.line(f"icmp eq i64 {begin}, 0")
-        for start in starts:
-            zero = w.line(f"icmp eq i64 {start}, 0")
-            first = w.line(f"and i1 {first}, {zero}")
-        self.loops.ranges[dim] = (begin, end)
+        length = w.line(f"sub i64 {end}, {begin}")
+        more = begin
+        for other in done:
+            more = w.line(f"or i64 {more}, {other}")
         with self._in_tiles(rows, columns):
             slot = w.known["dim", t.first_column + 1].name
-            sums = self._sums(inner[len(outside) :], self._sums_so_far(slot, first))
-            self._store_sums(sums, slot)
-        del self.loops.ranges[dim]
+            self._sums(inner[len(outside) :], length, slot, more, dim)
         w.close_loop(step, high, [])
         for d in reversed(outside):
             w.close_loop("1", w.extent(d), [])
         with self._in_tiles(rows, columns) as tile:
             self._epilogue(tile)
 
-    def _sums_so_far(self, slot: str, first: str) -> Names:
-        w, zero = self.writer, constant(0, self.dtype, self.tiling.lanes)
-        out = []
-        for k in range(self.tiling.height * self.tiling.width):
-            place = self._sum_pointer(slot, k)
-            size = self.dtype.itemsize
-            before = w.line(f"load {self.vector}, ptr {place}, align {size}")
-            out.append(w.line(f"select i1 {first}, {self.vector} {zero}, {self.vector} {before}"))
-        return out
+    def _sums(
+        self, dims: Sequence[int], length: str, slot: str, more: str, begun: int | None = None
+    ) -> None:
+        """Add up the products of a tile: along dims, of the first of which ``length`` points.
 
-    def _sum_pointer(self, slot: str, k: int) -> str:
+        Args:
+          dims: the inner dims that are in the tile's loops.
+          length: how many points of the first one.
+          slot: where the sums are in scratch memory.
+          more: whether they are added to; 0 if they begin here.
+          begun: the dim of which a block has its begin defined; all others in the loops begin at 0.
+        """
         w, t = self.writer, self.tiling
-        base = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {slot}")
-        return w.line(f"getelementptr {self.element}, ptr {base}, i64 {k * t.lanes}")
-
-    def _store_sums(self, sums: Names, slot: str) -> None:
-        lines = self.writer.levels[-1].lines
-        for k, name in enumerate(sums):
-            place = self._sum_pointer(slot, k)
-            lines.append(f"  store {self.vector} {name}, ptr {place}, align {self.dtype.itemsize}")
-
-    def _sums(self, dims: Sequence[int], starts: Names) -> Names:
-        """The accumulators of a tile after the loops over inner dims."""
-        self._define_masks()
-        carried = [(self.vector, name) for name in starts]
-        return self.loops.nest(dims, carried, self._step)
-
-    def _define_masks(self) -> None:
-        """Which lanes of each vector are inside, where one tile has all columns and more."""
-        w, t = self.writer, self.tiling
-        extent = w.kernel.extents[t.columns]
-        if t.right.packed or extent >= t.width * t.lanes or self.mask is not None:
-            return
-        self.mask = []
-        iota = ", ".join(f"i32 {k}" for k in range(t.lanes))
-        for k in range(t.width):
-            left = w.line(f"sub i64 {w.extent(t.columns)}, {k * t.lanes}", 0)
-            narrow = w.line(f"trunc i64 {left} to i32", 0)
-            kind = f"<{t.lanes} x i32>"
-            one = w.line(f"insertelement {kind} poison, i32 {narrow}, i64 0", 0)
-            zeros = f"<{t.lanes} x i32> zeroinitializer"
-            many = w.line(f"shufflevector {kind} {one}, {kind} poison, {zeros}", 0)
-            self.mask.append(w.line(f"icmp slt {kind} <{iota}>, {many}", 0))
-
-    def _step(self, sums: Names) -> Names:
-        """One step of K: every element of the left side times every vector of the right one."""
-        t = self.tiling
-        vectors = self._vectors()
-        out = []
-        for k, element in enumerate(self._elements()):
-            for j, vector in enumerate(vectors):
-                out.append(self._multiplied(element, vector, sums[k * t.width + j]))
-        return out
-
-    def _vectors(self) -> Names:
-        """The vectors of the right side at this step."""
-        w, t = self.writer, self.tiling
-        base, level, _ = self.memory.pointer(t.right.buffer, t.right.address)
-        size, out = self.dtype.itemsize, []
-        for j in range(t.width):
-            place = w.line(f"getelementptr {self.element}, ptr {base}, i64 {j * t.lanes}", level)
-            if self.mask is None:
-                out.append(w.line(f"load {self.vector}, ptr {place}, align {size}", level))
-                continue
-            suffix = self._suffix()
-            out.append(
-                w.line(
-                    f"call {self.vector} @llvm.masked.load.{suffix}.p0(ptr {place}, i32 {size}, "
-                    f"<{t.lanes} x i1> {self.mask[j]}, {self.vector} zeroinitializer)",
-                    level,
-                )
+        inside = {d for d in dims if d != begun}
+        bases = []
+        for side in (t.left, t.right):
+            terms = [(a, c) for a, c in side.address.terms if not _is_one(a, inside)]
+            bases.append(
+                self.memory.pointer(side.buffer, add_terms(side.address.const, terms), True)[0]
             )
-        return out
+        numbers = [t.left.step, w.kernel.extents[t.columns]]
+        for d in dims:
+            numbers += [coefficient(side.address, d) for side in (t.left, t.right)]
+        numbers += [w.kernel.extents[d] for d in dims[1:]]
+        place = w.table(numbers)
+        function = w.function(sums_text(self._form(len(dims)), NAME))
+        tile = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {slot}")
+        w.levels[-1].lines.append(
+            f"  call void {function}(ptr {bases[0]}, ptr {bases[1]}, ptr {tile}, ptr {place}, "
+            f"i64 {length}, i64 {more})"
+        )
 
-    def _elements(self) -> Names:
-        """The elements of the left side at this step, each in all lanes."""
-        w, t = self.writer, self.tiling
-        base, level, _ = self.memory.pointer(t.left.buffer, t.left.address)
-        out = []
-        for k in range(t.height):
-            place = w.line(f"getelementptr {self.element}, ptr {base}, i64 {self._row(k)}", level)
-            value = w.line(f"load {self.element}, ptr {place}", level)
-            out.append(self._in_all_lanes(value, level))
-        return out
-
-    def _row(self, k: int) -> str:
-        """How far a row of a tile is from the first one."""
-        w, step = self.writer, self.tiling.left.step
-        if k == 0 or 0 <= step <= BAKED:
-            return str(k * step)
-        number = w.number(step, ("step", "left"))
-        key = ("row", k)
-        found = w.known.get(key)
-        if found is None:
-            found = w.know(key, w.line(f"mul i64 {number}, {k}", 0), False, 0)
-        return found.name
-
-    def _in_all_lanes(self, value: str, level: int) -> str:
-        w, lanes = self.writer, self.tiling.lanes
-        one = w.line(f"insertelement {self.vector} poison, {self.element} {value}, i64 0", level)
-        zeros = f"<{lanes} x i32> zeroinitializer"
-        return w.line(f"shufflevector {self.vector} {one}, {self.vector} poison, {zeros}", level)
-
-    def _multiplied(self, x: str, y: str, total: str) -> str:
-        w, vector = self.writer, self.vector
-        if dtypes.is_float(self.dtype):
-            operands = ", ".join(f"{vector} {name}" for name in (x, y, total))
-            return w.line(f"call {vector} @llvm.fma.{self._suffix()}({operands})")
-        product = w.line(f"mul {vector} {x}, {y}")
-        return w.line(f"add {vector} {total}, {product}")
-
-    def _suffix(self) -> str:
-        element = memory_type(self.dtype)
-        return f"v{self.tiling.lanes}" + {"float": "f32", "double": "f64"}.get(element, element)
+    def _form(self, loops: int) -> Sums:
+        """What function adds up the products of a tile."""
+        t = self.tiling
+        step = t.left.step if 0 <= t.left.step <= BAKED or t.height == 1 else None
+        narrow = self.writer.kernel.extents[t.columns] < t.width * t.lanes
+        masked = narrow and not t.right.packed
+        return Sums(
+            self.dtype, t.height, t.width, t.lanes, loops, 0 if t.height == 1 else step, masked
+        )
 
     # ---- stores -------------------------------------------------------------------------------
 
@@ -290,7 +220,7 @@ class Contraction:
         """Loops over the part of the tile that is its own, the one of the vector dim inside."""
         w, t = self.writer, self.tiling
         ranges = []
-        for (low, high), size in zip(tile, (t.height, t.width * t.lanes), strict=True):
+        for (low, high), size in zip(tile, (self.height, self.columns), strict=True):
             end = w.line(f"add i64 {low}, {size}")
             ranges.append((low, self._smaller(end, high)))
         loops = list(zip((t.rows, t.columns), ranges, strict=True))
@@ -309,3 +239,7 @@ class Contraction:
         w.vector_level = -1
         w.close_loop(str(t.lanes), high, [])
         w.close_loop("1", last, [])
+
+
+def _is_one(atom: object, dims: set[int]) -> bool:
+    return isinstance(atom, Dim) and atom.number in dims

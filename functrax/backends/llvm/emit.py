@@ -19,9 +19,6 @@ Start at :func:`emit_kernel`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
-
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.contraction import Contraction
 from functrax.backends.llvm.instructions import definitions
@@ -32,23 +29,23 @@ from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.stages import Stages
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tiles import Tiles
-from functrax.backends.llvm.writer import Names, Writer
-
-#: The name that every kernel has in its text; it gets one of its own when it is compiled.
-NAME: Final = "functrax_kernel"
+from functrax.backends.llvm.writer import NAME, Names, Writer
+from functrax.core.records import record
 
 
-@dataclass(frozen=True)
+@record
 class Emitted:
     """A kernel as text.
 
     Args:
       text: LLVM IR of a module with one function, ``NAME``.
       numbers: the run-time arguments.
+      calls: pairs ``(n, text)``: the argument ``n`` is the address of the function of a module.
     """
 
     text: str
     numbers: tuple[int, ...]
+    calls: tuple[tuple[int, str], ...] = ()
 
 
 def emit_kernel(kernel: Kernel, contract: bool = True) -> Emitted:
@@ -108,7 +105,8 @@ class _Emitter:
             "}",
             *(["!0 = !{i32 1}"] if self.stores.streams else []),
         ]
-        return Emitted("\n".join(p for p in parts if p) + "\n", tuple(w.numbers))
+        lines = "\n".join(p for p in parts if p) + "\n"
+        return Emitted(lines, tuple(w.numbers), tuple(w.functions.items()))
 
     def _units(self) -> None:
         """The loop over units, which gives the shared dim its range."""

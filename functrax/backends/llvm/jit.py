@@ -5,7 +5,10 @@ given to LLVM (:mod:`functrax.backends.llvm.code_generator`).  Object code is lo
 itself (:mod:`functrax.backends.llvm.object_code`), so a process that finds all of its kernels on
 disk does not load LLVM.
 
-Start at :func:`compile_texts`.
+A kernel is asked for with :func:`request`, and waited for when its address is needed.  In a block
+:func:`side_by_side`, other threads compile what has been asked for meanwhile.
+
+Start at :func:`request`.
 """
 
 from __future__ import annotations
@@ -14,14 +17,14 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from functrax.backends import disk_cache
-from functrax.backends.compile_log import found
+from functrax.backends.compile_log import found, step
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm import object_code
 from functrax.backends.llvm.code_generator import (
@@ -29,15 +32,20 @@ from functrax.backends.llvm.code_generator import (
     OPTIMIZATION,
     CodeGenerator,
     generator,
+    left_out,
     library,
 )
+from functrax.backends.llvm.workers import Workers
+from functrax.backends.threads import default_num_threads
+from functrax.core.config import state as options
+from functrax.core.records import record
 
 _DEFINED: Final = re.compile(r"^define (?!internal)[^@]*@([\w.]+)\(", re.MULTILINE)
 #: Kernels that stay in memory although nobody uses them, for programs made again and again.
 KEPT: Final = 256
 
 
-@dataclass(frozen=True)
+@record
 class Compiled:
     """Machine code of a kernel.
 
@@ -56,6 +64,101 @@ class Compiled:
     origin: Literal["llvm", "disk"]
 
 
+class Request:
+    """A kernel's machine code.
+
+    Args:
+      compiled: it is there already.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+
+    @property
+    def compiled(self) -> Compiled:
+        """The machine code, made now if it was not."""
+        return self._compiled
+
+
+class NewRequest(Request):
+    """Machine code that LLVM makes: in the thread that first gets to it, once.
+
+    Args:
+      machine: remembers it.
+      key: of the text.
+      text: a module.
+      name: for the log.
+      cache: where it is written.
+    """
+
+    def __init__(
+        self, machine: Machine, key: bytes, text: str, name: str, cache: disk_cache.DiskCache
+    ) -> None:
+        self.key, self.text, self.cache = key, text, cache
+        self._machine, self._name = machine, name
+        self._lock = threading.Lock()
+        self._made: tuple[bytes, float] | BaseException | None = None
+        self._done: Compiled | None = None
+
+    def make(self) -> None:
+        """Let LLVM do its work; what goes wrong is raised by :attr:`compiled`."""
+        with self._lock:  # whoever comes second waits
+            if self._made is not None or self._done is not None:
+                return
+            with step("llvm", self._name):
+                begin = time.perf_counter()
+                try:
+                    code = self._machine.generator.object_code(self.text)
+                    self._made = code, _since(begin)
+                except Exception as error:
+                    self._made = error
+
+    @property
+    def compiled(self) -> Compiled:
+        """The machine code, made now if it was not.
+
+        Raises:
+          RuntimeError: if LLVM does not take the text.
+          ImportError: if there is no LLVM.
+        """
+        if self._done is None:
+            self.make()
+            with self._lock:
+                if isinstance(self._made, BaseException):
+                    raise self._made
+                if self._made is not None:
+                    self._done = self._machine._finished(self, *self._made)
+                    self._made, self.text = None, ""
+        assert self._done is not None, "it was made"
+        return self._done
+
+
+class _Open(threading.local):
+    """The threads that help this one."""
+
+    workers: Workers | None = None
+
+
+_open: Final = _Open()
+
+
+@contextmanager
+def side_by_side() -> Iterator[None]:
+    """Let other threads compile what is asked for in this block; at its end all of it is made."""
+    threads = default_num_threads() if options.compile_threads else 1
+    if threads == 1 or _open.workers is not None:
+        yield
+        return
+    workers = _open.workers = Workers(threads)
+    with left_out:
+        try:
+            yield
+            workers.finish()
+        finally:
+            _open.workers = None
+            workers.cancel()
+
+
 class Machine:
     """What compiles and remembers the kernels of a process.
 
@@ -69,7 +172,8 @@ class Machine:
         self.count = 0
         self._known: WeakValueDictionary[bytes, Compiled] = WeakValueDictionary()
         self._recent: dict[bytes, Compiled] = {}  # the last to be used is the last
-        self._lock = threading.RLock()
+        self._asked: WeakValueDictionary[bytes, NewRequest] = WeakValueDictionary()
+        self._lock = threading.RLock()  # of all the above
 
     @property
     def generator(self) -> CodeGenerator:
@@ -78,24 +182,45 @@ class Machine:
 
     def compile_all(self, texts: Sequence[str]) -> list[Compiled]:
         """The machine code of modules with one function each."""
-        cache = disk_cache.current()
-        with self._lock:
-            return [self._compile(text, cache) for text in texts]
+        return [self.request(text).compiled for text in texts]
 
-    def _compile(self, text: str, cache: disk_cache.DiskCache) -> Compiled:
+    def request(self, text: str, name: str = "") -> Request:
+        """The machine code of a module with one function, which may be made later.
+
+        Args:
+          text: the module.
+          name: for the log.
+        """
+        cache = disk_cache.current()
         key = disk_cache.content_key(_circumstances(), text)
-        known = self._known.get(key)
-        if known is None:
-            known = self._from_disk(key, text, cache) or self._from_llvm(key, text, cache)
-            self._known[key] = known
-            found(known.origin)
-        else:
-            found("memory")
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None:
+                self._keep(key, known)
+                found("memory")
+                return Request(known)
+            asked = self._asked.get(key)
+            if asked is not None and asked.cache is cache:
+                found("memory")
+                return asked
+            known = self._from_disk(key, text, cache)
+            if known is not None:
+                self._keep(key, known)
+                found("disk")
+                return Request(known)
+            found("llvm")
+            asked = self._asked[key] = NewRequest(self, key, text, name, cache)
+        workers = _open.workers
+        if workers is not None:
+            workers.add(asked.make)
+        return asked
+
+    def _keep(self, key: bytes, known: Compiled) -> None:
+        self._known[key] = known
         self._recent.pop(key, None)
         self._recent[key] = known
         if len(self._recent) > KEPT:
             del self._recent[next(iter(self._recent))]
-        return known
 
     def _from_disk(self, key: bytes, text: str, cache: disk_cache.DiskCache) -> Compiled | None:
         begin = time.perf_counter()
@@ -109,15 +234,18 @@ class Machine:
             return None
         return Compiled(address, _symbol(key), owner, _since(begin), "disk")
 
-    def _from_llvm(self, key: bytes, text: str, cache: disk_cache.DiskCache) -> Compiled:
-        begin = time.perf_counter()
-        llvm = self.generator
-        code = llvm.object_code(text)
-        address, owner = self._load(code, text)
-        self.count += 1
-        took = _since(begin)
-        cache.put(key, code, f"{took:.1f} ms by LLVM {llvm.version} for {llvm.cpu} {llvm.features}")
-        return Compiled(address, _symbol(key), owner, took, "llvm")
+    def _finished(self, request: NewRequest, code: bytes, took: float) -> Compiled:
+        """The machine code of a request, which is remembered and written to disk."""
+        key, llvm = request.key, self.generator
+        address, owner = self._load(code, request.text)
+        known = Compiled(address, _symbol(key), owner, took, "llvm")
+        with self._lock:
+            self.count += 1
+            self._keep(key, known)
+            self._asked.pop(key, None)
+        about = f"{took:.1f} ms by LLVM {llvm.version} for {llvm.cpu} {llvm.features}"
+        request.cache.put(key, code, about)
+        return known
 
     def _load(self, code: bytes, text: str) -> tuple[int, Any]:
         """The address of an object's function, and what keeps it there.
@@ -167,6 +295,11 @@ def _circumstances() -> str:
 def machine() -> Machine:
     """The one of this process."""
     return Machine()
+
+
+def request(text: str, name: str = "") -> Request:
+    """The machine code of a kernel's text, compiled the first time, now or later."""
+    return machine().request(text, name)
 
 
 def compile_texts(texts: Sequence[str]) -> list[Compiled]:

@@ -32,7 +32,9 @@ class Loads:
         buffer, address, has_offset, has_guard = node.attr
         offset = node.args[0] if has_offset else None
         guard = node.args[-1] if has_guard else None
-        self.read(id(node), buffer, address, offset, guard)
+        # What a loop updates is another thing in each step.
+        lowest = len(self.writer.levels) - 1 if buffer in self.writer.updated else 0
+        self.read(id(node), buffer, address, offset, guard, lowest)
 
     def read(
         self,

@@ -35,8 +35,13 @@ class Memory:
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
 
-    def pointer(self, buffer: int, address: IndexExpr) -> tuple[str, int, int]:
-        """A pointer to the scalar part of an address: its name, its level, the vector stride."""
+    def pointer(
+        self, buffer: int, address: IndexExpr, general: bool = False
+    ) -> tuple[str, int, int]:
+        """A pointer to the scalar part of an address: its name, its level, the vector stride.
+
+        A stride of 1 is part of the code, unless the code is to be ``general``.
+        """
         w = self.writer
         element = memory_type(w.kernel.operands[buffer].dtype)
         terms = []
@@ -58,11 +63,11 @@ class Memory:
                 name = w.line(f"getelementptr {element}, ptr {name}, i64 {offset}", 0)
             found = w.know(key, name, False, 0)
         for level, d, coef in terms:
-            key = (*key, d, coef)
+            key = (*key, d, coef, general)
             following = w.known.get(key)
             if following is None:
                 index = w.known["dim", d].name
-                if coef != 1:
+                if coef != 1 or general:
                     factor = w.number(coef, ("stride", buffer, d, coef))
                     index = w.line(f"mul nsw i64 {index}, {factor}", level)
                 text = f"getelementptr {element}, ptr {found.name}, i64 {index}"

@@ -18,12 +18,12 @@ import ctypes
 import mmap
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
 
 from functrax.backends.cpu_info import cpu_info
 from functrax.core import native
+from functrax.core.records import record
 
 X86_64: Final = 62
 AARCH64: Final = 183
@@ -45,7 +45,7 @@ _MAX_SIZE: Final = 64 << 20
 _MAX_SECTIONS: Final = 4096
 
 
-@dataclass(frozen=True)
+@record
 class Image:
     """Linked code, which may lie at any page.
 
@@ -60,7 +60,7 @@ class Image:
     entry: int
 
 
-@dataclass(frozen=True)
+@record
 class _Section:
     name: int
     type: int

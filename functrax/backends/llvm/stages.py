@@ -49,6 +49,11 @@ class Stages:
                 width = len(reduction.values)
                 out += self._accumulate(reduction, names[position : position + width])
                 position += width
+            if self.writer.updated:  # all is read before anything is written
+                roots = [x for s in stage.stores for x in (s.value, s.offset, s.guard)]
+                for root in (*roots, *(carry.new for carry in stage.carries)):
+                    if root is not None:
+                        self.nodes.value(root)
             for store in stage.stores:
                 self.stores.store(store)
             return out + [self._new(carry) for carry in stage.carries]

@@ -39,7 +39,7 @@ class Stores:
             if x is not None:
                 self.nodes.value(x)
         if store.combine is not None:
-            old = w.builder.node("acc", value.dtype, (), ("store", store.buffer))
+            old = w.builder.node("acc", value.dtype, (), ("store", store.buffer, w.count()))
             here = len(w.levels) - 1  # it changes from one point to the next
             self.loads.read(id(old), store.buffer, store.address, store.offset, store.guard, here)
             (value,) = store.combine.combine(w.builder, (old,), (value,))

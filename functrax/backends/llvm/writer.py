@@ -11,14 +11,18 @@ Start at :meth:`Writer.line` and :meth:`Writer.open_loop`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.instructions import constant, llvm_type
 from functrax.core.lowering import Scalar
+
+#: The name that every kernel has in its text; it gets one of its own when it is compiled.
+NAME: Final = "functrax_kernel"
 
 
 class Known:
@@ -61,6 +65,8 @@ class Writer:
         self.level_of_dim: dict[int, int] = {}
         #: The run-time arguments.
         self.numbers: list[int] = []
+        #: The modules whose functions it calls, by the arguments that are their addresses.
+        self.functions: dict[int, str] = {}
         #: The lines at the top of the function.
         self.header: list[str] = []
         #: The labels of the open loops.
@@ -72,6 +78,8 @@ class Writer:
         self.tail: Scalar | None = None
         #: The level of the loop over the vector dim while that is open, else -1.
         self.vector_level = -1
+        #: Arrays of which elements are written in the steps of a loop, maybe more than once.
+        self.updated = {s.buffer for stage in kernel.stages for s in stage.stores if s.serial}
         self._counter = 0
         self._number_of: dict[Any, str] = {}
 
@@ -115,6 +123,21 @@ class Writer:
             self.header.append(f"  %np{n} = getelementptr i64, ptr %numbers, i64 {n}")
             self.header.append(f"  {name} = load i64, ptr %np{n}")
         return name
+
+    def table(self, values: Sequence[int]) -> str:
+        """A pointer to run-time arguments that are side by side."""
+        begin = len(self.numbers)
+        self.numbers += values
+        self.header.append(f"  %table{begin} = getelementptr i64, ptr %numbers, i64 {begin}")
+        return f"%table{begin}"
+
+    def function(self, text: str) -> str:
+        """A pointer to a function that has a module of its own; its address is an argument."""
+        name = self.number(0, ("function", text))
+        if int(name[2:]) not in self.functions:
+            self.header.append(f"  {name}.function = inttoptr i64 {name} to ptr")
+        self.functions[int(name[2:])] = text
+        return f"{name}.function"
 
     def extent(self, d: int | None) -> str:
         """The extent of a dim, a run-time argument."""

@@ -5,6 +5,7 @@
 #include <structmember.h>
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "numpy_arrays.h"
@@ -58,10 +59,23 @@ PyObject* construct(PyTypeObject*, PyObject* args, PyObject* keywords) {
   return nbytes < 0 ? nullptr : make(shape.get(), dtype.get(), nbytes, nullptr);
 }
 
+// Gives the block up, to the task that writes to it if that is not finished.
+void drop_block(Buffer* buffer) {
+  pool::Block* block = std::exchange(buffer->block, nullptr);
+  tasks::Task* task = std::exchange(buffer->pending, nullptr);
+  buffer->data = nullptr;
+  if (task == nullptr) {
+    pool::release(block);
+    return;
+  }
+  if (block != nullptr) tasks::keep(task, block);
+  tasks::release(task);
+}
+
 void destroy(PyObject* self) {
   Buffer* buffer = as_buffer(self);
   PyTypeObject* of = Py_TYPE(self);
-  pool::release(buffer->block);
+  drop_block(buffer);
   Py_XDECREF(buffer->dtype);
   Py_XDECREF(buffer->shape);
   of->tp_free(self);
@@ -74,7 +88,11 @@ PyObject* materialize(PyObject* self, PyObject*) {
     set_deleted_error(buffer);
     return nullptr;
   }
-  if (!numpy_arrays::load()) return nullptr;
+  if (!wait(buffer) || !numpy_arrays::load()) return nullptr;
+  if (buffer->data == nullptr) {  // while it waited
+    set_deleted_error(buffer);
+    return nullptr;
+  }
   const auto rank = static_cast<int>(PyTuple_GET_SIZE(buffer->shape));
   std::vector<Py_ssize_t> shape(rank);
   for (int k = 0; k < rank; ++k) shape[k] = PyLong_AsSsize_t(PyTuple_GET_ITEM(buffer->shape, k));
@@ -111,15 +129,22 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 }
 
 PyObject* remove(PyObject* self, PyObject*) {
-  Buffer* buffer = as_buffer(self);
-  pool::Block* block = buffer->block;
-  buffer->block = nullptr;
-  buffer->data = nullptr;
-  pool::release(block);
+  drop_block(as_buffer(self));
   Py_RETURN_NONE;
 }
 
+PyObject* wait_for(PyObject* self, PyObject*) {
+  if (!wait(as_buffer(self))) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* is_ready(PyObject* self, PyObject*) {
+  const tasks::Task* task = as_buffer(self)->pending;
+  return PyBool_FromLong(task == nullptr || tasks::is_finished(task));
+}
+
 PyObject* address(PyObject* self, void*) {
+  if (!wait(as_buffer(self))) return nullptr;
   if (as_buffer(self)->data != nullptr) return PyLong_FromVoidPtr(as_buffer(self)->data);
   set_deleted_error(as_buffer(self));
   return nullptr;
@@ -141,6 +166,8 @@ PyMethodDef methods[] = {
     {"materialize", materialize, METH_NOARGS, "The elements as a read-only array, not copied."},
     {"__array__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(to_array)),
      METH_VARARGS | METH_KEYWORDS, "The elements as an array."},
+    {"wait", wait_for, METH_NOARGS, "Wait until the elements are computed."},
+    {"is_ready", is_ready, METH_NOARGS, "Whether nobody has to wait for the elements."},
     {"delete", remove, METH_NOARGS, "Give the memory up."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -171,6 +198,14 @@ PyType_Slot slots[] = {
 };
 
 PyType_Spec spec = {"functrax._native.Buffer", sizeof(Buffer), 0, Py_TPFLAGS_DEFAULT, slots};
+
+// Sets the error that a function of functrax.backends.program_inputs makes.
+void set_error(const char* function, const Buffer* buffer) {
+  Ref module(PyImport_ImportModule("functrax.backends.program_inputs"));
+  if (!module) return;
+  Ref error(PyObject_CallMethod(module.get(), function, "OO", buffer->shape, buffer->dtype));
+  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+}
 
 }  // namespace
 
@@ -213,16 +248,32 @@ PyObject* share(pool::Block* block) {
 pool::Block* take_block(Buffer* buffer) {
   if (buffer->block == nullptr || !pool::is_sole(buffer->block)) return nullptr;
   buffer->data = nullptr;
-  pool::Block* block = buffer->block;
-  buffer->block = nullptr;
-  return block;
+  tasks::Task* task = std::exchange(buffer->pending, nullptr);
+  if (task != nullptr) tasks::release(task);
+  return std::exchange(buffer->block, nullptr);
 }
 
-void set_deleted_error(const Buffer* buffer) {
-  Ref module(PyImport_ImportModule("functrax.backends.program_inputs"));
-  if (!module) return;
-  Ref error(PyObject_CallMethod(module.get(), "deleted_error", "OO", buffer->shape, buffer->dtype));
-  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+bool finish(Buffer* buffer) {
+  tasks::Task* task = buffer->pending;
+  tasks::retain(task);  // another thread may delete the buffer meanwhile
+  bool done = tasks::wait(task);
+  if (done && !tasks::has_succeeded(task)) {
+    set_error("interrupted_error", buffer);
+    done = false;
+  }
+  if (done && buffer->pending == task) {
+    buffer->pending = nullptr;
+    tasks::release(task);
+  }
+  tasks::release(task);
+  return done;
 }
+
+void set_pending(Buffer* buffer, tasks::Task* task) {
+  tasks::retain(task);
+  buffer->pending = task;
+}
+
+void set_deleted_error(const Buffer* buffer) { set_error("deleted_error", buffer); }
 
 }  // namespace functrax::buffer

@@ -9,6 +9,7 @@
 #include <Python.h>
 
 #include "pool.h"
+#include "tasks.h"
 
 namespace functrax::buffer {
 
@@ -19,7 +20,15 @@ struct Buffer {
   PyObject* dtype;
   PyObject* shape;  // a tuple
   Py_ssize_t nbytes;
+  tasks::Task* pending;  // what makes its content, if somebody still may have to wait; owned
 };
+
+// Waits until the content is there; false with an error set.
+bool finish(Buffer* buffer);
+inline bool wait(Buffer* buffer) { return buffer->pending == nullptr || finish(buffer); }
+
+// The content will be there when the task, of which it takes a share, is finished.
+void set_pending(Buffer* buffer, tasks::Task* task);
 
 // Where arrays without elements lie.
 void* nowhere();
@@ -35,7 +44,8 @@ PyObject* make(PyObject* shape, PyObject* dtype, Py_ssize_t nbytes, pool::Block*
 // Another Buffer of the same memory, to keep it alive.
 PyObject* share(pool::Block* block);
 
-// Takes the memory out of the Buffer, if no view of it is alive; null otherwise.
+// Takes the memory out of the Buffer, if no view of it is alive and no task reads it; null
+// otherwise. A task that writes to it is for the taker to wait for.
 pool::Block* take_block(Buffer* buffer);
 
 // Sets the error of looking at a deleted Buffer.

@@ -116,6 +116,7 @@ bool Call::read_input(std::size_t number) {
   PyObject* value = values_[number];
   if (buffer::is_buffer(value)) {
     auto* b = reinterpret_cast<Buffer*>(value);
+    if (!buffer::wait(b)) return false;
     if (b->data == nullptr) {
       buffer::set_deleted_error(b);
       return false;

@@ -49,7 +49,10 @@ std::int64_t read_integer(const void* place, std::int64_t nbytes, bool is_unsign
 
 class Run {
  public:
-  Run(Owner& owner, std::vector<Event>* events) : owner_(owner), events_(events) {}
+  Run(Owner& owner, std::vector<Event>* events) : owner_(&owner), events_(events) {}
+  // A run that began without the GIL and ends without it.
+  Run(const std::atomic<bool>& cancelled, PyThreadState* saved, std::vector<Event>* events)
+      : owner_(nullptr), events_(events), saved_(saved), cancelled_(&cancelled) {}
   ~Run() { take_gil(); }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -58,6 +61,7 @@ class Run {
   bool program(const Program& p, Frame& frame);
   bool inner(const Program& p, Frame& frame, void* const* targets);
   bool poll(std::int64_t cost);
+  PyThreadState* leave() { return std::exchange(saved_, nullptr); }
 
  private:
   bool timed(const Program& p, Frame& frame);
@@ -75,10 +79,11 @@ class Run {
   }
 
   interpreter_exit::Active active_;
-  Owner& owner_;
+  Owner* const owner_;  // null for runs without Python
   std::vector<Event>* const events_;
   Ref kept_;                        // what views of the run's memory keep alive
   PyThreadState* saved_ = nullptr;  // not null while the GIL is given up
+  const std::atomic<bool>* const cancelled_ = nullptr;
   std::int64_t budget_ = kLookEvery;
   std::int64_t looked_ = 0;
 };
@@ -113,6 +118,10 @@ bool Run::inner(const Program& p, Frame& frame, void* const* targets) {
 
 // Counts what has been done, and now and then lets Python handle signals.
 bool Run::poll(std::int64_t cost) {
+  if (cancelled_ != nullptr) {
+    if (cancelled_->load(std::memory_order_relaxed)) return false;
+    if (saved_ == nullptr) return true;  // a thread that Python does not know
+  }
   if (interpreter_exit::must_stop()) {
     if (saved_ == nullptr) give_up_gil();
     interpreter_exit::sleep_for_good();
@@ -166,7 +175,7 @@ Ref Run::views(const Program& p, const std::vector<int>& numbers, Frame& frame, 
 
 bool Run::host_call(const Program& p, const Instruction& x, Frame& frame) {
   const bool taken = take_gil();
-  if (!kept_) kept_ = Ref(owner_.make());
+  if (!kept_) kept_ = Ref(owner_->make());
   if (!kept_) return false;
   Ref inputs = views(p, x.inputs, frame, false);
   Ref outputs = inputs ? views(p, x.outputs, frame, true) : Ref();
@@ -392,6 +401,14 @@ bool run_recorded(const Program& program, Frame& frame, Owner& owner) {
 }
 
 }  // namespace
+
+bool run_detached(const Program& program, Frame& frame, const std::atomic<bool>& cancelled,
+                  PyThreadState*& saved, std::vector<Event>* events) {
+  Run state(cancelled, saved, events);
+  const bool done = state.program(program, frame);
+  saved = state.leave();
+  return done;
+}
 
 bool run(const Program& program, Frame& frame, Owner& owner, std::vector<Event>* events) {
   if (events == nullptr && recorder::is_on()) return run_recorded(program, frame, owner);

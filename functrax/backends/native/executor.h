@@ -8,6 +8,7 @@
 
 #include <Python.h>
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -42,5 +43,11 @@ using recorder::Event;
 // Runs the program, with the GIL given up meanwhile where that pays; false with an error set. Where
 // `events` is not null the instructions' times are added to it, in the order in which they end.
 bool run(const program::Program& program, Frame& frame, Owner& owner, std::vector<Event>* events);
+
+// Runs a program that calls no Python, in a thread without the GIL; false if it was cancelled.
+// `saved` is as in tasks.h.
+bool run_detached(const program::Program& program, Frame& frame,
+                  const std::atomic<bool>& cancelled, PyThreadState*& saved,
+                  std::vector<Event>* events);
 
 }  // namespace functrax::executor

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "reference.h"
+#include "tasks.h"
 
 namespace functrax::interpreter_exit {
 
@@ -25,6 +26,7 @@ std::atomic<std::thread::id> ending_thread;
 void after_fork() { active.store(of_thread); }
 
 PyObject* end(PyObject*, PyObject*) {
+  tasks::stop();
   ending_thread.store(std::this_thread::get_id());
   ending.store(true);
   PyThreadState* saved = PyEval_SaveThread();

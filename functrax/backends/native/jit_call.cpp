@@ -6,13 +6,19 @@
 #include <complex>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "buffer.h"
 #include "executor.h"
 #include "numpy_arrays.h"
 #include "pytree.h"
+#include "recorder.h"
 #include "reference.h"
 #include "small_array.h"
+#include "tasks.h"
+#include "thread_state.h"
 
 namespace functrax::jit_call {
 namespace {
@@ -97,9 +103,48 @@ Outcome write_scalar(const Input& input, PyObject* x, void* place) {
   }
 }
 
-class Call final : public executor::Owner {
+PyObject* buffer_name() {
+  static PyObject* const name = PyUnicode_InternFromString("buffer");
+  return name;
+}
+
+// Estimated nanoseconds from which on a program is handed to another thread.
+constexpr std::int64_t kWorthAThread = 100'000;
+
+// Whether programs of this kind may run elsewhere: not those that call Python.
+bool may_run_elsewhere(const Entry& entry) {
+  return thread_state::asynchronous() && !entry.retains();
+}
+
+// What a call needs that runs elsewhere: by tasks.h, while Python goes on.
+struct Elsewhere {
+  explicit Elsewhere(Entry& entry) : hold(&entry) {}
+  ~Elsewhere() {
+    free_memory();
+    for (tasks::Task* other : before) tasks::release(other);
+    if (task != nullptr) tasks::release(task);
+  }
+  Elsewhere(const Elsewhere&) = delete;
+  Elsewhere& operator=(const Elsewhere&) = delete;
+
+  void free_memory() {
+    for (pool::Block* block : std::exchange(blocks, {})) pool::release(block);
+  }
+
+  jit_cache::Hold hold;
+  bool must_run_here = false;        // since it reads memory that somebody may write to
+  tasks::Task* task = nullptr;       // owned
+  std::vector<tasks::Task*> before;  // that make inputs; owned
+  std::vector<pool::Block*> blocks;  // that it reads; owned
+  std::vector<executor::Event> events;
+  std::int64_t begin = 0, end = 0;
+  unsigned long thread = 0;
+};
+
+class Call final : public executor::Owner, public tasks::Job {
  public:
-  Call(const Entry& entry, const Signature& signature)
+  Call(const Entry& entry, const Signature& signature,
+       std::unique_ptr<Elsewhere> elsewhere = nullptr)
       : entry_(entry),
         program_(entry.program()),
         leaves_(signature.leaves.list().data()),
@@ -107,7 +152,8 @@ class Call final : public executor::Owner {
         held_(program_.inputs.size()),
         results_(program_.outputs.size()),
         scalars_(static_cast<std::size_t>(entry.scalars())),
-        arena_(program_.arena > 0 ? pool::allocate(program_.arena) : nullptr) {
+        arena_(program_.arena > 0 && !elsewhere ? pool::allocate(program_.arena) : nullptr),
+        elsewhere_(std::move(elsewhere)) {
     for (std::size_t k = 0; k < held_.size(); ++k) held_[k] = nullptr;
     for (std::size_t k = 0; k < results_.size(); ++k) results_[k] = nullptr;
   }
@@ -119,11 +165,25 @@ class Call final : public executor::Owner {
   Call& operator=(const Call&) = delete;
 
   Outcome run(PyObject*& result);
+  static Outcome start(std::unique_ptr<Call> self, PyObject*& result);
+  bool met_pending() const { return met_pending_; }
+  void wait_for_pending() { waits_ = true; }
   PyObject* make() override;
+  bool run(const std::atomic<bool>& cancelled, PyThreadState*& saved) override;
+  void free_memory() override;
+  void record() override;
 
  private:
+  Outcome content(Buffer* b);
+  Outcome finish(PyObject*& result);
+  bool must_copy(int number);
+  std::size_t result_bytes() const;
+  bool wait_for_inputs();
+  void hold_memory();
+
   Outcome read_inputs();
   Outcome array(int number, PyObject* x);
+  Outcome raw(int number, PyObject* value);
   Outcome numpy_array(const Input& input, PyObject* x);
   Outcome scalar(const Input& input, PyObject* x);
   Outcome dense(int number, PyObject* array, bool copy);
@@ -140,7 +200,36 @@ class Call final : public executor::Owner {
   SmallArray<PyObject*, 24> results_;  // raw values, then arrays; owned
   SmallArray<std::complex<double>, 4> scalars_;
   pool::Hold arena_;
+  bool met_pending_ = false;  // an input is not computed yet, and the call may run elsewhere
+  bool waits_ = false;        // for such inputs
+  std::unique_ptr<Elsewhere> elsewhere_;
 };
+
+// What an input is whose content is still being made.
+Outcome Call::content(Buffer* b) {
+  if (tasks::is_finished(b->pending)) {
+    return buffer::finish(b) ? Outcome::kRead : Outcome::kError;
+  }
+  if (!elsewhere_) {
+    if (waits_ || !may_run_elsewhere(entry_)) return buffer::finish(b) ? Outcome::kRead : Outcome::kError;
+    met_pending_ = true;
+    return Outcome::kUnknown;
+  }
+  tasks::retain(b->pending);
+  elsewhere_->before.push_back(b->pending);
+  return Outcome::kRead;
+}
+
+// Memory that somebody else may write to after the call is copied where that is a small part of the
+// program's work; otherwise the program runs before the call returns.
+bool Call::must_copy(int number) {
+  constexpr std::int64_t kBytesPerNanosecond = 10, kShare = 20;
+  if (!elsewhere_) return false;
+  const std::int64_t nbytes = program_.slots[program_.inputs[number]].nbytes;
+  const bool copies = nbytes / kBytesPerNanosecond <= program_.cost / kShare;
+  if (!copies) elsewhere_->must_run_here = true;
+  return copies;
+}
 
 // A NumPy array as an input, converted where it must be.
 Outcome Call::dense(int number, PyObject* array, bool copy) {
@@ -163,10 +252,21 @@ Outcome Call::dense(int number, PyObject* array, bool copy) {
 Outcome Call::array(int number, PyObject* x) {
   PyObject* value = signature::buffer_of(x);
   if (value == nullptr || value == Py_None) return Outcome::kUnknown;  // it was deleted
+  if (buffer::is_buffer(value) || numpy_arrays::is_array(value)) return raw(number, value);
+  // What is recorded is computed, once: from then on the array has the value.
+  const Ref computed(PyObject_GetAttr(x, buffer_name()));
+  return computed ? raw(number, computed.get()) : Outcome::kError;
+}
+
+Outcome Call::raw(int number, PyObject* value) {
   if (buffer::is_buffer(value)) {
     auto* b = reinterpret_cast<Buffer*>(value);
     const int slot = program_.inputs[number];
     if (b->data == nullptr || b->nbytes != program_.slots[slot].nbytes) return Outcome::kUnknown;
+    if (b->pending != nullptr) {
+      const Outcome outcome = content(b);
+      if (outcome != Outcome::kRead) return outcome;
+    }
     held_[number] = Py_NewRef(value);
     frame_.slots[slot] = b->data;
     return Outcome::kRead;
@@ -174,13 +274,13 @@ Outcome Call::array(int number, PyObject* x) {
   if (numpy_arrays::is_array(value)) return dense(number, value, false);
   Ref known(PyObject_CallMethod(value, "materialize", nullptr));
   if (!known) return Outcome::kError;
-  return numpy_arrays::is_array(known.get()) ? dense(number, known.get(), false)
-                                             : Outcome::kUnknown;
+  if (!numpy_arrays::is_array(known.get())) return Outcome::kUnknown;
+  return dense(number, known.get(), must_copy(number));
 }
 
 // The caller may write to a NumPy array after the call.
 Outcome Call::numpy_array(const Input& input, PyObject* x) {
-  return dense(input.number, x, input.keep);
+  return dense(input.number, x, input.keep || must_copy(input.number));
 }
 
 Outcome Call::scalar(const Input& input, PyObject* x) {
@@ -232,7 +332,10 @@ PyObject* Call::own_result(const Output& output) {
   const Slot& slot = program_.slots[output.slot];
   PyObject* made = buffer::make(slot.shape.ptr(), slot.dtype.ptr(), slot.nbytes,
                                 entry_.donates() ? donated_block(output) : nullptr);
-  if (made != nullptr) frame_.slots[output.slot] = reinterpret_cast<Buffer*>(made)->data;
+  if (made == nullptr) return nullptr;
+  auto* b = reinterpret_cast<Buffer*>(made);
+  frame_.slots[output.slot] = b->data;
+  if (elsewhere_) buffer::set_pending(b, elsewhere_->task);
   return made;
 }
 
@@ -294,6 +397,11 @@ Outcome Call::run(PyObject*& result) {
   void* arena = arena_.get() == nullptr ? buffer::nowhere() : arena_.get()->data;
   executor::prepare(program_, frame_, static_cast<char*>(arena));
   if (!executor::run(program_, frame_, *this, nullptr)) return Outcome::kError;
+  return finish(result);
+}
+
+// Arrays and the tree of the results.
+Outcome Call::finish(PyObject*& result) {
   const auto& outputs = entry_.outputs();
   for (std::size_t n = 0; n < outputs.size(); ++n) {
     results_[n] = signature::new_array(results_[n], outputs[n].aval);
@@ -304,10 +412,102 @@ Outcome Call::run(PyObject*& result) {
   return result == nullptr ? Outcome::kError : Outcome::kRead;
 }
 
+// ---- while Python goes on -------------------------------------------------------------------
+
+std::size_t Call::result_bytes() const {
+  std::int64_t nbytes = program_.arena;
+  for (const Output& output : entry_.outputs()) {
+    if (output.kind == Output::kOwn) nbytes += program_.slots[output.slot].nbytes;
+  }
+  return static_cast<std::size_t>(nbytes);
+}
+
+bool Call::wait_for_inputs() {
+  bool done = true;
+  for (tasks::Task* task : elsewhere_->before) done = tasks::wait(task) && tasks::has_succeeded(task) && done;
+  return done;
+}
+
+// From here on the memory is held, not the arrays: who reads it is told by counting.
+void Call::hold_memory() {
+  for (std::size_t k = 0; k < held_.size(); ++k) {
+    if (held_[k] == nullptr || !buffer::is_buffer(held_[k])) continue;
+    pool::Block* block = reinterpret_cast<Buffer*>(held_[k])->block;
+    if (block != nullptr) {
+      pool::retain(block);
+      elsewhere_->blocks.push_back(block);
+    }
+    Py_CLEAR(held_[k]);
+  }
+  for (std::size_t k = 0; k < results_.size(); ++k) Py_CLEAR(results_[k]);
+}
+
+Outcome Call::start(std::unique_ptr<Call> self, PyObject*& result) {
+  Call& call = *self;
+  const std::size_t nbytes = call.result_bytes();
+  if (!tasks::wait_for_room(nbytes)) return Outcome::kError;
+  const Outcome outcome = call.read_inputs();
+  if (outcome != Outcome::kRead) return outcome;
+  Elsewhere& place = *call.elsewhere_;
+  if (place.must_run_here) return Outcome::kUnknown;
+  place.task = tasks::make();
+  if (!call.make_results() || call.finish(result) != Outcome::kRead) {
+    // Memory that was taken from an input may still be written to.
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    call.wait_for_inputs();
+    PyErr_Clear();
+    tasks::abandon(place.task);
+    PyErr_Restore(type, value, traceback);
+    return Outcome::kError;
+  }
+  call.hold_memory();
+  tasks::Task* task = place.task;
+  tasks::retain(task);
+  const std::vector<tasks::Task*> before = place.before;
+  tasks::submit(task, std::move(self), nbytes, before);
+  tasks::release(task);
+  return Outcome::kRead;
+}
+
+bool Call::run(const std::atomic<bool>& cancelled, PyThreadState*& saved) {
+  const pool::Hold arena(program_.arena > 0 ? pool::allocate(program_.arena) : nullptr);
+  if (program_.arena > 0 && arena.get() == nullptr) return false;
+  void* place = arena.get() == nullptr ? buffer::nowhere() : arena.get()->data;
+  executor::prepare(program_, frame_, static_cast<char*>(place));
+  Elsewhere& x = *elsewhere_;
+  const bool recorded = recorder::is_on();
+  x.begin = recorded ? recorder::now() : 0;
+  const bool done = executor::run_detached(program_, frame_, cancelled, saved,
+                                           recorded ? &x.events : nullptr);
+  x.end = recorded ? recorder::now() : 0;
+  x.thread = PyThread_get_thread_ident();
+  return done;
+}
+
+void Call::free_memory() { elsewhere_->free_memory(); }
+
+void Call::record() {
+  Elsewhere& x = *elsewhere_;
+  if (x.begin == 0 || program_.source == nullptr) return;
+  recorder::add_run_of(x.thread, program_.source, x.begin, x.end, std::move(x.events));
+}
+
 }  // namespace
 
-Outcome run(const Entry& entry, const Signature& signature, PyObject*& result) {
-  return Call(entry, signature).run(result);
+Outcome run(Entry& entry, const Signature& signature, PyObject*& result) {
+  if (entry.program().cost < kWorthAThread || !may_run_elsewhere(entry)) {
+    Call call(entry, signature);
+    const Outcome outcome = call.run(result);
+    if (!call.met_pending()) return outcome;
+  }
+  const Outcome outcome =
+      Call::start(
+          std::make_unique<Call>(entry, signature, std::make_unique<Elsewhere>(entry)), result);
+  if (outcome != Outcome::kUnknown) return outcome;
+  Call call(entry, signature);
+  call.wait_for_pending();
+  return call.run(result);
 }
 
 }  // namespace functrax::jit_call

@@ -10,7 +10,7 @@
 namespace functrax::jit_call {
 
 // kUnknown where Python must see to it; a result is a new reference.
-signature::Outcome run(const jit_cache::Entry& entry, const signature::Signature& signature,
+signature::Outcome run(jit_cache::Entry& entry, const signature::Signature& signature,
                        PyObject*& result);
 
 }  // namespace functrax::jit_call

@@ -20,6 +20,7 @@
 #include "pool.h"
 #include "pytree.h"
 #include "recorder.h"
+#include "tasks.h"
 #include "thread_pool.h"
 #include "thread_state.h"
 
@@ -103,6 +104,8 @@ PYBIND11_MODULE(_native, module) {
       {"eager_now", functrax::eager::now, METH_NOARGS, "The number of an operation."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
+      {"tasks_drain", functrax::tasks::drain, METH_NOARGS, "Wait for all programs that run."},
+      {"tasks_unfinished", functrax::tasks::unfinished, METH_NOARGS, "How many programs run."},
       {"options_changed", functrax::thread_state::options_changed, METH_NOARGS,
        "Options may have other values now."},
       {nullptr, nullptr, 0, nullptr},

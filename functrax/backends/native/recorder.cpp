@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "reference.h"
+#include "tasks.h"
 
 namespace functrax::recorder {
 
@@ -89,9 +90,13 @@ void add_call(PyObject* function, std::int64_t begin) {
 }
 
 void add_run(PyObject* program, std::int64_t begin, std::vector<Event> events) {
+  add_run_of(PyThread_get_thread_ident(), program, begin, now(), std::move(events));
+}
+
+void add_run_of(unsigned long thread, PyObject* program, std::int64_t begin, std::int64_t end,
+                std::vector<Event> events) {
   if (!is_on() || !has_room(events.size() + 1)) return;
-  runs.push_back(
-      {Py_NewRef(program), PyThread_get_thread_ident(), begin, now(), std::move(events)});
+  runs.push_back({Py_NewRef(program), thread, begin, end, std::move(events)});
 }
 
 PyObject* start(PyObject*, PyObject*) {
@@ -101,6 +106,8 @@ PyObject* start(PyObject*, PyObject*) {
 }
 
 PyObject* stop(PyObject*, PyObject*) {
+  Ref drained(tasks::drain(nullptr, nullptr));  // which hands over what they have recorded
+  if (!drained) return nullptr;
   recording.store(false);
   Ref call_list(as_list(calls)), run_list(as_list(runs));
   if (!call_list || !run_list) return nullptr;

@@ -25,9 +25,11 @@ inline bool is_on() { return recording.load(std::memory_order_relaxed); }
 
 std::int64_t now();
 
-// Both are called with the GIL, by the thread that the work was done in.
+// All are called with the GIL; the first two by the thread that the work was done in.
 void add_call(PyObject* function, std::int64_t begin);
 void add_run(PyObject* program, std::int64_t begin, std::vector<Event> events);
+void add_run_of(unsigned long thread, PyObject* program, std::int64_t begin, std::int64_t end,
+                std::vector<Event> events);
 
 // start() -> None; stop() -> (calls, runs, how many were left out).
 PyObject* start(PyObject*, PyObject*);

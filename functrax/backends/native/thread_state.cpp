@@ -15,6 +15,7 @@ struct Local {
   PyObject* axis_env;  // null for ()
   PyObject* options;   // the options' key as it was at `epoch`
   std::uint64_t epoch;
+  bool asynchronous;
 };
 
 thread_local Local local = {};
@@ -98,10 +99,14 @@ PyObject* options_key() {
   if (key == nullptr) return nullptr;
   PyObject* before = local.options;
   local.options = key;
+  local.asynchronous =
+      PyTuple_Check(key) && PyTuple_GET_ITEM(key, PyTuple_GET_SIZE(key) - 1) == Py_True;
   local.epoch = epoch;  // as of before the call: a change in between makes it stale, not wrong
   Py_XDECREF(before);
   return key;
 }
+
+bool asynchronous() { return local.asynchronous; }
 
 PyObject* set_options_key(PyObject*, PyObject* function) {
   if (replace(key_function, function) != 0) return nullptr;

@@ -26,6 +26,9 @@ std::uint64_t epoch();
 // are Python's business, null with an error set.
 PyObject* options_key();
 
+// Whether this thread's programs may run while Python goes on; after options_key.
+bool asynchronous();
+
 // set_options_key(function) -> None: `function()` returns the key above, one object for equal keys.
 PyObject* set_options_key(PyObject* self, PyObject* function);
 

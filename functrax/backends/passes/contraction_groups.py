@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functrax.backends.kernels.contraction import takes
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.passes.kernel_groups import KernelGroup, nbytes
 from functrax.core import dtypes
@@ -37,7 +38,7 @@ MAX_PROLOGUE, PACKINGS = 2.0, 2
 
 def contraction_kernels_take(jaxpr: Jaxpr) -> bool:
     """Whether there are kernels for a contraction, whatever its sides and what follows its sum."""
-    return is_small(jaxpr)
+    return is_small(jaxpr) or takes(jaxpr)
 
 
 def is_small(jaxpr: Jaxpr) -> bool:

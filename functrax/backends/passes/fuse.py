@@ -75,17 +75,23 @@ def fuse(jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes = contraction_kernels_ta
       rewrites: counts the merges.
       takes: whether there are kernels for a contraction; see ``passes/contraction_groups.py``.
     """
-    return Fusion(jaxpr, rewrites, _best_barred(jaxpr, takes), takes).program()
+    found = _best_partition(jaxpr, takes)
+    if found is None or not rewrites.only_counts:
+        barred: Barred = frozenset() if found is None else found.barred
+        return Fusion(jaxpr, rewrites, barred, takes).program()
+    rewrites.count += found.rewrites.count
+    found.rewrites = rewrites
+    return found.written()
 
 
-def _best_barred(jaxpr: Jaxpr, takes: Takes) -> Barred:
-    """Pairs of equations of a small program that are better off in different kernels.
+def _best_partition(jaxpr: Jaxpr, takes: Takes) -> Fusion | None:
+    """A small program in groups, with pairs of equations barred that are better off apart.
 
     They are found by taking back the merges of a partition, one at a time.  Around contractions
     that is not worth its time: what goes in and out of them is most of the cost in any partition.
     """
     if len(jaxpr.eqns) > TRIED or any(e.primitive is contraction for e in jaxpr.eqns):
-        return frozenset()
+        return None
     best = Fusion(jaxpr, Rewrites(), frozenset(), takes)
     best.merge()
     for _ in range(ROUNDS):
@@ -98,7 +104,7 @@ def _best_barred(jaxpr: Jaxpr, takes: Takes) -> Barred:
         if other.cost() >= best.cost():
             break
         best = other
-    return best.barred
+    return best
 
 
 class Fusion:
@@ -144,7 +150,7 @@ class Fusion:
     def program(self) -> Jaxpr:
         """Merge, and write the program of groups."""
         self.merge()
-        return self._written()
+        return self.written()
 
     def merge(self) -> None:
         """Find the groups."""
@@ -271,7 +277,7 @@ class Fusion:
     def _merge_all(self) -> bool:
         """Merge what is related, the best first; whether rewrites are left."""
         for n in list(self.groups):
-            self._propose_all(n)
+            self._propose_all(n, n)
         while self.heap:
             _, left, right, *versions = heapq.heappop(self.heap)
             a, b = self.groups.get(left), self.groups.get(right)
@@ -317,7 +323,8 @@ class Fusion:
             return False
         return not (graph.has_detour(m, n, SEARCH) or graph.has_detour(n, m, SEARCH))
 
-    def _propose_all(self, n: int) -> None:
+    def _propose_all(self, n: int, first: int = 0) -> None:
+        """Propose merges of a group with those near it whose numbers are not below ``first``."""
         group = self.groups[n]
         others = {m for m in self.graph.predecessors[n] if m in self.groups}
         others |= {m for m in self.graph.successors[n] if m in self.groups}
@@ -327,7 +334,8 @@ class Fusion:
                 others.update(readers)
         others.discard(n)
         for m in others:
-            self._propose(m, n)
+            if m >= first:
+                self._propose(m, n)
 
     def _propose(self, m: int, n: int) -> None:
         a, b = self.groups[m], self.groups[n]
@@ -409,7 +417,8 @@ class Fusion:
 
     # ---- the program of groups ----------------------------------------------------------------
 
-    def _written(self) -> Jaxpr:
+    def written(self) -> Jaxpr:
+        """The program of the groups as they are."""
         order = list(self.graph.in_order())
         eqns = [self._equation(n) for n in order]
         program = Jaxpr(

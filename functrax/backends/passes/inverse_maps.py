@@ -26,11 +26,12 @@ from dataclasses import dataclass, field
 from functrax.backends import strided
 from functrax.core.index_expr import Condition, Dim, IndexExpr, as_expr
 from functrax.core.index_map import IndexMap
+from functrax.core.records import record
 
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Inverse:
     """The iteration space of a sum that gathers.
 

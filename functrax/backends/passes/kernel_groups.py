@@ -8,7 +8,6 @@ iteration space of a kernel, :class:`KernelGroup` what is known of equations tha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from functrax.backends.kernels.values import is_update, reduced_axes
@@ -16,6 +15,7 @@ from functrax.backends.passes.groups import contraction
 from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.lowering import MATH
+from functrax.core.records import record
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -94,7 +94,7 @@ def is_renaming(eqn: Eqn) -> bool:
     return tuple(sorted(dims)) == tuple(dims)
 
 
-@dataclass(frozen=True)
+@record
 class Space:
     """What a group's kernel runs over.
 

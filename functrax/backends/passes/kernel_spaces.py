@@ -64,7 +64,7 @@ class Spaces:
             return None, "cost: other partitions are cheaper"
         if a.center is not None or b.center is not None:
             through = [v for v in b.reads if v in a.writes]
-            reason = joined(a, b, through, written())
+            reason = joined(a, b, through, written() if through else set())
             return (None, reason) if reason else ((a if a.center is not None else b).space, "")
         if a.update:
             return None, "update: a scatter ends its kernel"

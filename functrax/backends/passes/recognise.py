@@ -41,6 +41,7 @@ from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum
+from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.prims.slicing import slice_
 
 _LINEAR = frozenset({"mul", "neg", "add", "sub", "convert_element_type"})
@@ -141,7 +142,8 @@ class _Recognition:
         if type(x) is Literal or len(eqn.invars) > 1:
             return
         cone = self.cones.get(x)
-        if cone is None:
+        if cone is None or (eqn.primitive is broadcast_in_dim and not cone.outgrows):
+            # A product that is no larger than what it is made of may be read as an array.
             # A part of an array is copied: then groups that use different parts are one kernel.
             if eqn.primitive is not slice_ or x in self.layouts:
                 self._produced(eqn)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +41,7 @@ from functrax.core.prims.arithmetic import (
 from functrax.core.prims.convert import complex_, conj, convert_element_type as convert, imag, real
 from functrax.core.prims.reduce import highest, lowest, op_identity
 from functrax.core.prims.reindex import broadcast_in_dim, reshape
+from functrax.core.records import record
 
 
 class New(NamedTuple):
@@ -66,7 +66,7 @@ class Made(dict[Atom, Eqn]):
         return found.invars[0] if found is not None and found.primitive is primitive else None
 
 
-@dataclass(frozen=True)
+@record
 class Rule:
     """A simplification.
 

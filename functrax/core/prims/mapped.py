@@ -72,9 +72,9 @@ def _check_op(name: str, op: str, allowed: Sequence[str], dtype: np.dtype[Any]) 
         )
 
 
-def _carried(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _carried(dtype: np.dtype[Any], op: str) -> np.dtype[Any]:
     """The dtype in which elements are added up where they are, in memory."""
-    return _F32 if dtype in dtypes.HALF else dtype
+    return _F32 if dtype in dtypes.HALF and op != "set" else dtype
 
 
 @functools.lru_cache(maxsize=4096)
@@ -188,7 +188,7 @@ class ReindexReduceMap(ReindexReduce):
         return map.scatter(x, map.codomain, op, identity, indices)
 
     def reduction(self, x: ShapedArray, *, map: IndexMap, op: str) -> Fold:
-        return Fold(op, x.dtype, _carried(x.dtype), op_identity(op, x.dtype))
+        return Fold(op, x.dtype, _carried(x.dtype, op), op_identity(op, x.dtype))
 
     def index_map(self, x: ShapedArray, *indices: Any, map: IndexMap, op: str) -> IndexMap:
         """The map from operand points to elements of the result."""
@@ -339,7 +339,7 @@ class Scatter(ReindexReduce):
     ) -> Fold:
         dtype = updates.dtype
         identity = None if op == "set" else op_identity(op, dtype)
-        return Fold(op, dtype, _carried(dtype), identity)
+        return Fold(op, dtype, _carried(dtype, op), identity)
 
     def jvp(
         self,

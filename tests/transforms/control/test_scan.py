@@ -64,7 +64,7 @@ def test_values_and_derivatives_by_constants_carry_and_inputs(reverse: bool) -> 
 
 
 def test_jit_is_eager() -> None:
-    same(functrax.jit(rnn)(W, H, XS), rnn(W, H, XS))
+    close(functrax.jit(rnn)(W, H, XS), rnn(W, H, XS), 1e-6)  # sums are added up in other orders
 
 
 def test_one_equation() -> None:

@@ -1,0 +1,242 @@
+"""The innermost loops of contractions: a function that adds up the products of one tile.
+
+It is a kernel's text of its own, for most contractions need the same few of them: it depends on the
+size of a tile, on how many loops there are, and on whether rows are at constant places.  Those that
+use it get its address as a run-time argument.  It is
+
+    void sums(left, right, tile, numbers, count, more)
+
+where ``left`` and ``right`` point to the first element of each side, ``tile`` to the sums (which
+are added to if ``more`` is not 0, else begin at 0), and ``count`` is the extent of the outermost
+loop.  ``numbers`` are, in elements: the step between rows of the left side, the number of columns
+that are inside, then for each loop the steps of the left and of the right side, then the extents of
+the loops but the outermost.
+
+Start at :func:`sums_text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.llvm.instructions import constant, llvm_type
+from functrax.core import dtypes
+
+#: Steps between rows up to this are part of the addresses in the code.
+BAKED = 4
+#: Rows at other steps are reached from a pointer of their own to every third one.
+_ROWS_OF_POINTER = 3
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What the text depends on.
+
+    Args:
+      dtype: of the sums, and of both sides.
+      height: rows of the tile.
+      width: vectors of a row.
+      lanes: of a vector.
+      loops: how many.
+      step: between rows of the left side if it is part of the code, else None.
+      masked: whether not all columns of a tile are there.
+    """
+
+    dtype: np.dtype[Any]
+    height: int
+    width: int
+    lanes: int
+    loops: int
+    step: int | None
+    masked: bool
+
+
+@cache
+def sums_text(what: Sums, name: str) -> str:
+    """The function as a module of LLVM IR."""
+    return _Text(what, name).module()
+
+
+class _Text:
+    """Writes the function."""
+
+    def __init__(self, what: Sums, name: str) -> None:
+        self.what, self.name = what, name
+        self.vector = llvm_type(what.dtype, what.lanes)
+        self.element = llvm_type(what.dtype, 1)
+        self.lines: list[str] = []
+        self.numbers = count()
+        self.suffix = f"v{what.lanes}" + {"float": "f32", "double": "f64"}.get(
+            self.element, self.element
+        )
+
+    def line(self, right: str) -> str:
+        """Write an instruction; the name of what it computes."""
+        name = f"%v{next(self.numbers)}"
+        self.lines.append(f"  {name} = {right}")
+        return name
+
+    def module(self) -> str:
+        """The whole text."""
+        steps, rows, extents = self._numbers()
+        masks = self._masks()
+        ends = self._loops(steps, extents, rows, masks, self._starts())
+        size = self.what.dtype.itemsize
+        for place, value in zip(self._places(), ends, strict=True):
+            self.lines.append(f"  store {self.vector} {value}, ptr {place}, align {size}")
+        head = (
+            f"define void @{self.name}(ptr %left, ptr %right, ptr %tile, ptr %numbers, "
+            "i64 %count, i64 %more) {"
+        )
+        return "\n".join([head, "entry:", *self.lines, "  ret void", "}"]) + "\n"
+
+    # ---- what is known before the loops ---------------------------------------------------------
+
+    def _number(self, n: int) -> str:
+        return self.line(f"load i64, ptr {self.line(f'getelementptr i64, ptr %numbers, i64 {n}')}")
+
+    def _bytes(self, n: int) -> str:
+        return self.line(f"shl i64 {self._number(n)}, {self.what.dtype.itemsize.bit_length() - 1}")
+
+    def _numbers(self) -> tuple[list[tuple[str, str]], list[str], list[str]]:
+        """Of each loop the steps in bytes; how far rows are from their pointer; extents."""
+        loops, baked = self.what.loops, self.what.step
+        steps = [(self._bytes(2 + 2 * k), self._bytes(3 + 2 * k)) for k in range(loops)]
+        extents = ["%count", *(self._number(2 + 2 * loops + k) for k in range(loops - 1))]
+        if baked is not None:
+            size = baked * self.what.dtype.itemsize
+            return steps, [str(size * k) for k in range(self.what.height)], extents
+        rows = ["0"]
+        if self.what.height > 1:
+            rows.append(self._bytes(0))
+        for _ in range(2, min(_ROWS_OF_POINTER + 1, self.what.height)):
+            rows.append(self.line(f"add i64 {rows[-1]}, {rows[1]}"))
+        return steps, rows, extents
+
+    def _masks(self) -> list[str]:
+        """Which lanes of each vector are inside."""
+        what = self.what
+        if not what.masked:
+            return []
+        columns = self.line(f"trunc i64 {self._number(1)} to i32")
+        kind = f"<{what.lanes} x i32>"
+        one = self.line(f"insertelement {kind} poison, i32 {columns}, i64 0")
+        all_ = self.line(f"shufflevector {kind} {one}, {kind} poison, {kind} zeroinitializer")
+        masks = []
+        for j in range(what.width):
+            iota = ", ".join(f"i32 {k}" for k in range(j * what.lanes, (j + 1) * what.lanes))
+            masks.append(self.line(f"icmp slt {kind} <{iota}>, {all_}"))
+        return masks
+
+    def _places(self) -> Iterator[str]:
+        size = self.what.lanes * self.what.dtype.itemsize
+        for k in range(self.what.height * self.what.width):
+            yield self.line(f"getelementptr i8, ptr %tile, i64 {k * size}")
+
+    def _starts(self) -> list[str]:
+        """The sums before the loops."""
+        size, zero = self.what.dtype.itemsize, constant(0, self.what.dtype, self.what.lanes)
+        goes_on = self.line("icmp ne i64 %more, 0")
+        self.lines += [f"  br i1 {goes_on}, label %before, label %begin", "before:"]
+        before = [
+            self.line(f"load {self.vector}, ptr {place}, align {size}") for place in self._places()
+        ]
+        self.lines += ["  br label %begin", "begin:"]
+        return [
+            self.line(f"phi {self.vector} [ {zero}, %entry ], [ {x}, %before ]") for x in before
+        ]
+
+    # ---- loops ----------------------------------------------------------------------------------
+
+    def _loops(
+        self,
+        steps: list[tuple[str, str]],
+        extents: list[str],
+        rows: list[str],
+        masks: list[str],
+        sums: list[str],
+    ) -> list[str]:
+        """The nest; the sums after it."""
+        pointers = ["%left", "%right"]
+        if self.what.step is None:
+            for _ in range(_ROWS_OF_POINTER, self.what.height, _ROWS_OF_POINTER):
+                pointers.insert(-1, self._moved(pointers[-2], rows[_ROWS_OF_POINTER]))
+        return self._loop(0, "begin", pointers, sums, (steps, extents, rows, masks))
+
+    def _moved(self, pointer: str, offset: str) -> str:
+        return self.line(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def _loop(
+        self, depth: int, before: str, pointers: list[str], sums: list[str], known: Any
+    ) -> list[str]:
+        """The loop at a depth, and those in it; the sums after it."""
+        steps, extents, rows, masks = known
+        label = f"loop{depth}"
+        self.lines += [f"  br label %{label}", f"{label}:"]
+        first = len(self.lines)
+        places = [self.line(f"phi ptr [ {p}, %{before} ], ") for p in pointers]
+        left = self.line(f"phi i64 [ {extents[depth]}, %{before} ], ")
+        accs = [self.line(f"phi {self.vector} [ {x}, %{before} ], ") for x in sums]
+        if depth + 1 < self.what.loops:
+            new = self._loop(depth + 1, label, places, accs, known)
+        else:
+            new = self._step(places, rows, masks, accs)
+        end = f"{label}.end"
+        self.lines += [f"  br label %{end}", f"{end}:"]
+        of_left, of_right = steps[depth]
+        moved = [self._moved(p, of_left) for p in places[:-1]]
+        moved.append(self._moved(places[-1], of_right))
+        fewer = self.line(f"add i64 {left}, -1")
+        for k, value in enumerate([*moved, fewer, *new]):
+            self.lines[first + k] += f"[ {value}, %{end} ]"
+        more = self.line(f"icmp ne i64 {fewer}, 0")
+        self.lines += [f"  br i1 {more}, label %{label}, label %{label}.exit", f"{label}.exit:"]
+        return new
+
+    def _step(
+        self, pointers: list[str], rows: list[str], masks: list[str], sums: list[str]
+    ) -> list[str]:
+        """One step: every element of the left side times every vector of the right one."""
+        what = self.what
+        vectors = [self._vector(pointers[-1], j, masks) for j in range(what.width)]
+        out = []
+        for k in range(what.height):
+            pointer, offset = pointers[0], k
+            if what.step is None:
+                pointer, offset = pointers[k // _ROWS_OF_POINTER], k % _ROWS_OF_POINTER
+            value = self.line(f"load {self.element}, ptr {self._moved(pointer, rows[offset])}")
+            vector = self._in_all_lanes(value)
+            for j, other in enumerate(vectors):
+                out.append(self._added(vector, other, sums[k * what.width + j]))
+        return out
+
+    def _vector(self, pointer: str, j: int, masks: list[str]) -> str:
+        what = self.what
+        size = what.dtype.itemsize
+        place = self._moved(pointer, str(j * what.lanes * size))
+        if not masks:
+            return self.line(f"load {self.vector}, ptr {place}, align {size}")
+        return self.line(
+            f"call {self.vector} @llvm.masked.load.{self.suffix}.p0(ptr {place}, i32 {size}, "
+            f"<{what.lanes} x i1> {masks[j]}, {self.vector} zeroinitializer)"
+        )
+
+    def _in_all_lanes(self, value: str) -> str:
+        vector, lanes = self.vector, self.what.lanes
+        one = self.line(f"insertelement {vector} poison, {self.element} {value}, i64 0")
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self.line(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
+
+    def _added(self, x: str, y: str, total: str) -> str:
+        vector = self.vector
+        if dtypes.is_float(self.what.dtype):
+            operands = ", ".join(f"{vector} {name}" for name in (x, y, total))
+            return self.line(f"call {vector} @llvm.fma.{self.suffix}({operands})")
+        product = self.line(f"mul {vector} {x}, {y}")
+        return self.line(f"add {vector} {total}, {product}")

@@ -1,0 +1,75 @@
+"""Threads that compile kernels while the thread that asked for them writes the next ones.
+
+A :class:`Workers` lives as long as one program is compiled.  Jobs come in one by one; the first
+other thread begins with the second job, for a program of one kernel is done before a thread has
+started.  :meth:`Workers.finish` lets the calling thread take part and returns when no job is left.
+No thread outlives that, so there is none when the process forks or the interpreter ends.
+
+A job must not raise: what went wrong is kept by whoever made it, and raised where it is asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+
+class Workers:
+    """Does jobs in several threads.
+
+    Args:
+      threads: how many, the calling one among them.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._most = threads - 1
+        self._jobs: deque[Callable[[], object]] = deque()
+        self._threads: list[threading.Thread] = []
+        self._more = threading.Semaphore(0)  # counts jobs, and threads that shall end
+
+    def add(self, job: Callable[[], object]) -> None:
+        """A job, which is done before :meth:`finish` returns."""
+        self._jobs.append(job)
+        self._more.release()
+        if len(self._jobs) > 1 and len(self._threads) < self._most:
+            thread = threading.Thread(target=self._work, name="functrax-compile")
+            try:
+                thread.start()
+            except RuntimeError:  # the system allows no more
+                self._most = len(self._threads)
+                return
+            self._threads.append(thread)
+
+    def finish(self) -> None:
+        """Do what is left, and end the threads."""
+        while self._do_one():
+            pass
+        self._end()
+
+    def cancel(self) -> None:
+        """End the threads, and leave what nobody has begun."""
+        self._jobs.clear()
+        self._end()
+
+    def _end(self) -> None:
+        for _ in self._threads:
+            self._more.release()
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _work(self) -> None:
+        while True:
+            self._more.acquire()
+            if not self._do_one():
+                return
+
+    def _do_one(self) -> bool:
+        """Whether there was a job, which is done now."""
+        try:
+            job = self._jobs.popleft()
+        except IndexError:
+            return False
+        job()
+        return True

@@ -1,0 +1,105 @@
+"""The compiler is loaded behind the program's back: it must not be noticed when it ends early."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+
+import pytest
+
+from functrax.backends.preload import MODULES, Preload
+from functrax.core.collection import Pause, age
+
+
+def run(text: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60
+    )
+    assert not done.returncode, done.stderr
+    assert not done.stderr
+    return done.stdout
+
+
+def test_an_import_leaves_the_compiler_out_and_loads_it_behind():
+    out = run(
+        "import sys, functrax\n"
+        f"left_out = not any(m in sys.modules for m in {MODULES[2:]!r})\n"
+        "import threading\n"
+        "for t in threading.enumerate():\n"
+        "    if t.name == 'functrax-preload': t.join()\n"
+        f"print(left_out, all(m in sys.modules for m in {MODULES!r}))"
+    )
+    assert out.split() == ["True", "True"]
+
+
+@pytest.mark.parametrize("seconds", [0, 0.01, 0.05])
+def test_programs_that_end_fork_or_compile_while_it_loads(seconds):
+    out = run(
+        "import os, time, functrax\n"
+        f"time.sleep({seconds})\n"
+        "child = os.fork()\n"
+        "value = float(functrax.jit(lambda x: x * 2)(1.5))\n"
+        "if not child: os._exit(int(value))\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), value)"
+    )
+    assert out.split() == ["3", "3.0"]
+
+
+def test_it_ends_after_the_step_that_it_is_at():
+    begun, go_on, steps = threading.Event(), threading.Event(), []
+
+    def first() -> None:
+        begun.set()
+        go_on.wait(10)
+        steps.append("first")
+
+    preload = Preload([first, lambda: steps.append("second")], 0)
+    preload.start()
+    assert begun.wait(10)
+    stopping = threading.Thread(target=preload.stop)
+    stopping.start()
+    go_on.set()
+    stopping.join(10)
+    assert not stopping.is_alive() and steps == ["first"]
+
+
+def test_what_cannot_be_loaded_is_left_to_who_needs_it():
+    def fail() -> None:
+        raise ImportError("not installed")
+
+    steps = []
+    preload = Preload([fail, lambda: steps.append("second")], 0)
+    preload.start()
+    preload._thread.join(10)
+    assert not steps
+
+
+def test_a_pause_of_the_collector_ends_as_it_began():
+    assert gc.isenabled()
+    pause = Pause()
+    inner = Pause()
+    inner.end()
+    assert not gc.isenabled()
+    pause.end()
+    assert gc.isenabled()
+    lost = Pause()
+    assert not gc.isenabled()
+    del lost
+    assert gc.isenabled()
+
+
+def test_old_objects_are_still_collected():
+    class Node:
+        pass
+
+    gone = []
+    node = Node()
+    node.self = node
+    weakref.finalize(node, gone.append, 1)
+    age()
+    del node
+    gc.collect()
+    assert gone == [1]

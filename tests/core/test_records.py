@@ -1,0 +1,98 @@
+"""Records are the dataclasses that they stand for."""
+
+import copy
+import dataclasses
+import pickle
+from dataclasses import FrozenInstanceError, dataclass, field
+
+import pytest
+
+from functrax.core.records import record
+
+
+class Plain:
+    name: str
+    sizes: tuple = ()
+    found: dict = field(default_factory=dict, compare=False)
+    hidden: int = field(default=3, repr=False)
+
+
+@record
+class Checked:
+    """A record that looks at its fields, and shows itself in its own way."""
+
+    size: int
+
+    def __post_init__(self):
+        if self.size < 0:
+            raise ValueError("negative")
+
+    def __repr__(self):
+        return f"<{self.size}>"
+
+
+def both(**options):
+    made = []
+    for decorate in (dataclass(frozen=True, **options), record(**options)):
+        members = {k: v for k, v in vars(Plain).items() if k not in ("__dict__", "__weakref__")}
+        made.append(decorate(type("Plain", (), members)))
+    return made
+
+
+@pytest.mark.parametrize(
+    "args, kwargs",
+    [(("a",), {}), (("a", (1,), {"x": 1}, 4), {}), ((), {"hidden": 1, "name": "b"})],
+)
+def test_a_record_shows_compares_and_hashes_as_a_dataclass_does(args, kwargs):
+    expected, got = (cls(*args, **kwargs) for cls in both())
+    assert repr(got) == repr(expected)
+    assert hash(got) == hash(expected)
+    assert dataclasses.asdict(got) == dataclasses.asdict(expected)
+    assert got == type(got)(*args, **kwargs)
+    assert got != expected
+    assert got != dataclasses.replace(got, name="another")
+    assert got == dataclasses.replace(got, found={"not": "compared"})
+
+
+def test_every_record_has_a_default_of_its_own():
+    _, cls = both()
+    assert cls("a").found is not cls("b").found
+
+
+@pytest.mark.parametrize("args, kwargs", [((), {}), ((1, 2, 3, 4, 5), {}), (("a",), {"other": 1})])
+def test_wrong_arguments_are_type_errors(args, kwargs):
+    for cls in both():
+        with pytest.raises(TypeError):
+            cls(*args, **kwargs)
+
+
+def test_records_that_are_not_compared_equal_themselves_alone():
+    for cls in both(eq=False):
+        x, y = cls("a"), cls("a")
+        assert x == x and x != y and len({x, y}) == 2
+
+
+def test_records_do_not_change():
+    x = Checked(1)
+    with pytest.raises(FrozenInstanceError, match="size"):
+        x.size = 2
+    with pytest.raises(FrozenInstanceError, match="other"):
+        x.other = 2
+    with pytest.raises(FrozenInstanceError, match="size"):
+        del x.size
+    assert x.size == 1
+
+
+def test_a_record_checks_itself_and_keeps_its_methods():
+    assert repr(Checked(1)) == "<1>"
+    for _ in range(2):
+        with pytest.raises(ValueError, match="negative"):
+            Checked(-1)
+    with pytest.raises(ValueError, match="negative"):
+        dataclasses.replace(Checked(1), size=-1)
+
+
+def test_copies_and_pickles_are_equal():
+    x = Checked(5)
+    assert copy.deepcopy(x) == x
+    assert pickle.loads(pickle.dumps(x)) == x

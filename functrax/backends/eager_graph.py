@@ -209,10 +209,11 @@ def ancestors(roots: Iterable[Node]) -> list[Node]:
     stack.reverse()
     while stack:
         node = stack[-1]
+        operands = node.operands  # before its value: another thread drops them after setting it
         if node in done or node.value is not None:
             stack.pop()
             continue
-        waiting = [n for x in node.operands if (n := node_of(x)) is not None and n not in done]
+        waiting = [n for x in operands if (n := node_of(x)) is not None and n not in done]
         if waiting:
             waiting.reverse()
             stack += waiting
@@ -256,6 +257,10 @@ class Cut:
         return tuple(parts)
 
 
+class ChangedError(Exception):
+    """Another thread computed an operation meanwhile; what has to run is to be looked for again."""
+
+
 def cut(nodes: list[Node], requested: Sequence[Node]) -> Cut:
     """What it takes to run operations, and what comes out.
 
@@ -272,9 +277,10 @@ def cut(nodes: list[Node], requested: Sequence[Node]) -> Cut:
     outputs: list[tuple[int, Recorded]] = []
     count = 0
     for node in nodes:
-        operands.append(
-            tuple([inputs.code(node, i, x, first) for i, x in enumerate(node.operands)])
-        )
+        given = node.operands
+        if len(given) != len(node.signature.avals):
+            raise ChangedError
+        operands.append(tuple([inputs.code(node, i, x, first) for i, x in enumerate(given)]))
         first[node] = count
         outputs += [(count + number, x) for number, x in wanted.get(node, ())]
         count += len(node.signature.results)

@@ -22,7 +22,16 @@ import numpy as np
 from functrax.backends import nan_check, single_operations
 from functrax.backends.deferred import Deferred
 from functrax.backends.device import Executable, device_of
-from functrax.backends.eager_graph import Cut, Node, Part, Signature, ancestors, cut, node_of
+from functrax.backends.eager_graph import (
+    ChangedError,
+    Cut,
+    Node,
+    Part,
+    Signature,
+    ancestors,
+    cut,
+    node_of,
+)
 from functrax.backends.reference import rule_of
 from functrax.core import native
 from functrax.core.array import Pending
@@ -62,15 +71,23 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
         if description is True:
             return
     with _lock:
-        nodes = ancestors(roots)
-        if not nodes:
-            return
-        strict = nodes[0].signature.strict
-        if options.strict is strict and options.backend == "llvm":
+        while nodes := ancestors(roots):
+            try:
+                _run_as_recorded(nodes, roots, requested, description)
+                return
+            except ChangedError:
+                description = None
+
+
+def _run_as_recorded(
+    nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any
+) -> None:
+    strict = nodes[0].signature.strict
+    if options.strict is strict and options.backend == "llvm":
+        _run(nodes, roots, requested, description)
+    else:
+        with Override("strict", strict), Override("backend", "llvm"):
             _run(nodes, roots, requested, description)
-        else:
-            with Override("strict", strict), Override("backend", "llvm"):
-                _run(nodes, roots, requested, description)
 
 
 Node.run = staticmethod(run)
@@ -132,7 +149,7 @@ def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description:
     if executable is None:
         _one_by_one(nodes)
         return
-    if description:
+    if description and native.extension is not None:
         _, inputs, outputs, _ = description
         if len(found.inputs) == inputs and [n for n, _ in found.outputs] == outputs:
             native.extension.eager_remember(description, executable)
@@ -163,8 +180,11 @@ def _one_by_one(nodes: Sequence[Node]) -> None:
     previous = state.source
     try:
         for node in nodes:
+            given = node.operands
+            if node.value is not None:
+                continue  # another thread was faster
             state.source = node.source
-            out = _operation(node.signature, [_known(x) for x in node.operands])
+            out = _operation(node.signature, [_known(x) for x in given])
             if not node.parts:
                 node.value = out
             else:
@@ -252,7 +272,7 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
             known = _programs[key] = device_of("llvm").compile(program(found))
         else:
             known = _programs[key] = _compile_one(program(found))
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def program(found: Cut, name: str = "eager") -> Jaxpr:

@@ -9,26 +9,13 @@
 
 #include <Python.h>
 
-namespace functrax::eager_record {
+namespace functrax::eager {
 
 PyObject* make_type();  // functrax._native.EagerMethod
-
-// eager_configure(classes, signatures, functions): see backends/eager.py.
-PyObject* configure(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 // eager_execute(primitive, operands, parameters): what the bottom interpreter does.
 PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
-// eager_run(node) -> True if the program of all that the node needs was known, and ran; else what
-// identifies that program (words, number of inputs, places of the outputs, objects), or False.
-PyObject* run(PyObject* self, PyObject* node);
-
-// eager_remember(description, program) -> None: the program of what eager_run described.
-PyObject* remember(PyObject* self, PyObject* const* args, Py_ssize_t count);
-
-// eager_forget() -> None: forget these programs.
-PyObject* forget_programs(PyObject* self, PyObject* unused);
-
 PyObject* now(PyObject* self, PyObject* unused);  // the number of the next operation
 
-}  // namespace functrax::eager_record
+}  // namespace functrax::eager

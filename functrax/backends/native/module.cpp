@@ -11,6 +11,8 @@
 #include "buffer.h"
 #include "buffer_exporter.h"
 #include "eager_record.h"
+#include "eager_run.h"
+#include "eager_state.h"
 #include "executable.h"
 #include "interpreter_exit.h"
 #include "jit_caller.h"
@@ -94,12 +96,12 @@ PYBIND11_MODULE(_native, module) {
       fast<pytree::equal>("pytree_equal", "Whether two structures are the same."),
       {"pytree_hash", pytree::hash, METH_O, "A hash that agrees with pytree_equal."},
       fast<functrax::jit_caller::configure>("jit_configure", "Tells what jitted calls need."),
-      fast<functrax::eager_record::configure>("eager_configure", "Tells what recording needs."),
-      fast<functrax::eager_record::execute>("eager_execute", "Applies an operation, later."),
-      {"eager_run", functrax::eager_record::run, METH_O, "Runs what a node needs, if it can."},
-      fast<functrax::eager_record::remember>("eager_remember", "Tells the program of a node."),
-      {"eager_forget", functrax::eager_record::forget_programs, METH_NOARGS, "Forget programs."},
-      {"eager_now", functrax::eager_record::now, METH_NOARGS, "The number of an operation."},
+      fast<functrax::eager::configure>("eager_configure", "Tells what recording needs."),
+      fast<functrax::eager::execute>("eager_execute", "Applies an operation, later."),
+      {"eager_run", functrax::eager::run, METH_O, "Runs what a node needs, if it can."},
+      fast<functrax::eager::remember>("eager_remember", "Tells the program of a node."),
+      {"eager_forget", functrax::eager::forget_programs, METH_NOARGS, "Forget programs."},
+      {"eager_now", functrax::eager::now, METH_NOARGS, "The number of an operation."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
       {"tasks_drain", functrax::tasks::drain, METH_NOARGS, "Wait for all programs that run."},
@@ -113,7 +115,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "BufferExporter", functrax::buffer_exporter::make_type());
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
-  add_type(module, "EagerMethod", functrax::eager_record::make_type());
+  add_type(module, "EagerMethod", functrax::eager::make_type());
   add_type(module, "ThreadState", functrax::thread_state::make_type());
   add_type(module, "JitCaller", functrax::jit_caller::make_type());
   add_pool(module);

@@ -1,0 +1,95 @@
+// See eager_state.h.
+
+#include "eager_state.h"
+
+#include "pytree.h"
+#include "reference.h"
+#include "signature.h"
+#include "thread_state.h"
+
+namespace functrax::eager {
+
+Python python;
+
+namespace {
+
+struct Mode {
+  PyObject* value;  // None where operations are not recorded, else (strict, context)
+  std::uint64_t epoch;
+};
+thread_local Mode local_mode = {};
+
+PyTypeObject* class_at(PyObject* classes, Py_ssize_t n) {
+  return reinterpret_cast<PyTypeObject*>(Py_NewRef(PyTuple_GET_ITEM(classes, n)));
+}
+
+struct Slot {
+  Py_ssize_t owner;
+  const char* name;
+  Py_ssize_t* offset;
+};
+
+}  // namespace
+
+PyObject* current_mode() {
+  const std::uint64_t epoch = thread_state::epoch();
+  if (local_mode.epoch == epoch) return local_mode.value;
+  PyObject* mode = PyObject_CallNoArgs(python.mode);  // Python keeps all of them
+  if (mode == nullptr) return nullptr;
+  Py_DECREF(mode);
+  local_mode = {mode, epoch};
+  return mode;
+}
+
+PyObject* producer_of(PyObject* x) {
+  if (Py_IS_TYPE(x, python.node)) return slot(x, python.of_node.value) == Py_None ? x : nullptr;
+  if (!Py_IS_TYPE(x, python.part) || slot(x, python.of_part.value) != Py_None) return nullptr;
+  PyObject* node = slot(x, python.of_part.node);
+  return node == Py_None ? nullptr : node;
+}
+
+PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 8 ||
+      !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 6) {
+    PyErr_SetString(PyExc_TypeError, "expected 8 classes, a dict, 6 functions and a number");
+    return nullptr;
+  }
+  auto& p = python;
+  const Slot found[] = {
+      {1, "signature", &p.of_node.signature}, {1, "operands", &p.of_node.operands},
+      {1, "source", &p.of_node.source},       {1, "size", &p.of_node.size},
+      {1, "begin", &p.of_node.begin},         {1, "region", &p.of_node.region},
+      {1, "value", &p.of_node.value},         {1, "parts", &p.of_node.parts},
+      {2, "node", &p.of_part.node},           {2, "value", &p.of_part.value},
+      {3, "aval", &p.literal_aval},           {5, "code", &p.of_source.code},
+      {5, "offset", &p.of_source.offset},     {6, "types", &p.of_signature.types},
+      {6, "strict", &p.of_signature.strict},  {6, "holds", &p.of_signature.holds},
+      {6, "simplifies", &p.of_signature.simplifies},
+      {6, "literals_are_inputs", &p.of_signature.literals_are_inputs},
+      {6, "avals", &p.of_signature.avals},    {6, "counts", &p.of_signature.counts},
+      {3, "val", &p.literal_val},             {7, "next_count", &p.region_next},
+  };
+  for (const Slot& s : found) {
+    if (!pytree::find_slot(PyTuple_GET_ITEM(args[0], s.owner), s.name, *s.offset)) return nullptr;
+  }
+  if (!signature::set_array_class(PyTuple_GET_ITEM(args[0], 0))) return nullptr;
+  p.most_nodes = PyLong_AsLong(args[3]);
+  if (PyErr_Occurred()) return nullptr;
+  p.node = class_at(args[0], 1);
+  p.part = class_at(args[0], 2);
+  p.literal = class_at(args[0], 3);
+  p.borrowed = class_at(args[0], 4);
+  p.source_line = class_at(args[0], 5);
+  p.region_class = Py_NewRef(PyTuple_GET_ITEM(args[0], 7));
+  p.signatures = Py_NewRef(args[1]);
+  PyObject** functions[] = {&p.mode, &p.hold, &p.is_internal, &p.user_line, &p.scopes,
+                             &p.record};
+  for (Py_ssize_t i = 0; i < 6; ++i) *functions[i] = Py_NewRef(PyTuple_GET_ITEM(args[2], i));
+  p.simplify_name = PyUnicode_InternFromString("simplify");
+  p.name_name = PyUnicode_InternFromString("name");
+  p.merge_name = PyUnicode_InternFromString("merge");
+  p.array = class_at(args[0], 0);
+  Py_RETURN_NONE;
+}
+
+}  // namespace functrax::eager

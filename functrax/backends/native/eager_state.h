@@ -1,0 +1,49 @@
+// What recording and running eager operations have in common: what Python told of its classes, and
+// how nodes are read. The classes are those of backends/eager_graph.py.
+
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+namespace functrax::eager {
+
+// What Python told: classes, the offsets of their slots, and functions.
+struct Python {
+  PyTypeObject *array = nullptr, *node, *part, *literal, *borrowed, *source_line;
+  struct {
+    Py_ssize_t signature, operands, source, size, begin, region, value, parts;
+  } of_node;
+  struct {
+    Py_ssize_t node, value;
+  } of_part;
+  struct {
+    Py_ssize_t code, offset;
+  } of_source;
+  struct {
+    Py_ssize_t types, strict, holds, simplifies, literals_are_inputs, avals, counts;
+  } of_signature;
+  Py_ssize_t literal_aval, literal_val, region_next;
+  PyObject *signatures, *mode, *hold, *region_class, *is_internal, *user_line, *scopes, *record;
+  PyObject *simplify_name, *name_name, *merge_name;
+  long most_nodes;
+};
+
+extern Python python;
+
+inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+}
+
+// What decides how operations are recorded now, borrowed and never freed: (strict, contexts), or
+// None where they are not recorded; null with an error set.
+PyObject* current_mode();
+
+// The operation that has to run for an operand of a node, borrowed; null if it is known.
+PyObject* producer_of(PyObject* x);
+
+// eager_configure(classes, signatures, functions, most_nodes): see backends/eager.py.
+PyObject* configure(PyObject* self, PyObject* const* args, Py_ssize_t count);
+
+}  // namespace functrax::eager

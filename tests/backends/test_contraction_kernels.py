@@ -234,3 +234,54 @@ def test_equal_text_for_other_sizes() -> None:
         code = contraction_code(group(lambda x, y: x @ y, x, y).eqns[0].params["jaxpr"], "x")
         texts.append([kernel.emitted.text for kernel in code.kernels])
     assert texts[0] == texts[1]
+
+
+# ---- holes ----------------------------------------------------------------------------------
+
+
+def _holes(fill, function):
+    """A product of a window of an array with holes, what fills them going through a function."""
+
+    def f(x, w):
+        held = function(lax.pad(x, jnp.float32(fill), [(0, 0, 0), (0, 0, 0), (1, 0, 1), (0, 1, 1)]))
+        return lax.conv_general_dilated(held, w, (1, 1), "SAME")
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("fill", "function"),
+    [(0.0, lambda x: 2 * x), (0.0, jnp.cos), (0.0, lambda x: x + 1), (1.5, lambda x: x)],
+    ids=["zero", "cos", "one more", "filled"],
+)
+def test_what_stands_in_holes_counts(fill, function):
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.standard_normal((2, 8, 9, 9)).astype("f4"))
+    w = jnp.asarray(rng.standard_normal((16, 8, 3, 3)).astype("f4"))
+    f = _holes(fill, function)
+    with functrax.backend("interp"):
+        wanted = np.asarray(f(x, w))
+    np.testing.assert_allclose(functrax.jit(f)(x, w), wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_holes_of_what_is_added_are_not_those_of_the_sum():
+    """The gradient of a residual block whose shortcut has a stride, as its two branches have."""
+    rng = np.random.default_rng(0)
+    x, w, v = (
+        jnp.asarray(rng.standard_normal(s).astype("f4"))
+        for s in ((4, 16, 16, 16), (32, 16, 3, 3), (32, 16, 1, 1))
+    )
+
+    def loss(x):
+        both = (
+            lax.conv_general_dilated(x, w, (2, 2), "SAME"),
+            lax.conv_general_dilated(x, v, (2, 2), "SAME"),
+        )
+        return (jnp.sin(both[0]) + both[1] ** 2).sum()
+
+    def slope(x):
+        return jnp.where(x > 0, functrax.grad(loss)(x), 0) * 2
+
+    with functrax.backend("interp"):
+        wanted = np.asarray(slope(x))
+    np.testing.assert_allclose(functrax.jit(slope)(x), wanted, rtol=1e-4, atol=1e-3)

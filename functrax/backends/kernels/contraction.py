@@ -40,6 +40,7 @@ from functrax.backends.kernels.values import (
     reduced_axes,
 )
 from functrax.core import dtypes
+from functrax.core.index_expr import IndexExpr
 from functrax.core.index_form import flatten
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import Builder, Scalar
@@ -49,6 +50,8 @@ from functrax.core.prims.lowered_reductions import Fold
 _ACCUMULATORS = frozenset(
     {dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64}
 )
+#: Operations whose result is zero where their operands are.
+_KEEPS_ZERO = frozenset({"mul", "neg", "convert_element_type", "copy"})
 
 
 def takes(jaxpr: Jaxpr) -> bool:
@@ -116,13 +119,31 @@ def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel]:
     space = Space((*shape, *(operand[d] for d in summands.summed)))
     plain = _Lowering(jaxpr, name, total, summands, space)
     kernel = plain.kernel()
-    if plain.indices.strides:
-        parts = remainders(space, len(shape), list(plain.indices.strides))
+    if plain.strides or plain.indices.strides:
+        if plain.indices.strides and not _holes_are_zero(plain):
+            raise NotAKernelError("what is not read of a side counts")
+        parts = remainders(space, len(shape), list(plain.indices.strides), list(plain.strides))
         return [_Lowering(jaxpr, name, total, summands, part).kernel() for part in parts]
     pieces = split_dims(plain.indices.divisors, space.shape)
     if pieces is None:
         return [kernel]
     return [_Lowering(jaxpr, name, total, summands, replace(space, pieces=pieces)).kernel()]
+
+
+def _holes_are_zero(lowering: _Lowering) -> bool:
+    """Whether nothing is added where a side is not read, so that these points can be left out."""
+    holes: dict[Atom, bool] = {}  # of values that have holes: whether all of them are zero
+    for eqn in lowering.jaxpr.eqns:
+        fill = eqn.params.get("fill")
+        found = [holes[x] for x in eqn.invars if x in holes]
+        if fill is not None:
+            found.append(not np.any(fill.val))
+        if found:
+            keeps = eqn.primitive.family == "reindex" or eqn.primitive.name in _KEEPS_ZERO
+            holes.update(dict.fromkeys(eqn.outvars, keeps and all(found)))
+        if eqn is lowering.total:
+            break
+    return all(holes.get(x, True) for x in lowering.total.invars)
 
 
 def _the_sum(jaxpr: Jaxpr) -> Eqn:
@@ -165,6 +186,8 @@ class _Lowering:
         self.indices = Indices(self.builder, self.extents)
         self.values = Values(self.builder, self.indices, self.defs, self, total)
         self.row: Point | None = None
+        #: What is asked to be divisible by what follows the sum; ``indices`` has that of the sum.
+        self.strides: tuple[tuple[IndexExpr, int], ...] = ()
         self.dtype = self._accumulator()
         self.result = self.builder.node("result", self.dtype, (), (0, 0))
 
@@ -187,6 +210,8 @@ class _Lowering:
             place = flatten(self.point, out.aval.shape)
             stores.append(Store(len(operands), place, self.values.at(out, self.point)))
             operands.append(Operand(out.aval.dtype, out.aval.size, True))
+        self.strides = tuple(self.indices.strides)
+        self.indices.strides.clear()
         if 0 in self.extents:
             return self._of_nothing(operands, stores)
         how = Fold("add", self.dtype, self.dtype, 0)

@@ -57,20 +57,26 @@ class Space:
         return tuple(-(-(n - first) // step) for n, (step, first) in zip(self.shape, self.steps))
 
 
-def remainders(space: Space, rank: int, strides: Sequence[tuple[IndexExpr, int]]) -> list[Space]:
+def remainders(
+    space: Space,
+    rank: int,
+    strides: Sequence[tuple[IndexExpr, int]],
+    others: Sequence[tuple[IndexExpr, int]] = (),
+) -> list[Space]:
     """The parts of a space in which what must be divisible is so.
 
     Args:
       space: whole, each axis one dim.
       rank: how many axes the results have.
-      strides: expressions over the axes, and what they must be divisible by.
+      strides: expressions over the axes, and what they must be divisible by for a point to count.
+      others: the same for what the results need besides the sum; there all points count.
 
     Raises:
       NotAKernelError: there are too many parts, or the remainders of the results do not tell those
         of what is summed.
     """
     steps = [1] * len(space.shape)
-    for expr, divisor in strides:
+    for expr, divisor in (*strides, *others):
         for atom, coef in expr.terms:
             if not isinstance(atom, Dim) or atom.number >= len(steps):
                 raise NotAKernelError("a remainder of what is read")

@@ -1,4 +1,6 @@
-// See pool.h. Sizes come in eight steps per power of two; each class has a list of waiting blocks.
+// See pool.h. Sizes come in eight steps per power of two; each class has a list of waiting blocks,
+// and each small class another one that the GIL guards. A lock is taken with the GIL held, never
+// the GIL with the lock held.
 
 #include "pool.h"
 
@@ -17,8 +19,8 @@ namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLargestSmall = 1024;
-constexpr int kSmallClasses = 16;              // multiples of 64 bytes up to that
-constexpr std::int64_t kMostSmall = 1 << 20;   // bytes that wait under the GIL
+constexpr int kSmallClasses = 16;             // multiples of 64 bytes up to that
+constexpr std::int64_t kMostSmall = 1 << 20;  // bytes that wait under the GIL
 constexpr int kClasses = kSmallClasses + 8 * 38;
 constexpr std::size_t kLargest = std::size_t{1} << 48;
 

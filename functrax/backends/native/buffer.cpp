@@ -18,9 +18,36 @@ PyTypeObject* type = nullptr;
 
 Buffer* as_buffer(PyObject* object) { return reinterpret_cast<Buffer*>(object); }
 
+// Objects that wait to be made again, linked by `dtype`; the GIL guards them.
+#ifdef __SANITIZE_ADDRESS__
+constexpr int kMostSpare = 0;  // so that uses after the end are seen
+#else
+constexpr int kMostSpare = 1024;
+#endif
+struct {
+  PyObject* first = nullptr;
+  int count = 0;
+} spare;
+
+PyObject* allocate_object() {
+  if (spare.first == nullptr) return type->tp_alloc(type, 0);
+  PyObject* object = std::exchange(spare.first, as_buffer(spare.first)->dtype);
+  --spare.count;
+  return PyObject_Init(object, type);
+}
+
+void free_object(PyObject* object) {
+  if (spare.count >= kMostSpare) return type->tp_free(object);
+  as_buffer(object)->dtype = std::exchange(spare.first, object);
+  ++spare.count;
+}
+
 Buffer* new_buffer(PyObject* shape, PyObject* dtype, Py_ssize_t nbytes) {
-  auto* made = as_buffer(type->tp_alloc(type, 0));
+  auto* made = as_buffer(allocate_object());
   if (made == nullptr) return nullptr;
+  made->block = nullptr;
+  made->data = nullptr;
+  made->pending = nullptr;
   Py_INCREF(shape);
   Py_INCREF(dtype);
   made->shape = shape;
@@ -65,7 +92,7 @@ void drop_block(Buffer* buffer) {
   tasks::Task* task = std::exchange(buffer->pending, nullptr);
   buffer->data = nullptr;
   if (task == nullptr) {
-    pool::release(block);
+    pool::release_with_gil(block);
     return;
   }
   if (block != nullptr) tasks::keep(task, block);
@@ -74,12 +101,11 @@ void drop_block(Buffer* buffer) {
 
 void destroy(PyObject* self) {
   Buffer* buffer = as_buffer(self);
-  PyTypeObject* of = Py_TYPE(self);
   drop_block(buffer);
-  Py_XDECREF(buffer->dtype);
-  Py_XDECREF(buffer->shape);
-  of->tp_free(self);
-  Py_DECREF(of);
+  Py_DECREF(buffer->dtype);
+  Py_DECREF(buffer->shape);
+  free_object(self);
+  Py_DECREF(type);
 }
 
 PyObject* materialize(PyObject* self, PyObject*) {
@@ -224,12 +250,12 @@ bool is_buffer(PyObject* object) { return Py_TYPE(object) == type; }
 
 PyObject* make(PyObject* shape, PyObject* dtype, Py_ssize_t nbytes, pool::Block* block) {
   if (block == nullptr && nbytes > 0) {
-    block = pool::allocate(static_cast<std::size_t>(nbytes));
+    block = pool::allocate_with_gil(static_cast<std::size_t>(nbytes));
     if (block == nullptr) return PyErr_NoMemory();
   }
   Buffer* made = new_buffer(shape, dtype, nbytes);
   if (made == nullptr) {
-    pool::release(block);
+    pool::release_with_gil(block);
     return nullptr;
   }
   made->block = block;

@@ -1,4 +1,6 @@
-// See pool.h. Sizes come in eight steps per power of two; each class has a list of waiting blocks.
+// See pool.h. Sizes come in eight steps per power of two; each class has a list of waiting blocks,
+// and each small class another one that the GIL guards. A lock is taken with the GIL held, never
+// the GIL with the lock held.
 
 #include "pool.h"
 
@@ -7,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -15,7 +18,9 @@ namespace functrax::pool {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr int kSmallClasses = 16;  // multiples of 64 bytes up to 1024
+constexpr std::size_t kLargestSmall = 1024;
+constexpr int kSmallClasses = 16;             // multiples of 64 bytes up to that
+constexpr std::int64_t kMostSmall = 1 << 20;  // bytes that wait under the GIL
 constexpr int kClasses = kSmallClasses + 8 * 38;
 constexpr std::size_t kLargest = std::size_t{1} << 48;
 
@@ -26,7 +31,7 @@ struct SizeClass {
 
 SizeClass size_class(std::size_t nbytes) {
   nbytes = std::max<std::size_t>(nbytes, 1);
-  if (nbytes <= 1024) {
+  if (nbytes <= kLargestSmall) {
     const std::size_t units = (nbytes + kAlignment - 1) / kAlignment;
     return {units * kAlignment, static_cast<int>(units) - 1};
   }
@@ -42,11 +47,43 @@ std::uint64_t default_limit() {
                                : std::uint64_t{4} << 30;
 }
 
+// Written by one thread at a time, under the lock or under the GIL; read by any.
+class Count {
+ public:
+  std::int64_t get() const { return value_.load(std::memory_order_relaxed); }
+  void add(std::int64_t n) { value_.store(get() + n, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::int64_t> value_{0};
+};
+
+// Bytes and blocks of one of the two sets of lists. A block may come from one set and go to the
+// other, so what is in use may be negative here; the sum of both never is for long.
+struct Counts {
+  Count in_use, cached, allocations, hits;
+};
+
 struct State {
   std::mutex mutex;
-  Block* waiting[kClasses] = {};
-  Stats stats = {};
-  std::uint64_t limit = default_limit();
+  Block* waiting[kClasses] = {};  // under the lock
+  Counts counts;
+  Block* small[kSmallClasses] = {};  // under the GIL
+  Counts small_counts;
+  std::atomic<std::int64_t> peak{0};
+  std::atomic<std::uint64_t> limit{default_limit()};
+
+  std::int64_t in_use() const { return counts.in_use.get() + small_counts.in_use.get(); }
+  std::int64_t cached() const { return counts.cached.get() + small_counts.cached.get(); }
+  bool has_room(std::size_t size) const {
+    const auto after = static_cast<std::uint64_t>(cached()) + size;
+    return after <= limit.load(std::memory_order_relaxed);
+  }
+  void raise_peak() {
+    const std::int64_t now = in_use();
+    std::int64_t before = peak.load(std::memory_order_relaxed);
+    while (now > before && !peak.compare_exchange_weak(before, now, std::memory_order_relaxed)) {
+    }
+  }
 };
 
 // Never destroyed: blocks may outlive the static objects of the process.
@@ -95,6 +132,52 @@ void free_all(Block* list) {
   }
 }
 
+Block* take_first(Block*& list) {
+  Block* block = list;
+  list = block->next;
+  block->references.store(1, std::memory_order_relaxed);
+  return block;
+}
+
+void put_first(Block*& list, Block* block) {
+  block->next = list;
+  list = block;
+}
+
+// Returns what waits under the lock to the system, the largest first, down to `keep` bytes.
+void trim_locked(std::uint64_t keep) {
+  State& s = state();
+  Block* dropped = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(s.mutex);
+    for (int k = kClasses - 1; k >= 0; --k) {
+      while (s.waiting[k] != nullptr && static_cast<std::uint64_t>(s.counts.cached.get()) > keep) {
+        Block* block = s.waiting[k];
+        s.waiting[k] = block->next;
+        s.counts.cached.add(-static_cast<std::int64_t>(block->size));
+        put_first(dropped, block);
+      }
+    }
+  }
+  free_all(dropped);
+}
+
+// Moves the blocks that wait under the GIL, which is held, to those under the lock.
+void give_up_small() {
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  for (int k = 0; k < kSmallClasses; ++k) {
+    while (s.small[k] != nullptr) {
+      Block* block = s.small[k];
+      s.small[k] = block->next;
+      put_first(s.waiting[k], block);
+    }
+  }
+  const std::int64_t cached = s.small_counts.cached.get();
+  s.small_counts.cached.add(-cached);
+  s.counts.cached.add(cached);
+}
+
 Block* new_block(std::size_t size) {
   auto* block = new (std::nothrow) Block{nullptr, size, {1}, nullptr};
   if (block == nullptr) return nullptr;
@@ -109,94 +192,111 @@ Block* new_block(std::size_t size) {
 Block* allocate(std::size_t nbytes) {
   if (nbytes > kLargest) return nullptr;
   const SizeClass wanted = size_class(nbytes);
+  const auto size = static_cast<std::int64_t>(wanted.size);
   State& s = state();
   {
     std::lock_guard<std::mutex> lock(s.mutex);
-    s.stats.in_use += wanted.size;
-    s.stats.peak = std::max(s.stats.peak, s.stats.in_use);
+    s.counts.in_use.add(size);
+    s.raise_peak();
     Block*& first = s.waiting[wanted.number];
     if (first != nullptr) {
-      Block* block = first;
-      first = block->next;
-      block->references.store(1, std::memory_order_relaxed);
-      ++s.stats.hits;
-      s.stats.cached -= wanted.size;
+      Block* block = take_first(first);
+      s.counts.hits.add(1);
+      s.counts.cached.add(-size);
       return block;
     }
-    ++s.stats.allocations;
+    s.counts.allocations.add(1);
   }
   Block* block = new_block(wanted.size);
   if (block == nullptr) {
-    trim(0);
+    trim_locked(0);
     block = new_block(wanted.size);
   }
   if (block == nullptr) {
     std::lock_guard<std::mutex> lock(s.mutex);
-    s.stats.in_use -= wanted.size;
+    s.counts.in_use.add(-size);
   }
   return block;
 }
 
-void release(Block* block) {
-  if (block == nullptr) return;
-  if (block->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+Block* allocate_with_gil(std::size_t nbytes) {
+  if (nbytes > kLargestSmall) return allocate(nbytes);
+  const SizeClass wanted = size_class(nbytes);
+  const auto size = static_cast<std::int64_t>(wanted.size);
+  State& s = state();
+  Block*& first = s.small[wanted.number];
+  if (first == nullptr) return allocate(nbytes);
+  s.small_counts.in_use.add(size);
+  s.small_counts.cached.add(-size);
+  s.small_counts.hits.add(1);
+  s.raise_peak();
+  return take_first(first);
+}
+
+namespace {
+
+// Keeps a block that has no owner any more, or gives it back to the system.
+void keep(Block* block) {
+  const auto size = static_cast<std::int64_t>(block->size);
   State& s = state();
   {
     std::lock_guard<std::mutex> lock(s.mutex);
-    s.stats.in_use -= block->size;
-    if (s.stats.cached + block->size <= s.limit) {
-      s.stats.cached += block->size;
-      Block*& first = s.waiting[size_class(block->size).number];
-      block->next = first;
-      first = block;
+    s.counts.in_use.add(-size);
+    if (s.has_room(block->size)) {
+      s.counts.cached.add(size);
+      put_first(s.waiting[size_class(block->size).number], block);
       return;
     }
   }
   system_free(block);
 }
 
+}  // namespace
+
+void release(Block* block) {
+  if (block == nullptr) return;
+  if (block->references.fetch_sub(1, std::memory_order_acq_rel) == 1) keep(block);
+}
+
+void release_with_gil(Block* block) {
+  if (block == nullptr) return;
+  // Who holds the only reference needs no atomic subtraction: only an owner can make another one.
+  if (!is_sole(block)) return release(block);
+  State& s = state();
+  const auto size = static_cast<std::int64_t>(block->size);
+  if (block->size > kLargestSmall || s.small_counts.cached.get() + size > kMostSmall ||
+      !s.has_room(block->size)) {
+    return keep(block);
+  }
+  s.small_counts.in_use.add(-size);
+  s.small_counts.cached.add(size);
+  put_first(s.small[size_class(block->size).number], block);
+}
+
 Stats stats() {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  return s.stats;
+  const auto number = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
+  return {number(s.in_use()), number(s.cached()),
+          number(s.peak.load(std::memory_order_relaxed)), number(s.counts.allocations.get()),
+          number(s.counts.hits.get() + s.small_counts.hits.get())};
 }
 
 void reset_peak() {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  s.stats.peak = s.stats.in_use;
+  s.peak.store(s.in_use(), std::memory_order_relaxed);
 }
 
 void trim(std::uint64_t keep) {
-  State& s = state();
-  Block* dropped = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(s.mutex);
-    for (int k = kClasses - 1; k >= 0; --k) {
-      while (s.waiting[k] != nullptr && s.stats.cached > keep) {
-        Block* block = s.waiting[k];
-        s.waiting[k] = block->next;
-        s.stats.cached -= block->size;
-        block->next = dropped;
-        dropped = block;
-      }
-    }
-  }
-  free_all(dropped);
+  give_up_small();
+  trim_locked(keep);
 }
 
-std::uint64_t limit() {
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  return s.limit;
-}
+std::uint64_t limit() { return state().limit.load(std::memory_order_relaxed); }
 
 void set_limit(std::uint64_t nbytes) {
-  State& s = state();
-  {
-    std::lock_guard<std::mutex> lock(s.mutex);
-    s.limit = nbytes;
-  }
+  state().limit.store(nbytes, std::memory_order_relaxed);
   trim(nbytes);
 }
 

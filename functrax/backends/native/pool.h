@@ -3,7 +3,8 @@
 // A number of bytes goes in, a Block with one reference comes out, aligned to 64 bytes and padded
 // to a multiple of 64. When its last reference goes, its memory waits in the pool for the next who
 // asks for that size class. Blocks of 2 MB and more are in huge pages where the system has them.
-// Any thread may use the pool, also after a fork.
+// Any thread may use the pool, also after a fork. Threads that hold the GIL have lists of small
+// blocks to themselves, which need no lock: a call with many small results spends its time there.
 
 #pragma once
 
@@ -32,11 +33,16 @@ Block* allocate(std::size_t nbytes);
 inline void retain(Block* block) { block->references.fetch_add(1, std::memory_order_relaxed); }
 void release(Block* block);  // null is allowed
 
+// The same with the GIL held.
+Block* allocate_with_gil(std::size_t nbytes);
+void release_with_gil(Block* block);
+
 // Whether nobody else refers to the block.
 inline bool is_sole(const Block* block) {
   return block->references.load(std::memory_order_acquire) == 1;
 }
 
+// All of these with the GIL held.
 Stats stats();
 void reset_peak();
 void trim(std::uint64_t keep);

@@ -249,7 +249,9 @@ Ref unflatten_from(PyObject* node, PyObject* const*& next) {
   const Py_ssize_t count = PyTuple_GET_SIZE(below);
   Ref children(kind == kList ? PyList_New(count) : PyTuple_New(count));
   for (Py_ssize_t i = 0; children && i < count; ++i) {
-    Ref child = unflatten_from(PyTuple_GET_ITEM(below, i), next);
+    PyObject* node_below = PyTuple_GET_ITEM(below, i);
+    const bool is_leaf = slot(node_below, state.kind) == state.kinds[kLeaf];
+    Ref child = is_leaf ? Ref::share(*next++) : unflatten_from(node_below, next);
     if (!child) return Ref();
     if (kind == kList) {
       PyList_SET_ITEM(children.get(), i, child.release());

@@ -44,6 +44,10 @@ PyObject*& slot(PyObject* object, Py_ssize_t offset) {
 
 Word address(const void* object) { return reinterpret_cast<Word>(object); }
 
+bool is_typed_array(PyObject* x) {
+  return Py_TYPE(x) == array_class.type && slot(x, array_class.aval) != nullptr;
+}
+
 class Reader {
  public:
   explicit Reader(Signature& signature) : s_(signature) {}
@@ -54,6 +58,7 @@ class Reader {
   void word(Word w) { s_.words.push_back(w); }
 
  private:
+  bool array(PyObject* x);
   Outcome leaf(Tag tag, PyObject* x);
   Outcome sequence(Tag tag, PyObject* x, int depth);
   Outcome dict(PyObject* x, int depth);
@@ -70,15 +75,18 @@ Outcome Reader::leaf(Tag tag, PyObject* x) {
   return Outcome::kRead;
 }
 
+// Reads an array, the usual leaf; this runs no Python.
+bool Reader::array(PyObject* x) {
+  if (!is_typed_array(x)) return false;
+  word(address(slot(x, array_class.aval)));
+  s_.leaves.add(x);
+  return true;
+}
+
 Outcome Reader::tree(PyObject* x, int depth) {
   PyTypeObject* type = Py_TYPE(x);
-  if (type == array_class.type) {
-    PyObject* aval = slot(x, array_class.aval);
-    if (aval == nullptr) return Outcome::kUnknown;
-    word(address(aval));
-    s_.leaves.add(x);
-    return Outcome::kRead;
-  }
+  if (array(x)) return Outcome::kRead;
+  if (type == array_class.type) return Outcome::kUnknown;  // it has no type
   if (depth > kDeepest) return Outcome::kUnknown;
   if (type == &PyDict_Type) return dict(x, depth);
   if (type == &PyTuple_Type) return sequence(kTuple, x, depth);
@@ -101,6 +109,7 @@ Outcome Reader::sequence(Tag tag, PyObject* x, int depth) {
   word(static_cast<Word>(count));
   for (Py_ssize_t i = 0; i < count; ++i) {
     if (i >= PySequence_Fast_GET_SIZE(x)) return Outcome::kUnknown;
+    if (array(PySequence_Fast_GET_ITEM(x, i))) continue;
     Ref child = Ref::share(PySequence_Fast_GET_ITEM(x, i));
     const Outcome outcome = tree(child.get(), depth + 1);
     if (outcome != Outcome::kRead) return outcome;
@@ -133,11 +142,16 @@ Outcome Reader::dict(PyObject* x, int depth) {
   PyObject *name, *value;
   Py_ssize_t position = 0, met = 0;
   while (PyDict_Next(x, &position, &name, &value)) {
+    ++met;
+    if (PyUnicode_CheckExact(name) && PyUnicode_CHECK_INTERNED(name) && is_typed_array(value)) {
+      word(address(name));
+      array(value);
+      continue;
+    }
     Ref held_name = Ref::share(name), held = Ref::share(value);
     Outcome outcome = key(name);
     if (outcome == Outcome::kRead) outcome = tree(value, depth + 1);
     if (outcome != Outcome::kRead) return outcome;
-    ++met;
   }
   return met == count && PyDict_GET_SIZE(x) == count ? Outcome::kRead : Outcome::kUnknown;
 }

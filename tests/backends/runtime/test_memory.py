@@ -85,6 +85,24 @@ def test_trim_and_limit(runtime: Runtime) -> None:
     assert runtime.pool_stats().cached == 0
 
 
+def test_small_blocks_are_cached_and_trimmed(runtime: Runtime) -> None:
+    sizes = (1, 64, 65, 1024)
+    buffers = [runtime.buffer((n,), np.int8) for n in sizes]
+    runtime.pool_trim()
+    del buffers
+    assert runtime.pool_stats().cached == 64 + 64 + 128 + 1024
+    before = runtime.pool_stats()
+    buffers = [runtime.buffer((n,), np.int8) for n in sizes]
+    after = runtime.pool_stats()
+    assert (after.cached, after.hits) == (0, before.hits + 4)
+    assert after.allocations == before.allocations
+    del buffers
+    runtime.pool_trim(64)
+    assert runtime.pool_stats().cached == 64
+    runtime.pool_trim()
+    assert runtime.pool_stats().cached == 0
+
+
 def test_memory_that_there_is_not(runtime: Runtime) -> None:
     before = runtime.pool_stats().in_use
     with pytest.raises(MemoryError):

@@ -264,6 +264,7 @@ def test_the_process_ends_while_programs_run() -> None:
 
 def test_the_process_ends_while_an_endless_program_runs() -> None:
     done = python(
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # else of who started it
         "f = functrax.jit(lambda x, n: lax.while_loop(lambda y: y[0] < n, jnp.sin, x))\n"
         "f(x, -9.0).block_until_ready()\n"
         "y = f(x, 9.0)\nprint('end')"
@@ -273,6 +274,7 @@ def test_the_process_ends_while_an_endless_program_runs() -> None:
 
 def test_an_interrupt_stops_what_is_waited_for() -> None:
     done = python(
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # else of who started it
         "f = functrax.jit(lambda x, n: lax.while_loop(lambda y: y[0] < n, jnp.sin, x))\n"
         "f(x, -9.0).block_until_ready()\n"
         "y = f(x, 9.0)\nz = step(y)\n"

@@ -252,8 +252,7 @@ struct Recorded {
 };
 
 struct Method {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   PyObject* function;
   PyObject* primitive;  // null for `bind`
   bool reflected;
@@ -334,8 +333,7 @@ void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* r
   }
 }
 
-PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags,
-                        PyObject* names) {
+PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
   auto* method = reinterpret_cast<Method*>(self);
   if (PyVectorcall_NARGS(flags) != 2 || names != nullptr || python.array == nullptr ||
       !Py_IS_TYPE(args[0], python.array) || !thread_state::evaluates()) {

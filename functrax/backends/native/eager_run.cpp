@@ -41,9 +41,9 @@ std::unordered_map<Words, Program, WordsHash> programs;
 // What has to run for one operation, as eager_graph.cut has it. References are held to the nodes,
 // so it must not outlive the GIL being held.
 struct Cut {
-  std::vector<PyObject*> nodes;   // owned
-  std::vector<PyObject*> inputs;  // borrowed
-  std::vector<PyObject*> outputs; // borrowed: nodes
+  std::vector<PyObject*> nodes;    // owned
+  std::vector<PyObject*> inputs;   // borrowed
+  std::vector<PyObject*> outputs;  // borrowed: nodes
   Words words;
 
   ~Cut() {

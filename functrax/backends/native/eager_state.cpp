@@ -56,18 +56,28 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   auto& p = python;
   const Slot found[] = {
-      {1, "signature", &p.of_node.signature}, {1, "operands", &p.of_node.operands},
-      {1, "source", &p.of_node.source},       {1, "size", &p.of_node.size},
-      {1, "begin", &p.of_node.begin},         {1, "region", &p.of_node.region},
-      {1, "value", &p.of_node.value},         {1, "parts", &p.of_node.parts},
-      {2, "node", &p.of_part.node},           {2, "value", &p.of_part.value},
-      {3, "aval", &p.literal_aval},           {5, "code", &p.of_source.code},
-      {5, "offset", &p.of_source.offset},     {6, "types", &p.of_signature.types},
-      {6, "strict", &p.of_signature.strict},  {6, "holds", &p.of_signature.holds},
+      {1, "signature", &p.of_node.signature},
+      {1, "operands", &p.of_node.operands},
+      {1, "source", &p.of_node.source},
+      {1, "size", &p.of_node.size},
+      {1, "begin", &p.of_node.begin},
+      {1, "region", &p.of_node.region},
+      {1, "value", &p.of_node.value},
+      {1, "parts", &p.of_node.parts},
+      {2, "node", &p.of_part.node},
+      {2, "value", &p.of_part.value},
+      {3, "aval", &p.literal_aval},
+      {5, "code", &p.of_source.code},
+      {5, "offset", &p.of_source.offset},
+      {6, "types", &p.of_signature.types},
+      {6, "strict", &p.of_signature.strict},
+      {6, "holds", &p.of_signature.holds},
       {6, "simplifies", &p.of_signature.simplifies},
       {6, "literals_are_inputs", &p.of_signature.literals_are_inputs},
-      {6, "avals", &p.of_signature.avals},    {6, "counts", &p.of_signature.counts},
-      {3, "val", &p.literal_val},             {7, "next_count", &p.region_next},
+      {6, "avals", &p.of_signature.avals},
+      {6, "counts", &p.of_signature.counts},
+      {3, "val", &p.literal_val},
+      {7, "next_count", &p.region_next},
   };
   for (const Slot& s : found) {
     if (!pytree::find_slot(PyTuple_GET_ITEM(args[0], s.owner), s.name, *s.offset)) return nullptr;
@@ -82,8 +92,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   p.source_line = class_at(args[0], 5);
   p.region_class = Py_NewRef(PyTuple_GET_ITEM(args[0], 7));
   p.signatures = Py_NewRef(args[1]);
-  PyObject** functions[] = {&p.mode, &p.hold, &p.is_internal, &p.user_line, &p.scopes,
-                             &p.record};
+  PyObject** functions[] = {&p.mode, &p.hold, &p.is_internal, &p.user_line, &p.scopes, &p.record};
   for (Py_ssize_t i = 0; i < 6; ++i) *functions[i] = Py_NewRef(PyTuple_GET_ITEM(args[2], i));
   p.simplify_name = PyUnicode_InternFromString("simplify");
   p.name_name = PyUnicode_InternFromString("name");

@@ -46,8 +46,7 @@ bool run(const program::Program& program, Frame& frame, Owner& owner, std::vecto
 
 // Runs a program that calls no Python, in a thread without the GIL; false if it was cancelled.
 // `saved` is as in tasks.h.
-bool run_detached(const program::Program& program, Frame& frame,
-                  const std::atomic<bool>& cancelled, PyThreadState*& saved,
-                  std::vector<Event>* events);
+bool run_detached(const program::Program& program, Frame& frame, const std::atomic<bool>& cancelled,
+                  PyThreadState*& saved, std::vector<Event>* events);
 
 }  // namespace functrax::executor

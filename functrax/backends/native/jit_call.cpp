@@ -211,7 +211,8 @@ Outcome Call::content(Buffer* b) {
     return buffer::finish(b) ? Outcome::kRead : Outcome::kError;
   }
   if (!elsewhere_) {
-    if (waits_ || !may_run_elsewhere(entry_)) return buffer::finish(b) ? Outcome::kRead : Outcome::kError;
+    if (waits_ || !may_run_elsewhere(entry_))
+      return buffer::finish(b) ? Outcome::kRead : Outcome::kError;
     met_pending_ = true;
     return Outcome::kUnknown;
   }
@@ -424,7 +425,8 @@ std::size_t Call::result_bytes() const {
 
 bool Call::wait_for_inputs() {
   bool done = true;
-  for (tasks::Task* task : elsewhere_->before) done = tasks::wait(task) && tasks::has_succeeded(task) && done;
+  for (tasks::Task* task : elsewhere_->before)
+    done = tasks::wait(task) && tasks::has_succeeded(task) && done;
   return done;
 }
 
@@ -478,8 +480,8 @@ bool Call::run(const std::atomic<bool>& cancelled, PyThreadState*& saved) {
   Elsewhere& x = *elsewhere_;
   const bool recorded = recorder::is_on();
   x.begin = recorded ? recorder::now() : 0;
-  const bool done = executor::run_detached(program_, frame_, cancelled, saved,
-                                           recorded ? &x.events : nullptr);
+  const bool done =
+      executor::run_detached(program_, frame_, cancelled, saved, recorded ? &x.events : nullptr);
   x.end = recorded ? recorder::now() : 0;
   x.thread = PyThread_get_thread_ident();
   return done;
@@ -501,9 +503,8 @@ Outcome run(Entry& entry, const Signature& signature, PyObject*& result) {
     const Outcome outcome = call.run(result);
     if (!call.met_pending()) return outcome;
   }
-  const Outcome outcome =
-      Call::start(
-          std::make_unique<Call>(entry, signature, std::make_unique<Elsewhere>(entry)), result);
+  const Outcome outcome = Call::start(
+      std::make_unique<Call>(entry, signature, std::make_unique<Elsewhere>(entry)), result);
   if (outcome != Outcome::kUnknown) return outcome;
   Call call(entry, signature);
   call.wait_for_pending();

@@ -277,8 +277,8 @@ Stats stats() {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
   const auto number = [](std::int64_t n) { return static_cast<std::uint64_t>(n); };
-  return {number(s.in_use()), number(s.cached()),
-          number(s.peak.load(std::memory_order_relaxed)), number(s.counts.allocations.get()),
+  return {number(s.in_use()), number(s.cached()), number(s.peak.load(std::memory_order_relaxed)),
+          number(s.counts.allocations.get()),
           number(s.counts.hits.get() + s.small_counts.hits.get())};
 }
 

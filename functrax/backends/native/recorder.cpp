@@ -111,8 +111,8 @@ PyObject* stop(PyObject*, PyObject*) {
   recording.store(false);
   Ref call_list(as_list(calls)), run_list(as_list(runs));
   if (!call_list || !run_list) return nullptr;
-  PyObject* result = Py_BuildValue("OOn", call_list.get(), run_list.get(),
-                                   static_cast<Py_ssize_t>(left_out));
+  PyObject* result =
+      Py_BuildValue("OOn", call_list.get(), run_list.get(), static_cast<Py_ssize_t>(left_out));
   forget();
   return result;
 }

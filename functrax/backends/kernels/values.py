@@ -271,7 +271,8 @@ class Values:
 
         exprs = tuple(self.indices.simplify(e.substitute(dims, load)) for e in index_map.exprs)
         for condition in index_map.conditions:
-            inside = self.indices.both(inside, condition.substitute(dims, load))
+            holds = condition.substitute(dims, load)  # which adds to what is inside
+            inside = self.indices.both(inside, holds)
         for expr, size in zip(exprs, index_map.codomain, strict=True):
             inside = self.indices.both(self.indices.both(inside, expr >= 0), expr < size)
         return exprs, inside

@@ -40,8 +40,8 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
       An array of the shape of ``x``; all NaN where the largest element is infinite.
 
     >>> import functrax, functrax.numpy as jnp
-    >>> functrax.nn.softmax(jnp.array([0.0, 1.0, 1.0]))
-    Array([0.1553624 , 0.42231882, 0.42231882], dtype=float32)
+    >>> functrax.nn.softmax(jnp.array([0.0, 1.0, 1.0])).round(4)
+    Array([0.1554, 0.4223, 0.4223], dtype=float32)
     """
     return _softmax(floating("softmax", x), axis, where)
 

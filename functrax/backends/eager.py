@@ -138,6 +138,7 @@ def _new_signature(
 def _operand(x: Any, strict: bool) -> Any:
     """An operand as a node holds it."""
     if type(x) is not ConcreteArray:
+        assert x.val is not None  # it is a literal; a value that is being transposed has none
         return x
     raw = x._buffer
     if isinstance(raw, (Node, Part)):

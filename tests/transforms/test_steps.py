@@ -12,7 +12,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.program import Launch, all_programs
-from functrax.core.config import Override
+from functrax.core.config import Override, config
 from functrax.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
 
 
@@ -178,6 +178,7 @@ def test_under_transformations_it_is_a_scan() -> None:
         np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=1e-5)
 
 
+@pytest.mark.skipif(config.backend != "llvm", reason="the interpreter launches nothing")
 def test_launches_per_step_stay() -> None:
     step, carry, batches = CASES["adam"]
     many = functrax.transforms.steps.Steps(step, 7, None)

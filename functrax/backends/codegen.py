@@ -11,6 +11,7 @@ Start at :func:`group_code`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -116,14 +117,7 @@ def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     Raises:
       NotAKernelError: the group does not fit the form of a kernel.
     """
-    key = ("group code", options.strict, options.schedule_off)
-    code: GroupCode | None = jaxpr.memo.get(key)
-    if code is None:
-        code = jaxpr.memo[key] = _group_code(jaxpr, name)
-    else:
-        for _ in code.kernels:
-            found("memory")
-    return code
+    return _remembered(jaxpr, name, _group_code)
 
 
 def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
@@ -132,10 +126,15 @@ def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     Raises:
       NotAKernelError: it is not one sum of one product, or other loops do it better.
     """
-    key = ("contraction code", options.schedule_off)
+    return _remembered(jaxpr, name, _contraction_code)
+
+
+def _remembered(jaxpr: Jaxpr, name: str, make: Callable[[Jaxpr, str], GroupCode]) -> GroupCode:
+    """The code that a function makes of a group, which is kept with the group's program."""
+    key = (make, options.strict, options.schedule_off)
     code: GroupCode | None = jaxpr.memo.get(key)
     if code is None:
-        code = jaxpr.memo[key] = _contraction_code(jaxpr, name)
+        code = jaxpr.memo[key] = make(jaxpr, name)
     else:
         for _ in code.kernels:
             found("memory")

@@ -22,7 +22,7 @@ from functrax.backends.members import Members
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.pipeline import run_pipeline
 from functrax.backends.runtime import load
-from functrax.core.config import enable_x64
+from functrax.core.config import Override, enable_x64
 from functrax.core.inputs import as_value
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.stage import close, stage
@@ -285,3 +285,19 @@ def test_holes_of_what_is_added_are_not_those_of_the_sum():
     with functrax.backend("interp"):
         wanted = np.asarray(slope(x))
     np.testing.assert_allclose(functrax.jit(slope)(x), wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_strict_mode_has_kernels_of_its_own():
+    """Equal groups share their code: what eager mode compiled strictly is not what jit takes."""
+    x = np.ones((64, 64), np.float32)
+    (eqn,) = group(lambda x, y: x @ y, x, x).eqns
+
+    def code():
+        return contraction_code(eqn.params["jaxpr"], eqn.params["name"])
+
+    with Override("strict", True):
+        strict = code()
+    loose = code()
+    assert loose is not strict and loose is code()
+    with Override("strict", True):
+        assert strict is code()

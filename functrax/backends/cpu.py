@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrax.backends import eager as eager, nan_check, single_operations
-from functrax.backends.deferred import Deferred
 from functrax.backends.device import Device, Executable, register
-from functrax.backends.reference import ReferenceDevice
+from functrax.backends.reference import ReferenceDevice, in_numpy
 from functrax.backends.runtime import load
 from functrax.core.config import compile_context, state as options
 from functrax.core.jaxpr import Jaxpr
@@ -51,7 +50,7 @@ class CpuDevice(Device):
         return found
 
     def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-        values = [_known(x) for x in values]
+        values = [in_numpy(x) for x in values]
         if not options.strict:
             return _reference.apply(primitive, values, params)
         compile_ = self._compiled_once
@@ -66,13 +65,6 @@ class CpuDevice(Device):
         from functrax.backends.compiler import compile_program
 
         return load(compile_program(jaxpr).program)
-
-
-def _known(x: Any) -> Any:
-    """A raw value as the reference device knows them."""
-    if type(x) is np.ndarray or type(x) is Deferred or not hasattr(x, "materialize"):
-        return x
-    return x.materialize()
 
 
 register("llvm", CpuDevice())

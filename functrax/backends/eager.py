@@ -137,9 +137,10 @@ def _new_signature(
 
 def _operand(x: Any, strict: bool) -> Any:
     """An operand as a node holds it."""
-    if type(x) is not ConcreteArray:
-        assert x.val is not None  # it is a literal; a value that is being transposed has none
+    if type(x) is Literal:
         return x
+    if type(x) is not ConcreteArray:
+        return x.val  # a value that is being transposed has none, and says so
     raw = x._buffer
     if isinstance(raw, (Node, Part)):
         node = node_of(raw)
@@ -240,7 +241,12 @@ def pending_program(array: ConcreteArray) -> Jaxpr | None:
 
     >>> import functrax.numpy as jnp
     >>> x = jnp.arange(3.0)
-    >>> print(pending_program(x * 2 + 1).as_text(source=False))  # doctest: +SKIP
+    >>> print(pending_program(x + 1).as_text(source=False))
+    { lambda ; a:f32[]. let
+        b:f32[3] = iota[shape=(3,), dtype=f32, axis=0]
+        c:f32[3] = broadcast_in_dim[shape=(3,), dims=()] a
+        d:f32[3] = add b c
+      in (b, d) }
     """
     node = node_of(array._buffer) if isinstance(array._buffer, Pending) else None
     return None if node is None else eager_run.program(cut(ancestors([node]), [node]), "pending")

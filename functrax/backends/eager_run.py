@@ -32,7 +32,7 @@ from functrax.backends.eager_graph import (
     cut,
     node_of,
 )
-from functrax.backends.reference import rule_of
+from functrax.backends.reference import in_numpy, rule_of
 from functrax.core import native
 from functrax.core.array import Pending
 from functrax.core.config import Override, compile_context, state as options
@@ -207,7 +207,7 @@ def _operation(signature: Signature, operands: list[Any]) -> Any:
     primitive, params = signature.primitive, signature.params
     if signature.strict or nan_check.enabled():
         return device_of("llvm").apply(primitive, operands, params)
-    operands = [_in_memory(x) for x in operands]
+    operands = [in_numpy(x) for x in operands]
     with np.errstate(all="ignore"):
         if signature.exact or any(type(x) is Deferred for x in operands):
             return rule_of(primitive)(primitive, operands, params)
@@ -215,12 +215,6 @@ def _operation(signature: Signature, operands: list[Any]) -> Any:
             return _in_room(signature, np.asarray(operands[0]))
         reference = device_of("interp").apply
         return single_operations.run(primitive, operands, params, _compile_one, reference)
-
-
-def _in_memory(x: Any) -> Any:
-    if type(x) is np.ndarray or type(x) is Deferred or not hasattr(x, "materialize"):
-        return x
-    return x.materialize()
 
 
 def _in_room(signature: Signature, x: np.ndarray[Any, Any]) -> Any:
@@ -237,7 +231,7 @@ def _in_room(signature: Signature, x: np.ndarray[Any, Any]) -> Any:
     padded = np.ones(room, x.dtype)
     padded[: x.size] = x.reshape(-1)
     (found,) = executable([padded])
-    return _in_memory(found)[: x.size].reshape(x.shape)
+    return in_numpy(found)[: x.size].reshape(x.shape)
 
 
 def _compile_one(jaxpr: Jaxpr) -> Executable:

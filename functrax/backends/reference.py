@@ -34,6 +34,13 @@ from functrax.core.trace import current_source
 Rule: TypeAlias = Callable[[Primitive, Sequence[Any], dict[str, Any]], Any]
 
 
+def in_numpy(x: Any) -> Any:
+    """A raw value of any device as this device knows them."""
+    if type(x) is np.ndarray or type(x) is Deferred or not hasattr(x, "materialize"):
+        return x
+    return x.materialize()
+
+
 def _raw(x: Any) -> Any:
     return x if type(x) is np.ndarray or type(x) is Deferred else np.asarray(x)
 

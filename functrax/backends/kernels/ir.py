@@ -343,20 +343,6 @@ def kernel_text(kernel: Kernel) -> str:
     return "\n".join(lines)
 
 
-def _carry_lines(
-    stage: Stage, names: dict[int, str], seen: set[int], lines: list[str], indent: int
-) -> None:
-    begin = "  " * indent
-    if stage.condition is not None:
-        holds = _expression(stage.condition, names, seen, lines, indent)
-        lines.append(f"{begin}while {holds}:")
-    for carry in stage.carries:
-        first = _expression(carry.initial, names, seen, lines, indent)
-        new = _expression(carry.new, names, seen, lines, indent)
-        acc, result = _leaf(carry.acc, names), _leaf(carry.result, names)
-        lines.append(f"{begin}{acc} -> {result}: from {first} to {new}")
-
-
 def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
     for d in dims:
         step = f" step {kernel.lanes}" if d in (kernel.vector, kernel.tile) else ""

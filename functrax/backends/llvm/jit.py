@@ -300,13 +300,3 @@ def machine() -> Machine:
 def request(text: str, name: str = "") -> Request:
     """The machine code of a kernel's text, compiled the first time, now or later."""
     return machine().request(text, name)
-
-
-def compile_texts(texts: Sequence[str]) -> list[Compiled]:
-    """The machine code of the texts of kernels, compiled the first time."""
-    return machine().compile_all(texts)
-
-
-def compile_text(text: str) -> Compiled:
-    """The machine code of a kernel's text, compiled the first time."""
-    return machine().compile_all((text,))[0]

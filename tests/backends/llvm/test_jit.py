@@ -19,7 +19,7 @@ from functrax.backends import disk_cache
 from functrax.backends.cpu_info import cpu_info, parse_cpuinfo
 from functrax.backends.disk_cache import content_key
 from functrax.backends.llvm import code_generator, jit
-from functrax.backends.llvm.jit import Machine, compile_text, function_name, machine
+from functrax.backends.llvm.jit import Machine, function_name, machine
 from functrax.core.config import config
 
 ROOT = str(Path(functrax.__file__).parents[1])
@@ -150,7 +150,7 @@ def test_code_is_given_back_when_nobody_uses_it(cache, monkeypatch):
 
 def test_the_machine_of_the_process():
     assert machine() is machine()
-    assert run(compile_text(SCALE.format(9)), [1]) == [9]
+    assert run(jit.request(SCALE.format(9)).compiled, [1]) == [9]
     assert "functrax_kernel" in machine().assembly(SCALE.format(9))
     assert function_name(CALLER) == "functrax_kernel"
 
@@ -206,7 +206,7 @@ texts = [text.format(k) for k in map(int, sys.argv[1].split(","))]
 width = jit.machine().vector_bytes
 assert "llvmlite" not in sys.modules
 out = []
-for c in jit.compile_texts(texts):
+for c in jit.machine().compile_all(texts):
     x = ctypes.c_double(2.0)
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     kernel = ctypes.CFUNCTYPE(None, *types)(c.address)

@@ -11,7 +11,7 @@ from functrax.backends.compiler import CompiledProgram
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm import math_calls
 from functrax.backends.llvm.instructions import llvm_type
-from functrax.backends.llvm.jit import compile_text, function_name
+from functrax.backends.llvm.jit import function_name, request
 from functrax.core import dtypes
 from functrax.core.config import Override
 from functrax.core.lowering import MATH, Builder
@@ -106,4 +106,4 @@ define void @functrax_kernel(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {
   ret void
 }}
 """
-    assert compile_text(text).address
+    assert request(text).compiled.address

@@ -28,6 +28,8 @@ def is_called(case: Case, dtype: np.dtype[np.generic]) -> bool:
 def test_the_list_is_true() -> None:
     called = set()
     for case in first_cases():
+        if not type(case.primitive).__module__.startswith("functrax."):
+            continue  # another test's
         wanted = [d for d in case.tested_dtypes if d == dtypes.float32] or case.tested_dtypes[:1]
         called |= {case.primitive.name for dtype in wanted if is_called(case, dtype)}
     section = PAGE.read_text().partition("## What runs by reference")[2]

@@ -220,13 +220,14 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
         emitted = emit_kernel(kernel, contract=not options.strict)
     if dumped("kernels"):
         dump("kernels", kernel.name, "kernel", str(kernel))
+    modules = [emitted.text, *dict(emitted.calls).values()]
     if dumped("llvm"):
-        dump("llvm", kernel.name, "llvm", "\n".join([emitted.text, *dict(emitted.calls).values()]))
+        dump("llvm", kernel.name, "llvm", "\n".join(modules))
     with step("llvm", kernel.name):
         asked = request(emitted.text, kernel.name)
         calls = tuple(request(text, kernel.name) for _, text in emitted.calls)
     if dumped("asm"):
-        dump("asm", kernel.name, "asm", machine().assembly(emitted.text))
+        dump("asm", kernel.name, "asm", "\n".join(map(machine().assembly, modules)))
     return KernelCode(kernel, emitted, asked, calls, kernel_cost(kernel), _in_place(kernel))
 
 

@@ -42,8 +42,6 @@ from functrax.lax.creation import (
 )
 from functrax.lax.dot import (
     DotDimensionNumbers as DotDimensionNumbers,
-    Precision as Precision,
-    PrecisionLike as PrecisionLike,
     batch_matmul as batch_matmul,
     dot as dot,
     dot_general as dot_general,
@@ -127,6 +125,7 @@ from functrax.lax.ordering import (
     sort_key_val as sort_key_val,
     top_k as top_k,
 )
+from functrax.lax.precision import Precision as Precision, PrecisionLike as PrecisionLike
 from functrax.lax.reductions import (
     argmax as argmax,
     argmin as argmin,

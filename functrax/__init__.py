@@ -55,6 +55,7 @@ from functrax.core.config import (
     eager as eager,
     enable_x64 as enable_x64,
     log_compiles as log_compiles,
+    memory_budget as memory_budget,
     numpy_dtype_promotion as numpy_dtype_promotion,
     numpy_rank_promotion as numpy_rank_promotion,
 )

@@ -78,6 +78,8 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("dce", dce),  # what nothing needs goes
     Pass("fuse", fuse),  # equations share kernels
 )
+#: Passes that an option adds: values are computed again (``backends/memory_budget.py``).
+ADDED: tuple[str, ...] = ("spare",)
 
 
 @record
@@ -185,13 +187,13 @@ def run_pipeline(
 
 
 def _check_names(option: str, given: Mapping[str, int], passes: Sequence[Pass]) -> None:
-    known = {step.name for step in PIPELINE} | {step.name for step in passes}
+    known = {*(step.name for step in (*PIPELINE, *passes)), *ADDED}
     unknown = sorted(given.keys() - known)
     if unknown:
         raise ArgumentError(
             f"config: {option} names a pass that there is not",
             got=", ".join(unknown),
-            fix="one of " + ", ".join(step.name for step in passes),
+            fix="one of " + ", ".join([*(step.name for step in passes), *ADDED]),
         )
 
 

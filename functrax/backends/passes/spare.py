@@ -13,7 +13,7 @@ values that no group computes.  Start at :func:`spare`.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from functrax.backends.costs import nbytes, operations, traffic
@@ -98,7 +98,7 @@ class _Plan:
                     self.made[v] = n
             for x in dict.fromkeys(eqn.invars):
                 if x in self.made:
-                    self.uses.setdefault(x, []).append(n)  # type: ignore[arg-type]
+                    self.uses.setdefault(x, []).append(n)
         change = [0] * (len(eqns) + 1)
         for v, n in self.made.items():
             change[n] += nbytes(v)
@@ -114,7 +114,7 @@ class _Plan:
         """The last place where a value is alive."""
         return self.uses.get(v, (self.made[v],))[-1]
 
-    def better(self, rewrites: Rewrites) -> Iterable[_Plan]:
+    def better(self, rewrites: Rewrites) -> Iterator[_Plan]:
         """Plans with less at the fullest place, or with fewer places as full as that."""
         found = sorted(filter(None, map(self._again, self._waiting())), key=lambda a: -a.worth)
         for again in found[:_TRIES]:

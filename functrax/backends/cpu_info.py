@@ -84,6 +84,11 @@ class CpuInfo:
         return 32 if "avx2" in self.flags else 16
 
     @property
+    def has_scaling(self) -> bool:
+        """Whether an instruction multiplies floats by powers of two."""
+        return self.flags >= _AVX512
+
+    @property
     def has_halves(self) -> bool:
         """Whether an instruction converts float16."""
         return self.machine not in ("x86_64", "AMD64") or "f16c" in self.flags

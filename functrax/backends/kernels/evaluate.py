@@ -169,4 +169,5 @@ _RULES: Final[dict[str, Callable[..., Any]]] = {
     "shr": _shift(np.right_shift),
     "convert": _convert,
     "bitcast": lambda dtype, x: x.view(dtype),
+    "ldexp": lambda dtype, x, n: np.ldexp(x.astype(np.float64), n).astype(dtype),
 }

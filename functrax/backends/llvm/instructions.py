@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.remainder import REMAINDER, remainder_function
 from functrax.core import dtypes
 from functrax.core.errors import DTypeError
@@ -372,6 +373,24 @@ def _rounded_to_odd(t: Template, x: str) -> str:
     return t.cast("bitcast", odd, "i32", "float")
 
 
+def _times_power_of_two(t: Template, x: str, n: str) -> str:
+    """``x 2^n``: an instruction, or two products by halves of the power, of which one is exact."""
+    floats, ints = llvm_type(t.dtype, t.lanes), t.type
+    if cpu_info().has_scaling:
+        if t.source.itemsize == 8:
+            n, ints = t.cast("trunc", n, "i64", "i32"), t.of("i32")
+        name = f"llvm.ldexp.{t.suffix(floats)}.{t.suffix(ints)}"
+        return t.add(f"call {floats} @{name}({floats} {x}, {ints} {n})")
+    element = _REGISTERS[t.source]
+    mantissa, one = (23, 127 << 23) if t.source.itemsize == 4 else (52, 1023 << 52)
+    half = t.add(f"ashr {ints} {n}, {t.splat(1, element)}")
+    for part in (half, t.add(f"sub {ints} {n}, {half}")):
+        shifted = t.add(f"shl {ints} {part}, {t.splat(mantissa, element)}")
+        bits = t.add(f"add {ints} {shifted}, {t.splat(one, element)}")
+        x = t.add(f"fmul{t.flags} {floats} {x}, {t.add(f'bitcast {ints} {bits} to {floats}')}")
+    return x
+
+
 _RULES: Final[dict[str, Rule]] = {
     "add": _binary("fadd", "add"),
     "sub": _binary("fsub", "sub"),
@@ -397,6 +416,7 @@ _RULES: Final[dict[str, Rule]] = {
     "unlikely": _select,
     "convert": _convert,
     "bitcast": _bitcast,
+    "ldexp": _times_power_of_two,
     "popcount": _intrinsic("ctpop"),
     "clz": _intrinsic("ctlz", ", i1 false"),
 }

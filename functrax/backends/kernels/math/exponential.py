@@ -14,6 +14,7 @@ from functrax.backends.kernels.math.expression import (
     constant,
     expr_of,
     fma,
+    times_power_of_two,
     where,
     with_sign,
 )
@@ -26,9 +27,14 @@ def mantissa_bits(x: Expr) -> int:
 
 def rounded(x: Expr, factor: float) -> tuple[Expr, Expr]:
     """The integer nearest to ``factor x``, as a float, and as the low bits of an integer."""
-    shifter = 1.5 * 2.0 ** mantissa_bits(x)
-    shifted = fma(x, factor, x.like(shifter))
+    shifter = _shifter(x)
+    shifted = fma(x, factor, shifter)
     return shifted - shifter, shifted.bits
+
+
+def _shifter(x: Expr) -> Expr:
+    """The number of which the low bits are those of an integer that is added to it."""
+    return x.like(1.5 * 2.0 ** mantissa_bits(x))
 
 
 def reduced_in_two(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr, Expr]:
@@ -60,12 +66,8 @@ def power_of_two(bits: Expr, like: Expr) -> Expr:
 
 
 def scaled(p: Expr, bits: Expr, more: int = 0) -> Expr:
-    """``p 2^(n + more)`` for bits that end in ``n``; rounded once, also if it is subnormal."""
-    half = bits >> 1
-    rest = bits - half
-    if more:
-        rest = rest + more
-    return p * power_of_two(half, p) * power_of_two(rest, p)
+    """``p 2^(n + more)`` for the bits that :func:`rounded` gives; rounded once."""
+    return times_power_of_two(p, bits - (_shifter(p).bits - more))
 
 
 def _clamped(x: Expr) -> Expr:

@@ -169,6 +169,11 @@ def at_least(x: Expr, limit: float) -> Expr:
     return where(bound > x, bound, x)
 
 
+def times_power_of_two(x: Expr, n: Expr) -> Expr:
+    """``x 2^n``, rounded once, also if it is subnormal; ``x`` is near 1, ``n`` of its size."""
+    return Expr(x.b, x.b.node("ldexp", x.dtype, (x.s, n.s)))
+
+
 def with_sign(x: Expr, sign: Expr) -> Expr:
     """``|x|`` with the sign of another."""
     return Expr(x.b, x.b.copysign(x.s, sign.s))

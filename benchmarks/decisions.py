@@ -56,6 +56,7 @@ JOIN: Case = (
     ((1000, 999),) * 2,
 )
 SOFTMAX: Case = ("softmax 1000 x 1003", lambda v: nn.softmax(v, 1), ((1000, 1003),))
+LARGE_SOFTMAX: Case = ("softmax 4096 x 1000", lambda v: nn.softmax(v, 1), ((4096, 1000),))
 NORM: Case = ("layer norm 2048 x 768", layer_norm, ((2048, 768), (768,)))
 RUNNING: Case = ("cumsum of 1M", lambda v: lax.cumsum(v), ((1_000_003,),))
 NORMAL: Case = (
@@ -73,6 +74,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "rows": (SOFTMAX, NORM),
     "blocks": (SUM, COLUMNS, RUNNING),
     "pieces": (SCALE, SUM, ROWS),
+    "ahead": (LARGE_SOFTMAX, NORM),
     "streams": (SCALE, LARGE_TURNED, PAD),
     "parts": (PAD, JOIN),
     "threads": (SCALE, SOFTMAX, NORMAL),

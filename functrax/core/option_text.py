@@ -27,6 +27,7 @@ DECISIONS = (
     "rows",
     "blocks",
     "pieces",
+    "ahead",
     "streams",
     "parts",
     "threads",

@@ -222,6 +222,35 @@ def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
                     np.testing.assert_allclose(got, want[name], rtol=2e-6, atol=2e-5, err_msg=name)
 
 
+def test_the_next_row_is_fetched_while_one_is_computed(
+    emitted: list[tuple[Kernel, str]],
+) -> None:
+    """Also at the ends of rows that no vector divides, and after the last row."""
+    x = numbers(1100, 1003)
+    got = run(lambda v: nn.softmax(v * 7, 1), x)
+    assert emitted[-1][0].ahead is not None and "llvm.prefetch" in emitted[-1][1]
+    with Override("schedule_off", "ahead"):
+        np.testing.assert_array_equal(run(lambda v: nn.softmax(v * 7, 1), x), got)
+    assert "llvm.prefetch" not in emitted[-1][1]
+    run(lambda v: nn.softmax(v * 9, 1), numbers(64, 1003))
+    assert emitted[-1][0].ahead is None, "it is in a cache"
+
+
+def test_quotients_by_a_number_of_the_row_are_rounded_once() -> None:
+    """Of any bits: zeros, infinities, NaN and subnormal numbers on both sides."""
+    random = np.random.default_rng(0)
+    x, rows = (random.integers(0, 2**32, s, np.uint32).view("f4") for s in ((300, 257), (300, 1)))
+    rows[:9, 0] = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -3e-39, 2.0**-126, 3.4e38]
+    x[:, :7] = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -3.4e38]
+    with np.errstate(all="ignore"):
+        near = (random.normal(size=x.shape) * rows).astype("f4")
+        for values in (x, near):
+            got, want = run(lambda v, r: v / r, values, rows), values / rows
+            np.testing.assert_array_equal(got, want)
+            there = ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(got)[there], np.signbit(want)[there])
+
+
 def test_what_is_written_through_the_caches_is_not_done_in_pieces(
     emitted: list[tuple[Kernel, str]],
 ) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from functrax.backends.kernels.ir import Kernel, Store
+from functrax.backends.kernels.ir import Kernel, Store, ordered
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 
 #: Arrays of this many bytes are written past the caches: they would only push out others.
@@ -37,6 +37,18 @@ def coefficients(address: IndexExpr, rank: int) -> list[int]:
 def coefficient(address: IndexExpr, d: int | None) -> int:
     """How far apart in memory neighbours along a dim are."""
     return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
+
+
+def first_rows(kernel: Kernel) -> list[tuple[int, IndexExpr]]:
+    """The arrays and addresses of which the first stage of a kernel reads rows of vectors."""
+    found: dict[tuple[int, IndexExpr], None] = {}
+    for reduction in kernel.stages[0].reductions:
+        for node in ordered(iter(reduction.values)):
+            if node.op == "load" and node.attr[2:] == (False, False):
+                buffer, address = node.attr[:2]
+                if coefficient(address, kernel.vector) == 1:
+                    found[buffer, address] = None
+    return list(found)
 
 
 def row_address(kernel: Kernel) -> tuple[IndexExpr, int]:

@@ -175,6 +175,7 @@ class Kernel:
       tile: the dim of which ``lanes`` neighbouring points are computed together with those of the
         vector dim, so that what is contiguous along it is read in rows and transposed; or None.
       pieces: in how many pieces, side by side, a row or unit of the vector dim is gone through.
+      ahead: the outer dim along which the next row is fetched while this one is computed; or None.
       aligned: a store before whose first whole line each row has a vector of its own; or None.
       off: what its schedule shall not do (the option ``schedule_off``).
       unit: the number of a dim that stands for the number of the unit, where one is needed.
@@ -196,6 +197,7 @@ class Kernel:
     unit: int | None = None
     tile: int | None = None
     pieces: int = 1
+    ahead: int | None = None
     aligned: Store | None = None
     off: frozenset[str] = frozenset()
     tiling: Tiling | None = None

@@ -32,6 +32,7 @@ from functrax.backends.kernels.accesses import (
     accesses,
     coefficient,
     coefficients,
+    first_rows,
     is_large,
     is_streamed,
     row_address,
@@ -70,6 +71,8 @@ PAGE = 4096
 LEAST_LINES = 16
 #: In units that are pieces of one row, so long.
 PIECE = 4 * PAGE
+#: Bytes of rows for which it pays to fetch the next one.
+LEAST_ROW, LONGEST_ROW = 512, 16384
 #: Kernels of mathematical functions do, from this many points on, two vectors at a time.
 MANY_POINTS = 1 << 18
 
@@ -118,6 +121,7 @@ def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
     _choose_shared(kernel)
     _align_stores(kernel)
     _choose_pieces(kernel, target)
+    _choose_ahead(kernel)
     return [kernel]
 
 
@@ -435,6 +439,28 @@ def _choose_pieces(kernel: Kernel, target: Target) -> None:
     while length * itemsize < pieces * PAGE:
         pieces //= 2
     kernel.pieces = max(pieces, 1)
+
+
+def _choose_ahead(kernel: Kernel) -> None:
+    """Ask for the next row where a row is gone through several times.
+
+    While a row is read for the first time nothing is computed, and later nothing is fetched: a
+    processor fetches ahead within a page, so hardly beyond the end of a row.
+    """
+    v = kernel.vector
+    if v not in kernel.inner or not kernel.outer or kernel.pieces > 1 or "ahead" in kernel.off:
+        return
+    if len(kernel.stages) + bool(kernel.rows) < 2 or any(s.ordered for s in kernel.stages):
+        return
+    d = kernel.outer[-1]
+    size = sum(
+        kernel.operands[buffer].dtype.itemsize * _points(kernel)
+        for buffer, address in first_rows(kernel)
+        if coefficient(address, d)
+    )
+    row = size // math.prod(kernel.extents[n] for n in kernel.outer)
+    if size >= FROM_MEMORY and LEAST_ROW <= row <= LONGEST_ROW:
+        kernel.ahead = d
 
 
 # ---- long reductions ----------------------------------------------------------------------------

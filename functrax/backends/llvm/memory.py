@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.kernels.accesses import CACHE_LINE, coefficient, first_rows
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.writer import Writer
 from functrax.core.index_expr import Dim, IndexExpr
@@ -159,6 +160,24 @@ class Memory:
         w.levels[level].lines.append(
             f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 {int(write)}, i32 3, i32 1)"
         )
+
+    def prefetch_rows(self) -> None:
+        """Ask for the lines of the next row where the first stage will read what is here now."""
+        w = self.writer
+        ahead, level = w.kernel.ahead, len(w.levels) - 1
+        for buffer, address in first_rows(w.kernel):
+            step = coefficient(address, ahead)
+            if not step:
+                continue
+            dtype = w.kernel.operands[buffer].dtype
+            pointer, _, _ = self.pointer(buffer, address)
+            number = w.number(step, ("stride", buffer, ahead, step))
+            row = w.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {number}", level)
+            for line in range(0, max(w.lanes * dtype.itemsize, CACHE_LINE), CACHE_LINE):
+                place = w.line(f"getelementptr i8, ptr {row}, i64 {line}", level)
+                w.levels[level].lines.append(
+                    f"  call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)"
+                )
 
     def from_memory(self, name: str, dtype: np.dtype[Any], vector: bool, level: int) -> str:
         """A value as registers have it."""

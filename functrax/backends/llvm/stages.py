@@ -34,10 +34,14 @@ class Stages:
     def stage(self, stage: Stage) -> None:
         """Write a stage; its results are known in the level that it is in."""
         carried = self._starts(stage)
+        k = self.writer.kernel
+        second = k.ahead is not None and stage is k.stages[min(1, len(k.stages) - 1)]
 
         def body(names: Names) -> Names:
             running = names[len(names) - len(stage.carries) :]
             self._know_carries(stage, running)
+            if second:
+                self.stores.memory.prefetch_rows()
             if self._scans(stage):
                 new = self._scanned(stage, running)
                 for store in stage.stores:

@@ -15,7 +15,7 @@ from functrax.backends.kernels.evaluate import evaluate
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.core.lowering import MATH, Builder, Scalar
 from tests.backends.exhaustive_math import worst
-from tests.backends.llvm.scalar_kernels import Kernel, compile_scalars, load, module_text
+from tests.backends.llvm.scalar_kernels import Kernel, compile_scalars, load, module_text, write_for
 from tests.backends.math_oracles import (
     ARITY,
     HAS_LONG,
@@ -140,7 +140,10 @@ _TARGETS = [
 
 
 @pytest.mark.parametrize(("triple", "cpu"), _TARGETS)
-def test_no_function_calls_a_library(triple: str, cpu: str) -> None:
+def test_no_function_calls_a_library(
+    triple: str, cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_for(cpu, monkeypatch)
     machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=1)
     for name in NAMES:
         for dtype in DTYPES:

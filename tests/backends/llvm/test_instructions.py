@@ -17,8 +17,14 @@ import pytest
 
 from functrax.backends.llvm.instructions import OPERATIONS, constant, definitions, llvm_type
 from functrax.core.errors import DTypeError
-from functrax.core.lowering import Builder
-from tests.backends.llvm.scalar_kernels import Kernel, compile_scalars, load, module_text
+from functrax.core.lowering import Builder, Scalar
+from tests.backends.llvm.scalar_kernels import (
+    Kernel,
+    compile_scalars,
+    load,
+    module_text,
+    write_for,
+)
 
 LANES = (1, 8, 16)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -331,7 +337,33 @@ def test_every_operation_is_tested_for_what_the_builder_makes() -> None:
     of_builder |= {"sqrt", "floor", "ceil", "trunc", "round_even", "abs", "copysign"}
     of_builder |= {"and", "or", "xor", "not", "shl", "shr", "popcount", "clz"}
     of_builder |= {"eq", "ne", "lt", "le", "gt", "ge", "select", "convert", "bitcast"}
-    assert of_builder | {"unlikely"} == OPERATIONS  # which is a select, where it cannot branch
+    of_functions = {"ldexp", "unlikely"}  # which is a select, where it cannot branch
+    assert of_builder | of_functions == OPERATIONS
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("lanes", [1, 16])
+@pytest.mark.parametrize("cpu", ["", "x86-64-v2"])
+def test_products_with_powers_of_two_are_rounded_once(
+    dtype: Any, lanes: int, cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To subnormal numbers, 0 and infinity, too; by an instruction, or by two products."""
+    if cpu:
+        write_for(cpu, monkeypatch)
+    random = np.random.default_rng(0)
+    single = dtype == np.float32
+    low, high, integer = (-160, 140, np.int32) if single else (-1100, 1060, np.int64)
+    n = random.integers(low, high, 4000).astype(integer)
+    x = random.uniform(0.5, 2, 4000).astype(dtype) * random.choice([-1, 1], 4000).astype(dtype)
+    x[:4] = [0, -0.0, np.nan, np.inf]
+
+    def scaled(b: Builder, p: Scalar, k: Scalar) -> Scalar:
+        return b.node("ldexp", p.dtype, (p, k))
+
+    got = compile_scalars(scaled, [dtype, integer], lanes)(x, n)
+    with np.errstate(all="ignore"):
+        want = np.ldexp(x.astype(np.float64), n).astype(dtype)
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize(
@@ -342,7 +374,10 @@ def test_every_operation_is_tested_for_what_the_builder_makes() -> None:
         ("aarch64-unknown-linux-gnu", "neoverse-n1"),
     ],
 )
-def test_no_operation_calls_a_library(triple: str, cpu: str) -> None:
+def test_no_operation_calls_a_library(
+    triple: str, cpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_for(cpu, monkeypatch)
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=1)

@@ -44,6 +44,7 @@ from functrax.backends.passes.kernel_groups import (
     REASONS,
     SEARCH,
     SMALL,
+    TOGETHER,
     UNRELATED,
     KernelGroup,
     Shape,
@@ -318,6 +319,8 @@ class Fusion:
         a, b, graph = self.groups[m], self.groups[n], self.graph
         if m in graph.successors[n] or n in graph.successors[m]:
             return False  # it was tried before
+        if len(a.eqns) + len(b.eqns) > TOGETHER:
+            return False
         space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         if space is None or not self._is_small(b):
             return False

@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from functrax.core.locks import new_lock
+
 #: Seconds after which a thread gives up Python's lock to one that waits for it.
 _INTERVAL: Final = 0.0003
 
@@ -32,7 +34,7 @@ class _Impatience:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._inside = 0
         self._before = 0.0
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from functrax.core.lowering import MATH, Scalar
 from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
 _OPERATION, _BYTE = 0.4, 0.04

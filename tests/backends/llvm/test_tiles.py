@@ -1,4 +1,4 @@
-"""Squares of elements are transposed by shuffles: for all numbers of lanes and sizes of elements."""
+"""Squares of elements are transposed by shuffles, for all numbers of lanes and sizes."""
 
 from __future__ import annotations
 

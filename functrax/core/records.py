@@ -102,17 +102,23 @@ def _init(cls: Any, members: list[Field[Any]]) -> Callable[..., None]:
         if f.default is MISSING:
             break
         defaults[k] = {f.name: f.default, **defaults[k + 1]}
+    known = {f.name: f.default for f in members if f.default is not MISSING}
     checked = hasattr(cls, "__post_init__")
-    all_names = frozenset(names)
+    every = frozenset(names)
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        rest = defaults.get(len(args))
-        if kwargs.keys() == all_names and not args:
-            self.__dict__.update(kwargs)
-        elif kwargs or rest is None:
-            self.__dict__.update(_bound(cls, members, args, kwargs))
-        else:
+        if kwargs:
+            values = dict(known)
+            values.update(zip(names, args))
+            values.update(kwargs)
+            twice = not kwargs.keys().isdisjoint(names[: len(args)])
+            if twice or len(args) > len(names) or values.keys() != every:
+                values = _bound(cls, members, args, kwargs)
+            self.__dict__.update(values)
+        elif (rest := defaults.get(len(args))) is not None:
             self.__dict__.update(zip(names, args), **rest)
+        else:
+            self.__dict__.update(_bound(cls, members, args, kwargs))
         if checked:
             self.__post_init__()
 

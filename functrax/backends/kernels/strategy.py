@@ -46,7 +46,7 @@ _EXACT = 32
 _HEIGHTS = {32: (8, 14), 16: (4, 6)}
 #: A side is not stored if that makes it so many times larger, and larger than so many elements; as
 #: windows it is where there are so many products for each element, and if it is no larger than all
-#: arrays together.
+#: arrays together.  What fills up panels counts too, where they are larger than twice all arrays.
 _GROWTH, _SLACK, _WORTH = 2, 1 << 12, 16
 #: Steps this far apart in bytes are not fetched ahead; those this far meet in a cache's sets.
 _FAR, _CONFLICT = 512, 1024
@@ -127,7 +127,7 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
                 _TILE + height * width * stores + steps * _step(height, width, lanes, steps)
             )
             for of_left in _ways(kernel, left, rows, height, size):
-                for of_right in _ways(kernel, right, columns, width, size, True):
+                for of_right in _ways(kernel, right, columns, width, size, lanes):
                     cycles = plain + (of_left.each + of_right.each) * tiles * steps
                     yield Plan(
                         left, right, rows, columns, height, width, lanes,
@@ -185,22 +185,26 @@ def _stores(kernel: Kernel, rows: int, columns: int, unused: float) -> float:
 
 
 def _ways(
-    kernel: Kernel, side: Side, dim: int, count: int, size: int, vectors: bool = False
+    kernel: Kernel, side: Side, dim: int, count: int, size: int, vectors: int = 0
 ) -> Iterator[_Cost]:
-    """The ways in which a side can be read."""
+    """The ways in which a side can be read: element by element, or in vectors of so many lanes."""
     own = stride(side.value, dim)
     if side.place is not None and (own == 1 or not vectors):
-        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors))
+        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors > 0))
     each = _PACK if own == 1 else _PACK_ACROSS
+    arrays = sum(o.size for o in kernel.operands)
     if side.points <= _GROWTH * side.read:
-        total = math.prod(kernel.extents[d] for d in side.dims)
-        yield _Cost("packed", _LAUNCH + total * each, 0)
+        panel, extent = count * max(vectors, 1), kernel.extents[dim]
+        filled = -(-extent // panel) * panel / extent
+        if side.points * filled <= max(_GROWTH * max(side.points, arrays), _SLACK):
+            total = filled * math.prod(kernel.extents[d] for d in side.dims)
+            yield _Cost("packed", _LAUNCH + total * each, 0)
     if side.windows is not None:
         products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
         home, factor = side.windows.home(dim)
         each = _PACK if stride(side.windows.value, home) == 1 else _PACK_ACROSS
-        worth = min(products / _WORTH, sum(o.size for o in kernel.operands))
+        worth = min(products / _WORTH, arrays)
         if total <= max(_GROWTH * side.read + _SLACK, worth) and (factor == 1 or not vectors):
             later = 0.5 * count if vectors else 0.0  # vectors that begin anywhere
             yield _Cost("windows", _LAUNCH + total * each, later)

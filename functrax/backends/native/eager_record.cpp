@@ -1,4 +1,7 @@
 // See eager_record.h. Start at call_operator and call_bind; both end in record.
+//
+// Whatever makes a Python object may collect garbage, so run Python, and let another thread compute
+// the operands meanwhile and drop what led to them: what is used after that is held.
 
 #include "eager_record.h"
 
@@ -8,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
 #include "eager_state.h"
 #include "reference.h"
@@ -99,50 +103,45 @@ PyObject* region_of(PyObject* node) {
 
 struct Extent {
   std::int64_t size = 0, begin;
-  PyObject* region = nullptr;  // borrowed
+  Ref region;
 };
 
 // What has to run for a new operation, as `_extent` of eager.py.
-Outcome extent_of(PyObject* const* operands, Py_ssize_t count, Extent& extent) {
+Outcome extent_of(PyObject* operands, Extent& extent) {
   const std::int64_t number = counter++;
   extent.begin = number;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* node = producer_of(operands[i]);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
+    PyObject* node = producer_of(PyTuple_GET_ITEM(operands, i));
     if (node == nullptr) continue;
-    PyObject* region = region_of(node);
-    if (region == nullptr) return Outcome::kError;
+    Ref region = Ref::share(region_of(node));
+    if (!region) return Outcome::kError;
     extent.size += PyLong_AsLongLong(slot(node, python.of_node.size));
     const std::int64_t begin = PyLong_AsLongLong(slot(node, python.of_node.begin));
     if (begin < extent.begin) extent.begin = begin;
-    if (extent.region == nullptr) {
-      extent.region = region;
-    } else if (extent.region != region) {
-      Ref merged(PyObject_CallMethodOneArg(extent.region, python.merge_name, region));
+    if (!extent.region) {
+      extent.region = std::move(region);
+    } else if (extent.region.get() != region.get()) {
+      Ref merged(PyObject_CallMethodOneArg(extent.region.get(), python.merge_name, region.get()));
       if (!merged) return Outcome::kError;
     }
   }
-  if (extent.region == nullptr) {
+  if (!extent.region) {
     extent.size = 1;
     return Outcome::kDone;
   }
   if (extent.size > number - extent.begin) extent.size = number - extent.begin;
   ++extent.size;
   if (extent.size <= python.most_nodes / 2) return Outcome::kDone;
-  const std::int64_t next = PyLong_AsLongLong(slot(extent.region, python.region_next));
+  const std::int64_t next = PyLong_AsLongLong(slot(extent.region.get(), python.region_next));
   return number < next ? Outcome::kDone : Outcome::kLeft;
 }
 
-// Records an operation of a known signature; `operands` are as nodes hold them.
-Outcome record(PyObject* signature, PyObject* const* operands, Py_ssize_t count, Ref& result) {
+// Records an operation of a known signature; `operands` is a tuple of them as nodes hold them.
+Outcome record(PyObject* signature, Ref operands, Ref& result) {
   PyObject* types = slot(signature, python.of_signature.types);
   if (PyTuple_Check(types)) return Outcome::kLeft;
-  Ref held(PyTuple_New(count));
-  if (!held) return Outcome::kError;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyTuple_SET_ITEM(held.get(), i, Py_NewRef(operands[i]));
-  }
   Extent extent;
-  const Outcome bounded = extent_of(operands, count, extent);
+  const Outcome bounded = extent_of(operands.get(), extent);
   if (bounded != Outcome::kDone) return bounded;
   Ref line = user_line();
   Ref size(PyLong_FromLongLong(extent.size)), begin(PyLong_FromLongLong(extent.begin));
@@ -152,11 +151,11 @@ Outcome record(PyObject* signature, PyObject* const* operands, Py_ssize_t count,
   const auto& at = python.of_node;
   PyObject* made = node.get();
   slot(made, at.signature) = Py_NewRef(signature);
-  slot(made, at.operands) = held.release();
+  slot(made, at.operands) = operands.release();
   slot(made, at.source) = line.release();
   slot(made, at.size) = size.release();
   slot(made, at.begin) = begin.release();
-  slot(made, at.region) = Py_NewRef(extent.region == nullptr ? Py_None : extent.region);
+  slot(made, at.region) = extent.region ? extent.region.release() : Py_NewRef(Py_None);
   slot(made, at.value) = Py_NewRef(Py_None);
   slot(made, at.parts) = parts.release();
   const bool holds = slot(signature, python.of_signature.holds) == Py_True;
@@ -215,12 +214,14 @@ Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyOb
     if (!simpler) return Outcome::kError;
     if (simpler.get() != Py_None) return Outcome::kLeft;
   }
-  PyObject* operands[kMostOperands];
+  Ref operands(PyTuple_New(count));
+  if (!operands) return Outcome::kError;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    operands[i] = operand_of(args[i], strict);
-    if (operands[i] == nullptr) return Outcome::kLeft;
+    PyObject* operand = operand_of(args[i], strict);
+    if (operand == nullptr) return Outcome::kLeft;
+    PyTuple_SET_ITEM(operands.get(), i, Py_NewRef(operand));
   }
-  return record(signature.get(), operands, count, result);
+  return record(signature.get(), std::move(operands), result);
 }
 
 // ---- methods ------------------------------------------------------------------------------------
@@ -297,11 +298,12 @@ bool read_key(PyObject* x, PyObject* y, PyObject* mode, Key& key) {
 }
 
 void forget(Method* method) {
-  for (auto& [key, value] : *method->known) {
+  std::unordered_map<Key, Recorded, Hash> dropped;
+  dropped.swap(*method->known);  // for what ends now may run Python
+  for (auto& [key, value] : dropped) {
     Py_DECREF(value.signature);
     Py_XDECREF(value.literal);
   }
-  method->known->clear();
 }
 
 // Remembers what Python recorded for operands, where it is this one operation on just them.
@@ -352,16 +354,18 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags
     if (result != nullptr) learn(method, key, x, y, result);
     return result;
   }
-  const Recorded known = found->second;
+  const Ref known = Ref::share(found->second.signature);
+  const Ref literal = Ref::share(found->second.literal);
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  Ref operands(PyTuple_New(2)), result;
+  if (!operands) return nullptr;
   PyObject* left = operand_of(x, strict);
-  PyObject* right = known.literal != nullptr ? known.literal : operand_of(y, strict);
-  Ref result;
+  if (left != nullptr) PyTuple_SET_ITEM(operands.get(), method->reflected, Py_NewRef(left));
+  PyObject* right = literal ? literal.get() : operand_of(y, strict);
+  if (right != nullptr) PyTuple_SET_ITEM(operands.get(), !method->reflected, Py_NewRef(right));
   Outcome outcome = Outcome::kLeft;
   if (left != nullptr && right != nullptr) {
-    PyObject* operands[] = {method->reflected ? right : left, method->reflected ? left : right};
-    const Ref kept = Ref::share(known.signature), literal = Ref::share(known.literal);
-    outcome = record(kept.get(), operands, 2, result);
+    outcome = record(known.get(), std::move(operands), result);
   }
   if (outcome == Outcome::kDone) return result.release();
   if (outcome == Outcome::kError) return nullptr;

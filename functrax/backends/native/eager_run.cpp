@@ -41,13 +41,15 @@ std::unordered_map<Words, Program, WordsHash> programs;
 // What has to run for one operation, as eager_graph.cut has it. References are held to the nodes,
 // so it must not outlive the GIL being held.
 struct Cut {
-  std::vector<PyObject*> nodes;    // owned
-  std::vector<PyObject*> inputs;   // borrowed
-  std::vector<PyObject*> outputs;  // borrowed: nodes
+  std::vector<PyObject*> nodes;     // owned
+  std::vector<PyObject*> operands;  // of the nodes, owned: others may compute a node and drop them
+  std::vector<PyObject*> inputs;    // borrowed from the operands
+  std::vector<PyObject*> outputs;   // borrowed: nodes
   Words words;
 
   ~Cut() {
     for (PyObject* node : nodes) Py_DECREF(node);
+    for (PyObject* tuple : operands) Py_DECREF(tuple);
   }
 };
 
@@ -76,6 +78,7 @@ bool collect(PyObject* root, Cut& cut, std::unordered_map<PyObject*, int>& place
     stack.pop_back();
     places.emplace(node, static_cast<int>(cut.nodes.size()));
     cut.nodes.push_back(Py_NewRef(node));
+    cut.operands.push_back(Py_NewRef(operands));
     if (cut.nodes.size() > kMostNodes) return false;
   }
   return true;
@@ -85,9 +88,9 @@ bool collect(PyObject* root, Cut& cut, std::unordered_map<PyObject*, int>& place
 void wire(Cut& cut, const std::unordered_map<PyObject*, int>& places, PyObject* root) {
   std::vector<Py_ssize_t> uses(cut.nodes.size(), 0);
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, int>>> known;
-  for (PyObject* node : cut.nodes) {
-    PyObject* signature = slot(node, python.of_node.signature);
-    PyObject* operands = slot(node, python.of_node.operands);
+  for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
+    PyObject* signature = slot(cut.nodes[n], python.of_node.signature);
+    PyObject* operands = cut.operands[n];
     PyObject* avals = slot(signature, python.of_signature.avals);
     const bool numbers = slot(signature, python.of_signature.literals_are_inputs) == Py_True;
     cut.words.push_back(reinterpret_cast<std::uintptr_t>(signature));
@@ -143,9 +146,10 @@ PyObject* description(const Cut& cut, const std::unordered_map<PyObject*, int>& 
     Ref number(PyLong_FromLong(places.at(node)));
     if (!number || PyList_Append(outputs.get(), number.get()) != 0) return nullptr;
   }
-  for (PyObject* node : cut.nodes) {
-    PyObject* operands = slot(node, python.of_node.operands);
-    if (PyList_Append(kept.get(), slot(node, python.of_node.signature)) != 0) return nullptr;
+  for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
+    PyObject* operands = cut.operands[n];
+    PyObject* signature = slot(cut.nodes[n], python.of_node.signature);
+    if (PyList_Append(kept.get(), signature) != 0) return nullptr;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
       PyObject* x = PyTuple_GET_ITEM(operands, i);
       if (Py_IS_TYPE(x, python.literal) && PyList_Append(kept.get(), x) != 0) return nullptr;

@@ -40,6 +40,7 @@ from functrax.backends.eager_graph import (
     region_of,
 )
 from functrax.core import native
+from functrax.core.after_fork import free_after_fork
 from functrax.core.array import Borrowed, ConcreteArray, Pending
 from functrax.core.aval import ShapedArray
 from functrax.core.config import compile_context, state as options, trace_context
@@ -196,7 +197,7 @@ class _Held:
     """Recorded operations that keep arrays alive; any thread may add some."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = free_after_fork(threading.Lock())
         self._nodes: list[weakref.ref[Node]] = []
         self._bytes = 0
 

@@ -34,6 +34,7 @@ from functrax.backends.eager_graph import (
 )
 from functrax.backends.reference import in_numpy, rule_of
 from functrax.core import native
+from functrax.core.after_fork import free_after_fork
 from functrax.core.array import Pending
 from functrax.core.config import Override, compile_context, state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -53,7 +54,7 @@ _programs: dict[tuple[Any, ...], Any] = {}
 ROOM: Final = (16, 64, 256, 1024, 4096)
 _rooms: dict[Any, Executable] = {}
 #: One thread runs at a time; others record meanwhile.
-_lock: Final = threading.RLock()
+_lock: Final = free_after_fork(threading.RLock())
 
 
 def run(roots: Sequence[Node], requested: bool = True) -> None:

@@ -16,6 +16,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from functrax.core.after_fork import free_after_fork
+
 ALIGNMENT: Final = 64
 _DEFAULT_LIMIT: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
@@ -67,7 +69,7 @@ class Pool:
     """A caching allocator; any thread may use it."""
 
     def __init__(self, limit: int = _DEFAULT_LIMIT) -> None:
-        self._lock = threading.RLock()
+        self._lock = free_after_fork(threading.RLock())
         self._free: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._in_use = self._cached = self._peak = self._allocations = self._hits = 0
         self._limit = limit

@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
 
 from functrax.core import native, option_text
+from functrax.core.after_fork import free_after_fork
 from functrax.core.errors import ArgumentError, UnknownNameError
 from functrax.core.records import record
 
@@ -314,7 +315,7 @@ _load(os.environ)
 state: Final[State] = State()
 
 _epoch = 0  # counts the changes of the process's values; every thread's cached context ends with it
-_epoch_lock = threading.Lock()
+_epoch_lock = free_after_fork(threading.Lock())
 _contexts: dict[tuple[Hashable, ...], tuple[Hashable, ...]] = {}
 
 

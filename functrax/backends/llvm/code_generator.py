@@ -28,34 +28,56 @@ OPTIMIZATION: Final = 2
 #: A part of it takes a third of the time and does nothing for kernels: rewriting the addresses in
 #: loops, which are short sums as they are written.
 LEFT_OUT: Final = "disable-lsr"
+#: The most seconds that a fork waits for other threads that are in LLVM.
+_MOST_WAIT: Final = 10.0
 
 
 class _LeftOut:
     """A block in which LLVM does without ``LEFT_OUT``, if it is needed.
 
     Other users of LLVM in this process may want it.  Switching takes 0.2 ms: who compiles several
-    kernels puts one block around them all; blocks nest, and several threads may be in one.
+    kernels puts one block around them all; blocks nest, and several threads may be in one.  A
+    thread is in LLVM within such blocks only, so a fork waits for their ends.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._inside = 0
+        self._mine = threading.local()  # of these, in its ``inside``, those of a thread
         self._switch: Any = None  # switches it on again
+        os.register_at_fork(
+            before=self._wait, after_in_parent=self._changed.release, after_in_child=self._alone
+        )
 
     def __enter__(self) -> None:
-        with self._lock:
+        with self._changed:
             self._inside += 1
+            self._mine.inside = self._own() + 1
 
     def __exit__(self, *error: object) -> None:
-        with self._lock:
+        with self._changed:
             self._inside -= 1
+            self._mine.inside = self._own() - 1
             if self._inside == 0 and self._switch is not None:
                 self._switch()
                 self._switch = None
+            self._changed.notify_all()
+
+    def _own(self) -> int:
+        return getattr(self._mine, "inside", 0)
+
+    def _wait(self) -> None:
+        """Before a fork: wait until no other thread is in LLVM, whose locks the child would find."""
+        self._changed.acquire()
+        self._changed.wait_for(lambda: self._inside == self._own(), _MOST_WAIT)
+
+    def _alone(self) -> None:
+        self._inside = self._own()
+        self._changed.release()
 
     def need(self, llvm: Any) -> None:
         """Switch it off, inside a block."""
-        with self._lock:
+        with self._changed:
             if self._switch is None:
                 llvm.set_option("", f"-{LEFT_OUT}=true")
                 self._switch = partial(llvm.set_option, "", f"-{LEFT_OUT}=false")
@@ -105,13 +127,13 @@ class CodeGenerator:
         Raises:
           RuntimeError: if LLVM does not take the text.
         """
-        try:
-            machine = self._free.pop()
-        except IndexError:
-            machine = self._new_machine()
-        address = ctypes.cast(machine._ptr, ctypes.c_void_p).value
-        assert address is not None, "a target machine is somewhere"
         with left_out:
+            try:
+                machine = self._free.pop()
+            except IndexError:
+                machine = self._new_machine()
+            address = ctypes.cast(machine._ptr, ctypes.c_void_p).value
+            assert address is not None, "a target machine is somewhere"
             left_out.need(self._llvm)
             code = self._calls.object_code(address, text.encode())
         self._free.append(machine)
@@ -133,7 +155,7 @@ class CodeGenerator:
         Raises:
           RuntimeError: if the object is damaged, or calls what is not there.
         """
-        with self._lock:
+        with left_out, self._lock:
             if self._linker is None:
                 self._linker = self._llvm.create_lljit_compiler(self._machine)
             self._linked += 1
@@ -151,7 +173,7 @@ def generator() -> CodeGenerator:
     Raises:
       ImportError: if llvmlite is not installed.
     """
-    with _only_one:
+    with left_out, _only_one:
         return _generator()
 
 

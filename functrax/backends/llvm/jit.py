@@ -13,6 +13,7 @@ Start at :func:`request`.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -37,6 +38,7 @@ from functrax.backends.llvm.code_generator import (
 )
 from functrax.backends.llvm.workers import Workers
 from functrax.backends.threads import default_num_threads
+from functrax.core.after_fork import free_after_fork
 from functrax.core.config import state as options
 from functrax.core.records import record
 
@@ -173,7 +175,8 @@ class Machine:
         self._known: WeakValueDictionary[bytes, Compiled] = WeakValueDictionary()
         self._recent: dict[bytes, Compiled] = {}  # the last to be used is the last
         self._asked: WeakValueDictionary[bytes, NewRequest] = WeakValueDictionary()
-        self._lock = threading.RLock()  # of all the above
+        self._lock = free_after_fork(threading.RLock())  # of all the above
+        os.register_at_fork(after_in_child=self._asked.clear)  # another thread made them
 
     @property
     def generator(self) -> CodeGenerator:

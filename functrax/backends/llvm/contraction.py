@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -71,7 +72,7 @@ class Contraction:
         if t.block is None:
             with self._in_tiles(rows, columns) as tile:
                 inner = w.kernel.inner
-                self._sums(inner, w.extent(inner[0]), "0", "0")
+                self._sums(inner, w.extent(inner[0]), "0", "0", rows[0])
                 self._epilogue(tile)
         else:
             self._blocks(rows, columns)
@@ -165,7 +166,7 @@ class Contraction:
             more = w.line(f"or i64 {more}, {other}")
         with self._in_tiles(rows, columns):
             slot = w.known["dim", t.first_column + 1].name
-            self._sums(inner[len(outside) :], length, slot, more, dim)
+            self._sums(inner[len(outside) :], length, slot, more, rows[0], dim)
         w.close_loop(step, high, [])
         for d in reversed(outside):
             w.close_loop("1", w.extent(d), [])
@@ -173,7 +174,13 @@ class Contraction:
             self._epilogue(tile)
 
     def _sums(
-        self, dims: Sequence[int], length: str, slot: str, more: str, begun: int | None = None
+        self,
+        dims: Sequence[int],
+        length: str,
+        slot: str,
+        more: str,
+        first_row: str,
+        begun: int | None = None,
     ) -> None:
         """Add up the products of a tile: along dims, of the first of which ``length`` points.
 
@@ -182,6 +189,7 @@ class Contraction:
           length: how many points of the first one.
           slot: where the sums are in scratch memory.
           more: whether they are added to; 0 if they begin here.
+          first_row: where the rows of the unit begin.
           begun: the dim of which a block has its begin defined; all others in the loops begin at 0.
         """
         w, t = self.writer, self.tiling
@@ -192,17 +200,47 @@ class Contraction:
             bases.append(
                 self.memory.pointer(side.buffer, add_terms(side.address.const, terms), True)[0]
             )
-        numbers = [t.left.step, w.kernel.extents[t.columns]]
-        for d in dims:
-            numbers += [coefficient(side.address, d) for side in (t.left, t.right)]
-        numbers += [w.kernel.extents[d] for d in dims[1:]]
-        place = w.table(numbers)
-        function = w.function(sums_text(self._form(len(dims)), NAME))
+        right = [coefficient(t.right.address, d) for d in dims]
+        form = self._form(len(dims))
+        panel = "null"
+        if t.panel is None:
+            place = w.table(self._numbers(dims, right))
+            function = w.function(sums_text(form, NAME))
+        else:
+            # The first tile of rows copies what it reads of the right side, others read the copy.
+            start = w.number(t.panel, ("panel",))
+            panel = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {start}")
+            steps = [t.width * t.lanes]
+            for d in reversed(dims[1:]):
+                steps.insert(0, steps[0] * w.kernel.extents[d])
+            first = (
+                bases[1],
+                w.table(self._numbers(dims, right, steps)),
+                w.function(sums_text(replace(form, copies=True), NAME)),
+            )
+            others = (
+                panel,
+                w.table(self._numbers(dims, steps)),
+                w.function(sums_text(replace(form, masked=False), NAME)),
+            )
+            copies = w.line(f"icmp eq i64 {w.loop_index()}, {first_row}")
+            bases[1], place, function = (
+                w.line(f"select i1 {copies}, ptr {x}, ptr {y}")
+                for x, y in zip(first, others, strict=True)
+            )
         tile = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {slot}")
         w.levels[-1].lines.append(
             f"  call void {function}(ptr {bases[0]}, ptr {bases[1]}, ptr {tile}, ptr {place}, "
-            f"i64 {length}, i64 {more})"
+            f"i64 {length}, i64 {more}, ptr {panel})"
         )
+
+    def _numbers(self, dims: Sequence[int], *right: Sequence[int]) -> list[int]:
+        """The numbers that a function of sums reads; these are the steps of what is not left."""
+        w, t = self.writer, self.tiling
+        numbers = [t.left.step, w.kernel.extents[t.columns]]
+        for d, *steps in zip(dims, *right, strict=True):
+            numbers += [coefficient(t.left.address, d), *steps]
+        return numbers + [w.kernel.extents[d] for d in dims[1:]]
 
     def _form(self, loops: int) -> Sums:
         """What function adds up the products of a tile."""

@@ -248,7 +248,7 @@ class Contraction:
         w.define_dim(inner, low)
         length = t.width * t.lanes if inner == t.columns else t.height
         for buffer, address, write in rows:
-            pointer, level, _ = self.memory.pointer(buffer, address)
+            pointer, _, _ = self.memory.pointer(buffer, address)
             size = length * w.kernel.operands[buffer].dtype.itemsize
             self.memory.prefetch_lines(pointer, size, len(w.levels) - 1, write)
         w.close_loop("1", last, [])

@@ -93,18 +93,18 @@ class _Turning:
         if eqn.primitive is broadcast_in_dim:
             if self._uses[x] > 1:
                 self.kept.add(x)
-        elif self._uses[x] > 1:
-            return False
-        elif eqn.primitive is contraction:
-            if _turned(eqn.params["jaxpr"], perm) is None:
-                return False
-        elif eqn.primitive.family != "elementwise":
-            return False
-        elif not all(self._collect(y, perm, found) for y in _arrays(eqn)):
+        elif self._uses[x] > 1 or not self._can_turn(eqn, perm, found):
             return False
         aval = x.aval
         found[x] = perm, Var(aval.update(shape=tuple([aval.shape[p] for p in perm])))
         return True
+
+    def _can_turn(self, eqn: Eqn, perm: Shape, found: dict[Atom, tuple[Shape, Atom]]) -> bool:
+        if eqn.primitive is contraction:
+            return _turned(eqn.params["jaxpr"], perm) is not None
+        if eqn.primitive.family != "elementwise":
+            return False
+        return all(self._collect(y, perm, found) for y in _arrays(eqn))
 
     def written(self, eqn: Eqn) -> list[Eqn]:
         """What stands in the place of an equation."""

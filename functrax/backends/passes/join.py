@@ -91,7 +91,7 @@ class _Joining:
         products = sum(e.primitive is contraction for e in eqns)
         if products < 2:
             return
-        self._producer = {v: e for e in eqns for v in e.outvars}
+        self._producer: dict[Atom, Eqn] = {v: e for e in eqns for v in e.outvars}
         self._uses: dict[Atom, int] = {}
         for x in (*outvars, *(x for e in eqns for x in e.invars)):
             self._uses[x] = self._uses.get(x, 0) + 1
@@ -177,7 +177,7 @@ def _as_product(eqn: Eqn) -> _Product | None:
         dims = view.params["dims"]
         if source.aval.shape != tuple([space[d] for d in dims]) or axes[0] not in dims:
             return None
-        operand = eqn.invars[program.invars.index(source)]  # type: ignore[arg-type]
+        operand = eqn.invars[program.invars.index(source)]
         sides.append((operand, tuple([names_of[d] for d in dims])))
     sides.sort(key=lambda side: sorted(side[1]))
     (left, left_axes), (right, right_axes) = sides
@@ -191,7 +191,7 @@ def _one_product(products: Sequence[_Product], like: Eqn) -> tuple[list[Eqn], At
 
     def new(primitive: Primitive, operands: Sequence[Atom], **params: Any) -> Var:
         avals = tuple([x.aval for x in operands])
-        out = Var(primitive.infer(avals, params))
+        out = Var(primitive.infer(avals, params))  # type: ignore[arg-type]
         eqns.append(Eqn(primitive, operands, (out,), params, source))
         return out
 

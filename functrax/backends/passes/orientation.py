@@ -121,7 +121,7 @@ class _Turning:
         elif eqn.primitive is contraction:
             params = {**params, "jaxpr": _turned(params["jaxpr"], perm)}
         else:
-            invars = [self.turned[y][1] if y in self.turned else y for y in invars]
+            invars = tuple([self.turned[y][1] if y in self.turned else y for y in invars])
         new = Eqn(eqn.primitive, invars, (out,), params, eqn.source)
         return [eqn, new] if x in self.kept else [new]
 

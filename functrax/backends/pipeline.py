@@ -29,6 +29,7 @@ from functrax.backends.passes.dce import dce
 from functrax.backends.passes.fold import fold
 from functrax.backends.passes.fuse import fuse
 from functrax.backends.passes.inline import inline
+from functrax.backends.passes.join import join
 from functrax.backends.passes.orientation import orient
 from functrax.backends.passes.pack import pack
 from functrax.backends.passes.recognise import recognise
@@ -74,6 +75,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("recognise", recognise, reorders=True),  # sums of products become contractions
     Pass("batch", batch, reorders=True),  # products that share an operand become one
     Pass("orient", orient, reorders=True),  # contractions give results in the order that is wanted
+    Pass("join", join, reorders=True),  # products that are added up become one
     Pass("pack", pack),  # in strict mode, operands of sums lie in the order that they are read in
     Pass("dce", dce),  # what nothing needs goes
     Pass("fuse", fuse),  # equations share kernels

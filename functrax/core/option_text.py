@@ -28,6 +28,7 @@ DECISIONS = (
     "blocks",
     "pieces",
     "streams",
+    "ahead",
     "parts",
     "threads",
 )

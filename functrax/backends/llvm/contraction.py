@@ -19,6 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.tiling import Reading
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.loops import Loops
@@ -26,7 +27,7 @@ from functrax.backends.llvm.memory import Memory
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tile_sums import BAKED, Sums, sums_text
 from functrax.backends.llvm.writer import NAME, Names, Writer
-from functrax.core.index_expr import Dim, add_terms
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
 
 #: Where something begins and ends.
 Range: TypeAlias = "tuple[str, str]"
@@ -72,6 +73,7 @@ class Contraction:
         if t.block is None:
             with self._in_tiles(rows, columns) as tile:
                 inner = w.kernel.inner
+                self._prefetch(tile)
                 self._sums(inner, w.extent(inner[0]), "0", "0", rows[0])
                 self._epilogue(tile)
         else:
@@ -254,17 +256,60 @@ class Contraction:
 
     # ---- stores -------------------------------------------------------------------------------
 
+    def _own(self, tile: tuple[Range, Range]) -> list[tuple[int, Range]]:
+        """The dims of a tile and the part of it that is its own, the vector dim last."""
+        w, t = self.writer, self.tiling
+        loops = []
+        sizes = (self.height, self.columns)
+        for d, (low, high), size in zip((t.rows, t.columns), tile, sizes, strict=True):
+            end = w.line(f"add i64 {low}, {size}")
+            loops.append((d, (low, self._smaller(end, high))))
+        if w.kernel.vector == t.rows:
+            loops.reverse()
+        return loops
+
+    def _prefetch(self, tile: tuple[Range, Range]) -> None:
+        """Ask for the rows of arrays that the epilogue of a tile reads and writes.
+
+        They are few lines each of many rows, which no processor foresees.  The sums take longer
+        than they take to come.
+        """
+        w, t = self.writer, self.tiling
+        if w.kernel.vector is None or "ahead" in w.kernel.off:
+            return
+        (outer, (first, last)), (inner, (low, _)) = self._own(tile)
+        rows = list(self._rows_of_epilogue(outer, inner))
+        if not rows:
+            return
+        w.open_loop(first, [])
+        w.define_dim(outer, w.loop_index())
+        w.define_dim(inner, low)
+        length = t.width * t.lanes if inner == t.columns else t.height
+        for buffer, address, write in rows:
+            pointer, _, _ = self.memory.pointer(buffer, address)
+            size = length * w.kernel.operands[buffer].dtype.itemsize
+            self.memory.prefetch_lines(pointer, size, len(w.levels) - 1, write)
+        w.close_loop("1", last, [])
+
+    def _rows_of_epilogue(self, outer: int, inner: int) -> Iterator[tuple[int, IndexExpr, bool]]:
+        """Arrays and addresses of which the epilogue of a tile touches some rows, each once."""
+        w, t = self.writer, self.tiling
+        places: dict[tuple[int, IndexExpr], bool] = {}
+        values = [x for store in w.kernel.rows for x in (store.value, store.guard) if x is not None]
+        for node in ordered(iter(values)):
+            if node.op == "load" and not node.attr[2] and node.attr[0] != t.scratch:
+                places.setdefault((node.attr[0], node.attr[1]), False)
+        for store in w.kernel.rows:
+            if store.offset is None:
+                places[store.buffer, store.address] = True
+        for (buffer, address), write in places.items():
+            if coefficient(address, inner) == 1 and coefficient(address, outer):
+                yield buffer, address, write
+
     def _epilogue(self, tile: tuple[Range, Range]) -> None:
         """Loops over the part of the tile that is its own, the one of the vector dim inside."""
         w, t = self.writer, self.tiling
-        ranges = []
-        for (low, high), size in zip(tile, (self.height, self.columns), strict=True):
-            end = w.line(f"add i64 {low}, {size}")
-            ranges.append((low, self._smaller(end, high)))
-        loops = list(zip((t.rows, t.columns), ranges, strict=True))
-        if w.kernel.vector == t.rows:
-            loops.reverse()
-        (outer, (first, last)), (inner, (low, high)) = loops
+        (outer, (first, last)), (inner, (low, high)) = self._own(tile)
         w.open_loop(first, [])
         w.define_dim(outer, w.loop_index())
         w.open_loop(low, [])

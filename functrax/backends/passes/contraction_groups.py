@@ -68,6 +68,8 @@ def joined(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[
     if a.center is not None and b.center is not None:
         return "contraction: a kernel holds one"
     other = b if a.center is not None else a
+    if a.center is not None and a.in_parts:
+        return "contraction: its result comes in parts, of which elements are not neighbours"
     if other.update or other.space.row is not None:
         return "contraction: a reduction has a kernel of its own"
     if len(a.eqns) + len(b.eqns) > MAX_JOINED:

@@ -76,16 +76,17 @@ class KernelCode:
         return self.request.compiled
 
     @property
-    def called(self) -> tuple[Compiled, ...]:
-        """The machine code of the functions that it calls."""
-        return tuple([x.compiled for x in self.calls])
+    def called(self) -> tuple[tuple[int, Compiled], ...]:
+        """The places of addresses among its run-time arguments, and the functions there."""
+        places = [place for place, _ in self.emitted.calls]
+        return tuple(zip(places, [x.compiled for x in self.calls], strict=True))
 
     @property
     def numbers(self) -> tuple[int, ...]:
         """The run-time arguments, with the addresses of the functions that it calls."""
         numbers = list(self.emitted.numbers)
-        for (n, _), code in zip(self.emitted.calls, self.called, strict=True):
-            numbers[n] = code.address
+        for place, code in self.called:
+            numbers[place] = code.address
         return tuple(numbers)
 
 

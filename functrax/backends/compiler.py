@@ -21,7 +21,7 @@ from functrax.backends.codes import Codes
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.backends.llvm.jit import side_by_side
+from functrax.backends.llvm.jit import LaunchCode, side_by_side
 from functrax.backends.members import Members
 from functrax.backends.nan_guard import guard
 from functrax.backends.passes.groups import contraction, fused, grouped
@@ -351,7 +351,7 @@ def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...])
         code.kernel.units,
         code.cost,
         aliases=tuple([(j - len(inputs), i) for j, i in code.in_place if i < len(inputs) <= j]),
-        owner=(code.compiled, *code.called),
+        owner=LaunchCode(code.compiled, code.called),
     )
 
 

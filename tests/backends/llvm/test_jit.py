@@ -169,8 +169,8 @@ def test_what_kernels_do_without_others_still_get():
 
 def test_keys_depend_on_everything_that_decides_the_code(monkeypatch):
     def key():
-        jit._circumstances.cache_clear()
-        return content_key(jit._circumstances(), "text")
+        jit.circumstances.cache_clear()
+        return content_key(jit.circumstances(), "text")
 
     keys = [key()]
     monkeypatch.setattr(functrax, "__version__", "0.0.other")
@@ -184,7 +184,7 @@ def test_keys_depend_on_everything_that_decides_the_code(monkeypatch):
     keys.append(key())
     assert len(set(keys)) == len(keys)
     monkeypatch.undo()
-    jit._circumstances.cache_clear()
+    jit.circumstances.cache_clear()
     assert key() == keys[0]
 
 
@@ -321,7 +321,7 @@ def test_threads_make_what_one_makes(cache, three_threads):
     assert [r.compiled.origin for r in asked] == ["llvm"] * len(texts)
     assert own.count == len(texts) == cache.stats.writes
     for text, code in zip(texts, alone):
-        assert cache.get(disk_cache.content_key(jit._circumstances(), text)).payload == code
+        assert cache.get(disk_cache.content_key(jit.circumstances(), text)).payload == code
     assert [run(r.compiled, [1]) for r in asked] == [[k] for k in range(2, 14)]
     assert not [t for t in threading.enumerate() if t.name == "functrax-compile"]
 

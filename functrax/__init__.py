@@ -13,9 +13,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from functrax.backends import preload as _preload
 from functrax.core.collection import Pause as _Pause
 
 _pause = _Pause()  # until all is imported
+_preload.start()
 
 from functrax import (
     dtypes as dtypes,
@@ -26,7 +28,7 @@ from functrax import (
     tree_util as tree_util,
     typing as typing,
 )
-from functrax.backends import cpu as cpu, preload as _preload, reference as reference
+from functrax.backends import cpu as cpu, reference as reference
 from functrax.backends.device import Device as Device
 from functrax.backends.eager import pending_program as pending_program
 from functrax.backends.placement import (
@@ -162,4 +164,4 @@ else:
     )
 
 _pause.end()
-_preload.start()
+_preload.imported()

@@ -29,6 +29,27 @@ LEFT_OUT: Final = "disable-lsr"
 
 _Made = TypeVar("_Made", bytes, str)
 
+#: A loop over vectors, as most kernels have one.
+_SOME_CODE: Final = """
+define void @warm_up(ptr %p, i64 %n) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %place = getelementptr float, ptr %p, i64 %i
+  %x = load <16 x float>, ptr %place, align 4
+  %larger = fcmp ogt <16 x float> %x, zeroinitializer
+  %y = select <16 x i1> %larger, <16 x float> %x, <16 x float> zeroinitializer
+  %z = fmul contract <16 x float> %y, %y
+  store <16 x float> %z, ptr %place, align 4
+  %next = add i64 %i, 16
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+
 
 class _LeftOut:
     """A block in which LLVM does without ``LEFT_OUT``, if it is needed.
@@ -88,6 +109,10 @@ class CodeGenerator:
 
     def _new_machine(self) -> int:
         return self._llvm.new_machine(self.cpu, self.features, OPTIMIZATION)
+
+    def warm_up(self) -> None:
+        """Make code that nobody needs: the first code that LLVM makes takes twice as long."""
+        self.object_code(_SOME_CODE)
 
     def object_code(self, text: str) -> bytes:
         """A module as an object file; several threads may ask for some at the same time.

@@ -23,7 +23,6 @@ from functrax.backends.deferred import Deferred
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.jit import LaunchCode, side_by_side
 from functrax.backends.members import Members
-from functrax.backends.nan_guard import guard
 from functrax.backends.passes.groups import contraction, fused, grouped
 from functrax.backends.pipeline import CompiledStages, run_pipeline
 from functrax.backends.program import (
@@ -244,6 +243,8 @@ class Assembly:
         work = Work(eqn, self.inside, self._place, tuple(instructions), inputs, outputs, code)
         self.works.append(work)
         if self.guarded:
+            from functrax.backends.nan_guard import guard
+
             self.builder.add(
                 HostCall(guard(eqn, self.members), "guard", (*inputs, *outputs), (), into=True)
             )

@@ -38,6 +38,16 @@ MODULES: Final = (
     "functrax.backends.compiler",
     "functrax.backends.program_encoding",
 )
+#: What only some programs need.
+MORE_MODULES: Final = (
+    "functrax.backends.passes.recognise",
+    "functrax.backends.passes.batch",
+    "functrax.backends.passes.orientation",
+    "functrax.backends.llvm.contraction",
+    "functrax.backends.kernels.math.exponential",
+    "functrax.backends.kernels.math.logarithm",
+    "functrax.backends.kernels.loops",
+)
 #: Seconds after the import before it loads modules: programs that end at once do not wait for one,
 #: and those that find their first programs on disk are not slowed down.
 _DELAY: Final = 0.003
@@ -110,8 +120,9 @@ def start() -> None:
 
         llvm.append(lambda: generator().warm_up())
     modules = [partial(import_module, name) for name in MODULES]
+    more = [partial(import_module, name) for name in MORE_MODULES]
     wait = partial(_ready, _DELAY_WHEN_WARM if warm else _DELAY)
-    _preload = Preload((wait, *modules, *llvm) if warm else (*llvm, wait, *modules))
+    _preload = Preload((wait, *modules, *llvm, *more) if warm else (*llvm, wait, *modules, *more))
     _preload.start()
 
 

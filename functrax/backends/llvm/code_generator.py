@@ -176,6 +176,11 @@ def generator() -> CodeGenerator:
         return _generator()
 
 
+def loaded() -> bool:
+    """Whether this process has loaded LLVM."""
+    return _generator.cache_info().currsize > 0
+
+
 @cache
 def _generator() -> CodeGenerator:
     return CodeGenerator()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrax.backends import eager as eager, nan_check, program_cache, single_operations
+from functrax.backends import eager as eager, nan_check, single_operations
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice, in_numpy
 from functrax.backends.runtime import load
@@ -37,6 +37,8 @@ class CpuDevice(Device):
 
     def compile(self, jaxpr: Jaxpr) -> Executable:
         if self._memo_key() not in jaxpr.memo and not nan_check.enabled():
+            from functrax.backends import program_cache
+
             program = program_cache.find(jaxpr)
             if program is not None:
                 return load(program)
@@ -52,6 +54,8 @@ class CpuDevice(Device):
 
             found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
             if not guarded:
+                from functrax.backends import program_cache
+
                 program_cache.keep(jaxpr, found.program)
         return found
 

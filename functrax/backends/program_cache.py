@@ -6,7 +6,7 @@ neither passes nor lowering run, and none of the compiler is imported.
 
 An entry is the program as nested tuples, written by ``marshal``: records by their number in
 ``_RECORDS`` with their fields, machine code by its key in the same cache.  A program that calls
-Python functions is not kept, and neither is one with more constants than code.
+Python functions is not kept.
 
 Start at :func:`find` and :func:`keep`.
 """
@@ -32,8 +32,6 @@ _RECORDS: Final = (Slot, Launch, Copy, Cond, While, For, Scan, Program, LaunchCo
 _NUMBERS: Final = {kind: number for number, kind in enumerate(_RECORDS)}
 _FIELDS: Final = {kind: tuple(f.name for f in fields(kind)) for kind in _RECORDS}
 _CODE, _ARRAY, _DTYPE, _TUPLE = range(len(_RECORDS), len(_RECORDS) + 4)
-#: The most bytes of a constant that is written.
-MAX_CONSTANT: Final = 1 << 16
 
 _sources: weakref.WeakKeyDictionary[Program, Jaxpr] = weakref.WeakKeyDictionary()
 
@@ -105,8 +103,6 @@ def _encoded(x: Any) -> Any:
     if kind is Compiled:
         return _CODE, x.key
     if kind is np.ndarray:
-        if x.nbytes > MAX_CONSTANT:
-            raise _UnknownError
         return _ARRAY, x.tobytes(), x.shape, ShapedArray((), x.dtype).str_short()
     if isinstance(x, np.dtype):
         return _DTYPE, ShapedArray((), x).str_short()

@@ -51,7 +51,7 @@ def facts_of(program: Program) -> dict[tuple[int, int], Facts]:
 
 
 def _with_record(program: Program) -> Program:
-    """The program as the compiler makes it, if it was found on disk, without what it was made of."""
+    """The program as the compiler makes it, if it was found on disk without its record."""
     jaxpr = source_of(program)
     if jaxpr is None:
         return program

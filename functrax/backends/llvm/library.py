@@ -5,9 +5,9 @@ it brings sixty modules along; a program's first call would wait for them.  And 
 thread at a time into LLVM, which itself lets threads run side by side as long as each has a context
 and a target machine of its own ("Threads and LLVM" in its programmer's manual).
 
-So :class:`Library` finds the functions by name.  Their types are those that llvmlite declares, which
-a test compares.  Long calls give Python's lock up; short ones keep it, for giving it up costs more
-than they take.  What changes LLVM for the whole process (:meth:`Library.initialize`,
+So :class:`Library` finds the functions by name.  Their types are those that llvmlite declares,
+which a test compares.  Long calls give Python's lock up; short ones keep it, for giving it up costs
+more than they take.  What changes LLVM for the whole process (:meth:`Library.initialize`,
 :meth:`Library.set_option`) takes llvmlite's lock where somebody else has imported llvmlite.
 
 Start at :func:`library_file` and :class:`Library`.

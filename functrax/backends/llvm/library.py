@@ -206,7 +206,7 @@ class Library:
         """What a function says; nothing if it says nothing."""
         out = _P()
         function(ctypes.byref(out))
-        return self._taken(out) if out else ""
+        return self._taken(out) if out.value else ""
 
     def _taken(self, message: Any) -> str:
         """A text of LLVM's, which is given back."""

@@ -13,13 +13,13 @@ Start at :func:`generator`.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.library import Library, folder, library_file
+from functrax.core.locks import new_lock
 
 #: How well instructions are selected and scheduled; no passes run before that.
 OPTIMIZATION: Final = 2
@@ -59,7 +59,7 @@ class _LeftOut:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._inside = 0
         self._switch: Callable[[], None] | None = None  # switches it on again
 
@@ -105,7 +105,7 @@ class CodeGenerator:
         self._free = [self._new_machine()]  # machines that no thread uses now
         self._linker: Any = None
         self._linked = 0
-        self._lock = threading.Lock()  # of the two above
+        self._lock = new_lock()  # of the two above
 
     def _new_machine(self) -> int:
         return self._llvm.new_machine(self.cpu, self.features, OPTIMIZATION)
@@ -163,7 +163,7 @@ class CodeGenerator:
         return library[name], library
 
 
-_only_one: Final = threading.Lock()
+_only_one: Final = new_lock()
 
 
 def generator() -> CodeGenerator:

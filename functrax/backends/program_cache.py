@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import marshal
 import weakref
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -130,17 +130,16 @@ def _decoded(x: Any, cache: disk_cache.DiskCache) -> Any:
         return _dtype(parts[0])
     kind = _RECORDS[number]
     values = [_decoded(part, cache) for part in parts]
-    return _launch(*values) if kind is Launch else kind(*values)
+    return _placed(Launch(*values)) if kind is Launch else kind(*values)
 
 
 def _dtype(name: str) -> np.dtype[Any]:
     return ShapedArray.from_short(name).dtype
 
 
-def _launch(*values: Any) -> Launch:
+def _placed(x: Launch) -> Launch:
     """A launch with the addresses that its machine code has in this process."""
-    x = Launch(*values)
     params = list(x.params)
     for place, code in x.owner.calls:
         params[place] = code.address
-    return Launch(x.owner.kernel.address, *values[1:4], tuple(params), *values[5:])
+    return replace(x, function=x.owner.kernel.address, params=tuple(params))

@@ -9,7 +9,7 @@ Start at :class:`Registry`.
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,17 +72,17 @@ class Registry(dict[str, "Primitive"]):
         self._fill()
         return super().__iter__()
 
-    def keys(self) -> KeysView[str]:
+    def keys(self) -> Any:
         """All names."""
         self._fill()
         return super().keys()
 
-    def values(self) -> ValuesView[Primitive]:
+    def values(self) -> Any:
         """All primitives."""
         self._fill()
         return super().values()
 
-    def items(self) -> ItemsView[str, Primitive]:
+    def items(self) -> Any:
         """All names and primitives."""
         self._fill()
         return super().items()

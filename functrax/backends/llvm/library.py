@@ -49,7 +49,11 @@ SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "LLVMPY_DisposeMemoryBuffer": (None, _P),
     "LLVMPY_DisposeString": (None, _P),
 }
-_LONG: Final = ("LLVMPY_ParseAssembly", "LLVMPY_TargetMachineEmitToMemory")
+_LONG: Final = (
+    "LLVMPY_CreateTargetMachine",
+    "LLVMPY_ParseAssembly",
+    "LLVMPY_TargetMachineEmitToMemory",
+)
 
 
 @cache
@@ -89,6 +93,7 @@ class Library:
     """
 
     def __init__(self, path: str) -> None:
+        _open(path)
         long, short = ctypes.CDLL(path), ctypes.PyDLL(path)
         for name, (result, *arguments) in SIGNATURES.items():
             # An object of its own, by subscript: other users' have types of their own.
@@ -215,6 +220,14 @@ class Library:
         text = ctypes.string_at(message.value).decode("utf-8", "replace")
         self._DisposeString(message)
         return text
+
+
+def _open(path: str) -> None:
+    """Load a library while other threads go on: ctypes keeps Python's lock when it loads one."""
+    function = getattr(ctypes.CDLL(None), "dlopen", None)
+    if function is not None:
+        function.restype, function.argtypes = _P, (_S, _I)
+        function(os.fsencode(path), os.RTLD_NOW | os.RTLD_LOCAL)
 
 
 def _others_lock() -> Any:

@@ -19,7 +19,6 @@ Start at :func:`sums_text`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any
@@ -28,6 +27,7 @@ import numpy as np
 
 from functrax.backends.llvm.instructions import constant, llvm_type
 from functrax.core import dtypes
+from functrax.core.records import record
 
 #: Steps between rows up to this are part of the addresses in the code.
 BAKED = 4
@@ -37,7 +37,7 @@ _AHEAD = 4
 _ROWS_OF_POINTER = 3
 
 
-@dataclass(frozen=True)
+@record
 class Sums:
     """What the text depends on.
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.backends.kernels.contraction import takes
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.passes.kernel_groups import KernelGroup, nbytes
 from functrax.core import dtypes
@@ -38,6 +37,10 @@ MAX_PROLOGUE, PACKINGS = 2.0, 2
 
 def contraction_kernels_take(jaxpr: Jaxpr) -> bool:
     """Whether there are kernels for a contraction, whatever its sides and what follows its sum."""
+    from functrax.backends.kernels.contraction import (
+        takes,  # which programs without any do not need
+    )
+
     return is_small(jaxpr) or takes(jaxpr)
 
 

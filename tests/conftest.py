@@ -7,6 +7,7 @@ tracing as it is for users.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -21,13 +22,24 @@ _LARGE = 400  # programs of more equations are verified, but not parsed
 _checked: set[int] = set()  # hashes of programs that were found right
 
 
+def pytest_collection_finish() -> None:
+    """Keeps the collected tests out of every later search for garbage, which takes its time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compiled kernels are kept in a directory of this run, also by the processes it starts."""
+    """Compiled kernels are kept in a directory of this run, also by the processes it starts.
+
+    Whole programs are not: tests look at the compiler, or change a part of it.
+    """
     folder = str(tmp_path_factory.mktemp("compiled"))
     config.update("compilation_cache_dir", folder)
+    config.update("cache_programs", False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUNCTRAX_CACHE_DIR", folder)
+        patch.setenv("FUNCTRAX_CACHE_PROGRAMS", "0")
         yield
 
 

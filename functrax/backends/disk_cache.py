@@ -21,19 +21,17 @@ Start at :meth:`DiskCache.get` and :meth:`DiskCache.put`; :func:`current` is the
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import stat
 import struct
 import sys
-import threading
 import time
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from functrax.core.after_fork import free_after_fork
 from functrax.core.config import state as options
+from functrax.core.locks import new_lock
 from functrax.core.option_text import byte_count
 from functrax.core.records import record
 
@@ -41,8 +39,6 @@ try:  # hashlib loads all of OpenSSL, which takes longer than a program's first 
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
-
-_log = logging.getLogger("functrax")
 
 KEY_BYTES: Final = 32
 MAGIC: Final = b"functrax"
@@ -172,7 +168,11 @@ class DiskCache:
         self._directory: _Directory | None = None
         self._reads = self._writes = root is not None  # what the disk has not failed at
         self._warned = False
-        self._lock = free_after_fork(threading.Lock())  # of the statistics and of opening
+        self._lock = new_lock()  # of the statistics and of opening
+
+    def filled(self) -> bool:
+        """Whether something was ever written to it."""
+        return self.root is not None and os.path.exists(os.path.join(self.root, "kernels", _LEDGER))
 
     def get(self, key: bytes) -> Entry | None:
         """The entry of a key, or None if there is no sound one."""
@@ -256,7 +256,9 @@ class DiskCache:
             if self._warned:
                 return
             self._warned = True
-        _log.warning(
+        import logging  # which takes a while to load
+
+        logging.getLogger("functrax").warning(
             "compiled kernels are not kept on disk: %s (directory %s; FUNCTRAX_CACHE=0 switches "
             "the cache off, FUNCTRAX_CACHE_DIR puts it elsewhere)",
             error,

@@ -22,7 +22,6 @@ Start at :func:`record`.
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -40,12 +39,12 @@ from functrax.backends.eager_graph import (
     region_of,
 )
 from functrax.core import native
-from functrax.core.after_fork import free_after_fork
 from functrax.core.array import Borrowed, ConcreteArray, Pending
 from functrax.core.aval import ShapedArray
 from functrax.core.config import compile_context, state as options, trace_context
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr, Literal
+from functrax.core.locks import new_lock
 from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine, is_internal, scopes, user_line
 from functrax.core.trace import EVAL, current_source
@@ -197,7 +196,7 @@ class _Held:
     """Recorded operations that keep arrays alive; any thread may add some."""
 
     def __init__(self) -> None:
-        self._lock = free_after_fork(threading.Lock())
+        self._lock = new_lock()
         self._nodes: list[weakref.ref[Node]] = []
         self._bytes = 0
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -34,10 +33,10 @@ from functrax.backends.eager_graph import (
 )
 from functrax.backends.reference import in_numpy, rule_of
 from functrax.core import native
-from functrax.core.after_fork import free_after_fork
 from functrax.core.array import Pending
 from functrax.core.config import Override, compile_context, state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.locks import new_rlock
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.trace import state
 
@@ -54,7 +53,7 @@ _programs: dict[tuple[Any, ...], Any] = {}
 ROOM: Final = (16, 64, 256, 1024, 4096)
 _rooms: dict[Any, Executable] = {}
 #: One thread runs at a time; others record meanwhile.
-_lock: Final = free_after_fork(threading.RLock())
+_lock: Final = new_rlock()
 
 
 def run(roots: Sequence[Node], requested: bool = True) -> None:

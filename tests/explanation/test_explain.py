@@ -16,6 +16,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
+from functrax.backends.llvm.jit import function_name
 from functrax.core.config import Override
 from functrax.core.jaxpr import Var
 from functrax.core.parsing import parse_jaxpr
@@ -177,6 +178,16 @@ def test_texts_of_kernels() -> None:
     assert "ret" in kernel.assembly and "for d" in kernel.loops
 
 
+def test_texts_of_the_functions_that_a_kernel_calls() -> None:
+    e = functrax.explain(jnp.dot)(X, X.T)
+    (kernel,) = [k for k in e.kernels if k.codes and k.codes[-1].calls]
+    called = {function_name(text) for c in kernel.codes for _, text in c.emitted.calls}
+    assert called
+    for name in called:
+        assert re.search(rf"^define [^@]*@{name}\(", e.llvm, re.MULTILINE)
+        assert f"{name}:" in kernel.assembly
+
+
 def test_memory_and_compilation() -> None:
     e = functrax.explain(crossing)(X)
     assert e.arena_bytes >= e.peak_bytes >= 64 * F32 and "arena" in e.memory_plan
@@ -186,8 +197,8 @@ def test_memory_and_compilation() -> None:
 
 
 def test_machine_code_is_found_in_memory() -> None:
-    def f(x: Any) -> Any:
-        return x * 7.75 - 3.125
+    def f(x: Any) -> Any:  # a program of no other test
+        return jnp.cbrt(jnp.arcsinh(x) - jnp.log1p(x * x)) / jnp.hypot(x, 7.75)
 
     assert functrax.explain(f)(X).origins == {"llvm": 1}
     assert functrax.explain(lambda x: f(x))(X).origins == {"memory": 1}

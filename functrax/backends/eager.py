@@ -10,10 +10,10 @@ What may act on the world is not recorded: side effects, operations that hold pr
 operations while ``debug_nans`` looks for the one at fault, and operations on memory that others may
 write to; these run at once (``device.execute``).
 
-The graph stays bounded without being looked at.  Before an operation that would have more than
-:data:`MAX_NODES` others to run, these are run; from half of that on already before an operation
-like one that the graph began with, so that a loop is cut at the same place of its body each time,
-and finds its program again.  When recorded operations hold more than :data:`MAX_BYTES` of arrays,
+The graph stays bounded without being looked at.  When nobody has looked for :data:`PATIENCE`
+operations, then before an operation that would have more than :data:`MAX_NODES` others to run, these
+are run; from half of that on already before an operation like one that the graph began with, so that
+a loop is cut at the same place of its body each time, and finds its program again.  When recorded operations hold more than :data:`MAX_BYTES` of arrays,
 all of them are run.
 
 Start at :func:`record`.
@@ -21,7 +21,6 @@ Start at :func:`record`.
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -30,6 +29,9 @@ from typing import Any, Final
 from functrax.backends import eager_run, nan_check
 from functrax.backends.device import execute
 from functrax.backends.eager_graph import (
+    GROWN,
+    REPEATED,
+    SMALL_BYTES,
     Node,
     Part,
     Region,
@@ -49,7 +51,9 @@ from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine, is_internal, scopes, user_line
 from functrax.core.trace import EVAL, current_source
 
-#: So many operations may wait for one value.
+#: So many operations are recorded between two looks before any is run: most training steps are fewer.
+PATIENCE: Final = 2048
+#: So many operations may wait for one value after that.
 MAX_NODES: Final = 256
 #: So many bytes of arrays may be kept alive by recorded operations alone.
 MAX_BYTES: Final = 1 << 28
@@ -63,7 +67,8 @@ _VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "res
 
 _signatures: dict[Any, Signature] = {}
 _modes: dict[Any, Any] = {}
-_now: Callable[[], int] = getattr(native.extension, "eager_now", itertools.count().__next__)
+_now: Callable[[], int] = getattr(native.extension, "eager_now", eager_run.count)
+_last_look: Callable[[], int] = getattr(native.extension, "eager_last_look", eager_run.last_look)
 
 
 def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -170,7 +175,7 @@ def _extent(signature: Signature, operands: tuple[Any, ...]) -> tuple[int, int, 
         if region_of(node) is not region:
             region.merge(region_of(node))
     size = min(size, now - begin) + 1
-    if size <= MAX_NODES // 2 or now < region.next_count:
+    if size <= MAX_NODES // 2 or now - _last_look() < PATIENCE or now < region.next_count:
         return size, begin, region
     limit = MAX_NODES // 2 if signature in region.entries else MAX_NODES
     if size <= limit:
@@ -229,7 +234,8 @@ def _install() -> None:
         return
     classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Region)
     functions = (_mode, _held.add, is_internal, user_line, scopes, record)
-    native.extension.eager_configure(classes, _signatures, functions, MAX_NODES)
+    bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, GROWN, REPEATED)
+    native.extension.eager_configure(classes, _signatures, functions, bounds)
     EVAL.executor = native.extension.eager_execute
 
 

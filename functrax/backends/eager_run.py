@@ -11,6 +11,7 @@ Start at :func:`run`.
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -52,6 +53,9 @@ _programs: dict[tuple[Any, ...], Any] = {}
 #: Functions of at most so many elements share a program.
 ROOM: Final = (16, 64, 256, 1024, 4096)
 _rooms: dict[Any, Executable] = {}
+_counter = itertools.count()
+count: Final = _counter.__next__
+_looked_at = 0
 #: One thread runs at a time; others record meanwhile.
 _lock: Final = threading.RLock()
 
@@ -66,6 +70,8 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
     description = None
     if requested and len(roots) == 1 and _single(roots[0]):
         return
+    if requested:
+        _note_look()
     if requested and len(roots) == 1 and native.extension is not None:
         description = native.extension.eager_run(roots[0])
         if description is True:
@@ -77,6 +83,16 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
                 return
             except ChangedError:
                 description = None
+
+
+def _note_look() -> None:
+    global _looked_at
+    _looked_at = count()
+
+
+def last_look() -> int:
+    """The number of the operation before which somebody last needed a value that had to be run."""
+    return _looked_at
 
 
 def _run_as_recorded(

@@ -21,6 +21,7 @@ constexpr std::size_t kMostRemembered = 1 << 14;
 constexpr Py_ssize_t kMostOperands = 16;
 
 std::int64_t counter = 0;
+std::int64_t looked_at = 0;
 
 // ---- the user's line ----------------------------------------------------------------------------
 
@@ -128,6 +129,7 @@ Outcome extent_of(PyObject* const* operands, Py_ssize_t count, Extent& extent) {
   if (extent.size > number - extent.begin) extent.size = number - extent.begin;
   ++extent.size;
   if (extent.size <= python.most_nodes / 2) return Outcome::kDone;
+  if (number - looked_at < python.patience) return Outcome::kDone;
   const std::int64_t next = PyLong_AsLongLong(slot(extent.region, python.region_next));
   return number < next ? Outcome::kDone : Outcome::kLeft;
 }
@@ -480,5 +482,9 @@ PyObject* execute(PyObject*, PyObject* const* args, Py_ssize_t count) {
 }
 
 PyObject* now(PyObject*, PyObject*) { return PyLong_FromLongLong(counter++); }
+
+PyObject* last_look(PyObject*, PyObject*) { return PyLong_FromLongLong(looked_at); }
+
+void note_look() { looked_at = counter; }
 
 }  // namespace functrax::eager

@@ -18,4 +18,9 @@ PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 PyObject* now(PyObject* self, PyObject* unused);  // the number of the next operation
 
+// eager_last_look() -> the number of the operation before which somebody last looked at a value that
+// had to be run for; note_look() notes such a look.
+PyObject* last_look(PyObject* self, PyObject* unused);
+void note_look();
+
 }  // namespace functrax::eager

@@ -49,7 +49,7 @@ from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr, Literal
 from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine, is_internal, scopes, user_line
-from functrax.core.trace import EVAL, current_source
+from functrax.core.trace import EVAL, Trace, current_source
 
 #: So many operations are recorded between two looks before any is run: most training steps are fewer.
 PATIENCE: Final = 2048
@@ -232,7 +232,7 @@ def _install() -> None:
     """Tell C++, which records what it can, what it needs: see ``eager_record.h``."""
     if native.extension is None:
         return
-    classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Region)
+    classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Region, Trace)
     functions = (_mode, _held.add, is_internal, user_line, scopes, record)
     bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, GROWN, REPEATED)
     native.extension.eager_configure(classes, _signatures, functions, bounds)

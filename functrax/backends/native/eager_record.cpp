@@ -37,6 +37,7 @@ int is_internal(PyObject* code) {
   return internal;
 }
 
+// The line that a new operation belongs to.
 Ref user_line() {
   if (PyObject* given = thread_state::source(); given != nullptr && given != Py_None) {
     return Ref::share(given);
@@ -265,7 +266,7 @@ PyObject* call_bind(PyObject* self, PyObject* const* args, std::size_t flags, Py
   auto* method = reinterpret_cast<Method*>(self);
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   Ref result;
-  if (count > 0 && thread_state::evaluates()) {
+  if (count > 0 && thread_state::passes_concrete()) {
     switch (apply(args[0], args + 1, count - 1, names, result)) {
       case Outcome::kDone:
         return result.release();
@@ -338,7 +339,7 @@ void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* r
 PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
   auto* method = reinterpret_cast<Method*>(self);
   if (PyVectorcall_NARGS(flags) != 2 || names != nullptr || python.array == nullptr ||
-      !Py_IS_TYPE(args[0], python.array) || !thread_state::evaluates()) {
+      !Py_IS_TYPE(args[0], python.array) || !thread_state::passes_concrete()) {
     return PyObject_Vectorcall(method->function, args, flags, names);
   }
   PyObject *x = args[0], *y = args[1];
@@ -479,6 +480,11 @@ PyObject* execute(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (outcome == Outcome::kDone) return result.release();
   if (outcome == Outcome::kError) return nullptr;
   return PyObject_Vectorcall(python.record, args, 3, nullptr);
+}
+
+PyObject* line(PyObject*, PyObject*) {
+  if (python.user_line == nullptr) Py_RETURN_NONE;
+  return user_line().release();
 }
 
 PyObject* now(PyObject*, PyObject*) { return PyLong_FromLongLong(counter++); }

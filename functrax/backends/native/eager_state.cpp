@@ -49,10 +49,10 @@ PyObject* producer_of(PyObject* x) {
 }
 
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 8 ||
+  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 9 ||
       !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 6 ||
       !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 5) {
-    PyErr_SetString(PyExc_TypeError, "expected 8 classes, a dict, 6 functions and 5 numbers");
+    PyErr_SetString(PyExc_TypeError, "expected 9 classes, a dict, 6 functions and 5 numbers");
     return nullptr;
   }
   auto& p = python;
@@ -86,6 +86,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   for (const Slot& s : found) {
     if (!pytree::find_slot(PyTuple_GET_ITEM(args[0], s.owner), s.name, *s.offset)) return nullptr;
   }
+  if (!thread_state::set_trace_class(PyTuple_GET_ITEM(args[0], 8))) return nullptr;
   if (!signature::set_array_class(PyTuple_GET_ITEM(args[0], 0))) return nullptr;
   long long* bounds[] = {&p.most_nodes, &p.patience, &p.small_bytes, &p.most_growth,
                          &p.most_repeated};

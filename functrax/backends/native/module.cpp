@@ -102,6 +102,7 @@ PYBIND11_MODULE(_native, module) {
       fast<functrax::eager::remember>("eager_remember", "Tells the program of a node."),
       {"eager_forget", functrax::eager::forget_programs, METH_NOARGS, "Forget programs."},
       {"eager_last_look", functrax::eager::last_look, METH_NOARGS, "When a value was needed."},
+      {"eager_line", functrax::eager::line, METH_NOARGS, "The line of a new operation."},
       {"eager_now", functrax::eager::now, METH_NOARGS, "The number of an operation."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},

@@ -91,10 +91,7 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     if simpler is not None:
         return concrete(simpler)
     strict = options.strict
-    key = (primitive, strict, *[x.aval for x in args], *params.items())
-    signature = _signatures.get(key)
-    if signature is None:
-        signature = _new_signature(key, primitive, args, params)
+    signature = signature_of(primitive, strict, [x.aval for x in args], params)
     operands = tuple([_operand(x, strict) for x in args])
     size, begin, region = _extent(signature, operands)
     node = Node(signature, operands, current_source(), size, begin, region)
@@ -125,10 +122,18 @@ def _mode() -> tuple[Any, ...] | None:
     return found
 
 
-def _new_signature(
-    key: Any, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+def signature_of(
+    primitive: Primitive, strict: bool, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> Signature:
-    avals = tuple([x.aval for x in args])
+    """What nodes of an operation share: one object for equal operations."""
+    key = (primitive, strict, *avals, *params.items())
+    found = _signatures.get(key)
+    return _new_signature(key, primitive, tuple(avals), params) if found is None else found
+
+
+def _new_signature(
+    key: Any, primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> Signature:
     results = primitive.infer(avals, params)
     types = (results,) if type(results) is ShapedArray else results
     sizes = [a.size for a in (*avals, *types)]
@@ -136,7 +141,7 @@ def _new_signature(
     cost = _BEGIN + _ELEMENT * touched
     if len(_signatures) >= _MAX_SIGNATURES:
         _signatures.clear()
-    made = Signature(primitive, avals, params, options.strict, results, cost)
+    made = Signature(primitive, avals, params, key[1], results, cost)
     return _signatures.setdefault(key, made)
 
 

@@ -45,6 +45,8 @@ from functrax.core.trace import state
 CHEAP: Final = 300_000
 #: What the reference takes longer for, in all, is worth a program.
 PAYS: Final = 2_000_000
+#: What it costs to run a program of one operation, in nanoseconds.
+ALONE: Final = 20_000
 #: How many compiled cuts are remembered.
 MAX_PROGRAMS: Final = 4096
 
@@ -157,7 +159,7 @@ Pending.settle = staticmethod(settle)
 
 def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any) -> None:
     cost = sum([node.signature.cost for node in nodes])
-    if cost <= CHEAP and not (len(nodes) > 1 and all(node.signature.exact for node in nodes)):
+    if cost <= CHEAP and (len(nodes) == 1 or not all(map(_is_settled, nodes))):
         _one_by_one(nodes)
         return
     found = cut(nodes, roots if requested else ())
@@ -174,6 +176,22 @@ def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description:
         target.value = value
     for node in nodes:
         _let_go(node)
+
+
+def _is_settled(node: Node) -> bool:
+    """Whether an operation has the same bits one by one and in any program, even a cheap one.
+
+    A sum of products has not: what computes it depends on how it is recognised.
+    """
+    signature = node.signature
+    if signature.exact or signature.primitive.family == "elementwise":
+        return True
+    if signature.primitive.name != "reduce_sum":
+        return False
+    added = node_of(node.operands[0])
+    return added is None or (
+        added.signature.primitive.family == "elementwise" and not added.signature.exact
+    )
 
 
 def _let_go(node: Node) -> None:
@@ -273,7 +291,8 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
     if known is None and len(_programs) >= MAX_PROGRAMS:
         _programs.clear()
     if cost <= CHEAP and (known is None or type(known) is int):
-        spent = cost + (known or 0)
+        alone = sum([not node.signature.exact for node in found.nodes])
+        spent = cost + ALONE * alone + (known or 0)
         if spent < PAYS:
             _programs[key] = spent
             return None

@@ -16,14 +16,4 @@ PyObject* make_type();  // functrax._native.EagerMethod
 // eager_execute(primitive, operands, parameters): what the bottom interpreter does.
 PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
-// eager_line() -> the line that a new operation belongs to, as current_source of core/trace.py.
-PyObject* line(PyObject* self, PyObject* unused);
-
-PyObject* now(PyObject* self, PyObject* unused);  // the number of the next operation
-
-// eager_last_look() -> the number of the operation before which somebody last looked at a value that
-// had to be run for; note_look() notes such a look.
-PyObject* last_look(PyObject* self, PyObject* unused);
-void note_look();
-
 }  // namespace functrax::eager

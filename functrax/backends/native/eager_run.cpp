@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "eager_record.h"
+#include "eager_node.h"
 #include "eager_state.h"
 #include "reference.h"
 

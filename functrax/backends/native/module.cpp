@@ -10,6 +10,8 @@
 
 #include "buffer.h"
 #include "buffer_exporter.h"
+#include "eager_node.h"
+#include "eager_recipe.h"
 #include "eager_record.h"
 #include "eager_run.h"
 #include "eager_state.h"
@@ -118,6 +120,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
   add_type(module, "EagerMethod", functrax::eager::make_type());
+  add_type(module, "EagerFunction", functrax::eager::make_function_type());
   add_type(module, "ThreadState", functrax::thread_state::make_type());
   add_type(module, "JitCaller", functrax::jit_caller::make_type());
   add_pool(module);

@@ -52,7 +52,7 @@ from functrax.core.source import SourceLine, is_internal, scopes, user_line
 from functrax.core.trace import EVAL, Trace, current_source
 
 #: So many operations are recorded between two looks before any is run: most training steps are fewer.
-PATIENCE: Final = 2048
+PATIENCE: Final = 1024
 #: So many operations may wait for one value after that.
 MAX_NODES: Final = 256
 #: So many bytes of arrays may be kept alive by recorded operations alone.

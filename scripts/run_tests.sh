@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the default test suite on the compiler, then the part that runs programs on the interpreter;
-# arguments go to pytest, and run the suite once, on FUNCTRAX_BACKEND. Does its own set-up.
+# Runs the default test suite on the compiler, then the part that runs programs on the interpreter,
+# on all cores; arguments go to pytest, and run the suite once, on FUNCTRAX_BACKEND. Does its own
+# set-up.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
@@ -15,5 +16,6 @@ cd "$root"
 if [ $# -gt 0 ]; then
   exec "$venv/bin/python" -m pytest "$@"
 fi
-"$venv/bin/python" -m pytest
-FUNCTRAX_BACKEND=interp "$venv/bin/python" -m pytest "${on_both[@]}"
+pytest=("$venv/bin/python" -m pytest --numprocesses auto --dist loadfile)
+"${pytest[@]}"
+FUNCTRAX_BACKEND=interp "${pytest[@]}" "${on_both[@]}"

@@ -7,6 +7,7 @@ tracing as it is for users.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,12 @@ from functrax.core.verify import verify
 
 _LARGE = 400  # programs of more equations are verified, but not parsed
 _checked: set[int] = set()  # hashes of programs that were found right
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the collected tests out of every later search for garbage, which takes its time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

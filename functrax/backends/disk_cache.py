@@ -26,13 +26,13 @@ import os
 import stat
 import struct
 import sys
-import threading
 import time
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
 from functrax.core.config import state as options
+from functrax.core.locks import new_lock
 from functrax.core.option_text import byte_count
 from functrax.core.records import record
 
@@ -171,7 +171,7 @@ class DiskCache:
         self._directory: _Directory | None = None
         self._reads = self._writes = root is not None  # what the disk has not failed at
         self._warned = False
-        self._lock = threading.Lock()  # of the statistics and of opening
+        self._lock = new_lock()  # of the statistics and of opening
 
     def get(self, key: bytes) -> Entry | None:
         """The entry of a key, or None if there is no sound one."""

@@ -21,7 +21,6 @@ Start at :func:`record`.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -47,6 +46,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.config import compile_context, state as options, trace_context
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr, Literal
+from functrax.core.locks import new_lock
 from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine, is_internal, scopes, user_line
 from functrax.core.trace import EVAL, Trace, current_source
@@ -206,7 +206,7 @@ class _Held:
     """Recorded operations that keep arrays alive; any thread may add some."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._nodes: list[weakref.ref[Node]] = []
         self._bytes = 0
 

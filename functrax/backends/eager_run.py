@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -38,6 +37,7 @@ from functrax.core import native
 from functrax.core.array import Pending
 from functrax.core.config import Override, compile_context, state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.locks import new_rlock
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.trace import state
 
@@ -59,7 +59,7 @@ _counter = itertools.count()
 count: Final = _counter.__next__
 _looked_at = 0
 #: One thread runs at a time; others record meanwhile.
-_lock: Final = threading.RLock()
+_lock: Final = new_rlock()
 
 
 def run(roots: Sequence[Node], requested: bool = True) -> None:

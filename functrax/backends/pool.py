@@ -11,10 +11,11 @@ of the machine's memory; what is over it goes back to the system.
 from __future__ import annotations
 
 import os
-import threading
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+
+from functrax.core.locks import new_rlock
 
 ALIGNMENT: Final = 64
 _DEFAULT_LIMIT: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
@@ -67,7 +68,7 @@ class Pool:
     """A caching allocator; any thread may use it."""
 
     def __init__(self, limit: int = _DEFAULT_LIMIT) -> None:
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._free: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._in_use = self._cached = self._peak = self._allocations = self._hits = 0
         self._limit = limit

@@ -27,6 +27,7 @@ from typing import Any, Final, Literal, NoReturn, ParamSpec, TypeVar
 
 from functrax.core import native, option_text
 from functrax.core.errors import ArgumentError, UnknownNameError
+from functrax.core.locks import new_lock
 from functrax.core.records import record
 
 P = ParamSpec("P")
@@ -314,7 +315,7 @@ _load(os.environ)
 state: Final[State] = State()
 
 _epoch = 0  # counts the changes of the process's values; every thread's cached context ends with it
-_epoch_lock = threading.Lock()
+_epoch_lock = new_lock()
 _contexts: dict[tuple[Hashable, ...], tuple[Hashable, ...]] = {}
 
 

@@ -99,7 +99,7 @@ def test_bit_patterns_of_narrow_floats(dtype: np.dtype) -> None:
         Literal(2, F32), IndexMap.pad((3,), (1,), (2,), (1,)), (dtypes.int32, VECTOR),
         sys, pytest.raises, Jaxpr((), (), (), ()), (Jaxpr((), (), (), ()), 3),
     ],
-    ids=repr,
+    ids=lambda value: getattr(value, "__name__", None) or repr(value),
 )  # fmt: skip
 def test_values_of_parameters_come_back(value: Any) -> None:
     found = through_text(value)

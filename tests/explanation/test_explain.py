@@ -186,8 +186,8 @@ def test_memory_and_compilation() -> None:
 
 
 def test_machine_code_is_found_in_memory() -> None:
-    def f(x: Any) -> Any:
-        return x * 7.75 - 3.125
+    def f(x: Any) -> Any:  # a program of no other test
+        return jnp.cbrt(jnp.arcsinh(x) - jnp.log1p(x * x)) / jnp.hypot(x, 7.75)
 
     assert functrax.explain(f)(X).origins == {"llvm": 1}
     assert functrax.explain(lambda x: f(x))(X).origins == {"memory": 1}

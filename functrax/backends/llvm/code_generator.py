@@ -15,13 +15,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from functools import cache, partial
 from importlib.machinery import PathFinder
 from typing import Any, Final
 
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.unlocked import Calls
+from functrax.core.locks import new_lock
 
 #: How well instructions are selected and scheduled; no passes run before that.
 OPTIMIZATION: Final = 2
@@ -38,7 +38,7 @@ class _LeftOut:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._inside = 0
         self._switch: Any = None  # switches it on again
 
@@ -88,7 +88,7 @@ class CodeGenerator:
         self._calls = Calls(llvm.ffi.lib._name)
         self._linker: Any = None
         self._linked = 0
-        self._lock = threading.Lock()  # of the two above
+        self._lock = new_lock()  # of the two above
 
     def _new_machine(self) -> Any:
         return self._llvm.Target.from_default_triple().create_target_machine(
@@ -142,7 +142,7 @@ class CodeGenerator:
         return library[name], library
 
 
-_only_one: Final = threading.Lock()
+_only_one: Final = new_lock()
 
 
 def generator() -> CodeGenerator:

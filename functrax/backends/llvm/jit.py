@@ -38,6 +38,7 @@ from functrax.backends.llvm.code_generator import (
 from functrax.backends.llvm.workers import Workers
 from functrax.backends.threads import default_num_threads
 from functrax.core.config import state as options
+from functrax.core.locks import new_lock, new_rlock
 from functrax.core.records import record
 
 _DEFINED: Final = re.compile(r"^define (?!internal)[^@]*@([\w.]+)\(", re.MULTILINE)
@@ -96,7 +97,7 @@ class NewRequest(Request):
     ) -> None:
         self.key, self.text, self.cache = key, text, cache
         self._machine, self._name = machine, name
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._made: tuple[bytes, float] | BaseException | None = None
         self._done: Compiled | None = None
 
@@ -173,7 +174,7 @@ class Machine:
         self._known: WeakValueDictionary[bytes, Compiled] = WeakValueDictionary()
         self._recent: dict[bytes, Compiled] = {}  # the last to be used is the last
         self._asked: WeakValueDictionary[bytes, NewRequest] = WeakValueDictionary()
-        self._lock = threading.RLock()  # of all the above
+        self._lock = new_rlock()  # of all the above
 
     @property
     def generator(self) -> CodeGenerator:

@@ -217,7 +217,7 @@ def implicit_root(a: Any, x0: Any) -> Any:
 
 def unrolled_root(a: Any, x0: Any) -> Any:
     x = x0 * 0.0
-    for _ in range(60):
+    for _ in range(24):
         x = 1.0 - 0.3 * jnp.sin(a @ x)
     return x
 

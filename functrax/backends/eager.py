@@ -11,10 +11,10 @@ operations while ``debug_nans`` looks for the one at fault, and operations on me
 write to; these run at once (``device.execute``).
 
 The graph stays bounded without being looked at.  When nobody has looked for :data:`PATIENCE`
-operations, then before an operation that would have more than :data:`MAX_NODES` others to run, these
-are run; from half of that on already before an operation like one that the graph began with, so that
-a loop is cut at the same place of its body each time, and finds its program again.  When recorded operations hold more than :data:`MAX_BYTES` of arrays,
-all of them are run.
+operations, then before an operation that would have more than :data:`MAX_NODES` others to run,
+these are run; from half of that on already before an operation like one that the graph began with,
+so that a loop is cut at the same place of its body each time, and finds its program again.  When
+recorded operations hold more than :data:`MAX_BYTES` of arrays, all of them are run.
 
 Start at :func:`record`.
 """
@@ -51,7 +51,7 @@ from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine, is_internal, scopes, user_line
 from functrax.core.trace import EVAL, Trace, current_source
 
-#: So many operations are recorded between two looks before any is run: most training steps are fewer.
+#: So many operations are recorded after a look before any is run; most training steps are fewer.
 PATIENCE: Final = 1024
 #: So many operations may wait for one value after that.
 MAX_NODES: Final = 256

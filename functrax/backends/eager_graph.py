@@ -53,8 +53,8 @@ class Signature:
 
     __slots__ = (
         "avals", "cost", "counts", "exact", "holds", "in_bytes", "literals_are_inputs",
-        "operand_bytes", "out_bytes", "params", "primitive", "results", "shares", "simplifies", "spreads",
-        "strict", "types",
+        "operand_bytes", "out_bytes", "params", "primitive", "results", "shares", "simplifies",
+        "spreads", "strict", "types",
     )  # fmt: skip
 
     def __init__(

@@ -1,11 +1,11 @@
 """Recipes: library functions that are recorded without being called.
 
 A function such as a sampler of random numbers records a dozen operations, and which ones follows
-from the types of its arrays and from its other arguments.  :func:`with_recipe` says so of a function.
-From the second call with such arguments on, outside of ``jit``, its operations are recorded from
-what is remembered (``native/eager_recipe.cpp``): the same nodes that calling it would have recorded,
-so nothing that is computed depends on it.  A function that has no recipe for some arguments, because
-it looks at values or calls a loop, is called.
+from the types of its arrays and from its other arguments.  :func:`with_recipe` says so of a
+function.  From the second call with such arguments on, outside of ``jit``, its operations are
+recorded from what is remembered (``native/eager_recipe.cpp``): the same nodes that calling it would
+have recorded, so nothing that is computed depends on it.  A function that has no recipe for some
+arguments, because it looks at values or calls a loop, is called.
 
 Start at :func:`with_recipe`, then :func:`_written`.
 """

@@ -262,9 +262,9 @@ pow = power
 def _known_integer(base: Any, x: Any) -> int | None:
     """The exponent ``x``, if it is a known integer.
 
-    An array is one for integer bases alone, where a negative exponent is an error.  For others it is
-    not looked at: a number that changes from call to call, as a step's does, would make each call
-    another program.
+    An array is one for integer bases alone, where a negative exponent is an error.  For others it
+    is not looked at: a number that changes from call to call, as a step's does, would make each
+    call another program.
     """
     kind = type(x)
     if kind is int or kind is bool:

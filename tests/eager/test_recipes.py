@@ -29,7 +29,7 @@ SAMPLERS: dict[str, Callable[[Any], Any]] = {
     "bernoulli": lambda key: random.bernoulli(key, 0.3, (40,)),
     "permutation": lambda key: random.permutation(key, 12),
     "gamma": lambda key: random.gamma(key, 2.5, (3,)),
-    "categorical": lambda key: random.categorical(key, jnp.log(jnp.array([0.1, 0.6, 0.3])), shape=(8,)),
+    "categorical": lambda key: random.categorical(key, jnp.arange(3.0), shape=(8,)),
 }  # fmt: skip
 
 

@@ -170,7 +170,7 @@ def test_products_of_recorded_matrices_are_kernels(monkeypatch: pytest.MonkeyPat
     )
     eager_run.forget()
     x, w = square()[:128, :96], square(1)[:96, :160]
-    loss = lambda w: jnp.sum(jnp.maximum(x @ w, 0) @ w.T)  # noqa: E731
+    loss = lambda w: jnp.sum(jnp.maximum(x @ w, 0) @ w.T)
     value, slope = functrax.value_and_grad(loss)(w)
     assert np.isfinite(float(value)) and np.isfinite(float(slope.sum()))
     assert called == []

@@ -52,9 +52,9 @@ class Signature:
     """
 
     __slots__ = (
-        "avals", "cost", "counts", "exact", "holds", "in_bytes", "literals_are_inputs",
+        "alone", "avals", "cost", "counts", "exact", "holds", "in_bytes", "literals_are_inputs",
         "operand_bytes", "out_bytes", "params", "primitive", "results", "shares", "simplifies",
-        "spreads", "strict", "types",
+        "spreads", "strict", "types", "uses",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,9 @@ class Signature:
         self.shares = one and primitive.lowers(avals, params)
         #: Whether it may run without a look at the graph: it has one result, which is small.
         self.counts = type(results) is ShapedArray and self.out_bytes <= SMALL_BYTES
+        #: How often it was run by itself; whether it has a program then, None while that is open.
+        self.uses = 0
+        self.alone: bool | None = None
         #: Whether what it keeps alive is worth counting.
         self.holds = self.in_bytes > FEW_BYTES
         #: Whether literals among the operands may make it needless.

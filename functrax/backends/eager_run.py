@@ -47,6 +47,8 @@ CHEAP: Final = 300_000
 PAYS: Final = 2_000_000
 #: What it costs to run a program of one operation, in nanoseconds.
 ALONE: Final = 20_000
+#: What is run by itself more often than this gets a program.
+OFTEN: Final = 100
 #: How many compiled cuts are remembered.
 MAX_PROGRAMS: Final = 4096
 
@@ -111,6 +113,27 @@ def _run_as_recorded(
 Node.run = staticmethod(run)
 
 
+def _has_program(signature: Signature) -> bool:
+    """Whether an operation that is little work is run by a program of its own.
+
+    That is so if NumPy gives other bits, and if the operation is run often.
+    """
+    if signature.alone is None:
+        signature.uses += 1
+        own_bits = not (signature.exact or signature.shares)
+        if signature.strict or not (own_bits or signature.uses > OFTEN):
+            return False
+        elementwise = signature.primitive.family == "elementwise"
+        signature.alone = (own_bits or elementwise) and single_operations.is_compiled(
+            signature.primitive, signature.avals, signature.params
+        )
+    return signature.alone
+
+
+def _is_deferred(operands: Sequence[Any]) -> bool:
+    return any(type(x) is Deferred for x in operands)
+
+
 def _single(node: Node) -> bool:
     """Run an operation that is little work and needs no other: whether it is one."""
     signature = node.signature
@@ -123,6 +146,8 @@ def _single(node: Node) -> bool:
         operands.append(_known(x))
     if node.value is not None:
         return True  # another thread ran it meanwhile
+    if signature.alone is not False and _has_program(signature) and not _is_deferred(operands):
+        return False
     previous = state.source
     state.source = node.source
     try:
@@ -159,11 +184,14 @@ Pending.settle = staticmethod(settle)
 
 def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any) -> None:
     cost = sum([node.signature.cost for node in nodes])
-    if cost <= CHEAP and (len(nodes) == 1 or not all(map(_is_settled, nodes))):
+    alone = len(nodes) == 1 and nodes[0].signature.alone is True
+    if alone:
+        alone = not _is_deferred([_known(x) for x in nodes[0].operands])
+    if cost <= CHEAP and not alone and (len(nodes) == 1 or not all(map(_is_settled, nodes))):
         _one_by_one(nodes)
         return
     found = cut(nodes, roots if requested else ())
-    executable = _compiled(found, cost)
+    executable = _compiled(found, CHEAP + 1 if alone else cost)
     if executable is None:
         _one_by_one(nodes)
         return
@@ -243,7 +271,7 @@ def _operation(signature: Signature, operands: list[Any]) -> Any:
         return device_of("llvm").apply(primitive, operands, params)
     operands = [in_numpy(x) for x in operands]
     with np.errstate(all="ignore"):
-        if signature.exact or any(type(x) is Deferred for x in operands):
+        if signature.exact or _is_deferred(operands):
             return rule_of(primitive)(primitive, operands, params)
         if signature.shares and 0 < operands[0].size <= ROOM[-1]:
             return _in_room(signature, np.asarray(operands[0]))

@@ -46,9 +46,9 @@ run_tests() {
   cmake --build "$copy/build" -j2 >>"$copy/build.log"
   cp "$copy"/build/functrax/backends/native/_native.*.so "$copy/functrax"
   # The C library frees the thread-local memory of a thread that ended under locks that TSan cannot
-  # see; LLVM, which is not built with it, makes its static objects by atomic operations.
+  # see; LLVM and libgcc, which are not built with it, make their static objects without it.
   printf '%s\n' race:dl_deallocate_tls race:libllvmlite.so called_from_lib:libllvmlite.so \
-    >"$copy/suppressions"
+    mutex:_Unwind_Find_FDE >"$copy/suppressions"
   # pytest captures what a test writes, so the sanitizers write into files.
   local log="log_path=$copy/report:halt_on_error=1:allocator_may_return_null=1"
   # Python keeps memory until it ends, so leaks are looked for by the tests, with the pool's counts.

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from functrax.core.lowering import MATH, Scalar
 from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 if TYPE_CHECKING:
     from functrax.backends.kernels.arrays import Arrays

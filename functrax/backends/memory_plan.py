@@ -17,7 +17,6 @@ which is a temporary that lives for one instruction.  Start at :func:`plan_memor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from functrax.backends.program import (
@@ -36,7 +35,7 @@ from functrax.backends.program import (
     subprograms,
     updated_in_place,
 )
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 ALIGNMENT: Final = 64
 #: Arrays from this size on do not begin at the same place of a page one after the other, or what is

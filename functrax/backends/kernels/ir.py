@@ -234,18 +234,22 @@ class Kernel:
 
 def ordered(roots: Iterator[Scalar]) -> list[Scalar]:
     """The nodes that the roots need, each after its operands."""
-    found: dict[int, Scalar] = {}
+    found: set[int] = set()
     out: list[Scalar] = []
     for root in roots:
-        stack: list[tuple[Scalar, bool]] = [(root, False)]
+        stack: list[Scalar | None] = [root]
         while stack:
-            node, done = stack.pop()
-            if done:
-                out.append(node)
+            node = stack.pop()
+            if node is None:  # what is beneath it has had its operands
+                done = stack.pop()
+                assert done is not None
+                out.append(done)
             elif id(node) not in found:
-                found[id(node)] = node
-                stack.append((node, True))
-                stack.extend((x, False) for x in reversed(node.args))
+                found.add(id(node))
+                if node.args:
+                    stack += (node, None, *node.args[::-1])
+                else:
+                    out.append(node)
     return out
 
 

@@ -10,7 +10,6 @@ Start at :func:`staged`.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from functrax.backends.kernels.strategy import Plan
 from functrax.backends.kernels.tiling import Reading, Tiling
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Builder, Scalar
+from functrax.core.records import replace
 
 #: Bytes of the left side that a unit keeps in the second cache.
 BLOCK_BYTES = 1 << 19

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,7 +22,7 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 Way: TypeAlias = Literal["in place", "packed", "windows"]
 

@@ -191,7 +191,6 @@ class Machine:
         self._recent: dict[bytes, Compiled] = {}  # the last to be used is the last
         self._asked: WeakValueDictionary[bytes, NewRequest] = WeakValueDictionary()
         self._lock = new_rlock()  # of all the above
-        os.register_at_fork(after_in_child=self._asked.clear)  # another thread made them
 
     @property
     def generator(self) -> CodeGenerator:

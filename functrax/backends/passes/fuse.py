@@ -44,6 +44,7 @@ from functrax.backends.passes.kernel_groups import (
     REASONS,
     SEARCH,
     SMALL,
+    TOGETHER,
     UNRELATED,
     KernelGroup,
     Shape,
@@ -318,12 +319,16 @@ class Fusion:
                 near.setdefault(shape, []).append(n)
 
     def _is_small(self, group: KernelGroup) -> bool:
-        return not group.update and sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
+        if group.update or group.center is not None:
+            return False
+        return sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
 
     def _may_merge_unrelated(self, m: int, n: int) -> bool:
         a, b, graph = self.groups[m], self.groups[n], self.graph
         if m in graph.successors[n] or n in graph.successors[m]:
             return False  # it was tried before
+        if len(a.eqns) + len(b.eqns) > TOGETHER:
+            return False
         space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         if space is None or not self._is_small(b):
             return False
@@ -334,11 +339,15 @@ class Fusion:
         group = self.groups[n]
         others = {m for m in self.graph.predecessors[n] if m in self.groups}
         others |= {m for m in self.graph.successors[n] if m in self.groups}
-        for v in group.reads:
-            readers = self.readers.get(v, ())
-            if len(readers) <= 32:
-                others.update(readers)
-        others.discard(n)
+        if group.center is None:
+            siblings: set[int] = set()
+            for v in group.reads:
+                readers = self.readers.get(v, ())
+                if len(readers) <= 32:
+                    siblings.update(readers)
+            siblings.discard(n)
+            # a contraction shares its kernel with what uses its result, or gives its operands
+            others.update([m for m in siblings if m >= first and self.groups[m].center is None])
         for m in others:
             if m >= first:
                 self._propose(m, n)

@@ -32,6 +32,9 @@ MAX_GROUP = 256
 MAX_ROW = 256 * 1024
 #: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
 SMALL, UNRELATED = 32 * LAUNCH, 6
+#: The most equations of unrelated groups in one: by then starting it costs little for each, and
+#: machine code takes as long to make as it is long.  Several such groups of equal parts are equal.
+TOGETHER = 16
 #: How many groups a search for a path between unrelated ones looks at.
 SEARCH = 256
 #: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.

@@ -383,6 +383,24 @@ def test_one_thread_is_enough(cache, threads, monkeypatch):
         config.update("compile_threads", True)
 
 
+def test_threads_wait_little_for_pythons_lock_while_they_compile(cache, three_threads):
+    before = sys.getswitchinterval()
+    with jit.side_by_side():
+        own = Machine()
+        asked = [own.request(SCALE.format(70))]
+        assert sys.getswitchinterval() == before  # no thread yet
+        asked += [own.request(SCALE.format(k)) for k in (71, 72)]
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() == before
+    with pytest.raises(KeyError), jit.side_by_side():
+        asked += [own.request(SCALE.format(k)) for k in (73, 74, 75)]
+        sys.setswitchinterval(0.002)  # somebody else's wish stays
+        raise KeyError
+    assert sys.getswitchinterval() == 0.002
+    sys.setswitchinterval(before)
+    assert [run(r.compiled, [1]) for r in asked] == [[k] for k in range(70, 76)]
+
+
 def test_the_option_of_llvm_is_off_again_after_a_block(cache, three_threads):
     left_out = code_generator.left_out
     with jit.side_by_side():

@@ -250,6 +250,20 @@ def test_columns_that_the_first_rows_copy(
         agree(got, *products(subscripts, *args), terms, EPS[dtype])
 
 
+@pytest.mark.parametrize("groups", [1, 4, 16, 32])
+def test_what_convolutions_store_is_no_larger_than_their_arrays(groups: int) -> None:
+    """Panels of groups of few channels would be filled up with zeros, to eight times their size."""
+    x = np.zeros((4, 64, 20, 20), np.float32)
+    w = np.zeros((64, 64 // groups, 3, 3), np.float32)
+
+    def loss(x: Any, w: Any) -> Any:
+        y = lax.conv_general_dilated(x, w, (1, 1), "SAME", feature_group_count=groups)
+        return jnp.sum(y * y)
+
+    program = functrax.explain(functrax.grad(loss, (0, 1)))(x, w).program
+    assert max(int(np.prod(slot.shape)) for slot in program.slots) < 1.5 * x.size
+
+
 def test_what_is_no_contraction() -> None:
     for function in (
         lambda x, y: (x * y).sum(),

@@ -152,8 +152,8 @@ PyObject* operand_of(PyObject* x, PyObject* strict) {
 Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& results) {
   PyObject* types = slot(signature, python.of_signature.types);
   Extent extent;
-  const Outcome bounded = extent_of(PySequence_Fast_ITEMS(operands.get()),
-                                    PyTuple_GET_SIZE(operands.get()), extent);
+  const Outcome bounded =
+      extent_of(PySequence_Fast_ITEMS(operands.get()), PyTuple_GET_SIZE(operands.get()), extent);
   if (bounded != Outcome::kDone) return bounded;
   Ref size(PyLong_FromLongLong(extent.size)), begin(PyLong_FromLongLong(extent.begin));
   Ref node(python.node->tp_alloc(python.node, 0));

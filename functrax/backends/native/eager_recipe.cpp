@@ -156,8 +156,7 @@ Outcome run_steps(const Recipe& recipe, Results& values) {
       PyObject* x = operand.literal ? operand.literal.get() : values[operand.place].get();
       PyTuple_SET_ITEM(operands.get(), i, Py_NewRef(x));
     }
-    const Outcome outcome =
-        new_node(step.signature.get(), std::move(operands), line.get(), values);
+    const Outcome outcome = new_node(step.signature.get(), std::move(operands), line.get(), values);
     if (outcome != Outcome::kDone) return outcome;
   }
   return Outcome::kDone;

@@ -21,6 +21,7 @@
 #include "object_loader.h"
 #include "pool.h"
 #include "pytree.h"
+#include "ready.h"
 #include "recorder.h"
 #include "tasks.h"
 #include "thread_pool.h"
@@ -108,6 +109,7 @@ PYBIND11_MODULE(_native, module) {
       {"eager_now", functrax::eager::now, METH_NOARGS, "The number of an operation."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
+      {"unready", functrax::ready::unready, METH_O, "What of a tree may not be computed yet."},
       {"tasks_drain", functrax::tasks::drain, METH_NOARGS, "Wait for all programs that run."},
       {"tasks_unfinished", functrax::tasks::unfinished, METH_NOARGS, "How many programs run."},
       {"options_changed", functrax::thread_state::options_changed, METH_NOARGS,

@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import dataclass, field
 
 from functrax.backends import strided
 from functrax.core.index_expr import Condition, Dim, IndexExpr, as_expr
 from functrax.core.index_map import IndexMap
-from functrax.core.records import record
+from functrax.core.records import field, record
 
 Shape = tuple[int, ...]
 
@@ -55,7 +54,7 @@ class Inverse:
     divides: bool
 
 
-@dataclass
+@record(frozen=False)
 class _Work:
     """What is known so far; dims of the new space are numbered as they are made."""
 

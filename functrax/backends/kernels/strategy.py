@@ -48,7 +48,7 @@ _EXACT = 32
 _HEIGHTS = {32: (8, 14), 16: (4, 6)}
 #: A side is not stored if that makes it so many times larger, and larger than so many elements; as
 #: windows it is where there are so many products for each element, and if it is no larger than all
-#: arrays together.
+#: arrays together.  What fills up panels counts too, where they are larger than twice all arrays.
 _GROWTH, _SLACK, _WORTH = 2, 1 << 12, 16
 #: Steps this far apart in bytes are not fetched ahead; those this far meet in a cache's sets, and
 #: rows that far do.
@@ -133,7 +133,7 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
             )
             for of_left in _ways(kernel, left, rows, height, size):
                 readers = -(-extents[rows] // height) if own else 1
-                for of_right in _right_ways(kernel, right, columns, width, size, readers):
+                for of_right in _right_ways(kernel, right, columns, (width, lanes), size, readers):
                     cycles = plain + (of_left.each + of_right.each) * tiles * steps
                     yield Plan(
                         left, right, rows, columns, height, width, lanes,
@@ -193,32 +193,37 @@ def _stores(kernel: Kernel, rows: int, columns: int, unused: float) -> float:
 
 
 def _ways(
-    kernel: Kernel, side: Side, dim: int, count: int, size: int, vectors: bool = False
+    kernel: Kernel, side: Side, dim: int, count: int, size: int, vectors: int = 0
 ) -> Iterator[_Cost]:
-    """The ways in which a side can be read."""
+    """The ways in which a side can be read: element by element, or in vectors of so many lanes."""
     own = stride(side.value, dim)
     if side.place is not None and (own == 1 or not vectors):
-        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors))
+        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors > 0))
     each = _PACK if own == 1 else _PACK_ACROSS
+    arrays = sum(o.size for o in kernel.operands)
     if side.points <= _GROWTH * side.read:
-        total = math.prod(kernel.extents[d] for d in side.dims)
-        yield _Cost("packed", _LAUNCH + total * each, 0)
+        panel, extent = count * max(vectors, 1), kernel.extents[dim]
+        filled = -(-extent // panel) * panel / extent
+        if side.points * filled <= max(_GROWTH * max(side.points, arrays), _SLACK):
+            total = filled * math.prod(kernel.extents[d] for d in side.dims)
+            yield _Cost("packed", _LAUNCH + total * each, 0)
     if side.windows is not None:
         products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
         home, factor = side.windows.home(dim)
         each = _PACK if stride(side.windows.value, home) == 1 else _PACK_ACROSS
-        worth = min(products / _WORTH, sum(o.size for o in kernel.operands))
+        worth = min(products / _WORTH, arrays)
         if total <= max(_GROWTH * side.read + _SLACK, worth) and (factor == 1 or not vectors):
             later = 0.15 * count if vectors else 0.0  # vectors that begin anywhere
             yield _Cost("windows", _LAUNCH + total * each, later)
 
 
 def _right_ways(
-    kernel: Kernel, side: Side, dim: int, count: int, size: int, readers: int
+    kernel: Kernel, side: Side, dim: int, vectors: tuple[int, int], size: int, readers: int
 ) -> Iterator[_Cost]:
-    """The ways in which the right side can be read by so many tiles of rows."""
-    for way in _ways(kernel, side, dim, count, size, True):
+    """The ways in which the right side, vectors of lanes, can be read by so many tiles of rows."""
+    count, lanes = vectors
+    for way in _ways(kernel, side, dim, count, size, lanes):
         yield way
         if way.way == "packed" or readers == 1:
             continue

@@ -13,13 +13,14 @@ Start at :func:`generator`.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.library import Library, folder, library_file
-from functrax.core.locks import new_lock
+from functrax.core.locks import around_fork, new_lock
 
 #: How well instructions are selected and scheduled; no passes run before that.
 OPTIMIZATION: Final = 2
@@ -29,6 +30,8 @@ LEFT_OUT: Final = "disable-lsr"
 
 _Made = TypeVar("_Made", bytes, str)
 
+#: The most seconds that a fork waits for other threads that are in LLVM.
+_MOST_WAIT: Final = 10.0
 #: A loop over vectors, as most kernels have one.
 _SOME_CODE: Final = """
 define void @warm_up(ptr %p, i64 %n) {
@@ -56,27 +59,46 @@ class _LeftOut:
 
     Other users of LLVM in this process may want it.  Switching takes 0.2 ms: who compiles several
     kernels puts one block around them all; blocks nest, and several threads may be in one.
+    What threads do in LLVM they do in such blocks, so a fork waits for their ends.
     """
 
     def __init__(self) -> None:
-        self._lock = new_lock()
+        self._changed = threading.Condition()
         self._inside = 0
+        self._mine = threading.local()  # of these, in its ``inside``, those of a thread
         self._switch: Callable[[], None] | None = None  # switches it on again
+        around_fork(self._wait, self._changed.release, self._alone)
 
     def __enter__(self) -> None:
-        with self._lock:
+        with self._changed:
             self._inside += 1
+            self._mine.inside = self._own() + 1
 
     def __exit__(self, *error: object) -> None:
-        with self._lock:
+        with self._changed:
             self._inside -= 1
+            self._mine.inside = self._own() - 1
             if self._inside == 0 and self._switch is not None:
                 self._switch()
                 self._switch = None
+            self._changed.notify_all()
+
+    def _own(self) -> int:
+        inside: int = getattr(self._mine, "inside", 0)
+        return inside
+
+    def _wait(self) -> None:
+        """Wait until no other thread is in LLVM, for its locks are not opened by a fork."""
+        self._changed.acquire()
+        self._changed.wait_for(lambda: self._inside == self._own(), _MOST_WAIT)
+
+    def _alone(self) -> None:
+        self._inside = self._own()
+        self._changed.release()
 
     def need(self, llvm: Library) -> None:
         """Switch it off, inside a block."""
-        with self._lock:
+        with self._changed:
             if self._switch is None:
                 llvm.set_option(f"-{LEFT_OUT}=true")
                 self._switch = partial(llvm.set_option, f"-{LEFT_OUT}=false")
@@ -128,16 +150,16 @@ class CodeGenerator:
 
     def _made(self, make: Callable[[int, bytes], _Made], text: str) -> _Made:
         """What a function of a machine and a module makes, without what is left out."""
-        try:
-            machine = self._free.pop()
-        except IndexError:
-            machine = self._new_machine()
-        try:
-            with left_out:
+        with left_out:
+            try:
+                machine = self._free.pop()
+            except IndexError:
+                machine = self._new_machine()
+            try:
                 left_out.need(self._llvm)
                 return make(machine, text.encode())
-        finally:
-            self._free.append(machine)
+            finally:
+                self._free.append(machine)
 
     def link(self, object_code: bytes, name: str) -> tuple[int, Any]:
         """The address of an object's function, and what keeps it there.
@@ -150,7 +172,7 @@ class CodeGenerator:
         """
         import llvmlite.binding as llvm
 
-        with self._lock:
+        with left_out, self._lock:
             if self._linker is None:
                 target = llvm.Target.from_default_triple()
                 machine = target.create_target_machine(
@@ -172,7 +194,7 @@ def generator() -> CodeGenerator:
     Raises:
       ImportError: if llvmlite is not installed.
     """
-    with _only_one:
+    with left_out, _only_one:
         return _generator()
 
 

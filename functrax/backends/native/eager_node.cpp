@@ -45,29 +45,29 @@ PyObject* region_of(PyObject* node) {
 
 struct Extent {
   std::int64_t size = 0, begin;
-  PyObject* region = nullptr;  // borrowed
+  Ref region;
 };
 
 // What has to run for a new operation, as `_extent` of eager.py.
-Outcome extent_of(PyObject* const* operands, Py_ssize_t count, Extent& extent) {
+Outcome extent_of(PyObject* operands, Extent& extent) {
   const std::int64_t number = counter++;
   extent.begin = number;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* node = producer_of(operands[i]);
-    if (node == nullptr) continue;
-    PyObject* region = region_of(node);
-    if (region == nullptr) return Outcome::kError;
-    extent.size += PyLong_AsLongLong(slot(node, python.of_node.size));
-    const std::int64_t begin = PyLong_AsLongLong(slot(node, python.of_node.begin));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
+    const Ref node = Ref::share(producer_of(PyTuple_GET_ITEM(operands, i)));
+    if (!node) continue;
+    Ref region = Ref::share(region_of(node.get()));
+    if (!region) return Outcome::kError;
+    extent.size += PyLong_AsLongLong(slot(node.get(), python.of_node.size));
+    const std::int64_t begin = PyLong_AsLongLong(slot(node.get(), python.of_node.begin));
     if (begin < extent.begin) extent.begin = begin;
-    if (extent.region == nullptr) {
-      extent.region = region;
-    } else if (extent.region != region) {
-      Ref merged(PyObject_CallMethodOneArg(extent.region, python.merge_name, region));
+    if (!extent.region) {
+      extent.region = std::move(region);
+    } else if (extent.region.get() != region.get()) {
+      Ref merged(PyObject_CallMethodOneArg(extent.region.get(), python.merge_name, region.get()));
       if (!merged) return Outcome::kError;
     }
   }
-  if (extent.region == nullptr) {
+  if (!extent.region) {
     extent.size = 1;
     return Outcome::kDone;
   }
@@ -75,7 +75,7 @@ Outcome extent_of(PyObject* const* operands, Py_ssize_t count, Extent& extent) {
   ++extent.size;
   if (extent.size <= python.most_nodes / 2) return Outcome::kDone;
   if (number - looked_at < python.patience) return Outcome::kDone;
-  const std::int64_t next = PyLong_AsLongLong(slot(extent.region, python.region_next));
+  const std::int64_t next = PyLong_AsLongLong(slot(extent.region.get(), python.region_next));
   return number < next ? Outcome::kDone : Outcome::kLeft;
 }
 
@@ -152,8 +152,7 @@ PyObject* operand_of(PyObject* x, PyObject* strict) {
 Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& results) {
   PyObject* types = slot(signature, python.of_signature.types);
   Extent extent;
-  const Outcome bounded =
-      extent_of(PySequence_Fast_ITEMS(operands.get()), PyTuple_GET_SIZE(operands.get()), extent);
+  const Outcome bounded = extent_of(operands.get(), extent);
   if (bounded != Outcome::kDone) return bounded;
   Ref size(PyLong_FromLongLong(extent.size)), begin(PyLong_FromLongLong(extent.begin));
   Ref node(python.node->tp_alloc(python.node, 0));
@@ -165,7 +164,7 @@ Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& res
   slot(made, at.source) = Py_NewRef(line);
   slot(made, at.size) = size.release();
   slot(made, at.begin) = begin.release();
-  slot(made, at.region) = Py_NewRef(extent.region == nullptr ? Py_None : extent.region);
+  slot(made, at.region) = extent.region ? extent.region.release() : Py_NewRef(Py_None);
   slot(made, at.value) = Py_NewRef(Py_None);
   if (PyTuple_Check(types)) {
     if (!add_parts(made, PyTuple_GET_SIZE(types), results)) return Outcome::kError;

@@ -190,34 +190,33 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
   return Outcome::kDone;
 }
 
-// The recipe of a call, borrowed; null where there is none, or with an error set.
-const Recipe* recipe_of(Function* self, PyObject* key, PyObject* const* args, Py_ssize_t count,
-                        PyObject* names) {
+// The capsule of a call's recipe; null where there is none, or with an error set.
+Ref recipe_of(Function* self, PyObject* key, PyObject* const* args, Py_ssize_t count,
+              PyObject* names) {
   PyObject* found = PyDict_GetItemWithError(self->known, key);
   if (found == nullptr) {  // the first call of its kind may be the only one
-    if (PyErr_Occurred() || PyDict_GET_SIZE(self->known) >= kMostRecipes) return nullptr;
+    if (PyErr_Occurred() || PyDict_GET_SIZE(self->known) >= kMostRecipes) return Ref();
     PyDict_SetItem(self->known, key, Py_False);
-    return nullptr;
+    return Ref();
   }
-  if (found == Py_None) return nullptr;
-  if (found != Py_False) return static_cast<Recipe*>(PyCapsule_GetPointer(found, kCapsule));
+  if (found == Py_None) return Ref();
+  if (found != Py_False) return Ref::share(found);
   Ref written(PyObject_Vectorcall(self->prepare, args, static_cast<std::size_t>(count), names));
-  if (!written) return nullptr;
+  if (!written) return Ref();
   found = PyDict_GetItemWithError(self->known, key);
-  if (found != Py_False) {  // another thread was faster, and may be following it
-    const bool made = found != nullptr && found != Py_None;
-    return made ? static_cast<Recipe*>(PyCapsule_GetPointer(found, kCapsule)) : nullptr;
+  if (found != Py_False) {  // another thread was faster
+    return found == Py_None ? Ref() : Ref::share(found);
   }
   if (written.get() == Py_None) {
     PyDict_SetItem(self->known, key, Py_None);
-    return nullptr;
+    return Ref();
   }
   std::unique_ptr<Recipe> recipe = read_recipe(written.get());
-  if (!recipe) return nullptr;
+  if (!recipe) return Ref();
   Ref capsule(PyCapsule_New(recipe.get(), kCapsule, drop_recipe));
-  if (!capsule) return nullptr;
-  const Recipe* made = recipe.release();
-  return PyDict_SetItem(self->known, key, capsule.get()) == 0 ? made : nullptr;
+  if (!capsule) return Ref();
+  recipe.release();
+  return PyDict_SetItem(self->known, key, capsule.get()) == 0 ? std::move(capsule) : Ref();
 }
 
 PyObject* call_function(PyObject* self_, PyObject* const* args, std::size_t flags,
@@ -229,11 +228,14 @@ PyObject* call_function(PyObject* self_, PyObject* const* args, std::size_t flag
     PyObject* mode = current_mode();
     if (mode == nullptr) return nullptr;
     const Ref key = mode == Py_None ? Ref() : key_of(self, mode, args, all, names);
-    const Ref kept = Ref::share(self->known);  // it may be replaced meanwhile
-    const Recipe* recipe = key ? recipe_of(self, key.get(), args, count, names) : nullptr;
+    // Other threads may forget it, or replace it by an equal one, while it is followed.
+    const Ref capsule = key ? recipe_of(self, key.get(), args, count, names) : Ref();
     Ref result;
     Outcome outcome = Outcome::kLeft;
-    if (recipe != nullptr) outcome = follow(*recipe, mode, args, all, result);
+    if (capsule) {
+      const void* recipe = PyCapsule_GetPointer(capsule.get(), kCapsule);
+      outcome = follow(*static_cast<const Recipe*>(recipe), mode, args, all, result);
+    }
     if (outcome == Outcome::kDone) return result.release();
     if (outcome == Outcome::kError || PyErr_Occurred()) return nullptr;
   }

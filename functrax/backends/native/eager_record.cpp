@@ -1,4 +1,7 @@
 // See eager_record.h. Start at call_operator and call_bind; both end in record.
+//
+// Whatever makes a Python object may collect garbage, so run Python, and let another thread compute
+// the operands meanwhile and drop what led to them: what is used after that is held.
 
 #include "eager_record.h"
 
@@ -23,15 +26,12 @@ constexpr std::size_t kMostRemembered = 1 << 14;
 
 constexpr Py_ssize_t kMostOperands = 16;
 
-// Records an operation of a known signature; `operands` are as nodes hold them.
-Outcome record(PyObject* signature, PyObject* const* operands, Py_ssize_t count, Ref& result) {
-  Ref held(PyTuple_New(count)), line = user_line();
-  if (!held || !line) return Outcome::kError;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyTuple_SET_ITEM(held.get(), i, Py_NewRef(operands[i]));
-  }
+// Records an operation of a known signature; `operands` is a tuple of them as nodes hold them.
+Outcome record(PyObject* signature, Ref operands, Ref& result) {
+  const Ref line = user_line();
+  if (!line) return Outcome::kError;
   Results results;
-  const Outcome outcome = new_node(signature, std::move(held), line.get(), results);
+  const Outcome outcome = new_node(signature, std::move(operands), line.get(), results);
   if (outcome != Outcome::kDone) return outcome;
   PyObject* types = slot(signature, python.of_signature.types);
   if (!PyTuple_Check(types)) {
@@ -97,12 +97,14 @@ Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyOb
     if (!simpler) return Outcome::kError;
     if (simpler.get() != Py_None) return Outcome::kLeft;
   }
-  PyObject* operands[kMostOperands];
+  Ref operands(PyTuple_New(count));
+  if (!operands) return Outcome::kError;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    operands[i] = operand_of(args[i], strict);
-    if (operands[i] == nullptr) return Outcome::kLeft;
+    PyObject* operand = operand_of(args[i], strict);
+    if (operand == nullptr) return Outcome::kLeft;
+    PyTuple_SET_ITEM(operands.get(), i, Py_NewRef(operand));
   }
-  return record(signature.get(), operands, count, result);
+  return record(signature.get(), std::move(operands), result);
 }
 
 // ---- methods ------------------------------------------------------------------------------------
@@ -179,11 +181,12 @@ bool read_key(PyObject* x, PyObject* y, PyObject* mode, Key& key) {
 }
 
 void forget(Method* method) {
-  for (auto& [key, value] : *method->known) {
+  std::unordered_map<Key, Recorded, Hash> dropped;
+  dropped.swap(*method->known);  // for what ends now may run Python
+  for (auto& [key, value] : dropped) {
     Py_DECREF(value.signature);
     Py_XDECREF(value.literal);
   }
-  method->known->clear();
 }
 
 // Remembers what Python recorded for operands, where it is this one operation on just them.
@@ -234,16 +237,18 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags
     if (result != nullptr) learn(method, key, x, y, result);
     return result;
   }
-  const Recorded known = found->second;
+  const Ref known = Ref::share(found->second.signature);
+  const Ref literal = Ref::share(found->second.literal);
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  Ref operands(PyTuple_New(2)), result;
+  if (!operands) return nullptr;
   PyObject* left = operand_of(x, strict);
-  PyObject* right = known.literal != nullptr ? known.literal : operand_of(y, strict);
-  Ref result;
+  if (left != nullptr) PyTuple_SET_ITEM(operands.get(), method->reflected, Py_NewRef(left));
+  PyObject* right = literal ? literal.get() : operand_of(y, strict);
+  if (right != nullptr) PyTuple_SET_ITEM(operands.get(), !method->reflected, Py_NewRef(right));
   Outcome outcome = Outcome::kLeft;
   if (left != nullptr && right != nullptr) {
-    PyObject* operands[] = {method->reflected ? right : left, method->reflected ? left : right};
-    const Ref kept = Ref::share(known.signature), literal = Ref::share(known.literal);
-    outcome = record(kept.get(), operands, 2, result);
+    outcome = record(known.get(), std::move(operands), result);
   }
   if (outcome == Outcome::kDone) return result.release();
   if (outcome == Outcome::kError) return nullptr;

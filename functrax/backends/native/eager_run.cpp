@@ -45,15 +45,17 @@ std::unordered_map<Words, Program, WordsHash> programs;
 // so it must not outlive the GIL being held.
 struct Cut {
   std::vector<PyObject*> nodes;               // owned
+  std::vector<PyObject*> operands;            // of the nodes, owned: others may drop them
   std::vector<std::size_t> first;             // the number of the first result of each node
   std::unordered_map<PyObject*, int> places;  // of the nodes
-  std::vector<PyObject*> inputs;              // borrowed
+  std::vector<PyObject*> inputs;              // borrowed from the operands
   std::vector<PyObject*> outputs;             // owned: nodes, and parts of nodes
   std::vector<std::size_t> numbers;           // of the outputs
   Words words;
 
   ~Cut() {
     for (PyObject* node : nodes) Py_DECREF(node);
+    for (PyObject* tuple : operands) Py_DECREF(tuple);
     for (PyObject* output : outputs) Py_DECREF(output);
   }
 };
@@ -95,6 +97,7 @@ bool collect(PyObject* root, Cut& cut) {
     if (cut.nodes.size() == kMostNodes) return false;
     cut.places.emplace(node, static_cast<int>(cut.nodes.size()));
     cut.nodes.push_back(Py_NewRef(node));
+    cut.operands.push_back(Py_NewRef(operands));
     cut.first.push_back(count);
     PyObject* types = slot(signature_of(node), python.of_signature.types);
     count += PyTuple_Check(types) ? PyTuple_GET_SIZE(types) : 1;
@@ -105,9 +108,9 @@ bool collect(PyObject* root, Cut& cut) {
 // Numbers operands and inputs; false: another thread computed an operation meanwhile.
 bool wire(Cut& cut, Uses& uses) {
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, int>>> known;
-  for (PyObject* node : cut.nodes) {
-    PyObject* signature = signature_of(node);
-    PyObject* operands = slot(node, python.of_node.operands);
+  for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
+    PyObject* signature = signature_of(cut.nodes[n]);
+    PyObject* operands = cut.operands[n];
     PyObject* avals = slot(signature, python.of_signature.avals);
     if (PyTuple_GET_SIZE(operands) != PyTuple_GET_SIZE(avals)) return false;
     const bool numbers = slot(signature, python.of_signature.literals_are_inputs) == Py_True;
@@ -271,9 +274,9 @@ PyObject* description(const Cut& cut) {
     Ref number(PyLong_FromSize_t(output));
     if (!number || PyList_Append(outputs.get(), number.get()) != 0) return nullptr;
   }
-  for (PyObject* node : cut.nodes) {
-    PyObject* operands = slot(node, python.of_node.operands);
-    if (PyList_Append(kept.get(), signature_of(node)) != 0) return nullptr;
+  for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
+    PyObject* operands = cut.operands[n];
+    if (PyList_Append(kept.get(), signature_of(cut.nodes[n])) != 0) return nullptr;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
       PyObject* x = PyTuple_GET_ITEM(operands, i);
       if (Py_IS_TYPE(x, python.literal) && PyList_Append(kept.get(), x) != 0) return nullptr;

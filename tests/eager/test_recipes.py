@@ -135,6 +135,7 @@ def test_types_and_options_are_part_of_what_a_call_is() -> None:
         assert [total(jnp.arange(3)).dtype for _ in range(3)] == [np.int64] * 3
 
 
+@needs_extension
 def test_operations_have_the_line_of_the_call() -> None:
     function, _ = counted(lambda x: jnp.sin(x) + 1)
     x = jnp.asarray(np.ones(3, np.float32))

@@ -14,6 +14,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax.backends import compiler, eager, eager_run
 from functrax.backends.eager_graph import Node
+from functrax.backends.pipeline import run_pipeline
 from functrax.core import native
 from functrax.core.array import ConcreteArray, Pending
 from functrax.errors import DonatedBufferError, ShapeError
@@ -174,6 +175,22 @@ def test_products_of_recorded_matrices_are_kernels(monkeypatch: pytest.MonkeyPat
     value, slope = functrax.value_and_grad(loss)(w)
     assert np.isfinite(float(value)) and np.isfinite(float(slope.sum()))
     assert called == []
+
+
+def test_the_overlap_of_boxes_is_one_kernel() -> None:
+    boxes = [square(k)[:100] + 0.5 for k in range(8)]
+    for box in boxes:
+        box.block_until_ready()
+    x1, y1, w1, h1, x2, y2, w2, h2 = boxes
+    left, right = jnp.maximum(x1, x2), jnp.minimum(x1 + w1, x2 + w2)
+    top, bottom = jnp.maximum(y1, y2), jnp.minimum(y1 + h1, y2 + h2)
+    both = jnp.maximum(right - left, 0) * jnp.maximum(bottom - top, 0)
+    overlap = both / (w1 * h1 + w2 * h2 - both)
+    del left, right, top, bottom, both
+    program = eager.pending_program(overlap)
+    assert program is not None and len(program.outvars) == 1
+    with eager_run._rounded():
+        assert len(run_pipeline(program).program.eqns) == 1
 
 
 def test_equal_structures_are_one_program() -> None:

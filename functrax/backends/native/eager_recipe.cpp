@@ -156,8 +156,7 @@ Outcome run_steps(const Recipe& recipe, Results& values) {
       PyObject* x = operand.literal ? operand.literal.get() : values[operand.place].get();
       PyTuple_SET_ITEM(operands.get(), i, Py_NewRef(x));
     }
-    const Outcome outcome =
-        new_node(step.signature.get(), std::move(operands), line.get(), values);
+    const Outcome outcome = new_node(step.signature.get(), std::move(operands), line.get(), values);
     if (outcome != Outcome::kDone) return outcome;
   }
   return Outcome::kDone;
@@ -193,7 +192,7 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
 
 // The capsule of a call's recipe; null where there is none, or with an error set.
 Ref recipe_of(Function* self, PyObject* key, PyObject* const* args, Py_ssize_t count,
-                        PyObject* names) {
+              PyObject* names) {
   PyObject* found = PyDict_GetItemWithError(self->known, key);
   if (found == nullptr) {  // the first call of its kind may be the only one
     if (PyErr_Occurred() || PyDict_GET_SIZE(self->known) >= kMostRecipes) return Ref();

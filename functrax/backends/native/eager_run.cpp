@@ -44,13 +44,13 @@ std::unordered_map<Words, Program, WordsHash> programs;
 // What has to run for one operation, as eager_graph.cut has it. References are held to the nodes,
 // so it must not outlive the GIL being held.
 struct Cut {
-  std::vector<PyObject*> nodes;                // owned
-  std::vector<PyObject*> operands;             // of the nodes, owned: others may drop them
-  std::vector<std::size_t> first;              // the number of the first result of each node
-  std::unordered_map<PyObject*, int> places;   // of the nodes
-  std::vector<PyObject*> inputs;               // borrowed from the operands
-  std::vector<PyObject*> outputs;              // owned: nodes, and parts of nodes
-  std::vector<std::size_t> numbers;            // of the outputs
+  std::vector<PyObject*> nodes;               // owned
+  std::vector<PyObject*> operands;            // of the nodes, owned: others may drop them
+  std::vector<std::size_t> first;             // the number of the first result of each node
+  std::unordered_map<PyObject*, int> places;  // of the nodes
+  std::vector<PyObject*> inputs;              // borrowed from the operands
+  std::vector<PyObject*> outputs;             // owned: nodes, and parts of nodes
+  std::vector<std::size_t> numbers;           // of the outputs
   Words words;
 
   ~Cut() {
@@ -265,8 +265,8 @@ void let_go(PyObject* node) {
   if (value != Py_None) Py_SETREF(slot(node, python.of_node.operands), PyTuple_New(0));
 }
 
-// A cut for Python: its words, the number of its inputs, the numbers of its outputs, and the objects
-// whose addresses are in the words.
+// A cut for Python: its words, the number of its inputs, the numbers of its outputs, and the
+// objects whose addresses are in the words.
 PyObject* description(const Cut& cut) {
   Ref outputs(PyList_New(0)), kept(PyList_New(0));
   if (!outputs || !kept) return nullptr;

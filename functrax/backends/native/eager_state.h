@@ -22,8 +22,8 @@ struct Python {
     Py_ssize_t code, offset;
   } of_source;
   struct {
-    Py_ssize_t types, strict, holds, simplifies, literals_are_inputs, avals, out_bytes, operand_bytes,
-        spreads;
+    Py_ssize_t types, strict, holds, simplifies, literals_are_inputs, avals, out_bytes,
+        operand_bytes, spreads;
   } of_signature;
   Py_ssize_t literal_aval, literal_val, region_next;
   PyObject *signatures, *mode, *hold, *region_class, *is_internal, *user_line, *scopes, *record;

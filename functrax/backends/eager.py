@@ -28,6 +28,7 @@ from typing import Any, Final
 from functrax.backends import eager_run, nan_check
 from functrax.backends.device import execute
 from functrax.backends.eager_graph import (
+    FEW_BYTES,
     GROWN,
     REPEATED,
     SMALL_BYTES,
@@ -96,7 +97,7 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     size, begin, region = _extent(signature, operands)
     node = Node(signature, operands, current_source(), size, begin, region)
     if signature.holds:
-        _held.add(node)
+        _note_arrays(node)
     types = signature.types
     if type(types) is ShapedArray:
         return ConcreteArray(node, types)
@@ -210,10 +211,10 @@ class _Held:
         self._nodes: list[weakref.ref[Node]] = []
         self._bytes = 0
 
-    def add(self, node: Node) -> None:
-        """Remember an operation, and run all of them if they hold too much."""
+    def add(self, node: Node, nbytes: int) -> None:
+        """Remember an operation on so many bytes of arrays; run all if they hold too much."""
         self._nodes.append(weakref.ref(node))
-        self._bytes += node.signature.in_bytes
+        self._bytes += nbytes
         if self._bytes > MAX_BYTES:
             self._sweep()
 
@@ -233,13 +234,25 @@ class _Held:
 _held: Final = _Held()
 
 
+def _note_arrays(node: Node) -> None:
+    """Count the arrays that an operation keeps alive; what is recorded itself counts elsewhere."""
+    sizes = node.signature.operand_bytes
+    nbytes = sum(
+        size
+        for x, size in zip(node.operands, sizes)
+        if type(x) is not Literal and node_of(x) is None
+    )
+    if nbytes > FEW_BYTES:
+        _held.add(node, nbytes)
+
+
 def _install() -> None:
     """Tell C++, which records what it can, what it needs: see ``eager_record.h``."""
     if native.extension is None:
         return
     classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Region, Trace)
     functions = (_mode, _held.add, is_internal, user_line, scopes, record)
-    bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, GROWN, REPEATED)
+    bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, GROWN, REPEATED, FEW_BYTES)
     native.extension.eager_configure(classes, _signatures, functions, bounds)
     EVAL.executor = native.extension.eager_execute
 

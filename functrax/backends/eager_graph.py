@@ -87,7 +87,7 @@ class Signature:
         #: How often it was run by itself; whether it has a program then, None while that is open.
         self.uses = 0
         self.alone: bool | None = None
-        #: Whether what it keeps alive is worth counting.
+        #: Whether the arrays that it keeps alive may be worth counting.
         self.holds = self.in_bytes > FEW_BYTES
         #: Whether literals among the operands may make it needless.
         self.simplifies = type(primitive).simplify is not Primitive.simplify

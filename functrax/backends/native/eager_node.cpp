@@ -98,6 +98,22 @@ bool add_parts(PyObject* node, Py_ssize_t count, Results& results) {
   return true;
 }
 
+// Tells Python of the arrays that a node keeps alive, if they are worth counting.
+bool note_arrays(PyObject* signature, PyObject* node) {
+  if (slot(signature, python.of_signature.holds) != Py_True) return true;
+  PyObject* operands = slot(node, python.of_node.operands);
+  PyObject* sizes = slot(signature, python.of_signature.operand_bytes);
+  long long bytes = 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
+    PyObject* x = PyTuple_GET_ITEM(operands, i);
+    if (Py_IS_TYPE(x, python.literal) || producer_of(x) != nullptr) continue;
+    bytes += PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i));
+  }
+  if (bytes <= python.few_bytes) return true;
+  Ref size(PyLong_FromLongLong(bytes));
+  return size && Ref(PyObject_CallFunctionObjArgs(python.hold, node, size.get(), nullptr));
+}
+
 }  // namespace
 
 // The line that a new operation belongs to.
@@ -172,9 +188,7 @@ Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& res
     slot(made, at.parts) = PyTuple_New(0);
     results.push_back(Ref::share(made));
   }
-  const bool holds = slot(signature, python.of_signature.holds) == Py_True;
-  if (holds && !Ref(PyObject_CallOneArg(python.hold, made))) return Outcome::kError;
-  return Outcome::kDone;
+  return note_arrays(signature, made) ? Outcome::kDone : Outcome::kError;
 }
 
 PyObject* line(PyObject*, PyObject*) {

@@ -51,8 +51,8 @@ PyObject* producer_of(PyObject* x) {
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 9 ||
       !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 6 ||
-      !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 5) {
-    PyErr_SetString(PyExc_TypeError, "expected 9 classes, a dict, 6 functions and 5 numbers");
+      !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 6) {
+    PyErr_SetString(PyExc_TypeError, "expected 9 classes, a dict, 6 functions and 6 numbers");
     return nullptr;
   }
   auto& p = python;
@@ -89,8 +89,8 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!thread_state::set_trace_class(PyTuple_GET_ITEM(args[0], 8))) return nullptr;
   if (!signature::set_array_class(PyTuple_GET_ITEM(args[0], 0))) return nullptr;
   long long* bounds[] = {&p.most_nodes, &p.patience, &p.small_bytes, &p.most_growth,
-                         &p.most_repeated};
-  for (Py_ssize_t i = 0; i < 5; ++i) {
+                         &p.most_repeated, &p.few_bytes};
+  for (Py_ssize_t i = 0; i < 6; ++i) {
     *bounds[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(args[3], i));
   }
   if (PyErr_Occurred()) return nullptr;

@@ -29,7 +29,7 @@ struct Python {
   PyObject *signatures, *mode, *hold, *region_class, *is_internal, *user_line, *scopes, *record;
   PyObject *simplify_name, *name_name, *merge_name;
   // Bounds, see backends/eager.py and eager_graph.py.
-  long long most_nodes, patience, small_bytes, most_growth, most_repeated;
+  long long most_nodes, patience, small_bytes, most_growth, most_repeated, few_bytes;
 };
 
 extern Python python;

@@ -63,6 +63,11 @@ NORMAL: Case = (
     lambda v: random.normal(random.key(0), (1000, 1000)) + v,
     ((),),
 )
+UPDATE: Case = (
+    "momentum after 512 x 192 x 768",
+    lambda x, y, m, w: (0.9 * m + x @ y, w - 0.1 * (0.9 * m + x @ y)),
+    ((512, 192), (192, 768), (512, 768), (512, 768)),
+)
 SMALL: Case = ("x * y + z, 64 x 9 x 5", lambda x, y, z: x * y + z, ((64, 9, 5),) * 3)
 
 CASES: dict[str, tuple[Case, ...]] = {
@@ -74,6 +79,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "blocks": (SUM, COLUMNS, RUNNING),
     "pieces": (SCALE, SUM, ROWS),
     "streams": (SCALE, LARGE_TURNED, PAD),
+    "ahead": (UPDATE,),
     "parts": (PAD, JOIN),
     "threads": (SCALE, SOFTMAX, NORMAL),
 }

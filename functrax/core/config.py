@@ -219,6 +219,7 @@ OPTIONS: Final[dict[str, Option]] = {
             "Let large programs run while Python goes on, until their results are looked at.",
         ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
+        Option("cache_programs", "switch", True, "Keep whole programs there, not only kernels."),
         Option(
             "compilation_cache_dir",
             "path",
@@ -232,6 +233,14 @@ OPTIONS: Final[dict[str, Option]] = {
             "512MB",
             "How much disk compiled kernels may take; those not used for longest go first.",
             form=option_text.byte_count,
+        ),
+        Option(
+            "memory_budget",
+            "text",
+            "",
+            "How many bytes temporaries of a program may take, such as 512MB; empty: any number.",
+            form=option_text.budget,
+            compiled=True,
         ),
         Option(
             "compile_threads",
@@ -292,8 +301,10 @@ class State(threading.local):
     eager: str
     schedule_off: str
     cache: bool
+    cache_programs: bool
     compilation_cache_dir: str | None
     cache_limit: str
+    memory_budget: str
     opt: bool
     check: bool
     opt_limit: str
@@ -565,6 +576,15 @@ def default_device(new_val: Any) -> Override:
 def default_prng_impl(new_val: str) -> Override:
     """The random number generator behind keys made within the block."""
     return Override("default_prng_impl", new_val)
+
+
+def memory_budget(new_val: int | str) -> Override:
+    """How many bytes the temporaries of a program may take that is compiled within the block.
+
+    Values that would wait in memory are computed again, those first that are cheap for their size.
+    A budget that cannot be kept is neared; ``explain(f)(*args).peak_bytes`` says how nearly.
+    """
+    return Override("memory_budget", str(new_val))
 
 
 def backend(new_val: str) -> Override:

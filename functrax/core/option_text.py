@@ -28,6 +28,7 @@ DECISIONS = (
     "blocks",
     "pieces",
     "streams",
+    "ahead",
     "parts",
     "threads",
 )
@@ -118,8 +119,12 @@ def stages(text: str) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def byte_count(text: str) -> int:
+def byte_count(text: str, option: str = "cache_limit") -> int:
     """Of ``"512MB"`` the number of bytes; K, M, G and T count by 1024, the B may be left out.
+
+    Args:
+      text: a number and a unit.
+      option: whose value it is.
 
     Raises:
       ArgumentError: if the text is not a number and a unit.
@@ -132,11 +137,20 @@ def byte_count(text: str) -> int:
     number = word[:-1] if unit else word
     if not (number.isascii() and number.isdigit()):
         raise ArgumentError(
-            "config: cache_limit is not a number of bytes",
+            f"config: {option} is not a number of bytes",
             got=repr(text),
-            fix="FUNCTRAX_CACHE_LIMIT=512MB, or 2GB, or 100000",
+            fix=f"FUNCTRAX_{option.upper()}=512MB, or 2GB, or 100000",
         )
     return int(number) << (10 * unit)
+
+
+def budget(text: str) -> int:
+    """The bytes that temporaries of a program may take, 0 if there is no such number.
+
+    Raises:
+      ArgumentError: if there is a text that is not a number and a unit.
+    """
+    return byte_count(text, "memory_budget") if text.strip() else 0
 
 
 def _parts(text: str, separator: str) -> list[str]:

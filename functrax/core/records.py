@@ -1,6 +1,6 @@
-"""Frozen dataclasses that cost little to define.
+"""Dataclasses that cost little to define.
 
-``dataclass(frozen=True)`` writes the text of six methods for each class and compiles them one by
+``dataclass`` writes the text of six methods for each class and compiles them one by
 one, about a millisecond for a class; a quarter of ``import functrax`` was that.  :func:`record`
 makes the same classes in a tenth of the time, for their methods are closures.
 
@@ -30,14 +30,17 @@ _Record = TypeVar("_Record")
 @overload
 def record(cls: _Class, /) -> _Class: ...
 @overload
-def record(cls: None = None, /, *, eq: bool = True) -> Callable[[_Class], _Class]: ...
+def record(
+    cls: None = None, /, *, eq: bool = True, frozen: bool = True
+) -> Callable[[_Class], _Class]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def record(cls: Any = None, /, *, eq: bool = True) -> Any:
-    """A class of records: ``dataclass(frozen=True, eq=eq)``, cheaper to define.
+def record(cls: Any = None, /, *, eq: bool = True, frozen: bool = True) -> Any:
+    """A class of records: ``dataclass(frozen=frozen, eq=eq)``, cheaper to define.
 
     Args:
       cls: a class without bases whose annotations are the fields.
       eq: whether records with equal fields are equal, and hash so; else each equals only itself.
+      frozen: whether fields cannot be changed; if they can, equal records have no hash.
 
     >>> from functrax.core.records import record
     >>> @record
@@ -48,15 +51,19 @@ def record(cls: Any = None, /, *, eq: bool = True) -> Any:
     (Point(x=1, y=0), True)
     """
     if cls is None:
-        return lambda c: record(c, eq=eq)
+        return lambda c: record(c, eq=eq, frozen=frozen)
+    if cls.__doc__ is None:  # else dataclass writes one, for which it parses a signature
+        cls.__doc__ = cls.__name__
     cls = dataclass(init=False, repr=False, eq=False)(cls)
     members: list[Field[Any]] = list(fields(cls))
     cls.__init__ = _init(cls, members)
-    cls.__setattr__ = cls.__delattr__ = _frozen
+    if frozen:
+        cls.__setattr__ = cls.__delattr__ = _frozen
     if "__repr__" not in cls.__dict__:
         cls.__repr__ = _repr_of([f.name for f in members if f.repr])
     if eq and "__eq__" not in cls.__dict__:
-        cls.__eq__, cls.__hash__ = _comparisons([f.name for f in members if f.compare])
+        cls.__eq__, hash_ = _comparisons([f.name for f in members if f.compare])
+        cls.__hash__ = hash_ if frozen else None
     return cls
 
 

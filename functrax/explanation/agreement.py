@@ -2,9 +2,9 @@
 
 Integers and truth values must be equal; floats may differ by a few units in the last place, and
 NaNs and infinities must stand at the same places.  Where an element differs by more, the program's
-own *noise* decides: it is run several times with every rounded operation off by one unit at random
-(Vignes' stochastic arithmetic), and the spread of the results is what rounding can do to them.  An
-element that is farther off than a multiple of that is wrong.
+own *noise* decides (:mod:`functrax.explanation.noise`): it is run several times with every rounded
+operation off by what rounding can do to it, and the spread of the results is what rounding can do
+to them.  An element that is farther off than a multiple of that is wrong.
 
 Start at :class:`Judge`.
 """
@@ -14,30 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.passes.groups import Group
-from functrax.backends.reference import Program, rule_of
+from functrax.backends.reference import Program
 from functrax.core import dtypes
 from functrax.core.config import Override
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
-from functrax.core.primitive import HigherOrder
+from functrax.core.jaxpr import Jaxpr
 from functrax.core.records import record
+from functrax.explanation.noise import NOISE, Array, noisy_results, raw
 
-Array: TypeAlias = np.ndarray[Any, Any]
-
-#: Units in the last place that are never too many, and multiples of the noise that are.
+#: Units in the last place that are never too many.
 ULPS: Final = 8
-NOISE: Final = 32
-_RUNS = 4  # with noise
-_LARGEST = 1 << 24  # elements of a product that is computed to be made noisy
-#: What rounds nothing, and gets no noise.
-_EXACT = frozenset(
-    {"select_n", "neg", "abs", "sign", "max", "min", "copy", "stop_gradient", "clamp", "real",
-     "imag", "complex", "conj", "bitcast_convert_type", "floor", "ceil", "round", "scatter"}
-)  # fmt: skip
+#: Runs with noise: at first, and where elements would be wrong by these.
+_RUNS: Final = (4, 32)
 
 
 @record
@@ -77,20 +68,26 @@ class Judge:
         self.jaxpr = jaxpr
         self.values = list(values)
         self.largest = 0.0  # units in the last place by which results differed
+        self._noise: list[Array] = []
+        self._runs = 0
 
     @cached_property
     def wanted(self) -> list[Array]:
         """The results of the reference device."""
         return run_reference(self.jaxpr, self.values)
 
-    @cached_property
-    def noise(self) -> list[Array]:
-        """For each element of the results what rounding can do to it."""
-        spread: list[Array] = [np.zeros(np.shape(w)) for w in self.wanted]
-        for seed in range(_RUNS):
-            noisy = _noisy_run(self.jaxpr, self.values, np.random.default_rng(seed))
-            spread = [np.maximum(s, _distance(x, w)) for s, x, w in zip(spread, noisy, self.wanted)]
-        return spread
+    def noise(self, runs: int) -> list[Array]:
+        """For each element of the results what rounding can do to it, from so many runs.
+
+        Few runs may all happen to come out alike in some of many elements.
+        """
+        while self._runs < runs:
+            with _reference_device():
+                noisy = noisy_results(self.jaxpr, self.values, np.random.default_rng(self._runs))
+            apart = [_distance(x, w) for x, w in zip(noisy, self.wanted, strict=True)]
+            self._noise = [np.maximum(s, d) for s, d in zip(self._noise or apart, apart)]
+            self._runs += 1
+        return self._noise
 
     def mismatch(self, results: Sequence[Any]) -> Mismatch | None:
         """The first result that is wrong, or None."""
@@ -113,8 +110,9 @@ class Judge:
                 distance[np.isfinite(distance)]
                 / np.broadcast_to(unit, distance.shape)[np.isfinite(distance)]
             )
-        if wrong.any():
-            wrong &= ~(distance <= NOISE * self.noise[k])
+        for runs in _RUNS:
+            if wrong.any():
+                wrong &= ~(distance <= NOISE * self.noise(runs)[k])
         if not wrong.any():
             if close.size and dtypes.is_inexact(wanted.dtype):
                 self.largest = max(self.largest, float(close.max()))
@@ -127,7 +125,7 @@ class Judge:
 def run_reference(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Array]:
     """The results of a program on the reference device."""
     with _reference_device():
-        return [np.asarray(_known(x)) for x in Program(jaxpr)(list(values))]
+        return [np.asarray(raw(x)) for x in Program(jaxpr)(list(values))]
 
 
 @contextmanager
@@ -142,13 +140,9 @@ def _reference_device() -> Iterator[None]:
         yield
 
 
-def _known(x: Any) -> Any:
-    return x.materialize() if hasattr(x, "materialize") else x
-
-
 def _distance(got: Any, wanted: Array) -> Array:
     """How far elements are apart: 0 where both are NaN or the same infinity, NaN where one is."""
-    x = np.asarray(_known(got))
+    x = np.asarray(raw(got))
     if not dtypes.is_inexact(wanted.dtype):
         return np.asarray(x != wanted, np.float64)
     wide = np.complex128 if dtypes.is_complex(wanted.dtype) else np.float64
@@ -169,75 +163,3 @@ def _unit(wanted: Array) -> Array:
         size = np.abs(wanted.astype(wide))
         size = np.where(np.isfinite(size), size, 0.0)
     return np.asarray(np.maximum(size, float(info.tiny)) * float(info.eps))
-
-
-# ---- noise ---------------------------------------------------------------------------------------
-
-
-def _noisy_run(jaxpr: Jaxpr, values: Sequence[Any], random: np.random.Generator) -> list[Any]:
-    with _reference_device():
-        return _noisy(jaxpr, [_off(x, random) for x in values], random)
-
-
-def _noisy(jaxpr: Jaxpr, values: Sequence[Any], random: np.random.Generator) -> list[Any]:
-    env: dict[Atom, Any] = dict(zip(jaxpr.invars, values))
-
-    def value(x: Atom) -> Any:
-        return x.val if isinstance(x, Literal) else env[x]
-
-    for eqn in jaxpr.eqns:
-        operands = [value(x) for x in eqn.invars]
-        env.update(zip(eqn.outvars, _noisy_results(eqn, operands, random)))
-    return [np.asarray(_known(value(x))) for x in jaxpr.outvars]
-
-
-def _calls(eqn: Eqn) -> Jaxpr | None:
-    """The program that an equation does nothing but run."""
-    params = dict(eqn.params)
-    if isinstance(eqn.primitive, Group):
-        return params["jaxpr"]  # type: ignore[no-any-return]
-    return eqn.primitive.inlines(params) if isinstance(eqn.primitive, HigherOrder) else None
-
-
-def _noisy_results(eqn: Eqn, operands: list[Any], random: np.random.Generator) -> list[Any]:
-    inner = _calls(eqn)
-    if inner is not None:
-        return _noisy(inner, operands, random)
-    if _is_exact(eqn):
-        out = rule_of(eqn.primitive)(eqn.primitive, operands, dict(eqn.params))
-        return list(out) if eqn.primitive.multiple_results else [out]
-    if eqn.primitive.family == "reindex_reduce":
-        operands = [_noisy_operand(eqn, operands[0], random), *operands[1:]]
-    out = rule_of(eqn.primitive)(eqn.primitive, operands, dict(eqn.params))
-    outs = list(out) if eqn.primitive.multiple_results else [out]
-    return [_off(x, random) for x in outs]
-
-
-def _is_exact(eqn: Eqn) -> bool:
-    """Whether an equation rounds nothing, so that noise would break what is true of its results."""
-    family, name = eqn.primitive.family, eqn.primitive.name
-    if family == "reindex_reduce":
-        adds = ("reduce_sum", "reduce_prod", "reindex_reduce")
-        return name not in adds or eqn.params.get("op") in ("max", "min")
-    return family == "reindex" or name in _EXACT
-
-
-def _noisy_operand(eqn: Eqn, x: Any, random: np.random.Generator) -> Any:
-    """The operand of a reduction: so far off that it stands for the rounding of partial sums.
-
-    Partial sums of n terms grow as sqrt(n), and each is rounded.
-    """
-    terms = x.size / max(eqn.outvars[0].aval.size, 1)
-    if hasattr(x, "materialize") and x.size <= _LARGEST:
-        x = x.materialize()
-    return _off(x, random, max(terms, 1.0) ** 0.5)
-
-
-def _off(x: Any, random: np.random.Generator, units: float = 1.0) -> Any:
-    """A value with every element off by units in the last place; what is put off as it is."""
-    if hasattr(x, "materialize") or not dtypes.is_inexact(np.asarray(x).dtype):
-        return x
-    array = np.asarray(x)
-    eps = float(dtypes.finfo(array.dtype).eps) * units
-    wide = np.complex128 if dtypes.is_complex(array.dtype) else np.float64
-    return (array.astype(wide) * (1 + random.choice([-eps, eps], array.shape))).astype(array.dtype)

@@ -127,13 +127,18 @@ class KernelFacts:
 
     @property
     def llvm(self) -> str:
-        """LLVM IR, as text."""
-        return "\n".join(code.emitted.text for code in self.codes)
+        """LLVM IR of the kernel and of the functions that it calls, as text."""
+        return "\n".join(self._modules())
 
     @property
     def assembly(self) -> str:
         """Assembly for this processor, as text; made when it is asked for."""
-        return "\n".join(machine().assembly(code.emitted.text) for code in self.codes)
+        return "\n".join(map(machine().assembly, self._modules()))
+
+    def _modules(self) -> list[str]:
+        """The texts of its machine code, each once."""
+        texts = [t for c in self.codes for t in (c.emitted.text, *dict(c.emitted.calls).values())]
+        return list(dict.fromkeys(texts))
 
 
 @record

@@ -31,8 +31,9 @@ from functrax.lax.conv_numbers import (
     ConvGeneralDilatedDimensionNumbers,
     conv_dimension_numbers,
 )
-from functrax.lax.dot import PrecisionLike, check_precision, in_sum_dtype, sum_product
+from functrax.lax.dot import in_sum_dtype, sum_product
 from functrax.lax.operands import ArrayLike, DTypeLike, Shape, as_ints, check_same_dtype, value_of
+from functrax.lax.precision import PrecisionLike, check_precision
 from functrax.lax.window_shapes import WindowAxis, dilated, transposed_padding, window_axes
 
 
@@ -97,7 +98,7 @@ def conv_general_dilated(
     axes = window_axes(name, shape, window, window_strides, padding, lhs_dilation, rhs_dilation)
     _check_groups(name, x, w, numbers, feature_group_count, batch_group_count)
     check_same_dtype(name, (x, w), "convert one with lax.convert_element_type")
-    x, w, narrow = in_sum_dtype(x, w, x.aval.dtype, preferred_element_type)
+    x, w, narrow = in_sum_dtype(name, x, w, x.aval.dtype, preferred_element_type)
     layout = ConvDimensionNumbers(*map(tuple, numbers))
     groups = (feature_group_count, batch_group_count)
     space = _space(x.aval.shape, w.aval.shape, layout, tuple(axes), *groups)

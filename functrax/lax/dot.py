@@ -9,7 +9,6 @@ Start at :func:`dot_general`.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -31,37 +30,10 @@ from functrax.lax.operands import (
     dtype_of,
     value_of,
 )
+from functrax.lax.precision import PrecisionLike, check_precision, check_preferred
 
 DotDimensionNumbers: TypeAlias = (
     "tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]"
-)
-
-
-class Precision(enum.Enum):
-    """How exactly contractions of narrow floats are computed; all of them are exact here."""
-
-    DEFAULT = 0
-    HIGH = 1
-    HIGHEST = 2
-
-
-PrecisionLike: TypeAlias = "str | Precision | tuple[Any, Any] | None"
-
-
-def check_precision(name: str, precision: PrecisionLike) -> None:
-    """Refuse what is not a precision; the product is computed the same way for all of them."""
-    for one in precision if isinstance(precision, tuple) else (precision,):
-        known = one is None or isinstance(one, Precision)
-        if not known and not (isinstance(one, str) and one.lower() in _PRECISION_NAMES):
-            raise ArgumentError(
-                f"{name}: unknown precision",
-                got=repr(one),
-                fix=f"None, a lax.Precision, or one of {', '.join(sorted(_PRECISION_NAMES))}",
-            )
-
-
-_PRECISION_NAMES = frozenset(
-    ["default", "high", "highest", "fastest", "bfloat16", "bfloat16_3x", "tensorfloat32", "float32"]
 )
 
 
@@ -108,7 +80,7 @@ def dot_general(
     _check_sizes(x, y, "contracting", lhs_sum, rhs_sum)
     _check_sizes(x, y, "batch", lhs_batch, rhs_batch)
     dtype = product_dtype(x.aval.dtype, y.aval.dtype)
-    x, y, narrow = in_sum_dtype(x, y, dtype, preferred_element_type)
+    x, y, narrow = in_sum_dtype("dot_general", x, y, dtype, preferred_element_type)
     lhs_free = [a for a in range(x.aval.ndim) if a not in lhs_sum and a not in lhs_batch]
     rhs_free = [a for a in range(y.aval.ndim) if a not in rhs_sum and a not in rhs_batch]
     lhs_places = _places((lhs_batch, 0), (lhs_free, len(lhs_batch)))
@@ -152,19 +124,23 @@ def _extent(dtype: DType) -> tuple[Any, ...]:
 
 
 def in_sum_dtype(
-    x: Value, y: Value, dtype: DType, preferred: DTypeLike | None
+    name: str, x: Value, y: Value, dtype: DType, preferred: DTypeLike | None
 ) -> tuple[Value, Value, Any]:
     """Two operands in the dtype to add up in, and the dtype to convert the sum to, or None.
 
     Products of half precision are exact in single precision, in which they are added up.
 
     Args:
+      name: of the operation.
       x: an operand.
       y: the other.
       dtype: of the result, if no other is preferred.
       preferred: the dtype of the result, or None.
     """
-    wanted = dtype if preferred is None else dtype_of(preferred)
+    wanted = dtype
+    if preferred is not None:
+        wanted = dtype_of(preferred)
+        check_preferred(name, wanted, dtype)
     working = wanted
     if wanted.itemsize < dtype.itemsize or dtypes.is_inexact(dtype) > dtypes.is_inexact(wanted):
         working = dtype

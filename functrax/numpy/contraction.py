@@ -23,6 +23,7 @@ from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.convert import conj
 from functrax.core.prims.reduce import reduce_or, reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.lax.precision import check_precision, check_preferred
 from functrax.numpy.axes import Shape, many_axes, one_axis
 from functrax.numpy.promote import convert, operand, promote_dtypes, result
 from functrax.numpy.shaping import moveaxis, reshape_to
@@ -101,6 +102,7 @@ def operands_of(name: str, preferred: Any, *args: Any) -> tuple[list[Value], Any
     if preferred is None:
         return values, dtype
     wanted = dtypes.canonicalize_dtype(dtypes.as_dtype(preferred))
+    check_preferred(name, wanted, dtype)
     if _holds(wanted, dtype):  # an integer need not go through the 16 bits of the other operand
         values = [convert(operand(name, k, x), wanted) for k, x in enumerate(args)]
     return values, wanted
@@ -126,7 +128,8 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
     Args:
       a: an array, whose last axis is summed; a scalar multiplies.
       b: an array, whose last axis but one, or only axis, is summed.
-      precision: accepted; products are computed in full precision.
+      precision: None, a :class:`functrax.lax.Precision`, its name, or a pair of them; products are
+        computed in full precision for all of them.
       preferred_element_type: the dtype of the sums and of the result; the dtype in which the
         operands meet if None.
 
@@ -141,6 +144,8 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
       >>> jnp.dot(jnp.array([[1.0, 2.0]]), jnp.array([[3.0], [4.0]]))
       Array([[11.]], dtype=float32)
     """
+    if precision is not None:
+        check_precision("dot", precision)
     if preferred_element_type is None and isinstance(a, Array) and isinstance(b, Array):
         left, right = a.aval, b.aval
         if len(left.shape) == 2 and len(right.shape) == 2 and left.dtype is right.dtype:
@@ -236,6 +241,8 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
       >>> jnp.matmul(jnp.ones((5, 1, 2, 3)), jnp.ones((4, 3, 6))).shape
       (5, 4, 2, 6)
     """
+    if precision is not None:
+        check_precision("matmul", precision)
     if preferred_element_type is None and isinstance(a, Array) and isinstance(b, Array):
         left, right = a.aval, b.aval
         if len(left.shape) == 2 and len(right.shape) == 2 and left.dtype is right.dtype:
@@ -310,6 +317,8 @@ def tensordot(
       ShapeError: if the sizes of a pair differ.
       ArgumentError: if ``axes`` is neither, or the sequences differ in length.
     """
+    if precision is not None:
+        check_precision("tensordot", precision)
     (x, y), dtype = operands_of("tensordot", preferred_element_type, a, b)
     left, right = _paired_axes(x.aval.ndim, y.aval.ndim, axes)
     return finish(_axes_product("tensordot", x, y, left, right), dtype)
@@ -336,6 +345,8 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     Raises:
       ShapeError: if the last sizes differ.
     """
+    if precision is not None:
+        check_precision("inner", precision)
     (x, y), dtype = operands_of("inner", preferred_element_type, a, b)
     if x.aval.ndim == 0 or y.aval.ndim == 0:
         return dot(x, y, preferred_element_type=preferred_element_type)
@@ -362,6 +373,8 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
     Raises:
       ShapeError: if the numbers of elements differ.
     """
+    if precision is not None:
+        check_precision("vdot", precision)
     (x, y), dtype = operands_of("vdot", preferred_element_type, a, b)
     x, y = (reshape_to(v, (v.aval.size,)) for v in (conjugated(x), y))
     return finish(_axes_product("vdot", x, y, (0,), (0,)), dtype)
@@ -381,6 +394,8 @@ def vecdot(
     Raises:
       ShapeError: if the sizes along the axis differ, or the other axes do not broadcast.
     """
+    if precision is not None:
+        check_precision("vecdot", precision)
     (x, y), dtype = operands_of("vecdot", preferred_element_type, x1, x2)
     _refuse_scalars("vecdot", x, y)
     if axis != -1:

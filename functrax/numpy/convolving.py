@@ -18,6 +18,7 @@ from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.lax.precision import check_precision
 from functrax.numpy.contraction import finish, operands_of
 from functrax.numpy.logic import conj
 from functrax.numpy.promote import convert, inexact
@@ -43,7 +44,7 @@ def convolve(
       v: another.
       mode: ``"full"`` gives every overlap, ``"same"`` as many as the longer vector has elements,
         ``"valid"`` those where one vector lies within the other.
-      precision: accepted; products are computed in full precision.
+      precision: as for :func:`functrax.numpy.dot`.
       preferred_element_type: the dtype of the sums and of the result.
 
     Returns:
@@ -58,6 +59,8 @@ def convolve(
       >>> jnp.convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
       Array([1., 3., 5., 3.], dtype=float32)
     """
+    if precision is not None:
+        check_precision("convolve", precision)
     x, y, dtype = _vectors("convolve", a, v, mode, preferred_element_type)
     if x.aval.size < y.aval.size:
         x, y = y, x
@@ -81,6 +84,8 @@ def correlate(
       >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
       Array([2., 3.], dtype=float32)
     """
+    if precision is not None:
+        check_precision("correlate", precision)
     x, y, dtype = _vectors("correlate", a, v, mode, preferred_element_type)
     y = conj(y)
     if x.aval.size >= y.aval.size:

@@ -2,9 +2,9 @@
 
 What enters is subscripts such as ``"bij,bjk->bik"`` and arrays.  Subscripts and shapes are worked
 out once into a :class:`Plan`, which is remembered: which axes each operand has, which of its
-axes are taken on the diagonal, and in which order pairs of operands are contracted (NumPy's
-``einsum_path`` on empty arrays of the same shapes).  Then every step of the plan is one
-contraction (:mod:`functrax.numpy.contraction`).
+axes are taken on the diagonal, and in which order pairs of operands are contracted
+(:mod:`functrax.numpy.einsum_order`).  Then every step of the plan is one contraction
+(:mod:`functrax.numpy.contraction`).
 
 Start at :func:`einsum`, then :func:`_make_plan`.
 """
@@ -15,16 +15,16 @@ import functools
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
-
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
 from functrax.core.prims.mapped import reindex
 from functrax.core.records import record
+from functrax.lax.precision import check_precision
 from functrax.numpy.axes import Shape
 from functrax.numpy.contraction import Labels, contract, finish, operands_of, sum_axes
+from functrax.numpy.einsum_order import pair_order, step_cost
 from functrax.numpy.promote import to_array
 from functrax.numpy.shaping import transpose_to
 
@@ -48,11 +48,13 @@ class Plan:
     Args:
       labels: each operand's labels; one that occurs twice means the diagonal.
       sizes: label and size.
+      path: for each step the positions of its operands in the list of what is left.
       steps: the contractions, in order; the last gives the result.
     """
 
     labels: tuple[Labels, ...]
     sizes: tuple[tuple[Hashable, int], ...]
+    path: tuple[Shape, ...]
     steps: tuple[Step, ...]
 
 
@@ -72,16 +74,18 @@ def einsum(
         for axes that broadcast.  A letter twice in one operand takes its diagonal.  Or, in
         place of a string: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
       *operands: arrays.
-      optimize: the order of contraction: ``"auto"``, ``"optimal"``, ``"greedy"``, True, False
-        (all at once), or a list of tuples as :func:`einsum_path` gives.
-      precision: accepted; products are computed in full precision.
+      optimize: the order of contraction: ``"auto"`` (the cheapest for up to eight operands, greedy
+        for more), ``"optimal"`` or True, ``"greedy"``, False (all at once), or a list of tuples
+        as :func:`einsum_path` gives.
+      precision: as for :func:`dot`.
       preferred_element_type: the dtype of the sums and of the result.
 
     Returns:
       The array of the result's axes, in the dtype in which the operands meet.
 
     Raises:
-      ArgumentError: if the subscripts are malformed or do not fit the number of operands.
+      ArgumentError: if the subscripts are malformed or do not fit the number of operands, or the
+        order does not contract each operand once.
       ShapeError: if an operand has another number of axes, or sizes of one letter differ.
 
     Example:
@@ -93,6 +97,8 @@ def einsum(
       >>> jnp.einsum("ii", x)
       Array(3., dtype=float32)
     """
+    if precision is not None:
+        check_precision("einsum", precision)
     text, arrays = _subscripts_first(subscripts, operands)
     values, dtype = operands_of("einsum", preferred_element_type, *arrays)
     plan = _make_plan(text, tuple([x.aval.shape for x in values]), _hashable(optimize))
@@ -109,19 +115,52 @@ def _hashable(optimize: Any) -> Any:
 
 def einsum_path(
     subscripts: Any, /, *operands: Any, optimize: Any = "auto"
-) -> tuple[list[Any], str]:
-    """The order of contraction, and NumPy's report about its cost.
+) -> tuple[list[Shape], str]:
+    """The order in which :func:`einsum` contracts, and what it costs.
 
     Args:
       subscripts: as for :func:`einsum`.
       *operands: as for :func:`einsum`; only their shapes matter.
-      optimize: ``"auto"``, ``"optimal"``, ``"greedy"``, True or False.
+      optimize: as for :func:`einsum`.
+
+    Returns:
+      For each step the positions of its operands in the list, from which they are taken, and to
+      whose end the result goes; and a text with the operations of each step.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> x, v = jnp.ones((9, 9)), jnp.ones(9)
+      >>> path, report = jnp.einsum_path("ij,jk,k->i", x, x, v)
+      >>> path
+      [(1, 2), (0, 1)]
+      >>> print(report)
+      324 operations instead of 2187
+        jk,k->j: 162
+        ij,j->i: 162
     """
     text, arrays = _subscripts_first(subscripts, operands)
     shapes = tuple([to_array("einsum_path", x, k).aval.shape for k, x in enumerate(arrays)])
-    kind = _path_kind(optimize, len(shapes))
-    path, report = np.einsum_path(text, *map(_dummy, shapes), optimize=kind)
-    return path, report
+    plan = _make_plan(text, shapes, _hashable(optimize))
+    return list(plan.path), _report(plan)
+
+
+def _report(plan: Plan) -> str:
+    """The operations of a plan and of its steps, as text."""
+    sizes = dict(plan.sizes)
+    live = [frozenset(own) for own in plan.labels]
+    at_once = step_cost(live, frozenset(plan.steps[-1].out), sizes)
+    names = {x: chr(ord("A") + x - 1) if isinstance(x, int) else str(x) for x in sizes}
+    total, lines = 0, []
+    for step in plan.steps:
+        taken = [live[k] for k in step.positions]
+        cost = step_cost(taken, frozenset(step.out), sizes)
+        terms = [tuple(dict.fromkeys((*plan.labels, *(s.out for s in plan.steps))[k]))
+                 for k in step.positions]  # fmt: skip
+        parts = ",".join("".join(names[x] for x in own) for own in terms)
+        lines.append(f"  {parts}->{''.join(names[x] for x in step.out)}: {cost}")
+        live.append(frozenset(step.out))
+        total += cost
+    return "\n".join([f"{total} operations instead of {at_once}", *lines])
 
 
 def _subscripts_first(subscripts: Any, operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
@@ -146,24 +185,14 @@ def _letters_of(labels: Sequence[Any]) -> str:
     return "".join("..." if label is Ellipsis else _LETTERS[label] for label in labels)
 
 
-def _dummy(shape: Shape) -> Any:
-    """An array of a shape that takes no memory."""
-    return np.broadcast_to(np.empty((), np.float32), shape)
-
-
-def _path_kind(optimize: Any, count: int) -> Any:
-    if optimize in ("auto", True):
-        return "optimal" if count <= 4 else "greedy"
-    return optimize
-
-
 @functools.lru_cache(maxsize=4096)
 def _make_plan(text: str, shapes: tuple[Shape, ...], optimize: Any) -> Plan:
     labels, out = _read(text, shapes)
     sizes = _sizes(text, labels, shapes)
     steps: list[Step] = []
     live: list[tuple[Labels, int]] = [(own, k) for k, own in enumerate(labels)]
-    for positions in _path(text, shapes, optimize):
+    path = _path(labels, out, sizes, optimize)
+    for positions in path:
         taken = [live[k] for k in positions]
         live = [entry for k, entry in enumerate(live) if k not in positions]
         needed = {label for own, _ in live for label in own} | set(out)
@@ -172,17 +201,28 @@ def _make_plan(text: str, shapes: tuple[Shape, ...], optimize: Any) -> Plan:
         step = Step(tuple(number for _, number in taken), out if last else tuple(kept))
         live.append((step.out, len(labels) + len(steps)))
         steps.append(step)
-    return Plan(labels, tuple(sizes.items()), tuple(steps))
+    return Plan(labels, tuple(sizes.items()), path, tuple(steps))
 
 
-def _path(text: str, shapes: tuple[Shape, ...], optimize: Any) -> list[Shape]:
-    if len(shapes) <= 2 or optimize is False:
-        return [tuple(range(len(shapes)))]
-    if isinstance(optimize, tuple):
-        return list(optimize)
-    kind = _path_kind(optimize, len(shapes))
-    path, _ = np.einsum_path(text, *map(_dummy, shapes), optimize=kind)
-    return [tuple(step) for step in path[1:]]
+def _path(
+    labels: Sequence[Labels], out: Labels, sizes: dict[Hashable, int], optimize: Any
+) -> tuple[Shape, ...]:
+    if not isinstance(optimize, tuple):
+        return tuple(pair_order([*map(frozenset, labels)], frozenset(out), sizes, optimize))
+    left = len(labels)
+    for positions in optimize:
+        known = all(isinstance(k, int) and 0 <= k < left for k in positions)
+        if not known or len(set(positions)) != len(positions) or not positions:
+            left = 0
+            break
+        left += 1 - len(positions)
+    if left != 1:
+        raise ArgumentError(
+            "einsum: the order does not contract each operand once",
+            got=f"optimize={list(optimize)} for {len(labels)} operands",
+            fix="for each step the positions in the list of what is left, to which it appends",
+        )
+    return optimize
 
 
 def _read(text: str, shapes: tuple[Shape, ...]) -> tuple[tuple[Labels, ...], Labels]:

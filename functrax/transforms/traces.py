@@ -116,6 +116,8 @@ class TraceReport:
       compiles: how many kernels' machine code had to be made for the program.
       nearest: the number of the earlier trace that is most like it; 0 for the first.
       differences: how it differs from that.
+      guards: what the compiled program takes for granted and every call is tested for, as
+        ``"x is f32[3]"``; a call that fails one takes another program.
     """
 
     number: int
@@ -124,10 +126,14 @@ class TraceReport:
     compiles: int
     nearest: int
     differences: tuple[Difference, ...]
+    guards: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         at = "" if self.where is None else f" at {self.where}"
-        head = f"trace {self.number}{at}: {self.milliseconds:.2f} ms, {self.compiles} compiles"
+        head = (
+            f"trace {self.number}{at}: {self.milliseconds:.2f} ms, {self.compiles} compiles, "
+            f"{len(self.guards)} guards"
+        )
         if not self.nearest:
             return f"{head}\n    the first call"
         lines = [f"    {d}" for d in self.differences]
@@ -163,11 +169,21 @@ def reports(history: Sequence[TraceRecord], function: Callable[..., Any]) -> lis
             nearest, differences = best + 1, found[best]
         jaxpr = latest.jaxpr()
         count = 0 if jaxpr is None else compiles(jaxpr)
+        guards = _guards(latest.signature, function)
         report = TraceReport(
-            k + 1, latest.where, latest.milliseconds, count, nearest, tuple(differences)
+            k + 1, latest.where, latest.milliseconds, count, nearest, tuple(differences), guards
         )
         out.append(report)
     return out
+
+
+def _guards(signature: Signature, function: Callable[..., Any]) -> tuple[str, ...]:
+    """What a call is tested for before a program is used."""
+    names = argument_names(function, signature)
+    types = [f"{name} is {x.str_short()}" for name, x in zip(names, signature.avals, strict=True)]
+    static = [f"{name} is {x}" for name, x in _static_arguments(signature.static, function).items()]
+    axes = [f"the axis {name} has size {n}" for name, n in signature.axes]
+    return (f"the structure is {signature.tree}", *types, *static, *axes, "the options are as then")
 
 
 def _differences(
@@ -211,20 +227,25 @@ def _weak(x: ShapedArray) -> str:
 def _static_differences(
     a: StaticKey, b: StaticKey, function: Callable[..., Any]
 ) -> list[Difference]:
-    signature = signature_of(function)
-    named = [] if signature is None else positional_names(signature)
-
-    def values(key: StaticKey) -> dict[str, Any]:
-        positional = {named[i] if i < len(named) else f"args[{i}]": x for i, x in key[0]}
-        return {**positional, **dict(key[1])}
-
-    old, new = values(a), values(b)
+    old, new = (_static_arguments(key, function, lambda x: x) for key in (a, b))
     found = []
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) != new.get(name):
             texts = [repr(side[name].value) if name in side else "not given" for side in (old, new)]
             found.append(Difference(name, "static value", *texts))
     return found
+
+
+def _static_arguments(
+    key: StaticKey,
+    function: Callable[..., Any],
+    text: Callable[[Any], Any] = lambda x: repr(x.value),
+) -> dict[str, Any]:
+    """The static arguments by name, as text or in another form."""
+    signature = signature_of(function)
+    named = [] if signature is None else positional_names(signature)
+    positional = {named[i] if i < len(named) else f"args[{i}]": text(x) for i, x in key[0]}
+    return {**positional, **{name: text(x) for name, x in key[1]}}
 
 
 def argument_names(function: Callable[..., Any], signature: Signature) -> list[str]:

@@ -22,7 +22,8 @@ from functrax.core import dtypes
 from functrax.core.config import Override
 from functrax.core.jaxpr import Jaxpr, Literal, all_eqns
 from functrax.core.stage import close, stage
-from tests.backends.random_functions import RandomFunction, bind
+from tests.backends.random_functions import RandomFunction
+from tests.backends.random_values import bind
 
 NOISY_RUNS = 3
 MAX_EQUATIONS = 600

@@ -47,7 +47,7 @@ def run(code, **environment):
 
 
 def test_every_option_has_its_documentation_and_a_default_it_takes():
-    assert len(OPTIONS) == 27
+    assert len(OPTIONS) == 28
     for name, option in OPTIONS.items():
         assert option.doc.endswith(".")
         assert option.variable == f"FUNCTRAX_{(option.short or name).upper()}"
@@ -70,8 +70,10 @@ def test_defaults():
         "default_device": None,
         "default_prng_impl": "threefry2x32",
         "cache": True,
+        "cache_programs": True,
         "compilation_cache_dir": None,
         "cache_limit": "512MB",
+        "memory_budget": "",
         "backend": "llvm",
         "eager": "lazy",
         "async_dispatch": False,

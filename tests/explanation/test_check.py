@@ -111,6 +111,41 @@ def test_the_order_of_long_sums_is_rounding() -> None:
     assert functrax.check(f)(x, y).launches > 0
 
 
+def test_the_order_of_products_that_are_summed_is_rounding() -> None:
+    """Of many elements some have a sum near zero, though their products are not."""
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(s).astype(np.float32) for s in ((100, 600), (600, 120)))
+    judge = Judge(functrax.make_jaxpr(jnp.matmul)(x, y).jaxpr, [x, y])
+    one_by_one = np.zeros((100, 120), np.float32)
+    for k in range(600):
+        one_by_one += x[:, k : k + 1] * y[k]
+    assert judge.mismatch([one_by_one]) is None
+    one_by_one -= x[:, :1] * y[0]
+    found = judge.mismatch([one_by_one])
+    assert found is not None and found.count > 0.9 * one_by_one.size, "a term is missing"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+def test_a_sum_is_as_noisy_as_its_terms_are_many(dtype: str) -> None:
+    """Rows of a scatter get as many terms as they are named; running sums have no more."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((5000, 3)).astype(dtype)
+    rows = np.where(np.arange(5000) % 10, 0, np.arange(5000) % 7)
+
+    def f(x: Any, rows: Any) -> Any:
+        return jnp.zeros((7, 3), x.dtype).at[rows].add(x), jnp.cumsum(x, 0), x.sum(0)
+
+    values = [x, rows.astype(np.int32)]
+    judge = Judge(functrax.make_jaxpr(f)(*values).jaxpr, values)
+    table, running, total = judge.wanted
+    one_by_one = x.cumsum(0, dtype=np.result_type(dtype, np.float32))[-1].astype(dtype)
+    assert judge.mismatch([table, running, one_by_one]) is None
+    wrong = table.copy()
+    wrong[0] -= 20
+    assert judge.mismatch([wrong, running, total]) is not None
+    assert judge.mismatch([table, running + 20, total]) is not None
+
+
 def planted(run: Any) -> tuple[Pass, ...]:
     """The pipeline with a pass before fusion."""
     steps = [*pipeline.PIPELINE]

@@ -16,6 +16,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
+from functrax.backends.llvm.jit import function_name
 from functrax.core.config import Override
 from functrax.core.jaxpr import Var
 from functrax.core.parsing import parse_jaxpr
@@ -175,6 +176,16 @@ def test_texts_of_kernels() -> None:
     (kernel,) = functrax.explain(softmax)(X).kernels
     assert kernel.llvm.startswith("define") or "define" in kernel.llvm
     assert "ret" in kernel.assembly and "for d" in kernel.loops
+
+
+def test_texts_of_the_functions_that_a_kernel_calls() -> None:
+    e = functrax.explain(jnp.dot)(X, X.T)
+    (kernel,) = [k for k in e.kernels if k.codes and k.codes[-1].calls]
+    called = {function_name(text) for c in kernel.codes for _, text in c.emitted.calls}
+    assert called
+    for name in called:
+        assert re.search(rf"^define [^@]*@{name}\(", e.llvm, re.MULTILINE)
+        assert f"{name}:" in kernel.assembly
 
 
 def test_memory_and_compilation() -> None:

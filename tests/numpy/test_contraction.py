@@ -9,7 +9,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax import errors
+from functrax import errors, lax
 from tests.numpy.index_checks import assert_gradient
 
 
@@ -180,6 +180,121 @@ def test_dtypes(left: str, right: str, result: str) -> None:
                 jnp.tensordot(x, y), jnp.vdot(x, y), jnp.kron(x, y), jnp.outer(x, y)]  # fmt: skip
     assert [str(p.dtype) for p in products] == [result] * len(products)
     assert bool((products[0] == (True if result == "bool" else 2)).all())
+
+
+def random_network(seed: int, most: int) -> tuple[str, list[np.ndarray[Any, Any]]]:
+    """An einsum of up to so many operands, whose labels join two or three of them, or none."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(3, most + 1))
+    terms = [""] * count
+    for letter in "abcdefghijklm"[: count + 2]:
+        for k in rng.permutation(count)[: rng.integers(1, 4)]:
+            terms[k] += letter
+    terms = [term or "n" for term in terms]
+    letters = sorted(set("".join(terms)))
+    sizes = {x: int(n) for x, n in zip(letters, rng.integers(1, 9, len(letters)), strict=True)}
+    out = "".join(x for x in letters if rng.random() < 0.3)
+    shapes = [tuple(sizes[x] for x in term) for term in terms]
+    return ",".join(terms) + "->" + out, [np.broadcast_to(np.float32(1), s) for s in shapes]
+
+
+def operations(report: str) -> int:
+    return int(report.split()[0])
+
+
+def test_orders_of_einsums_cost_no_more_than_opt_einsum() -> None:
+    opt_einsum = pytest.importorskip("opt_einsum")
+    logs = []
+    for seed in range(60):
+        subscripts, operands = random_network(seed, 6)
+        ours = {k: jnp.einsum_path(subscripts, *operands, optimize=k)
+                for k in ("optimal", "auto", "greedy")}  # fmt: skip
+        cost = {k: operations(report) for k, (_, report) in ours.items()}
+        best = opt_einsum.contract_path(subscripts, *operands, optimize="optimal")[1].opt_cost
+        greedy = opt_einsum.contract_path(subscripts, *operands, optimize="greedy")[1].opt_cost
+        assert cost["optimal"] <= best and cost["auto"] == cost["optimal"] <= cost["greedy"]
+        logs.append(np.log(cost["greedy"] / float(greedy)))
+        theirs = opt_einsum.contract_path(subscripts, *operands, optimize=ours["optimal"][0])
+        assert float(theirs[1].opt_cost) == cost["optimal"], "both count alike"
+    assert np.mean(logs) < 0.05
+
+
+def test_orders_of_einsums_give_one_result() -> None:
+    for seed in range(12):
+        subscripts, operands = random_network(seed, 5)
+        drawn = arrays(*(x.shape for x in operands), seed=seed)
+        want = np.einsum(subscripts, *drawn)
+        for kind in ("auto", "greedy", True, False):
+            path, report = jnp.einsum_path(subscripts, *drawn, optimize=kind)
+            assert len(report.splitlines()) == 1 + len(path)
+            assert_close(jnp.einsum(subscripts, *drawn, optimize=path), want)
+
+
+def test_many_operands_are_ordered_soon() -> None:
+    """A chain of 40 matrices, whose cheapest order no search of all could find."""
+    text = ",".join(chr(97 + k) + chr(98 + k) for k in range(25)) + ",zA,AB,BC->aC"
+    operands = [np.ones((2, 2), np.float32)] * 28
+    path, report = jnp.einsum_path(text, *operands)
+    assert len(path) == 27 and operations(report) == 27 * 16
+
+
+def test_orders_that_are_none_are_refused() -> None:
+    x = jnp.ones((2, 2))
+    with pytest.raises(errors.ArgumentError, match="no such order"):
+        jnp.einsum("ij,jk,kl", x, x, x, optimize="fastest")
+    for path in ([(0, 1)], [(0, 1), (0, 2)], [(0, 0), (0, 1)], [(0, 1), (0, 1), (0, 1)], [()]):
+        with pytest.raises(errors.ArgumentError, match="does not contract each operand once"):
+            jnp.einsum("ij,jk,kl", x, x, x, optimize=path)
+
+
+def test_only_einsum_and_multi_dot_choose_an_order() -> None:
+    """A product that is written in an order is computed in it: other sums have other bits."""
+    a, b, v = jnp.ones((64, 64)), jnp.ones((64, 64)), jnp.ones((64, 1))
+    two, one = 2 * 64**3 - 64**2, 2 * 64**2 - 64  # operations of a product
+    with functrax.backend("llvm"):
+        flops = [functrax.explain(f)(a, b, v).flops for f in (
+            lambda a, b, v: a @ b @ v,
+            lambda a, b, v: a @ (b @ v),
+            lambda a, b, v: jnp.einsum("ij,jk,kl->il", a, b, v),
+            lambda a, b, v: jnp.linalg.multi_dot([a, b, v]),
+        )]  # fmt: skip
+    assert flops == [two + one, 2 * one, 2 * one, 2 * one]
+
+
+PRODUCTS: dict[str, Any] = {
+    "dot": jnp.dot, "matmul": jnp.matmul, "inner": jnp.inner, "vdot": jnp.vdot,
+    "vecdot": jnp.vecdot, "tensordot": jnp.tensordot,
+    "einsum": lambda x, y, **options: jnp.einsum("ij,jk", x, y, **options),
+    "multi_dot": lambda x, y, **options: jnp.linalg.multi_dot([x, y], **options),
+    "dot_general": lambda x, y, **options: lax.dot_general(x, y, (((1,), (0,)), ((), ())),
+                                                           **options),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_precision(name: str) -> None:
+    product, x = PRODUCTS[name], jnp.asarray(arrays((3, 3))[0], "float32")
+    want = product(x, x)
+    highest = lax.Precision.HIGHEST
+    for precision in (None, "high", "tensorfloat32", "DEFAULT", highest, ("high", highest)):
+        np.testing.assert_array_equal(product(x, x, precision=precision), want)
+    for wrong in ("hihg", 3):
+        with pytest.raises(errors.ArgumentError, match="unknown precision"):
+            product(x, x, precision=wrong)
+
+
+@pytest.mark.parametrize("name", sorted(PRODUCTS.keys() - {"multi_dot"}))
+def test_preferred_element_type_is_the_type_of_sums(name: str) -> None:
+    product = PRODUCTS[name]
+    x = jnp.full((2, 2), 300, "float16")
+    assert not np.isfinite(product(x, x)).any(), "the sum is no float16"
+    wide = product(x, x, preferred_element_type="float32")
+    assert wide.dtype == "float32" and np.unique(wide).item() in (180000, 360000)
+    narrow = product(jnp.ones((2, 2)), jnp.ones((2, 2)), preferred_element_type="bfloat16")
+    assert narrow.dtype == "bfloat16"
+    for dtype, preferred in (("int32", "int8"), ("int8", "bool"), ("complex64", "float16")):
+        with pytest.raises(errors.DTypeError, match="narrower than the operands"):
+            product(x.astype(dtype), x.astype(dtype), preferred_element_type=preferred)
 
 
 def test_preferred_element_type() -> None:

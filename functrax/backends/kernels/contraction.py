@@ -90,6 +90,7 @@ def _scheduled(kernel: Kernel, target: Target) -> list[Kernel]:
     if not kernel.stages:
         return schedule(kernel, target)
     kernel = collapse(kernel)
+    kernel.off = target.off
     kernel.inner = tuple(sorted(kernel.inner, key=lambda d: kernel.extents[d]))
     (reduction,) = kernel.stages[0].reductions
     (product,) = reduction.values

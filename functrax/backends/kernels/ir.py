@@ -33,7 +33,6 @@ Whether things fit together is checked by :func:`verify`.  Start at :class:`Kern
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ from functrax.core.errors import VerificationError
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.lowered_reductions import Reduction
-from functrax.core.records import record
+from functrax.core.records import field, record
 
 
 @record
@@ -126,7 +125,7 @@ class Carry:
     result: Scalar
 
 
-@dataclass
+@record(frozen=False)
 class Stage:
     """What one run of the inner loops does.
 
@@ -155,7 +154,7 @@ class Stage:
         )
 
 
-@dataclass
+@record(frozen=False)
 class Kernel:
     """Loops and what they compute.
 

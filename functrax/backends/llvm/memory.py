@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.kernels.accesses import CACHE_LINE
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.writer import Writer
 from functrax.core.index_expr import Dim, IndexExpr
@@ -159,6 +160,15 @@ class Memory:
         w.levels[level].lines.append(
             f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 {int(write)}, i32 3, i32 1)"
         )
+
+    def prefetch_lines(self, pointer: str, size: int, level: int, write: bool) -> None:
+        """Ask for the cache lines of so many bytes from a pointer on."""
+        w = self.writer
+        for place in range(0, size, CACHE_LINE):
+            line = w.line(f"getelementptr i8, ptr {pointer}, i64 {place}", level)
+            w.levels[level].lines.append(
+                f"  call void @llvm.prefetch.p0(ptr {line}, i32 {int(write)}, i32 3, i32 1)"
+            )
 
     def from_memory(self, name: str, dtype: np.dtype[Any], vector: bool, level: int) -> str:
         """A value as registers have it."""

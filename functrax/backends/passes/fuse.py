@@ -66,6 +66,9 @@ Takes: TypeAlias = Callable[[Jaxpr], bool]
 #: Programs of at most so many equations are partitioned again, so often, with equations barred from
 #: sharing a kernel, if the cost is more than so many times what is needed at the least.
 TRIED, ROUNDS, ENOUGH = 24, 3, 1.1
+#: How often values are computed again and kernels merged: what one kernel computes again, another
+#: one may need to.
+RECOMPUTED = 3
 
 
 def fuse(jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes = contraction_kernels_take) -> Jaxpr:
@@ -158,7 +161,9 @@ class Fusion:
         self._prepare()
         if not self._merge_all():
             return
-        if recompute(self):
+        for _ in range(RECOMPUTED):
+            if not recompute(self):
+                break
             self._connect()
             if not self._merge_all():
                 return
@@ -419,6 +424,7 @@ class Fusion:
         b.work += a.work
         b.dear = b.dear or a.dear
         b.center = b.center if a.center is None else a.center
+        b.in_parts = b.in_parts or a.in_parts
         b.version += 1
         self.graph.merge(a.number, b.number)
         del self.groups[a.number]

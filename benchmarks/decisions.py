@@ -64,6 +64,11 @@ NORMAL: Case = (
     lambda v: random.normal(random.key(0), (1000, 1000)) + v,
     ((),),
 )
+UPDATE: Case = (
+    "momentum after 512 x 192 x 768",
+    lambda x, y, m, w: (0.9 * m + x @ y, w - 0.1 * (0.9 * m + x @ y)),
+    ((512, 192), (192, 768), (512, 768), (512, 768)),
+)
 SMALL: Case = ("x * y + z, 64 x 9 x 5", lambda x, y, z: x * y + z, ((64, 9, 5),) * 3)
 
 CASES: dict[str, tuple[Case, ...]] = {
@@ -74,7 +79,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "rows": (SOFTMAX, NORM),
     "blocks": (SUM, COLUMNS, RUNNING),
     "pieces": (SCALE, SUM, ROWS),
-    "ahead": (LARGE_SOFTMAX, NORM),
+    "ahead": (UPDATE, LARGE_SOFTMAX, NORM),
     "streams": (SCALE, LARGE_TURNED, PAD),
     "parts": (PAD, JOIN),
     "threads": (SCALE, SOFTMAX, NORMAL),

@@ -13,9 +13,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from functrax.backends import preload as _preload
 from functrax.core.collection import Pause as _Pause
 
 _pause = _Pause()  # until all is imported
+_preload.start()
 
 from functrax import (
     dtypes as dtypes,
@@ -26,7 +28,7 @@ from functrax import (
     tree_util as tree_util,
     typing as typing,
 )
-from functrax.backends import cpu as cpu, preload as _preload, reference as reference
+from functrax.backends import cpu as cpu, reference as reference
 from functrax.backends.device import Device as Device
 from functrax.backends.eager import pending_program as pending_program
 from functrax.backends.placement import (
@@ -63,20 +65,9 @@ from functrax.core.delivery import fetch as fetch
 from functrax.core.dtypes import float0 as float0
 from functrax.core.forks import fork as fork
 from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
-from functrax.core.lazy import on_demand as _on_demand
+from functrax.core.lazy import on_demand as _on_demand, sources as _sources
 from functrax.core.operators import Array as Array
 from functrax.transforms.barrier import stop_fuse as stop_fuse
-from functrax.transforms.callbacks import pure_callback as pure_callback
-from functrax.transforms.checkpoint import (
-    checkpoint as checkpoint,
-    checkpoint_policies as checkpoint_policies,
-)
-from functrax.transforms.custom import (
-    closure_convert as closure_convert,
-    custom_gradient as custom_gradient,
-    custom_jvp as custom_jvp,
-    custom_vjp as custom_vjp,
-)
 from functrax.transforms.derivatives import (
     grad as grad,
     jvp as jvp,
@@ -89,12 +80,6 @@ from functrax.transforms.inspect_types import (
     ShapeDtypeStruct as ShapeDtypeStruct,
     eval_shape as eval_shape,
     make_jaxpr as make_jaxpr,
-)
-from functrax.transforms.jacobians import (
-    hessian as hessian,
-    jacfwd as jacfwd,
-    jacobian as jacobian,
-    jacrev as jacrev,
 )
 from functrax.transforms.jit import (
     clear_caches as clear_caches,
@@ -115,7 +100,6 @@ from functrax.tree_util import (  # names that JAX has moved, for older programs
     tree_unflatten as tree_unflatten,
 )
 
-remat = checkpoint
 tree_multimap = tree_map
 sys.modules["functrax.config"] = config  # type: ignore[assignment]  # an import path in old programs
 __version__ = "0.1.0"
@@ -145,6 +129,24 @@ if TYPE_CHECKING:
         explain_misses as explain_misses,
     )
     from functrax.interop import from_torch as from_torch, to_torch as to_torch
+    from functrax.transforms.callbacks import pure_callback as pure_callback
+    from functrax.transforms.checkpoint import (
+        checkpoint as checkpoint,
+        checkpoint_policies as checkpoint_policies,
+        remat as remat,
+    )
+    from functrax.transforms.custom import (
+        closure_convert as closure_convert,
+        custom_gradient as custom_gradient,
+        custom_jvp as custom_jvp,
+        custom_vjp as custom_vjp,
+    )
+    from functrax.transforms.jacobians import (
+        hessian as hessian,
+        jacfwd as jacfwd,
+        jacobian as jacobian,
+        jacrev as jacrev,
+    )
     from functrax.transforms.steps import steps as steps
 else:
     __getattr__, __dir__ = _on_demand(
@@ -156,6 +158,16 @@ else:
         {
             "parse": "functrax.core.parsing",
             "steps": "functrax.transforms.steps",
+            **_sources(
+                {
+                    "functrax.transforms.callbacks": "pure_callback",
+                    "functrax.transforms.checkpoint": "checkpoint checkpoint_policies remat",
+                    "functrax.transforms.custom": (
+                        "closure_convert custom_gradient custom_jvp custom_vjp"
+                    ),
+                    "functrax.transforms.jacobians": "hessian jacfwd jacobian jacrev",
+                }
+            ),
             **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),
             **dict.fromkeys(("from_torch", "to_torch"), "functrax.interop"),
         },
@@ -163,4 +175,4 @@ else:
     )
 
 _pause.end()
-_preload.start()
+_preload.imported()

@@ -30,11 +30,16 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compiled kernels are kept in a directory of this run, also by the processes it starts."""
+    """Compiled kernels are kept in a directory of this run, also by the processes it starts.
+
+    Whole programs are not: tests look at the compiler, or change a part of it.
+    """
     folder = str(tmp_path_factory.mktemp("compiled"))
     config.update("compilation_cache_dir", folder)
+    config.update("cache_programs", False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUNCTRAX_CACHE_DIR", folder)
+        patch.setenv("FUNCTRAX_CACHE_PROGRAMS", "0")
         yield
 
 

@@ -494,6 +494,63 @@ def test_J18_cost_is_the_bytes_that_cross_kernels() -> None:
     assert e.cost == 2 * x.nbytes + 2 * between + 100 * 8
 
 
+def norm_and_more(x: Any, gain: Any, shift: Any) -> Any:
+    """A batch norm (Listing 5 of the Jittor paper, with the variance of what is centred)."""
+    centred = x - x.mean((0, 2, 3), keepdims=True)
+    variance = (centred**2).mean((0, 2, 3), keepdims=True)
+    return centred / jnp.sqrt(variance + 1e-5) * gain[:, None, None] + shift[:, None, None]
+
+
+def convolved(x: Any, w: Any) -> Any:
+    return lax.conv_general_dilated(x, w, (1, 1), "SAME")
+
+
+def conv_norm_relu(params: Any, x: Any) -> Any:
+    w, gain, shift = params
+    return functrax.nn.relu(norm_and_more(convolved(x, w), gain, shift))
+
+
+def residual_block(params: Any, x: Any) -> Any:
+    first, (w, gain, shift) = params
+    y = norm_and_more(convolved(conv_norm_relu(first, x), w), gain, shift)
+    return functrax.nn.relu(y + x)
+
+
+def kernels_of(function: Callable[..., Any], *args: Any) -> list[str]:
+    """What each kernel is: ``conv`` for a contraction, else ``rest``; calls are none."""
+    with functrax.backend("llvm"):
+        e = functrax.explain(function)(*args)
+    assert {k.kind for k in e.kernels} == {"kernel"}
+    return ["conv" if any(len(q.outvars[0].aval.shape) > 4 for q in k.eqns) else "rest"
+            for k in e.kernels]  # fmt: skip
+
+
+def gradient_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    return functrax.grad(lambda params, x, ct: jnp.sum(function(params, x) * ct), (0, 1))
+
+
+LAYER = (array(16, 16, 3, 3).astype("f4"), jnp.ones(16, "f4"), jnp.zeros(16, "f4"))
+
+
+def test_J23_convolution_norm_and_activation_are_two_kernels() -> None:
+    """One reads what the convolution gives once for mean, variance and result."""
+    x = array(4, 16, 24, 24).astype("f4")
+    assert kernels_of(conv_norm_relu, LAYER, x) == ["conv", "rest"]
+    # again the convolution; all of norm and activation, both ways; the two convolutions of eq. 8
+    assert kernels_of(gradient_of(conv_norm_relu), LAYER, x, x) == ["conv", "rest", "conv", "conv"]
+
+
+def test_J24_point_wise_parts_of_a_residual_block_fuse() -> None:
+    """Seven operations are four kernels: norm + ReLU is one, norm + add + ReLU another."""
+    x = array(4, 16, 24, 24).astype("f4")
+    params = (LAYER, LAYER)
+    assert kernels_of(residual_block, params, x) == ["conv", "rest", "conv", "rest"]
+    backward = kernels_of(gradient_of(residual_block), params, x, x)
+    # six convolutions, of which the one before the first norm does the ReLU's gradient, too; each
+    # norm forward and backward, where the second one's way back starts with its way forward
+    assert backward.count("conv") == 6 and len(backward) <= 10
+
+
 def test_B14_gradients_are_explained_like_functions() -> None:
     with functrax.backend("llvm"):
         e = functrax.explain(functrax.grad(lambda x: jnp.sum(x**3)))(array(4))

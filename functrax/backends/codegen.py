@@ -5,6 +5,8 @@ compute it, in terms of the group's own arrays: its inputs, its results, and tem
 kernels.  It is remembered on the group's program, which equal groups share, and the machine code by
 its text, which groups that differ in sizes alone share.
 
+What contractions and loops need is imported with the first one.
+
 Start at :func:`group_code`.
 """
 
@@ -12,19 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrax.backends.compile_log import found, step
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.dumps import dump, dumped
-from functrax.backends.kernels.arrays import Arrays, with_own_arrays
-from functrax.backends.kernels.contraction import contraction_kernels
-from functrax.backends.kernels.cumulative import lower_cumulative
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered, verify
-from functrax.backends.kernels.loops import LoopKernel, lower_loop, variables
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.schedule import Target, schedule
@@ -40,7 +37,10 @@ from functrax.core.lowering import MATH, Scalar
 from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.records import record
+from functrax.core.records import record, replace
+
+if TYPE_CHECKING:
+    from functrax.backends.kernels.arrays import Arrays
 
 #: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
 _OPERATION, _BYTE = 0.4, 0.04
@@ -76,16 +76,17 @@ class KernelCode:
         return self.request.compiled
 
     @property
-    def called(self) -> tuple[Compiled, ...]:
-        """The machine code of the functions that it calls."""
-        return tuple([x.compiled for x in self.calls])
+    def called(self) -> tuple[tuple[int, Compiled], ...]:
+        """The places of addresses among its run-time arguments, and the functions there."""
+        places = [place for place, _ in self.emitted.calls]
+        return tuple(zip(places, [x.compiled for x in self.calls], strict=True))
 
     @property
     def numbers(self) -> tuple[int, ...]:
         """The run-time arguments, with the addresses of the functions that it calls."""
         numbers = list(self.emitted.numbers)
-        for (n, _), code in zip(self.emitted.calls, self.called, strict=True):
-            numbers[n] = code.address
+        for place, code in self.called:
+            numbers[place] = code.address
         return tuple(numbers)
 
 
@@ -142,6 +143,9 @@ def _remembered(jaxpr: Jaxpr, name: str, make: Callable[[Jaxpr, str], GroupCode]
 
 
 def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+    from functrax.backends.kernels.arrays import with_own_arrays
+    from functrax.backends.kernels.contraction import contraction_kernels
+
     with step("lower", name):
         kernels = contraction_kernels(jaxpr, name, _target())
         for kernel in kernels:
@@ -196,6 +200,9 @@ def loop_code(eqn: Eqn) -> GroupCode:
     Raises:
       NotAKernelError: the points of a loop depend on one another, or a step is too large.
     """
+    from functrax.backends.kernels.cumulative import lower_cumulative
+    from functrax.backends.kernels.loops import LoopKernel, lower_loop, variables
+
     name = eqn.primitive.name
     with step("lower", name):
         if isinstance(eqn.primitive, Cumulative):

@@ -14,11 +14,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from functrax.core.recorder import recorder
-from functrax.core.records import record
+from functrax.core.records import field, record
 
 #: Where machine code came from: LLVM, the cache of this process, the cache on disk.
 Origin: TypeAlias = Literal["llvm", "memory", "disk"]
@@ -43,7 +42,7 @@ class Event:
     span: float
 
 
-@dataclass
+@record(frozen=False)
 class CompileLog:
     """The work on one program.
 

@@ -21,10 +21,8 @@ from functrax.backends.codes import Codes
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.backends.llvm.jit import side_by_side
+from functrax.backends.llvm.jit import LaunchCode, side_by_side
 from functrax.backends.members import Members
-from functrax.backends.memory_budget import within_budget
-from functrax.backends.nan_guard import guard
 from functrax.backends.passes.groups import contraction, fused, grouped
 from functrax.backends.pipeline import CompiledStages, run_pipeline
 from functrax.backends.program import (
@@ -98,6 +96,8 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
         assembly, program = _assembled(stages, guarded)
         budget = option_text.budget(options.memory_budget)
         if 0 < budget < program.peak:
+            from functrax.backends.memory_budget import within_budget
+
             stages = within_budget(stages, budget, lambda s: _assembled(s, guarded)[1].peak)
             assembly, program = _assembled(stages, guarded)
     compiled = CompiledProgram(stages, program, tuple(assembly.works), log)
@@ -256,6 +256,8 @@ class Assembly:
         work = Work(eqn, self.inside, self._place, tuple(instructions), inputs, outputs, code)
         self.works.append(work)
         if self.guarded:
+            from functrax.backends.nan_guard import guard
+
             self.builder.add(
                 HostCall(guard(eqn, self.members), "guard", (*inputs, *outputs), (), into=True)
             )
@@ -363,7 +365,7 @@ def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...])
         code.kernel.units,
         code.cost,
         aliases=tuple([(j - len(inputs), i) for j, i in code.in_place if i < len(inputs) <= j]),
-        owner=(code.compiled, *code.called),
+        owner=LaunchCode(code.compiled, code.called),
     )
 
 

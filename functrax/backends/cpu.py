@@ -36,18 +36,31 @@ class CpuDevice(Device):
     name = "cpu"
 
     def compile(self, jaxpr: Jaxpr) -> Executable:
+        if self._memo_key() not in jaxpr.memo and not nan_check.enabled():
+            from functrax.backends import program_cache
+
+            program = program_cache.find(jaxpr)
+            if program is not None:
+                return load(program)
         return load(self.compiled(jaxpr).program)
 
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
         guarded = nan_check.enabled()
-        key = ("compiled", guarded, compile_context())
+        key = self._memo_key()
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
             from functrax.backends.compiler import compile_program
 
             found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
+            if not guarded:
+                from functrax.backends import program_cache
+
+                program_cache.keep(jaxpr, found.program)
         return found
+
+    def _memo_key(self) -> tuple[Any, ...]:
+        return ("compiled", nan_check.enabled(), compile_context())
 
     def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
         values = [in_numpy(x) for x in values]

@@ -21,7 +21,6 @@ Start at :meth:`DiskCache.get` and :meth:`DiskCache.put`; :func:`current` is the
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import stat
 import struct
@@ -40,8 +39,6 @@ try:  # hashlib loads all of OpenSSL, which takes longer than a program's first 
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
-
-_log = logging.getLogger("functrax")
 
 KEY_BYTES: Final = 32
 MAGIC: Final = b"functrax"
@@ -173,6 +170,10 @@ class DiskCache:
         self._warned = False
         self._lock = new_lock()  # of the statistics and of opening
 
+    def filled(self) -> bool:
+        """Whether something was ever written to it."""
+        return self.root is not None and os.path.exists(os.path.join(self.root, "kernels", _LEDGER))
+
     def get(self, key: bytes) -> Entry | None:
         """The entry of a key, or None if there is no sound one."""
         if not self._reads:
@@ -255,7 +256,9 @@ class DiskCache:
             if self._warned:
                 return
             self._warned = True
-        _log.warning(
+        import logging  # which takes a while to load
+
+        logging.getLogger("functrax").warning(
             "compiled kernels are not kept on disk: %s (directory %s; FUNCTRAX_CACHE=0 switches "
             "the cache off, FUNCTRAX_CACHE_DIR puts it elsewhere)",
             error,

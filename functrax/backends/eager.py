@@ -10,18 +10,17 @@ What may act on the world is not recorded: side effects, operations that hold pr
 operations while ``debug_nans`` looks for the one at fault, and operations on memory that others may
 write to; these run at once (``device.execute``).
 
-The graph stays bounded without being looked at.  Before an operation that would have more than
-:data:`MAX_NODES` others to run, these are run; from half of that on already before an operation
-like one that the graph began with, so that a loop is cut at the same place of its body each time,
-and finds its program again.  When recorded operations hold more than :data:`MAX_BYTES` of arrays,
-all of them are run.
+The graph stays bounded without being looked at.  When nobody has looked for :data:`PATIENCE`
+operations, then before an operation that would have more than :data:`MAX_NODES` others to run,
+these are run; from half of that on already before an operation like one that the graph began with,
+so that a loop is cut at the same place of its body each time, and finds its program again.  When
+recorded operations hold more than :data:`MAX_BYTES` of arrays, all of them are run.
 
 Start at :func:`record`.
 """
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -29,6 +28,10 @@ from typing import Any, Final
 from functrax.backends import eager_run, nan_check
 from functrax.backends.device import execute
 from functrax.backends.eager_graph import (
+    FEW_BYTES,
+    GROWN,
+    REPEATED,
+    SMALL_BYTES,
     Node,
     Part,
     Region,
@@ -47,9 +50,11 @@ from functrax.core.jaxpr import Jaxpr, Literal
 from functrax.core.locks import new_lock
 from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine, is_internal, scopes, user_line
-from functrax.core.trace import EVAL, current_source
+from functrax.core.trace import EVAL, Trace, current_source
 
-#: So many operations may wait for one value.
+#: So many operations are recorded after a look before any is run; most training steps are fewer.
+PATIENCE: Final = 1024
+#: So many operations may wait for one value after that.
 MAX_NODES: Final = 256
 #: So many bytes of arrays may be kept alive by recorded operations alone.
 MAX_BYTES: Final = 1 << 28
@@ -63,7 +68,8 @@ _VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "res
 
 _signatures: dict[Any, Signature] = {}
 _modes: dict[Any, Any] = {}
-_now: Callable[[], int] = getattr(native.extension, "eager_now", itertools.count().__next__)
+_now: Callable[[], int] = getattr(native.extension, "eager_now", eager_run.count)
+_last_look: Callable[[], int] = getattr(native.extension, "eager_last_look", eager_run.last_look)
 
 
 def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -86,15 +92,12 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     if simpler is not None:
         return concrete(simpler)
     strict = options.strict
-    key = (primitive, strict, *[x.aval for x in args], *params.items())
-    signature = _signatures.get(key)
-    if signature is None:
-        signature = _new_signature(key, primitive, args, params)
+    signature = signature_of(primitive, strict, [x.aval for x in args], params)
     operands = tuple([_operand(x, strict) for x in args])
     size, begin, region = _extent(signature, operands)
     node = Node(signature, operands, current_source(), size, begin, region)
     if signature.holds:
-        _held.add(node)
+        _note_arrays(node)
     types = signature.types
     if type(types) is ShapedArray:
         return ConcreteArray(node, types)
@@ -120,10 +123,18 @@ def _mode() -> tuple[Any, ...] | None:
     return found
 
 
-def _new_signature(
-    key: Any, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+def signature_of(
+    primitive: Primitive, strict: bool, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> Signature:
-    avals = tuple([x.aval for x in args])
+    """What nodes of an operation share: one object for equal operations."""
+    key = (primitive, strict, *avals, *params.items())
+    found = _signatures.get(key)
+    return _new_signature(key, primitive, tuple(avals), params) if found is None else found
+
+
+def _new_signature(
+    key: Any, primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict[str, Any]
+) -> Signature:
     results = primitive.infer(avals, params)
     types = (results,) if type(results) is ShapedArray else results
     sizes = [a.size for a in (*avals, *types)]
@@ -131,7 +142,7 @@ def _new_signature(
     cost = _BEGIN + _ELEMENT * touched
     if len(_signatures) >= _MAX_SIGNATURES:
         _signatures.clear()
-    made = Signature(primitive, avals, params, options.strict, results, cost)
+    made = Signature(primitive, avals, params, key[1], results, cost)
     return _signatures.setdefault(key, made)
 
 
@@ -170,7 +181,7 @@ def _extent(signature: Signature, operands: tuple[Any, ...]) -> tuple[int, int, 
         if region_of(node) is not region:
             region.merge(region_of(node))
     size = min(size, now - begin) + 1
-    if size <= MAX_NODES // 2 or now < region.next_count:
+    if size <= MAX_NODES // 2 or now - _last_look() < PATIENCE or now < region.next_count:
         return size, begin, region
     limit = MAX_NODES // 2 if signature in region.entries else MAX_NODES
     if size <= limit:
@@ -200,10 +211,10 @@ class _Held:
         self._nodes: list[weakref.ref[Node]] = []
         self._bytes = 0
 
-    def add(self, node: Node) -> None:
-        """Remember an operation, and run all of them if they hold too much."""
+    def add(self, node: Node, nbytes: int) -> None:
+        """Remember an operation on so many bytes of arrays; run all if they hold too much."""
         self._nodes.append(weakref.ref(node))
-        self._bytes += node.signature.in_bytes
+        self._bytes += nbytes
         if self._bytes > MAX_BYTES:
             self._sweep()
 
@@ -223,13 +234,26 @@ class _Held:
 _held: Final = _Held()
 
 
+def _note_arrays(node: Node) -> None:
+    """Count the arrays that an operation keeps alive; what is recorded itself counts elsewhere."""
+    sizes = node.signature.operand_bytes
+    nbytes = sum(
+        size
+        for x, size in zip(node.operands, sizes)
+        if type(x) is not Literal and node_of(x) is None
+    )
+    if nbytes > FEW_BYTES:
+        _held.add(node, nbytes)
+
+
 def _install() -> None:
     """Tell C++, which records what it can, what it needs: see ``eager_record.h``."""
     if native.extension is None:
         return
-    classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Region)
+    classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Region, Trace)
     functions = (_mode, _held.add, is_internal, user_line, scopes, record)
-    native.extension.eager_configure(classes, _signatures, functions, MAX_NODES)
+    bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, GROWN, REPEATED, FEW_BYTES)
+    native.extension.eager_configure(classes, _signatures, functions, bounds)
     EVAL.executor = native.extension.eager_execute
 
 

@@ -52,9 +52,9 @@ class Signature:
     """
 
     __slots__ = (
-        "avals", "cost", "counts", "exact", "holds", "in_bytes", "literals_are_inputs",
-        "out_bytes", "params", "primitive", "results", "shares", "simplifies", "spreads",
-        "strict", "types",
+        "alone", "avals", "cost", "counts", "exact", "holds", "in_bytes", "literals_are_inputs",
+        "operand_bytes", "out_bytes", "params", "primitive", "results", "shares", "simplifies",
+        "spreads", "strict", "types", "uses",
     )  # fmt: skip
 
     def __init__(
@@ -73,7 +73,8 @@ class Signature:
         self.types = results
         self.results = (results,) if type(results) is ShapedArray else tuple(results)
         self.cost = cost
-        self.in_bytes = sum(a.nbytes for a in avals)
+        self.operand_bytes = tuple([a.nbytes for a in avals])
+        self.in_bytes = sum(self.operand_bytes)
         #: Whether the reference gives the bits that a program gives.
         floats = any(dtypes.is_inexact(a.dtype) for a in (*avals, *self.results))
         self.exact = primitive.exact or (primitive.family == "elementwise" and not floats)
@@ -81,9 +82,12 @@ class Signature:
         #: Whether arrays of several sizes may share a program: a function of one element.
         one = primitive.family == "elementwise" and len(avals) == 1 and not self.exact
         self.shares = one and primitive.lowers(avals, params)
-        #: Whether C++ may run it: it has one result, which cannot have grown.
+        #: Whether it may run without a look at the graph: it has one result, which is small.
         self.counts = type(results) is ShapedArray and self.out_bytes <= SMALL_BYTES
-        #: Whether what it keeps alive is worth counting.
+        #: How often it was run by itself; whether it has a program then, None while that is open.
+        self.uses = 0
+        self.alone: bool | None = None
+        #: Whether the arrays that it keeps alive may be worth counting.
         self.holds = self.in_bytes > FEW_BYTES
         #: Whether literals among the operands may make it needless.
         self.simplifies = type(primitive).simplify is not Primitive.simplify
@@ -376,10 +380,13 @@ def _wanted(
 def _wanted_parts(
     node: Node, uses: dict[Recorded, int], forced: set[Recorded]
 ) -> list[tuple[int, Recorded]]:
-    alive = [p for ref in node.parts if (p := ref()) is not None]
-    return [
-        (p.number, p) for n, p in enumerate(alive) if p in forced or _is_held(alive, n, uses, False)
-    ]
+    alive = [part for ref in node.parts for part in (ref(),) if part is not None]
+    chosen: list[tuple[int, Recorded]] = []
+    for n in range(len(alive)):
+        part = alive[n]
+        if part in forced or _is_held(alive, n, uses, False):
+            chosen.append((part.number, part))
+    return chosen
 
 
 def _grown(nodes: Sequence[Node]) -> set[Node]:

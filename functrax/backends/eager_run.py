@@ -11,6 +11,7 @@ Start at :func:`run`.
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,10 @@ from functrax.core.trace import state
 CHEAP: Final = 300_000
 #: What the reference takes longer for, in all, is worth a program.
 PAYS: Final = 2_000_000
+#: What it costs to run a program of one operation, in nanoseconds.
+ALONE: Final = 20_000
+#: What is run by itself more often than this gets a program.
+OFTEN: Final = 100
 #: How many compiled cuts are remembered.
 MAX_PROGRAMS: Final = 4096
 
@@ -52,6 +57,9 @@ _programs: dict[tuple[Any, ...], Any] = {}
 #: Functions of at most so many elements share a program.
 ROOM: Final = (16, 64, 256, 1024, 4096)
 _rooms: dict[Any, Executable] = {}
+_counter = itertools.count()
+count: Final = _counter.__next__
+_looked_at = 0
 #: One thread runs at a time; others record meanwhile.
 _lock: Final = new_rlock()
 
@@ -66,6 +74,8 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
     description = None
     if requested and len(roots) == 1 and _single(roots[0]):
         return
+    if requested:
+        _note_look()
     if requested and len(roots) == 1 and native.extension is not None:
         description = native.extension.eager_run(roots[0])
         if description is True:
@@ -77,6 +87,16 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
                 return
             except ChangedError:
                 description = None
+
+
+def _note_look() -> None:
+    global _looked_at
+    _looked_at = count()
+
+
+def last_look() -> int:
+    """The number of the operation before which somebody last needed a value that had to be run."""
+    return _looked_at
 
 
 def _run_as_recorded(
@@ -93,6 +113,27 @@ def _run_as_recorded(
 Node.run = staticmethod(run)
 
 
+def _has_program(signature: Signature) -> bool:
+    """Whether an operation that is little work is run by a program of its own.
+
+    That is so if NumPy gives other bits, and if the operation is run often.
+    """
+    if signature.alone is None:
+        signature.uses += 1
+        own_bits = not (signature.exact or signature.shares)
+        if signature.strict or not (own_bits or signature.uses > OFTEN):
+            return False
+        elementwise = signature.primitive.family == "elementwise"
+        signature.alone = (own_bits or elementwise) and single_operations.is_compiled(
+            signature.primitive, signature.avals, signature.params
+        )
+    return signature.alone
+
+
+def _is_deferred(operands: Sequence[Any]) -> bool:
+    return any(type(x) is Deferred for x in operands)
+
+
 def _single(node: Node) -> bool:
     """Run an operation that is little work and needs no other: whether it is one."""
     signature = node.signature
@@ -105,6 +146,8 @@ def _single(node: Node) -> bool:
         operands.append(_known(x))
     if node.value is not None:
         return True  # another thread ran it meanwhile
+    if signature.alone is not False and _has_program(signature) and not _is_deferred(operands):
+        return False
     previous = state.source
     state.source = node.source
     try:
@@ -141,11 +184,14 @@ Pending.settle = staticmethod(settle)
 
 def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any) -> None:
     cost = sum([node.signature.cost for node in nodes])
-    if cost <= CHEAP and not (len(nodes) > 1 and all(node.signature.exact for node in nodes)):
+    alone = len(nodes) == 1 and nodes[0].signature.alone is True
+    if alone:
+        alone = not _is_deferred([_known(x) for x in nodes[0].operands])
+    if cost <= CHEAP and not alone and (len(nodes) == 1 or not all(map(_is_settled, nodes))):
         _one_by_one(nodes)
         return
     found = cut(nodes, roots if requested else ())
-    executable = _compiled(found, cost)
+    executable = _compiled(found, CHEAP + 1 if alone else cost)
     if executable is None:
         _one_by_one(nodes)
         return
@@ -158,6 +204,22 @@ def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description:
         target.value = value
     for node in nodes:
         _let_go(node)
+
+
+def _is_settled(node: Node) -> bool:
+    """Whether an operation has the same bits one by one and in any program, even a cheap one.
+
+    A sum of products has not: what computes it depends on how it is recognised.
+    """
+    signature = node.signature
+    if signature.exact or signature.primitive.family == "elementwise":
+        return True
+    if signature.primitive.name != "reduce_sum":
+        return False
+    added = node_of(node.operands[0])
+    return added is None or (
+        added.signature.primitive.family == "elementwise" and not added.signature.exact
+    )
 
 
 def _let_go(node: Node) -> None:
@@ -209,7 +271,7 @@ def _operation(signature: Signature, operands: list[Any]) -> Any:
         return device_of("llvm").apply(primitive, operands, params)
     operands = [in_numpy(x) for x in operands]
     with np.errstate(all="ignore"):
-        if signature.exact or any(type(x) is Deferred for x in operands):
+        if signature.exact or _is_deferred(operands):
             return rule_of(primitive)(primitive, operands, params)
         if signature.shares and 0 < operands[0].size <= ROOM[-1]:
             return _in_room(signature, np.asarray(operands[0]))
@@ -257,7 +319,8 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
     if known is None and len(_programs) >= MAX_PROGRAMS:
         _programs.clear()
     if cost <= CHEAP and (known is None or type(known) is int):
-        spent = cost + (known or 0)
+        alone = sum([not node.signature.exact for node in found.nodes])
+        spent = cost + ALONE * alone + (known or 0)
         if spent < PAYS:
             _programs[key] = spent
             return None

@@ -17,7 +17,6 @@ which is a temporary that lives for one instruction.  Start at :func:`plan_memor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from functrax.backends.program import (
@@ -36,14 +35,22 @@ from functrax.backends.program import (
     subprograms,
     updated_in_place,
 )
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 ALIGNMENT: Final = 64
+#: Arrays from this size on do not begin at the same place of a page one after the other, or what is
+#: at the same index of several would compete for the same lines of a cache.
+_LARGE, _SPREAD = 1 << 16, 5 * ALIGNMENT
 
 
 def padded(nbytes: int) -> int:
     """``nbytes`` as memory is given out: a multiple of the alignment."""
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def _room(nbytes: int) -> int:
+    """What an array takes of an arena."""
+    return padded(nbytes) + (_SPREAD if nbytes >= _LARGE else 0)
 
 
 @record
@@ -92,13 +99,13 @@ def plan_memory(program: Program) -> Program:
     starts, ends = _by_time(lives, len(instructions))
     for n, size in enumerate(sizes):
         for slot in starts[n]:
-            offsets[slot] = layout.take(padded(program.slots[slot].nbytes))
+            offsets[slot] = layout.take(_room(program.slots[slot].nbytes))
         workspaces.append(layout.take(padded(size)) if size else -1)
         peak = max(peak, layout.used)
         if size:
             layout.give(workspaces[n], padded(size))
         for slot in ends[n]:
-            layout.give(offsets[slot], padded(program.slots[slot].nbytes))
+            layout.give(offsets[slot], _room(program.slots[slot].nbytes))
     slots = tuple(
         replace(s, offset=offsets.get(n, -1), shares=shared.get(n, -1))
         for n, s in enumerate(program.slots)

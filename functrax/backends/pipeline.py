@@ -17,32 +17,29 @@ Start at :data:`PIPELINE`.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 
 from functrax.backends import compile_log
 from functrax.backends.dumps import dump, dumped, show
-from functrax.backends.passes.batch import batch
 from functrax.backends.passes.compose import compose
 from functrax.backends.passes.cse import cse
 from functrax.backends.passes.dce import dce
 from functrax.backends.passes.fold import fold
 from functrax.backends.passes.fuse import fuse
+from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inline import inline
-from functrax.backends.passes.orientation import orient
 from functrax.backends.passes.pack import pack
-from functrax.backends.passes.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.simplify import simplify
-from functrax.backends.passes.split_loops import split_loops
 from functrax.backends.passes.widen import widen
 from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, FunctraxError, VerificationError
-from functrax.core.jaxpr import Jaxpr
+from functrax.core.jaxpr import Eqn, Jaxpr, all_eqns
 from functrax.core.option_text import levels, limits
-from functrax.core.printing import variable_names
 from functrax.core.records import record
-from functrax.core.verify import verify
 
 
 @record
@@ -63,6 +60,45 @@ class Pass:
     reorders: bool = False
 
 
+def _on_demand(
+    module: str, name: str, concerns: Callable[[Eqn], bool]
+) -> Callable[[Jaxpr, Rewrites], Jaxpr]:
+    """A pass that changes only programs with certain equations: the first one imports it.
+
+    Args:
+      module: of ``backends/passes/``.
+      name: the function in it.
+      concerns: whether an equation is one of them.
+    """
+    path = f"functrax.backends.passes.{module}"
+
+    def run(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
+        if path not in sys.modules and not any(concerns(eqn) for eqn in all_eqns(jaxpr)):
+            return jaxpr
+        after: Jaxpr = getattr(import_module(path), name)(jaxpr, rewrites)
+        return after
+
+    return run
+
+
+def _is_contraction(eqn: Eqn) -> bool:
+    return eqn.primitive is contraction
+
+
+def _is_reduction(eqn: Eqn) -> bool:
+    return eqn.primitive.family == "reindex_reduce"
+
+
+def _is_scan(eqn: Eqn) -> bool:
+    return eqn.primitive.name == "scan"
+
+
+split_loops = _on_demand("split_loops", "split_loops", _is_scan)
+recognise = _on_demand("recognise", "recognise", _is_reduction)
+batch = _on_demand("batch", "batch", _is_contraction)
+join = _on_demand("join", "join", _is_contraction)
+orient = _on_demand("orientation", "orient", _is_contraction)
+
 PIPELINE: tuple[Pass, ...] = (
     Pass("inline", inline, required=True),  # calls become what they call
     Pass("fold", fold),  # what is known becomes a number
@@ -74,6 +110,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("recognise", recognise, reorders=True),  # sums of products become contractions
     Pass("batch", batch, reorders=True),  # products that share an operand become one
     Pass("orient", orient, reorders=True),  # contractions give results in the order that is wanted
+    Pass("join", join, reorders=True),  # products that are added up become one
     Pass("pack", pack),  # in strict mode, operands of sums lie in the order that they are read in
     Pass("dce", dce),  # what nothing needs goes
     Pass("fuse", fuse),  # equations share kernels
@@ -198,6 +235,8 @@ def _check_names(option: str, given: Mapping[str, int], passes: Sequence[Pass]) 
 
 
 def _check(name: str, program: Jaxpr) -> None:
+    from functrax.core.verify import verify
+
     try:
         verify(program)
     except FunctraxError as error:
@@ -211,6 +250,8 @@ def _check(name: str, program: Jaxpr) -> None:
 
 def _log(name: str, before: Jaxpr, after: Jaxpr, rewrites: Rewrites) -> None:
     """Print what a pass did; nothing if it did nothing and had nothing to say."""
+    from functrax.core.printing import variable_names
+
     lines = rewrites.lines(variable_names(before))
     if after is not before:
         lines.append(str(after))

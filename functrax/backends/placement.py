@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.device import Device, current_device
-from functrax.core import delivery
+from functrax.core import delivery, native
 from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array, install
@@ -89,10 +89,12 @@ def device_get(x: Any) -> Any:
 
 def block_until_ready(x: Any) -> Any:
     """Wait until every array of a pytree is computed; returns the pytree."""
-    for leaf in tree_leaves(x):
-        wait = getattr(leaf, "block_until_ready", None)
-        if wait is not None:
-            wait()
+    rest = x if native.extension is None else native.extension.unready(x)
+    if rest is x or rest:
+        for leaf in tree_leaves(rest):
+            wait = getattr(leaf, "block_until_ready", None)
+            if wait is not None:
+                wait()
     return x
 
 

@@ -1,16 +1,19 @@
 """Loads the compiler in the background, so that neither imports nor first calls wait for it.
 
 ``import functrax`` leaves the compiler out, for loading it and LLVM takes longer than most first
-programs take to compile.  :func:`start` is its last act: a thread that loads the compiler while the
-user's program reads its data.  Whoever needs a module that is being loaded waits for that module,
-as Python's imports do; no two modules of functrax import each other, so nobody waits in a circle.
+programs take to compile.  :func:`start` is its first act: a thread that loads LLVM, which takes no
+lock of Python's for the most part, and after the import, which :func:`imported` ends, the compiler
+while the user's program reads its data.  Whoever needs a module that is being loaded waits for that
+module, as Python's imports do; no two modules of functrax import each other, so nobody waits in a
+circle.
 
-The thread ends when the interpreter does (after the module that it is at), and before a fork: the
+The thread ends when the interpreter does (after the step that it is at), and before a fork: the
 child would have the locks of imports without the thread that gives them back.  What is not loaded
 by then is loaded when it is needed.
 
-The compiler is what any first program needs.  LLVM is not where all kernels are on disk: it is
-loaded in advance only where another processor than the program's can do it.
+Where the disk cache holds something, programs are probably found there, and need neither LLVM nor
+the compiler: both wait a while then.  LLVM is loaded in advance only where another processor than
+the program's can do it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from functools import partial
 from importlib import import_module
 from typing import Final
 
+from functrax.backends import disk_cache
 from functrax.backends.threads import default_num_threads
 from functrax.core.collection import age
 
@@ -34,14 +38,20 @@ MODULES: Final = (
     "functrax.backends.compiler",
     "functrax.backends.program_encoding",
 )
-#: Seconds before it begins: programs that end at once do not wait for its first module.
+#: What only some programs need.
+MORE_MODULES: Final = (
+    "functrax.backends.passes.recognise",
+    "functrax.backends.passes.batch",
+    "functrax.backends.passes.orientation",
+    "functrax.backends.llvm.contraction",
+    "functrax.backends.kernels.math.exponential",
+    "functrax.backends.kernels.math.logarithm",
+    "functrax.backends.kernels.loops",
+)
+#: Seconds after the import before it loads modules: programs that end at once do not wait for one,
+#: and those that find their first programs on disk are not slowed down.
 _DELAY: Final = 0.003
-
-
-def _load_llvm() -> None:
-    from functrax.backends.llvm.code_generator import generator
-
-    generator()
+_DELAY_WHEN_WARM: Final = 0.15
 
 
 class Preload:
@@ -49,13 +59,12 @@ class Preload:
 
     Args:
       steps: what to call, in this order.
-      delay: seconds before the first.
     """
 
-    def __init__(self, steps: Sequence[Callable[[], object]], delay: float) -> None:
+    def __init__(self, steps: Sequence[Callable[[], object]]) -> None:
         self._steps = steps
-        self._delay = delay
         self._stop = threading.Event()
+        self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="functrax-preload", daemon=True)
 
     def start(self) -> None:
@@ -69,13 +78,22 @@ class Preload:
             os.register_at_fork(before=self.stop)
 
     def stop(self) -> None:
-        """End the thread, and wait for the module that it is at."""
+        """End the thread, and wait for the step that it is at."""
         self._stop.set()
+        self._ready.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
+    def ready(self) -> None:
+        """Let the thread go on behind :meth:`wait`."""
+        self._ready.set()
+
+    def wait(self, delay: float) -> None:
+        """A step: wait until :meth:`ready`, and then so many seconds."""
+        self._ready.wait()
+        self._stop.wait(delay)
+
     def _run(self) -> None:
-        self._stop.wait(self._delay)
         for step in self._steps:
             if self._stop.is_set():
                 return
@@ -86,9 +104,34 @@ class Preload:
             age()
 
 
+_preload: Preload | None = None
+
+
 def start() -> None:
-    """Load the compiler and LLVM in the background."""
-    steps: list[Callable[[], object]] = [partial(import_module, name) for name in MODULES]
-    if default_num_threads() > 1:
-        steps.append(_load_llvm)
-    Preload(steps, _DELAY).start()
+    """Begin to load LLVM while functrax is imported, and the compiler after that.
+
+    Until :func:`imported` is called the thread imports nothing, lest it meets modules half made.
+    """
+    global _preload
+    warm, threads = disk_cache.current().filled(), default_num_threads()
+    llvm: list[Callable[[], object]] = []
+    if threads > 1:
+        from functrax.backends.llvm.code_generator import generator
+
+        llvm.append(lambda: generator().warm_up())
+    modules = [partial(import_module, name) for name in MODULES]
+    more = [partial(import_module, name) for name in MORE_MODULES]
+    wait = partial(_ready, _DELAY_WHEN_WARM if warm else _DELAY)
+    _preload = Preload((wait, *modules, *llvm, *more) if warm else (*llvm, wait, *modules, *more))
+    _preload.start()
+
+
+def imported() -> None:
+    """The import has ended."""
+    assert _preload is not None, "it was started"
+    _preload.ready()
+
+
+def _ready(delay: float) -> None:
+    assert _preload is not None, "it was started"
+    _preload.wait(delay)

@@ -70,6 +70,11 @@ def run(
     return out if primitive.multiple_results else out[0]
 
 
+def is_compiled(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> bool:
+    """Whether the compiler has code for an operation on arrays."""
+    return _is_compiled(_equation(primitive, [Var(a) for a in avals], params))
+
+
 def _dense(x: Any) -> Any:
     """A value as a compiled program would hand it to the reference."""
     return x if isinstance(x, np.generic) else np.asarray(x, order="C")
@@ -112,15 +117,19 @@ def _executable(
 
     The options of the compiler are a part of the key alone.
     """
-    from functrax.backends.passes.kernel_groups import is_fusible  # a part of the compiler
-
     inputs: list[Var] = []
     eqns: list[Eqn] = []
     _write(description, inputs, eqns)
     last = eqns[-1]
-    if last.primitive.name not in _COMPILED and not is_fusible(last):
+    if not _is_compiled(last):
         return None
     return compile_(Jaxpr((), inputs, last.outvars, eqns, last.primitive.name))
+
+
+def _is_compiled(eqn: Eqn) -> bool:
+    from functrax.backends.passes.kernel_groups import is_fusible  # a part of the compiler
+
+    return eqn.primitive.name in _COMPILED or is_fusible(eqn)
 
 
 def _write(description: Description, inputs: list[Var], eqns: list[Eqn]) -> Atom:

@@ -21,10 +21,9 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from functrax.core.index_bounds import bounds
 from functrax.core.index_expr import Condition, FloorDiv, Mod, as_expr
@@ -33,7 +32,10 @@ from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Primitive
 from functrax.core.records import record
 
-Array: TypeAlias = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Array: TypeAlias = "npt.NDArray[Any]"
 Shape: TypeAlias = tuple[int, ...]
 
 #: Arrays of at most so many elements are not worth any care.

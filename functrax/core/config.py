@@ -219,6 +219,7 @@ OPTIONS: Final[dict[str, Option]] = {
             "Let large programs run while Python goes on, until their results are looked at.",
         ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
+        Option("cache_programs", "switch", True, "Keep whole programs there, not only kernels."),
         Option(
             "compilation_cache_dir",
             "path",
@@ -300,6 +301,7 @@ class State(threading.local):
     eager: str
     schedule_off: str
     cache: bool
+    cache_programs: bool
     compilation_cache_dir: str | None
     cache_limit: str
     memory_budget: str

@@ -106,7 +106,9 @@ class IndexExpr:
         return self * -1
 
     def __sub__(self, other: Index) -> IndexExpr:
-        return self + as_expr(other) * -1
+        right = as_expr(other)
+        negative = [(atom, -coef) for atom, coef in right.terms]
+        return add_terms(self.const - right.const, (*self.terms, *negative))
 
     def __rsub__(self, other: int) -> IndexExpr:
         return as_expr(other) - self
@@ -222,8 +224,8 @@ class Sum(IndexExpr):
 
     def __init__(self, const: int, terms: tuple[tuple[Atom, int], ...]) -> None:
         self._terms = terms
-        key = (const, tuple((atom._sort_key, coef) for atom, coef in terms))
-        self._seal(key, const, (atom for atom, _ in terms), size=0)
+        key = (const, tuple([(atom._sort_key, coef) for atom, coef in terms]))
+        self._seal(key, const, [atom for atom, _ in terms], size=0)
 
     @property
     def terms(self) -> tuple[tuple[Atom, int], ...]:
@@ -403,8 +405,10 @@ def as_expr(value: Index) -> IndexExpr:
 
 def linear(const: int, terms: Mapping[Atom, int]) -> IndexExpr:
     """The canonical expression ``const + Σ terms[atom] * atom``."""
-    if any(type(atom) is FloorDiv for atom in terms):
-        const, terms = _fold_quotients(const, terms)
+    for atom in terms:
+        if type(atom) is FloorDiv:
+            const, terms = _fold_quotients(const, terms)
+            break
     kept = [(atom, coef) for atom, coef in terms.items() if coef]
     if const == 0 and len(kept) == 1 and kept[0][1] == 1:
         return kept[0][0]

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from functrax.core import index_numpy, index_proofs, index_recognise
 from functrax.core.errors import ArgumentError, AxisError, ShapeError
@@ -36,6 +35,9 @@ from functrax.core.index_form import (
 )
 from functrax.core.index_numpy import Array, Indices, ScatterOp, Valid
 from functrax.core.records import record
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 @record

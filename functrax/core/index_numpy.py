@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError
 from functrax.core.index_bounds import bounds
@@ -37,8 +36,11 @@ from functrax.core.index_expr import (
 from functrax.core.index_form import MapForm, Shape, flatten, size_of
 from functrax.core.index_proofs import box, injective
 
-Array: TypeAlias = npt.NDArray[Any]
-Indices: TypeAlias = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Array: TypeAlias = "npt.NDArray[Any]"
+Indices: TypeAlias = "npt.NDArray[np.int64]"
 Valid: TypeAlias = "npt.NDArray[np.bool_] | Literal[True]"
 ScatterOp: TypeAlias = Literal["add", "mul", "max", "min", "and", "or", "xor", "set"]
 

@@ -27,13 +27,17 @@ def on_demand(
       prepare: what is done to a member, once.
     """
     package = namespace["__name__"]
+    made: dict[int, tuple[Any, Any]] = {}
 
     def getattr_(name: str) -> Any:
         if name in submodules:
             return import_module(f"{package}.{name}")  # which makes it a part of the package
         if name in members:
-            found = namespace[name] = prepare(getattr(import_module(members[name]), name))
-            return found
+            found = getattr(import_module(members[name]), name)
+            if id(found) not in made:  # so that two names of one thing stay one thing
+                made[id(found)] = found, prepare(found)
+            namespace[name] = made[id(found)][1]
+            return namespace[name]
         if name == "__all__":  # of "from package import *"
             return [x for x in dir_() if not x.startswith("_")]
         raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)

@@ -153,7 +153,7 @@ class _ProgramReader(ValueReader):
         token = self.cursor.token
         quoted = self.cursor.at_kind("string")
         name = self.string() if quoted else self.cursor.expect_kind("name", "a primitive").text
-        found = registry.get(name)
+        found: Primitive | None = registry.get(name)
         if found is None:
             raise self.cursor.error(
                 "there is no such primitive", token, "import the module that defines it, if any"

@@ -30,6 +30,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
 from functrax.core.jaxpr import Jaxpr, Literal, programs_in
 from functrax.core.records import field, record
+from functrax.core.registry import Registry
 from functrax.core.trace import state
 
 #: A value during tracing: a ConcreteArray, a Tracer, or a Literal.  All have an ``aval``.
@@ -42,7 +43,7 @@ Tangents: TypeAlias = "Sequence[Value | None]"
 NO_EFFECTS: frozenset[Hashable] = frozenset()
 #: The note that a program can be transposed, but not run forwards.
 TRANSPOSE_ONLY = "transpose only"
-registry: dict[str, Primitive] = {}
+registry = Registry()
 #: How many types of results a primitive remembers.
 MAX_REMEMBERED = 1 << 16
 
@@ -129,8 +130,7 @@ class Primitive(ABC):
 
     def __init__(self) -> None:
         self._inferred: dict[Hashable, Avals] = {}
-        assert self.name not in registry, f"two primitives are named {self.name}"
-        registry[self.name] = self
+        registry.add(self.name, self)
 
     @native.eager_method
     def bind(self, *args: Value, **params: Any) -> Any:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from functrax.core import native
+from functrax.core.records import field, record
 from functrax.core.source import user_line
 
 #: Program, instruction, and the nanoseconds at which it began and ended.
@@ -62,7 +62,7 @@ class Run(NamedTuple):
     events: list[Event]
 
 
-@dataclass
+@record(frozen=False)
 class Recording:
     """All that was recorded.
 

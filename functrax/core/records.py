@@ -1,6 +1,6 @@
-"""Frozen dataclasses that cost little to define.
+"""Dataclasses that cost little to define.
 
-``dataclass(frozen=True)`` writes the text of six methods for each class and compiles them one by
+``dataclass`` writes the text of six methods for each class and compiles them one by
 one, about a millisecond for a class; a quarter of ``import functrax`` was that.  :func:`record`
 makes the same classes in a tenth of the time, for their methods are closures.
 
@@ -24,19 +24,23 @@ else:  # Python 3.10 has none
 
 
 _Class = TypeVar("_Class", bound=type)
+_Record = TypeVar("_Record")
 
 
 @overload
 def record(cls: _Class, /) -> _Class: ...
 @overload
-def record(cls: None = None, /, *, eq: bool = True) -> Callable[[_Class], _Class]: ...
+def record(
+    cls: None = None, /, *, eq: bool = True, frozen: bool = True
+) -> Callable[[_Class], _Class]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def record(cls: Any = None, /, *, eq: bool = True) -> Any:
-    """A class of records: ``dataclass(frozen=True, eq=eq)``, cheaper to define.
+def record(cls: Any = None, /, *, eq: bool = True, frozen: bool = True) -> Any:
+    """A class of records: ``dataclass(frozen=frozen, eq=eq)``, cheaper to define.
 
     Args:
       cls: a class without bases whose annotations are the fields.
       eq: whether records with equal fields are equal, and hash so; else each equals only itself.
+      frozen: whether fields cannot be changed; if they can, equal records have no hash.
 
     >>> from functrax.core.records import record
     >>> @record
@@ -47,16 +51,55 @@ def record(cls: Any = None, /, *, eq: bool = True) -> Any:
     (Point(x=1, y=0), True)
     """
     if cls is None:
-        return lambda c: record(c, eq=eq)
+        return lambda c: record(c, eq=eq, frozen=frozen)
+    if cls.__doc__ is None:  # else dataclass writes one, for which it parses a signature
+        cls.__doc__ = cls.__name__
     cls = dataclass(init=False, repr=False, eq=False)(cls)
     members: list[Field[Any]] = list(fields(cls))
     cls.__init__ = _init(cls, members)
-    cls.__setattr__ = cls.__delattr__ = _frozen
+    if frozen:
+        cls.__setattr__ = cls.__delattr__ = _frozen
     if "__repr__" not in cls.__dict__:
         cls.__repr__ = _repr_of([f.name for f in members if f.repr])
     if eq and "__eq__" not in cls.__dict__:
-        cls.__eq__, cls.__hash__ = _comparisons([f.name for f in members if f.compare])
+        cls.__eq__, hash_ = _comparisons([f.name for f in members if f.compare])
+        cls.__hash__ = hash_ if frozen else None
     return cls
+
+
+def replace(old: _Record, /, **changes: Any) -> _Record:
+    """A copy with other values of some fields: ``dataclasses.replace``, in a fifth of its time.
+
+    Args:
+      old: a record, or an object of another dataclass without slots all of whose fields are
+        arguments of its ``__init__``.
+      changes: the values, by the names of their fields.
+
+    Raises:
+      TypeError: there is no such field.
+
+    >>> from functrax.core.records import record, replace
+    >>> @record
+    ... class Point:
+    ...     x: int
+    ...     y: int = 0
+    >>> replace(Point(1), y=2)
+    Point(x=1, y=2)
+    """
+    cls: Any = type(old)
+    members = cls.__dataclass_fields__
+    values = old.__dict__
+    new = object.__new__(cls)
+    copied = new.__dict__
+    for name in members:
+        copied[name] = values[name]
+    copied.update(changes)
+    if len(copied) != len(members):
+        wrong = ", ".join(sorted(changes.keys() - members.keys()))
+        raise TypeError(f"{cls.__name__} has no field {wrong}")
+    if hasattr(cls, "__post_init__"):
+        new.__post_init__()
+    return new  # type: ignore[no-any-return]
 
 
 def _init(cls: Any, members: list[Field[Any]]) -> Callable[..., None]:
@@ -66,14 +109,23 @@ def _init(cls: Any, members: list[Field[Any]]) -> Callable[..., None]:
         if f.default is MISSING:
             break
         defaults[k] = {f.name: f.default, **defaults[k + 1]}
+    known = {f.name: f.default for f in members if f.default is not MISSING}
     checked = hasattr(cls, "__post_init__")
+    every = frozenset(names)
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        rest = defaults.get(len(args))
-        if kwargs or rest is None:
-            self.__dict__.update(_bound(cls, members, args, kwargs))
-        else:
+        if kwargs:
+            values = dict(known)
+            values.update(zip(names, args))
+            values.update(kwargs)
+            twice = not kwargs.keys().isdisjoint(names[: len(args)])
+            if twice or len(args) > len(names) or values.keys() != every:
+                values = _bound(cls, members, args, kwargs)
+            self.__dict__.update(values)
+        elif (rest := defaults.get(len(args))) is not None:
             self.__dict__.update(zip(names, args), **rest)
+        else:
+            self.__dict__.update(_bound(cls, members, args, kwargs))
         if checked:
             self.__post_init__()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -59,7 +59,7 @@ class CustomCall(Protocol):
 class Trace(ABC):
     """An interpreter: says what an operation means for the values that belong to it."""
 
-    __slots__ = ("alive", "name", "parent", "seen")
+    __slots__ = ("alive", "direct", "name", "parent", "seen")
 
     def __init__(self, parent: Trace | None, name: str = "") -> None:
         self.parent = parent
@@ -67,6 +67,8 @@ class Trace(ABC):
         self.name = name
         #: Results of operations already processed, where they are shared: see `process_once`.
         self.seen: dict[Any, tuple[Sequence[Any], Any]] | None = None
+        #: Operations on concrete arrays reach the bottom as they are, so C++ may take them there.
+        self.direct = False
 
     def end(self) -> None:
         """Mark the end of the transformation: its values are dead, and nothing is remembered."""
@@ -296,9 +298,14 @@ def source(line: SourceLine | None) -> Iterator[None]:
         state.source = previous
 
 
-def current_source() -> SourceLine | None:
+def _current_source() -> SourceLine | None:
     """The line that an equation made now belongs to."""
     return state.source or user_line()
+
+
+current_source: Callable[[], SourceLine | None] = getattr(
+    native.extension, "eager_line", _current_source
+)
 
 
 @contextmanager

@@ -167,26 +167,6 @@ from functrax.lax.slicing import (
     slice_in_dim as slice_in_dim,
 )
 from functrax.transforms.barrier import optimization_barrier as optimization_barrier
-from functrax.transforms.collectives import (
-    all_gather as all_gather,
-    axis_index as axis_index,
-    axis_size as axis_size,
-    pmax as pmax,
-    pmean as pmean,
-    pmin as pmin,
-    ppermute as ppermute,
-    psum as psum,
-)
-from functrax.transforms.control.choices import cond as cond, switch as switch
-from functrax.transforms.control.linear_solve import custom_linear_solve as custom_linear_solve
-from functrax.transforms.control.loops import (
-    fori_loop as fori_loop,
-    map_ as _map,
-    scan as scan,
-    while_loop as while_loop,
-)
-
-map = _map
 
 _explain_all(globals())
 
@@ -221,6 +201,7 @@ if TYPE_CHECKING:
         scatter_mul as scatter_mul,
         scatter_sub as scatter_sub,
     )
+    from functrax.lax.mapping import map as map
     from functrax.lax.meta_operators import (
         reindex as reindex,
         reindex_reduce as reindex_reduce,
@@ -233,7 +214,24 @@ if TYPE_CHECKING:
         conv_general_dilated_patches as conv_general_dilated_patches,
         reduce_window as reduce_window,
     )
+    from functrax.transforms.collectives import (
+        all_gather as all_gather,
+        axis_index as axis_index,
+        axis_size as axis_size,
+        pmax as pmax,
+        pmean as pmean,
+        pmin as pmin,
+        ppermute as ppermute,
+        psum as psum,
+    )
     from functrax.transforms.control.associative import associative_scan as associative_scan
+    from functrax.transforms.control.choices import cond as cond, switch as switch
+    from functrax.transforms.control.linear_solve import custom_linear_solve as custom_linear_solve
+    from functrax.transforms.control.loops import (
+        fori_loop as fori_loop,
+        scan as scan,
+        while_loop as while_loop,
+    )
     from functrax.transforms.control.root import custom_root as custom_root
 else:
     __getattr__, __dir__ = _on_demand(
@@ -256,10 +254,17 @@ else:
                     "gather scatter scatter_add scatter_apply scatter_max scatter_min scatter_mul "
                     "scatter_sub"
                 ),
+                "functrax.lax.mapping": "map",
                 "functrax.lax.meta_operators": "reindex reindex_reduce",
                 "functrax.lax.window_shapes": "padtype_to_pads reduce_window_shape_tuple",
                 "functrax.lax.windows": "conv_general_dilated_patches reduce_window",
+                "functrax.transforms.collectives": (
+                    "all_gather axis_index axis_size pmax pmean pmin ppermute psum"
+                ),
                 "functrax.transforms.control.associative": "associative_scan",
+                "functrax.transforms.control.choices": "cond switch",
+                "functrax.transforms.control.linear_solve": "custom_linear_solve",
+                "functrax.transforms.control.loops": "fori_loop scan while_loop",
                 "functrax.transforms.control.root": "custom_root",
             }
         ),

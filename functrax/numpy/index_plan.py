@@ -65,6 +65,39 @@ def read_index(aval: ShapedArray, index: Any, bounds: Bounds) -> tuple[list[Entr
       IndexingError: for what is not an index, or too many of them.
       NonConcreteBooleanIndexError: for a traced boolean array.
     """
+    known = _known_key(aval, index, bounds)
+    if known is None:
+        return _read(aval, index, bounds)
+    found = _plans.get(known)
+    if found is None:
+        if len(_plans) >= _MAX_PLANS:
+            _plans.clear()
+        found = _plans[known] = tuple(_read(aval, index, bounds)[0])
+    return list(found), []
+
+
+_plans: dict[Any, tuple[Entry, ...]] = {}
+_MAX_PLANS = 4096
+
+
+def _known_key(aval: ShapedArray, index: Any, bounds: Bounds) -> Any:
+    """What the entries of an index of integers, slices, None and ellipses depend on; else None."""
+    key: list[Any] = [aval.shape, bounds.clip, bounds.wrap]
+    for item in index if type(index) is tuple else (index,):
+        kind = type(item)
+        if kind is slice:
+            for x in (item.start, item.stop, item.step):
+                if x is not None and type(x) is not int:
+                    return None
+            key.append((item.start, item.stop, item.step))
+        elif kind is int or item is None or item is Ellipsis:
+            key.append(item)
+        else:
+            return None
+    return tuple(key)
+
+
+def _read(aval: ShapedArray, index: Any, bounds: Bounds) -> tuple[list[Entry], list[Value]]:
     items = _expand(aval, index if type(index) is tuple else (_refuse_list(index),))
     entries: list[Entry] = []
     operands: list[Value] = []

@@ -243,7 +243,7 @@ def power(x1: Any, x2: Any, /) -> Value:
     >>> jnp.power(jnp.array([1.0, 2.0, 3.0]), 2)
     Array([1., 4., 9.], dtype=float32)
     """
-    exponent = _known_integer(x2)
+    exponent = _known_integer(x1, x2)
     if exponent is not None:
         (x,) = promote_dtypes("power", x1, kind=numeric)
         return result(_integer_power(x, exponent))
@@ -259,11 +259,19 @@ def power(x1: Any, x2: Any, /) -> Value:
 pow = power
 
 
-def _known_integer(x: Any) -> int | None:
+def _known_integer(base: Any, x: Any) -> int | None:
+    """The exponent ``x``, if it is a known integer.
+
+    An array is one for integer bases alone, where a negative exponent is an error.  For others it
+    is not looked at: a number that changes from call to call, as a step's does, would make each
+    call another program.
+    """
     kind = type(x)
     if kind is int or kind is bool:
         return int(x)
     if kind is float or (kind is ConcreteArray and (x.aval.shape or x.aval.dtype.kind not in "iu")):
+        return None
+    if kind is ConcreteArray and (type(base) is float or _is_inexact_array(base)):
         return None
     if isinstance(x, (ConcreteArray, int)) or (hasattr(x, "dtype") and not hasattr(x, "aval")):
         try:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.backends.compiler import record_of
+from functrax.backends.cpu import CpuDevice
 from functrax.backends.program import Instruction, Launch, Program, all_programs, subprograms
+from functrax.backends.program_cache import source_of
 from functrax.core.records import record
 from functrax.explanation.facts import explanation_of
 
@@ -38,7 +40,7 @@ class Facts:
 def facts_of(program: Program) -> dict[tuple[int, int], Facts]:
     """By the number of the program inside ``program``, and the number of the instruction."""
     known: dict[int, Facts] = {}
-    programs = all_programs(program)
+    programs = all_programs(_with_record(program))
     for part in programs:
         known |= _compiled(part)
     return {
@@ -46,6 +48,20 @@ def facts_of(program: Program) -> dict[tuple[int, int], Facts]:
         for n, part in enumerate(programs)
         for k, x in enumerate(part.instructions)
     }
+
+
+def _with_record(program: Program) -> Program:
+    """The program as the compiler makes it, if it was found on disk without its record."""
+    jaxpr = source_of(program)
+    if jaxpr is None:
+        return program
+    again = CpuDevice().compiled(jaxpr).program
+    same = _names(again) == _names(program)  # else options have changed meanwhile
+    return again if same else program
+
+
+def _names(program: Program) -> list[list[str]]:
+    return [[_bare(x).name for x in part.instructions] for part in all_programs(program)]
 
 
 def _compiled(program: Program) -> dict[int, Facts]:

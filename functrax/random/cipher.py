@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.recipes import with_recipe
 from functrax.core import dtypes
 from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import and_, or_, xor
@@ -73,6 +74,7 @@ def _narrowed(x: Value, dtype: np.dtype[Any]) -> Value:
     return convert_element_type.bind(x, dtype=dtype, weak_type=False)
 
 
+@with_recipe
 def random_bits(words: Value, width: int, shape: tuple[int, ...]) -> Value:
     """Uniform unsigned integers of 8, 16, 32 or 64 bits.
 

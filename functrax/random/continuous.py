@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.backends.recipes import with_recipe
 from functrax.core import dtypes
 from functrax.core.errors import ArgumentError, DTypeError
 from functrax.core.operators import Array
@@ -80,6 +81,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     return as_array(random_bits(words, 8 * asked.itemsize, checked_shape("bits", shape)))
 
 
+@with_recipe
 def uniform_sample(
     words: Value, shape: Shape, dtype: DType, minval: Any = 0.0, maxval: Any = 1.0
 ) -> Any:
@@ -107,6 +109,7 @@ def _bound(given: Any, shape: Shape, dtype: DType) -> Any:
     return repeated(value, shape) if value.aval.shape else value
 
 
+@with_recipe
 def normal_sample(words: Value, shape: Shape, dtype: DType) -> Any:
     """Normally distributed floats; complex numbers have two such parts over sqrt(2)."""
     if dtypes.is_complex(dtype):

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.recipes import with_recipe
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError
@@ -293,6 +294,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     return _like(key, split_words(words, shape))
 
 
+@with_recipe
 def split_words(words: Value, shape: tuple[int, ...] = (2,)) -> Value:
     """The words of new keys: the place of each, enciphered."""
     return _joined(*encipher(words, shape))
@@ -341,7 +343,12 @@ def fold_in(key: Any, data: Any) -> Any:
                 fix="functrax.vmap(random.fold_in, (None, 0))(key, numbers)",
             )
         low = convert_element_type.bind(value, dtype=_U32, weak_type=False)
-    return _like(key, _joined(*encipher(words, (), low)))
+    return _like(key, _folded(words, low))
+
+
+@with_recipe
+def _folded(words: Value, low: Value) -> Value:
+    return _joined(*encipher(words, (), low))
 
 
 def _like(key: Any, words: Value) -> Any:

@@ -194,3 +194,6 @@ def checkpoint(
         return Jitted(function, roles, call=checkpoint_call, call_params=params)
 
     return decorate if fun is None else decorate(fun)
+
+
+remat = checkpoint

@@ -21,9 +21,8 @@ from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import zeros
-from functrax.core.source import user_line
 from functrax.core.stage import Derived, check_leaks, derive, eval_jaxpr
-from functrax.core.trace import CustomCall, Trace, Tracer, current, state
+from functrax.core.trace import CustomCall, Trace, Tracer, current, current_source, state
 
 
 def zero_tangent(aval: ShapedArray) -> Value:
@@ -86,7 +85,7 @@ class JVPTrace(Trace):
             if tangents is None:
                 return self.parent.process_once(primitive, primals, params)
             if line is None:
-                state.source = user_line()
+                state.source = current_source()
             out, tangent = primitive.jvp(primals, tangents, **params)
         finally:
             state.trace = self

@@ -20,7 +20,7 @@ from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Primitive, Value
 from functrax.core.prims.reindex import zeros
 from functrax.core.records import record
-from functrax.core.source import SourceLine, user_line
+from functrax.core.source import SourceLine
 from functrax.core.stage import (
     Derived,
     StagedTracer,
@@ -29,7 +29,7 @@ from functrax.core.stage import (
     close,
     eval_jaxpr,
 )
-from functrax.core.trace import CustomCall, Trace, Tracer, current, state
+from functrax.core.trace import EVAL, CustomCall, Trace, Tracer, current, current_source, state
 from functrax.transforms.forward import JVPTrace
 
 
@@ -115,7 +115,7 @@ class PartialTrace(Trace):
     def record(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """Write an operation on the tape."""
         avals = primitive.infer(tuple([x.aval for x in args]), params)
-        line = state.source or user_line()
+        line = state.source or current_source()
         if type(avals) is ShapedArray:
             out = UnknownTracer(self, avals, line)
             self.entries.append(Entry(primitive, args, (out,), params, line))
@@ -181,9 +181,10 @@ def _live_entries(entries: Sequence[Entry], outputs: Sequence[Value | None]) -> 
     needed = {id(t) for t in outputs if t is not None}
     kept = []
     for entry in reversed(entries):
-        effects = not entry.primitive.pure and entry.primitive.effects(entry.params)
-        if effects or any(id(t) in needed for t in entry.outputs):
-            needed.update(map(id, entry.inputs))
+        outs = entry.outputs
+        used = id(outs[0]) in needed if len(outs) == 1 else any(id(t) in needed for t in outs)
+        if used or (not entry.primitive.pure and entry.primitive.effects(entry.params)):
+            needed.update([id(x) for x in entry.inputs])
             kept.append(entry)
     kept.reverse()
     return kept
@@ -203,6 +204,7 @@ def linearize_flat(
     partial = PartialTrace(state.trace, name)
     trace = JVPTrace(partial, name)
     partial.share_below()
+    trace.direct = partial.direct = partial.parent is EVAL
     inputs = [
         partial.new_input(x.aval) if nz else None for x, nz in zip(primals, nonzero, strict=True)
     ]

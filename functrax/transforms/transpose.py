@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Linear, Value
@@ -13,38 +14,47 @@ from functrax.core.prims.arithmetic import add
 from functrax.core.prims.reindex import zeros
 from functrax.core.stage import Derived, derive, eval_jaxpr
 from functrax.core.trace import current, state
-from functrax.transforms.linearize import Entry, PartialTrace, Tape
+from functrax.transforms.linearize import Entry, PartialTrace, Tape, UnknownTracer
 
 
 def backward(tape: Tape, cts: Sequence[Value | None]) -> list[Value | None]:
     """The cotangents of a tape's inputs, given those of its outputs."""
     pending: dict[int, Value] = {}
-
-    def accumulate(key: int, ct: Value) -> None:
-        pending[key] = add.bind(pending[key], ct) if key in pending else ct
-
     for output, ct in zip(tape.outputs, cts, strict=True):
         if output is not None and ct is not None:
-            accumulate(id(output), ct)
+            _accumulate(pending, id(output), ct)
     previous = state.source
     try:
         for entry in reversed(tape.entries):
-            out_cts = [pending.pop(id(v), None) for v in entry.outputs]
-            if all(ct is None for ct in out_cts):
-                continue
-            state.source = entry.source
-            for x, ct in zip(entry.inputs, _transpose(tape, entry, out_cts), strict=True):
-                if ct is not None and tape.trace.is_unknown(x):
-                    accumulate(id(x), ct)
+            _transpose(tape.trace, entry, pending)
     finally:
         state.source = previous
     return [None if v is None else pending.get(id(v)) for v in tape.inputs]
 
 
-def _transpose(tape: Tape, entry: Entry, cts: list[Value | None]) -> Sequence[Value | None]:
-    operands = [Linear(x.aval) if tape.trace.is_unknown(x) else x for x in entry.inputs]
-    ct = cts if entry.primitive.multiple_results else cts[0]
-    return entry.primitive.transpose(ct, *operands, **entry.params)
+def _accumulate(pending: dict[int, Value], key: int, ct: Value) -> None:
+    known = pending.get(key)
+    pending[key] = ct if known is None else add.bind(known, ct)
+
+
+def _transpose(trace: PartialTrace, entry: Entry, pending: dict[int, Value]) -> None:
+    """Replace the cotangents of an operation's results by those of its operands."""
+    ct: Any
+    if entry.primitive.multiple_results:
+        ct = [pending.pop(id(v), None) for v in entry.outputs]
+        if all(x is None for x in ct):
+            return
+    else:
+        ct = pending.pop(id(entry.outputs[0]), None)
+        if ct is None:
+            return
+    state.source = entry.source
+    linear = [type(x) is UnknownTracer and x._trace is trace for x in entry.inputs]
+    operands = [Linear(x.aval) if lin else x for x, lin in zip(entry.inputs, linear)]
+    found = entry.primitive.transpose(ct, *operands, **entry.params)
+    for x, lin, x_ct in zip(entry.inputs, linear, found, strict=True):
+        if lin and x_ct is not None:
+            _accumulate(pending, id(x), x_ct)
 
 
 def transpose_jaxpr(

@@ -15,6 +15,7 @@ from functrax import lax
 from functrax.backends.codegen import contraction_code
 from functrax.backends.codes import Codes
 from functrax.backends.compiler import Assembly
+from functrax.backends.kernels import strategy
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.values import NotAKernelError
@@ -212,6 +213,55 @@ def test_strategies() -> None:
     assert small == "batch d0; tile d1 16 x d2 1*16; left in place; right in place"
     (channels,) = strategies(lambda x, y: jnp.einsum("bk,bkn->bn", x, y), (9, 20), (9, 20, 40))
     assert channels.startswith("batch d0; tile d0 1 x d1")
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes"),
+    [
+        ("mk,kn->mn", ((97, 130), (130, 33))),
+        ("mk,kn->mn", ((70, 784), (784, 53))),  # in blocks of steps, of more than one length
+        ("mk,kn->mn", ((130, 70), (70, 23))),  # fewer columns than a tile has
+        ("mk,kn->mn", ((500, 1030), (1030, 19))),
+        ("bmk,bkn->bmn", ((3, 64, 64), (3, 64, 64))),
+        ("mab,abn->mn", ((40, 30, 40), (30, 40, 80))),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_columns_that_the_first_rows_copy(
+    subscripts: str, shapes: tuple[tuple[int, ...], ...], dtype: Any, monkeypatch: Any
+) -> None:
+    every = strategy._right_ways
+    monkeypatch.setattr(
+        strategy, "_right_ways", lambda *args: [x for x in every(*args) if x.copied]
+    )
+    rng = np.random.default_rng(len(subscripts))
+    args = [draw(rng, shape, dtype) for shape in shapes]
+
+    def function(x: Any, y: Any) -> Any:
+        return jnp.einsum(subscripts, x, y)
+
+    (text,) = strategies(function, *shapes)
+    assert "copied by the first rows" in text
+    terms = args[0].size // shapes[0][subscripts.index("m")]
+    got = run(function, *args)
+    if dtype is np.int32:
+        np.testing.assert_array_equal(got, np.einsum(subscripts, *args))
+    else:
+        agree(got, *products(subscripts, *args), terms, EPS[dtype])
+
+
+@pytest.mark.parametrize("groups", [1, 4, 16, 32])
+def test_what_convolutions_store_is_no_larger_than_their_arrays(groups: int) -> None:
+    """Panels of groups of few channels would be filled up with zeros, to eight times their size."""
+    x = np.zeros((4, 64, 20, 20), np.float32)
+    w = np.zeros((64, 64 // groups, 3, 3), np.float32)
+
+    def loss(x: Any, w: Any) -> Any:
+        y = lax.conv_general_dilated(x, w, (1, 1), "SAME", feature_group_count=groups)
+        return jnp.sum(y * y)
+
+    program = functrax.explain(functrax.grad(loss, (0, 1)))(x, w).program
+    assert max(int(np.prod(slot.shape)) for slot in program.slots) < 1.5 * x.size
 
 
 def test_what_is_no_contraction() -> None:

@@ -56,7 +56,7 @@ def test_it_ends_after_the_step_that_it_is_at():
         go_on.wait(10)
         steps.append("first")
 
-    preload = Preload([first, lambda: steps.append("second")], 0)
+    preload = Preload([first, lambda: steps.append("second")])
     preload.start()
     assert begun.wait(10)
     stopping = threading.Thread(target=preload.stop)
@@ -71,7 +71,7 @@ def test_what_cannot_be_loaded_is_left_to_who_needs_it():
         raise ImportError("not installed")
 
     steps = []
-    preload = Preload([fail, lambda: steps.append("second")], 0)
+    preload = Preload([fail, lambda: steps.append("second")])
     preload.start()
     preload._thread.join(10)
     assert not steps

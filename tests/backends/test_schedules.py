@@ -209,6 +209,7 @@ def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
         "softmax": lambda v, r: nn.softmax(v + r, 1),
         "transpose": lambda v, r: (v + r).T * 3,
         "pad": lambda v, r: jnp.pad(v * r, 2),
+        "product": lambda v, r: (v @ v.T * 0.5 + v[:, :1], (v @ v.T) * v[:, 1:2])[1],
         "scatter": lambda v, r: jnp.zeros(401).at[jnp.arange(401) // 2].add(r),
     }
     with Override("strict", strict):

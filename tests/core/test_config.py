@@ -70,6 +70,7 @@ def test_defaults():
         "default_device": None,
         "default_prng_impl": "threefry2x32",
         "cache": True,
+        "cache_programs": True,
         "compilation_cache_dir": None,
         "cache_limit": "512MB",
         "memory_budget": "",

@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, dataclass, field
 
 import pytest
 
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 
 class Plain:
@@ -90,6 +90,26 @@ def test_a_record_checks_itself_and_keeps_its_methods():
             Checked(-1)
     with pytest.raises(ValueError, match="negative"):
         dataclasses.replace(Checked(1), size=-1)
+
+
+def test_a_changed_copy_is_that_of_dataclasses():
+    for cls in both():
+        old = cls("a", (1,), {"x": 1}, 4)
+        for changes in (
+            {},
+            {"name": "b"},
+            {"found": {}, "hidden": 5},
+            dataclasses.asdict(cls("c")),
+        ):
+            new = replace(old, **changes)
+            assert dataclasses.asdict(new) == dataclasses.asdict(
+                dataclasses.replace(old, **changes)
+            )
+            assert type(new) is cls and new is not old and old.name == "a"
+        with pytest.raises(TypeError, match="other"):
+            replace(old, other=1, name="b")
+    with pytest.raises(ValueError, match="negative"):
+        replace(Checked(1), size=-1)
 
 
 def test_copies_and_pickles_are_equal():

@@ -1,9 +1,13 @@
 """Random interleavings of eager operations: recorded, they give what they give at once.
 
-A program is a list of steps on a pool of arrays: operations, looks at values, deletions, calls of
-jitted functions with and without donation, gradients, errors.  It is run lazily and immediately; in
-strict mode the bits are the same.  Afterwards the memory that the runtime's pool lends is what it
-was.  ``pytest tests/eager -m slow`` runs 100,000 steps.
+A program is a list of steps on a pool of arrays: operations, prints, looks at values, branches,
+deletions, transformations, calls of jitted functions with and without donation, and exceptions,
+some of which interrupt a transformation.  It is run lazily and immediately; in strict mode the bits
+are the same.  Afterwards the memory that the runtime's pool lends is what it was.
+
+The slow test does that to 100,000 programs, which takes about half an hour on one core::
+
+    pytest -m slow tests/eager/test_interleavings.py
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax.backends.runtime import pool_stats
 from functrax.core.config import Override
-from functrax.errors import ShapeError
+from functrax.errors import DonatedBufferError, ShapeError
 
 SIDE = 40
 LARGE = 700
@@ -48,34 +52,87 @@ BINARY: list[Callable[[Any, Any], Any]] = [
     lambda x, y: jnp.tanh(x @ y / x.shape[0]),
 ]
 _donating = functrax.jit(lambda x: x * 0.5 + 1, donate_argnums=0)
+_swapping = functrax.jit(lambda x, y: (y + 1, x * 0.5), donate_argnums=(0, 1))
 
 
-def run(seed: int, steps: int, side: int) -> list[np.ndarray[Any, Any]]:
-    """All that was looked at, in order."""
-    rng = np.random.default_rng(seed)
-    pool: list[Any] = [jnp.asarray(rng.standard_normal((side, side), np.float32)) for _ in "ab"]
-    seen: list[np.ndarray[Any, Any]] = []
-    for _ in range(steps):
+def _raises(x: Any) -> Any:
+    y = jnp.tanh(x) * 2
+    raise KeyError(y.ndim)
+
+
+def _nan(x: Any) -> Any:
+    with functrax.debug_nans(True):
+        return float(jnp.log(-1 - x * x).sum())
+
+
+#: What raises, and what it raises.
+RAISING: list[tuple[Callable[[Any], Any], type[Exception]]] = [
+    (lambda x: x + jnp.ones(x.shape[0] + 1), ShapeError),
+    (lambda x: functrax.grad(_raises)(x * 2), KeyError),
+    (lambda x: functrax.vmap(functrax.jit(_raises))(x), KeyError),
+    (lambda x: x + "a", TypeError),
+    (_nan, FloatingPointError),
+]
+
+
+class Run:
+    """A program as it runs.
+
+    Attributes:
+      pool: the arrays.
+      seen: all that was looked at, in order.
+    """
+
+    def __init__(self, seed: int, side: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        first = [self.rng.standard_normal((side, side), np.float32) for _ in "ab"]
+        self.pool: list[Any] = [jnp.asarray(x) for x in first]
+        self.seen: list[np.ndarray[Any, Any]] = []
+
+    def look(self, value: Any) -> None:
+        self.seen.append(np.array(value))
+
+    def step(self) -> None:
+        rng, pool = self.rng, self.pool
         kind = rng.random()
-        i, j = rng.integers(len(pool), size=2)
-        if kind < 0.45:
+        i, j = (int(k) for k in rng.integers(len(pool), size=2))
+        if kind < 0.42:
             pool.append(UNARY[rng.integers(len(UNARY))](pool[i]))
-        elif kind < 0.7:
+        elif kind < 0.65:
             pool.append(BINARY[rng.integers(len(BINARY))](pool[i], pool[j]))
-        elif kind < 0.8:
-            seen.append(np.array(pool[i]))
-        elif kind < 0.85:
-            seen.append(np.asarray(float(pool[i].sum())))
-        elif kind < 0.9 and len(pool) > 1:
+        elif kind < 0.73:
+            self.look(pool[i])
+        elif kind < 0.78:
+            self.look(float(pool[i].sum()))
+        elif kind < 0.80:
+            self.look(str(pool[i]) if functrax.config.strict else len(repr(pool[i])) > 0)
+        elif kind < 0.83:
+            pool.append(pool[i] * 2 if pool[j][0, 0] > 0.3 else pool[j] + 1)
+        elif kind < 0.88 and len(pool) > 1:
             pool[i] = _donating(pool[i])
-        elif kind < 0.93:
-            with pytest.raises(ShapeError):
-                pool[i] + jnp.ones(side + 1)
+        elif kind < 0.90 and i != j:
+            pool[i], pool[j] = _swapping(pool[i], pool[j])
+        elif kind < 0.94:
+            function, error = RAISING[rng.integers(len(RAISING))]
+            with pytest.raises(error):
+                function(pool[i])
+        elif kind < 0.96 and len(pool) > 1:
+            pool[i].delete()
+            with pytest.raises(DonatedBufferError):
+                np.array(pool[i] + 1)
+            del pool[i]
         elif len(pool) > 1:
             del pool[i]
         while len(pool) > 8:
             del pool[int(rng.integers(len(pool)))]
-    return seen + [np.array(x) for x in pool]
+
+
+def run(seed: int, steps: int, side: int) -> list[np.ndarray[Any, Any]]:
+    """All that was looked at, in order."""
+    program = Run(seed, side)
+    for _ in range(steps):
+        program.step()
+    return program.seen + [np.array(x) for x in program.pool]
 
 
 def compare(seed: int, steps: int, side: int, strict: bool) -> None:
@@ -108,17 +165,32 @@ def test_strict_mode_gives_the_same_bits(seed: int) -> None:
     compare(seed + 200, 20, SIDE, strict=True)
 
 
+def lent() -> int:
+    """The bytes of the pool that somebody holds."""
+    gc.collect()
+    return pool_stats().in_use
+
+
 def test_memory_returns_to_its_start() -> None:
     run(7, 40, LARGE // 2)
-    gc.collect()
-    before = pool_stats().in_use
+    before = lent()
     for seed in (8, 9):
         run(seed, 40, LARGE // 2)
-    gc.collect()
-    assert pool_stats().in_use == before
+    assert lent() == before
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000))
-def test_many(seed: int) -> None:
-    compare(seed + 1000, 100, [SIDE, 8, 200][seed % 3], strict=seed % 10 == 0)
+@pytest.mark.parametrize("start", range(0, 100_000, 1000))
+def test_many(start: int) -> None:
+    """Programs of 4 to 20 steps, half of them in strict mode, on arrays of three sizes."""
+    run(start, 20, 8)
+    before = lent()
+    wrong = []
+    for seed in range(start, start + 1000):
+        side = 200 if seed % 50 == 0 else SIDE if seed % 5 == 0 else 8
+        try:
+            compare(seed + 1000, 4 + seed % 17, side, strict=seed // 50 % 2 == 0)
+        except Exception as error:
+            wrong.append(f"seed {seed}: {error!r}")
+    assert not wrong
+    assert lent() == before

@@ -137,3 +137,20 @@ def test_threads_record_and_run_at_once() -> None:
         t.join(timeout=60)
     assert not any(t.is_alive() for t in threads), "deadlock"
     assert not failures, failures[0]
+
+
+@pytest.mark.parametrize("step", range(len(STEPS)))
+def test_what_is_run_often_keeps_its_bits(step: int) -> None:
+    for side in (3, 5):
+        x = jnp.asarray(np.random.default_rng(side).standard_normal((side, side), np.float32))
+        found = {np.asarray(STEPS[step](x)).tobytes() for _ in range(eager_run.OFTEN + 20)}
+        assert len(found) == 1
+
+
+def test_an_operation_that_is_run_often_gets_a_program() -> None:
+    x = jnp.asarray(np.random.default_rng(0).random(37, np.float32))
+    for _ in range(eager_run.OFTEN + 2):
+        y = x * x
+        node = y._buffer
+        y.block_until_ready()
+    assert node.signature.alone is True

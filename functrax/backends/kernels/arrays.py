@@ -10,12 +10,12 @@ Start at :func:`with_own_arrays`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeAlias
 
 from functrax.backends.kernels.ir import Kernel, Store
 from functrax.backends.kernels.schedule import Rewriting
 from functrax.core.lowering import Scalar
+from functrax.core.records import replace
 
 #: The numbers of arrays of a group: those that a kernel reads, and those that it writes.
 Arrays: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]

@@ -19,7 +19,6 @@ Start at :func:`contraction_kernels`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,7 @@ from functrax.core.index_form import flatten
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.lowered_reductions import Fold
+from functrax.core.records import replace
 
 #: Dtypes that a contraction adds up in.
 _ACCUMULATORS = frozenset(
@@ -90,6 +90,7 @@ def _scheduled(kernel: Kernel, target: Target) -> list[Kernel]:
     if not kernel.stages:
         return schedule(kernel, target)
     kernel = collapse(kernel)
+    kernel.off = target.off
     kernel.inner = tuple(sorted(kernel.inner, key=lambda d: kernel.extents[d]))
     (reduction,) = kernel.stages[0].reductions
     (product,) = reduction.values

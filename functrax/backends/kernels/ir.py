@@ -33,7 +33,6 @@ Whether things fit together is checked by :func:`verify`.  Start at :class:`Kern
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ from functrax.core.errors import VerificationError
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.lowered_reductions import Reduction
-from functrax.core.records import record
+from functrax.core.records import field, record
 
 
 @record
@@ -126,7 +125,7 @@ class Carry:
     result: Scalar
 
 
-@dataclass
+@record(frozen=False)
 class Stage:
     """What one run of the inner loops does.
 
@@ -155,7 +154,7 @@ class Stage:
         )
 
 
-@dataclass
+@record(frozen=False)
 class Kernel:
     """Loops and what they compute.
 
@@ -237,18 +236,22 @@ class Kernel:
 
 def ordered(roots: Iterator[Scalar]) -> list[Scalar]:
     """The nodes that the roots need, each after its operands."""
-    found: dict[int, Scalar] = {}
+    found: set[int] = set()
     out: list[Scalar] = []
     for root in roots:
-        stack: list[tuple[Scalar, bool]] = [(root, False)]
+        stack: list[Scalar | None] = [root]
         while stack:
-            node, done = stack.pop()
-            if done:
-                out.append(node)
+            node = stack.pop()
+            if node is None:  # what is beneath it has had its operands
+                done = stack.pop()
+                assert done is not None
+                out.append(done)
             elif id(node) not in found:
-                found[id(node)] = node
-                stack.append((node, True))
-                stack.extend((x, False) for x in reversed(node.args))
+                found.add(id(node))
+                if node.args:
+                    stack += (node, None, *node.args[::-1])
+                else:
+                    out.append(node)
     return out
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from functrax.backends.kernels.indices import Indices
@@ -38,6 +37,7 @@ from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.index_form import flatten
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import MATH, Builder, Scalar
+from functrax.core.records import record
 
 Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
 #: The inputs, equations and results of a program.
@@ -54,7 +54,7 @@ MAX_UPDATES = 8
 _PROGRAMS = ("jaxpr", "body", "cond")
 
 
-@dataclass(frozen=True)
+@record
 class LoopKernel:
     """A loop as a kernel, and what it takes.
 

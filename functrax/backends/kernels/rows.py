@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.lowering import MATH, Scalar
+from functrax.core.records import replace
 
 #: The most bytes of a kernel's own rows.
 MAX_BYTES = 128 * 1024

@@ -9,12 +9,11 @@ Start at :func:`in_scans`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from functrax.backends.kernels.accesses import row_address
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store
 from functrax.core.index_expr import Dim
 from functrax.core.lowering import Scalar
+from functrax.core.records import replace
 
 
 def in_scans(kernel: Kernel, grain: int) -> list[Kernel]:

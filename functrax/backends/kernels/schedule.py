@@ -25,7 +25,6 @@ Start at :func:`schedule`.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from functrax.backends.kernels.accesses import (
     CACHE_LINE,
@@ -43,7 +42,7 @@ from functrax.backends.kernels.scans import in_scans
 from functrax.backends.kernels.tile_order import choose_tile, share_tiles
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import MATH, Builder, Scalar
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 #: The least number of points in a unit of work.
 UNIT = 4096

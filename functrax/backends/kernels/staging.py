@@ -10,7 +10,6 @@ Start at :func:`staged`.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from functrax.backends.kernels.strategy import Plan
 from functrax.backends.kernels.tiling import Reading, Tiling
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Builder, Scalar
+from functrax.core.records import replace
 
 #: Bytes of the left side that a unit keeps in the second cache.
 BLOCK_BYTES = 1 << 19
@@ -217,7 +217,9 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     dtype = _dtype(kernel)
     block = plan.block
     tiles = 1 if block is None else row_tiles * column_tiles
-    tile = Operand(dtype, tiles * plan.height * width, True, scratch=True)
+    sums = tiles * plan.height * width
+    panel = plan.depth(extents, kernel.inner) * width if plan.copied else 0
+    tile = Operand(dtype, sums + panel, True, scratch=True)
     place = (Dim(rows) - Dim(first)) * width + Dim(columns) - Dim(first + 1)
     if block is not None:
         place = place + Dim(first + 2)
@@ -236,7 +238,8 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     product = kernel.builder.node("mul", dtype, tuple(factors))
     tiling = Tiling(
         rows, columns, plan.height, plan.width, plan.lanes, left, right,
-        first, first + 1, scratch, row_tiles, column_tiles, block, others,
+        first, first + 1, scratch, sums if plan.copied else None,
+        row_tiles, column_tiles, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         int(plan.cycles),
     )  # fmt: skip
@@ -244,7 +247,7 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     return replace(
         kernel,
         operands=[*kernel.operands, tile],
-        extents=(*extents, extents[rows], extents[columns], tile.size),
+        extents=(*extents, extents[rows], extents[columns], sums),
         stages=[Stage([replace(reduction, values=(product,))])],
         rows=[results.store(store) for store in kernel.rows],
         vector=vector,
@@ -286,7 +289,7 @@ def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, i
         return count * -(-row // rows) * -(-column // columns)
 
     while units() < UNITS and rows * columns * each > UNIT_CYCLES and rows * columns > 1:
-        if columns > rows:
+        if columns > (1 if plan.copied else rows):
             columns = -(-columns // 2)
         else:
             rows = -(-rows // 2)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,7 +22,7 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 Way: TypeAlias = Literal["in place", "packed", "windows"]
 
@@ -35,7 +34,10 @@ _TILE, _VECTOR = 30.0, 4.0
 #: they are nowhere: on a few cache lines, and on many.
 _GATHER, _SCATTER = 5.0, (6.0, 24.0)
 #: Cycles to pack an element: along its order in memory, and across; and of a launch.
-_PACK, _PACK_ACROSS, _LAUNCH = 0.6, 1.2, 2000.0
+_PACK, _PACK_ACROSS, _LAUNCH = 0.8, 1.6, 2000.0
+#: Cycles more to read a vector and copy it: in rows that are near, in others, and where the array
+#: is larger than the second cache; and how many tiles of rows read the copy, at most.
+_COPY, _SECOND_CACHE, _READERS = (1.0, 4.0, 11.0), 2 << 20, 32
 #: Steps that are done at a time, of a contraction that has many.
 DEPTH = 256
 #: Bytes of the right side that a tile reads from the first cache, and what the second one gives.
@@ -46,10 +48,11 @@ _EXACT = 32
 _HEIGHTS = {32: (8, 14), 16: (4, 6)}
 #: A side is not stored if that makes it so many times larger, and larger than so many elements; as
 #: windows it is where there are so many products for each element, and if it is no larger than all
-#: arrays together.
+#: arrays together.  What fills up panels counts too, where they are larger than twice all arrays.
 _GROWTH, _SLACK, _WORTH = 2, 1 << 12, 16
-#: Steps this far apart in bytes are not fetched ahead; those this far meet in a cache's sets.
-_FAR, _CONFLICT = 512, 1024
+#: Steps this far apart in bytes are not fetched ahead; those this far meet in a cache's sets, and
+#: rows that far do.
+_FAR, _CONFLICT, _ROWS_CONFLICT = 512, 1024, 4096
 
 
 @record
@@ -66,6 +69,7 @@ class Plan:
       lanes: of a vector.
       ways: how the left and the right side are read: ``"in place"``; ``"packed"``, tile by tile;
         or as ``"windows"`` of an array that is stored once.
+      copied: whether the first tile of rows copies what it reads of the right side for the others.
       block: see :class:`~functrax.backends.kernels.tiling.Tiling`.
       cycles: estimated, without what comes before.
       cost: with it.
@@ -79,6 +83,7 @@ class Plan:
     width: int
     lanes: int
     ways: tuple[Way, Way]
+    copied: bool
     block: tuple[int, int] | None
     cycles: float
     cost: float
@@ -109,9 +114,9 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
     lanes = target.vector_bytes // size
     registers = 32 if target.vector_bytes == 64 else 16
     extents = tuple(map(_rounded, kernel.extents))
+    block = block_of(kernel)
     kernel = replace(kernel, extents=extents)
     steps = math.prod(extents[d] for d in kernel.inner)
-    block = block_of(kernel)
     own = [d for d in kernel.outer if d in left.dims and d not in right.dims]
     for columns in kernel.outer:
         if columns not in right.dims or columns in left.dims:
@@ -127,11 +132,12 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
                 _TILE + height * width * stores + steps * _step(height, width, lanes, steps)
             )
             for of_left in _ways(kernel, left, rows, height, size):
-                for of_right in _ways(kernel, right, columns, width, size, True):
+                readers = -(-extents[rows] // height) if own else 1
+                for of_right in _right_ways(kernel, right, columns, (width, lanes), size, readers):
                     cycles = plain + (of_left.each + of_right.each) * tiles * steps
                     yield Plan(
                         left, right, rows, columns, height, width, lanes,
-                        (of_left.way, of_right.way), block, cycles,
+                        (of_left.way, of_right.way), of_right.copied, block, cycles,
                         cycles + of_left.once + of_right.once,
                     )  # fmt: skip
 
@@ -142,6 +148,7 @@ class _Cost(NamedTuple):
     way: Way
     once: float
     each: float
+    copied: bool = False
 
 
 def _rounded(extent: int) -> int:
@@ -160,7 +167,8 @@ def block_of(kernel: Kernel) -> tuple[int, int] | None:
     inside = 1
     for d in reversed(inner):
         if inside * extents[d] > DEPTH:
-            return d, max(1, DEPTH // inside)
+            blocks = max(2, round(inside * extents[d] / DEPTH))
+            return d, -(-extents[d] // min(blocks, extents[d]))
         inside *= extents[d]
     raise AssertionError("a product is larger than a bound, so some part of it is")
 
@@ -185,25 +193,44 @@ def _stores(kernel: Kernel, rows: int, columns: int, unused: float) -> float:
 
 
 def _ways(
-    kernel: Kernel, side: Side, dim: int, count: int, size: int, vectors: bool = False
+    kernel: Kernel, side: Side, dim: int, count: int, size: int, vectors: int = 0
 ) -> Iterator[_Cost]:
-    """The ways in which a side can be read."""
+    """The ways in which a side can be read: element by element, or in vectors of so many lanes."""
     own = stride(side.value, dim)
     if side.place is not None and (own == 1 or not vectors):
-        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors))
+        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors > 0))
     each = _PACK if own == 1 else _PACK_ACROSS
+    arrays = sum(o.size for o in kernel.operands)
     if side.points <= _GROWTH * side.read:
-        total = math.prod(kernel.extents[d] for d in side.dims)
-        yield _Cost("packed", _LAUNCH + total * each, 0)
+        panel, extent = count * max(vectors, 1), kernel.extents[dim]
+        filled = -(-extent // panel) * panel / extent
+        if side.points * filled <= max(_GROWTH * max(side.points, arrays), _SLACK):
+            total = filled * math.prod(kernel.extents[d] for d in side.dims)
+            yield _Cost("packed", _LAUNCH + total * each, 0)
     if side.windows is not None:
         products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
         home, factor = side.windows.home(dim)
         each = _PACK if stride(side.windows.value, home) == 1 else _PACK_ACROSS
-        worth = min(products / _WORTH, sum(o.size for o in kernel.operands))
+        worth = min(products / _WORTH, arrays)
         if total <= max(_GROWTH * side.read + _SLACK, worth) and (factor == 1 or not vectors):
-            later = 0.5 * count if vectors else 0.0  # vectors that begin anywhere
+            later = 0.15 * count if vectors else 0.0  # vectors that begin anywhere
             yield _Cost("windows", _LAUNCH + total * each, later)
+
+
+def _right_ways(
+    kernel: Kernel, side: Side, dim: int, vectors: tuple[int, int], size: int, readers: int
+) -> Iterator[_Cost]:
+    """The ways in which the right side, vectors of lanes, can be read by so many tiles of rows."""
+    count, lanes = vectors
+    for way in _ways(kernel, side, dim, count, size, lanes):
+        yield way
+        if way.way == "packed" or readers == 1:
+            continue
+        step = abs(stride(side.value, kernel.inner[-1])) * size
+        far = 0 if step < _FAR else 1 + (way.way == "in place" and side.read * size > _SECOND_CACHE)
+        each = _COPY[far] * count / min(readers, _READERS)
+        yield way._replace(each=each, copied=True)
 
 
 def _in_place(kernel: Kernel, side: Side, own: int, count: int, size: int, vectors: bool) -> float:
@@ -215,7 +242,8 @@ def _in_place(kernel: Kernel, side: Side, own: int, count: int, size: int, vecto
     elif own <= MOST_BAKED:
         kinds = (0.0, 0.15, 0.4)
     else:
-        kinds = (0.08, 0.15, 0.4)
+        least = 0.6 if own * size % _ROWS_CONFLICT == 0 else 0.15
+        kinds = (least, least, max(least, 0.4))
     return kinds[0 if pitch < _FAR else 2 if pitch % _CONFLICT == 0 else 1] * count
 
 
@@ -226,7 +254,7 @@ def _step(height: int, width: int, lanes: int, steps: int) -> float:
     far = height * vector / lanes
     if min(steps, DEPTH) * width * vector > _FIRST_CACHE:
         far += width * vector
-    return max(height * width / 2, reads * 0.55, 4.0, far / _BYTES_PER_CYCLE) + 0.05 * reads
+    return max(height * width / 2, reads * 0.55, 4.0, far / _BYTES_PER_CYCLE) + 0.15 * (reads + 4)
 
 
 @cache

@@ -15,13 +15,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from functrax.backends.kernels.lower import points_of
 from functrax.backends.kernels.values import NotAKernelError, Point, Shape, reduced_axes
 from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, as_expr
 from functrax.core.jaxpr import Eqn
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 #: The most parts that a space falls into.
 MOST_PARTS = 16

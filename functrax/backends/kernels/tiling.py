@@ -23,6 +23,10 @@ blocks the sums of all tiles of the unit wait in scratch memory:
         for tiles of columns, of rows:
             do the row stores
 
+Where it is worth it, the first tile of rows of a unit copies the vectors that it reads of the right
+side to a *panel* in scratch memory, and the others read them there: side by side, aligned, and in
+few pages, however they are in the array.
+
 A tile at the end of a dim is moved back, so that it is inside, and what it has in common with the
 one before is not stored again.  Sides that were *packed* have tiles of their own for that, filled
 up with zeros.
@@ -69,6 +73,8 @@ class Tiling:
       first_row: the number of a dim that stands for the first row of a tile.
       first_column: the same of columns.
       scratch: the number of the operand that holds a tile, or all of a unit.
+      panel: where in scratch memory the first tile of rows of a unit copies what it reads of the
+        right side, from where the others read it; None if each reads it for itself.
       block: how many points of an inner dim are done at a time; that dim and those after it are
         inside the loops over tiles, those before it outside.  None to do all steps of a tile.
       row_tiles: how many tiles of rows make a unit.
@@ -88,6 +94,7 @@ class Tiling:
     first_row: int
     first_column: int
     scratch: int
+    panel: int | None
     row_tiles: int
     column_tiles: int
     block: tuple[int, int] | None
@@ -111,10 +118,12 @@ class Tiling:
         return -(-extents[self.columns] // (self.width * self.lanes * self.column_tiles))
 
     def __str__(self) -> str:
+        copied = "" if self.panel is None else ", copied by the first rows"
         sides = [
             f"{name} {'packed' if side.packed else 'in place'}"
             for name, side in (("left", self.left), ("right", self.right))
         ]
+        sides[1] += copied
         tile = f"d{self.rows} {self.height} x d{self.columns} {self.width}*{self.lanes}"
         batch = f"batch {', '.join(f'd{d}' for d in self.batch)}; " if self.batch else ""
         steps = f"; d{self.block[0]} in blocks of {self.block[1]}" if self.block else ""

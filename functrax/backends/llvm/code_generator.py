@@ -1,27 +1,26 @@
-"""LLVM, through llvmlite: from text to object code or assembly for this machine.
+"""LLVM, in the library that llvmlite brings: from text to object code or assembly for this machine.
 
-This is the only module that imports llvmlite, and it does so when the first new kernel is compiled:
-a process that finds all of its kernels on disk never does.  :func:`library` identifies the LLVM
-that there is without loading it, for the keys of the disk cache.
+It is loaded when the first new kernel is compiled: a process that finds all of its kernels on disk
+never does.  :func:`library` identifies the LLVM that there is without loading it, for the keys of
+the disk cache.  Its functions are called directly (:mod:`functrax.backends.llvm.library`); llvmlite
+itself is imported for objects alone that functrax does not link.
 
-Several threads may compile at the same time: each call has a target machine of its own, and goes
-around llvmlite's lock (:mod:`functrax.backends.llvm.unlocked`).
+Several threads may compile at the same time: each call has a target machine of its own.
 
 Start at :func:`generator`.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
+import threading
+from collections.abc import Callable
 from functools import cache, partial
-from importlib.machinery import PathFinder
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from functrax.backends.cpu_info import cpu_info
-from functrax.backends.llvm.unlocked import Calls
-from functrax.core.locks import new_lock
+from functrax.backends.llvm.library import Library, folder, library_file
+from functrax.core.locks import around_fork, new_lock
 
 #: How well instructions are selected and scheduled; no passes run before that.
 OPTIMIZATION: Final = 2
@@ -29,36 +28,80 @@ OPTIMIZATION: Final = 2
 #: loops, which are short sums as they are written.
 LEFT_OUT: Final = "disable-lsr"
 
+_Made = TypeVar("_Made", bytes, str)
+
+#: The most seconds that a fork waits for other threads that are in LLVM.
+_MOST_WAIT: Final = 10.0
+#: A loop over vectors, as most kernels have one.
+_SOME_CODE: Final = """
+define void @warm_up(ptr %p, i64 %n) {
+start:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %start ], [ %next, %loop ]
+  %place = getelementptr float, ptr %p, i64 %i
+  %x = load <16 x float>, ptr %place, align 4
+  %larger = fcmp ogt <16 x float> %x, zeroinitializer
+  %y = select <16 x i1> %larger, <16 x float> %x, <16 x float> zeroinitializer
+  %z = fmul contract <16 x float> %y, %y
+  store <16 x float> %z, ptr %place, align 4
+  %next = add i64 %i, 16
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+
 
 class _LeftOut:
     """A block in which LLVM does without ``LEFT_OUT``, if it is needed.
 
     Other users of LLVM in this process may want it.  Switching takes 0.2 ms: who compiles several
     kernels puts one block around them all; blocks nest, and several threads may be in one.
+    What threads do in LLVM they do in such blocks, so a fork waits for their ends.
     """
 
     def __init__(self) -> None:
-        self._lock = new_lock()
+        self._changed = threading.Condition()
         self._inside = 0
-        self._switch: Any = None  # switches it on again
+        self._mine = threading.local()  # of these, in its ``inside``, those of a thread
+        self._switch: Callable[[], None] | None = None  # switches it on again
+        around_fork(self._wait, self._changed.release, self._alone)
 
     def __enter__(self) -> None:
-        with self._lock:
+        with self._changed:
             self._inside += 1
+            self._mine.inside = self._own() + 1
 
     def __exit__(self, *error: object) -> None:
-        with self._lock:
+        with self._changed:
             self._inside -= 1
+            self._mine.inside = self._own() - 1
             if self._inside == 0 and self._switch is not None:
                 self._switch()
                 self._switch = None
+            self._changed.notify_all()
 
-    def need(self, llvm: Any) -> None:
+    def _own(self) -> int:
+        inside: int = getattr(self._mine, "inside", 0)
+        return inside
+
+    def _wait(self) -> None:
+        """Wait until no other thread is in LLVM, for its locks are not opened by a fork."""
+        self._changed.acquire()
+        self._changed.wait_for(lambda: self._inside == self._own(), _MOST_WAIT)
+
+    def _alone(self) -> None:
+        self._inside = self._own()
+        self._changed.release()
+
+    def need(self, llvm: Library) -> None:
         """Switch it off, inside a block."""
-        with self._lock:
+        with self._changed:
             if self._switch is None:
-                llvm.set_option("", f"-{LEFT_OUT}=true")
-                self._switch = partial(llvm.set_option, "", f"-{LEFT_OUT}=false")
+                llvm.set_option(f"-{LEFT_OUT}=true")
+                self._switch = partial(llvm.set_option, f"-{LEFT_OUT}=false")
 
 
 left_out: Final = _LeftOut()
@@ -74,30 +117,24 @@ class CodeGenerator:
     """
 
     def __init__(self) -> None:
-        import llvmlite.binding as llvm
-
-        self._llvm = llvm
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
+        self._llvm = Library(library_file())
+        self._llvm.initialize()
+        cpu, features = self._llvm.host()
         kind = cpu_info().kind
-        self.cpu: str = kind or llvm.get_host_cpu_name()
-        self.features: str = "" if kind else llvm.get_host_cpu_features().flatten()
-        self.version = ".".join(map(str, llvm.llvm_version_info))
-        self._machine = self._new_machine()
-        self._free: list[Any] = []  # machines that no thread uses now
-        self._calls = Calls(llvm.ffi.lib._name)
+        self.cpu = kind or cpu
+        self.features = "" if kind else features
+        self.version = self._llvm.version()
+        self._free = [self._new_machine()]  # machines that no thread uses now
         self._linker: Any = None
         self._linked = 0
         self._lock = new_lock()  # of the two above
 
-    def _new_machine(self) -> Any:
-        return self._llvm.Target.from_default_triple().create_target_machine(
-            cpu=self.cpu,
-            features=self.features,
-            opt=OPTIMIZATION,
-            reloc="pic",
-            codemodel="small",
-        )
+    def _new_machine(self) -> int:
+        return self._llvm.new_machine(self.cpu, self.features, OPTIMIZATION)
+
+    def warm_up(self) -> None:
+        """Make code that nobody needs: the first code that LLVM makes takes twice as long."""
+        self.object_code(_SOME_CODE)
 
     def object_code(self, text: str) -> bytes:
         """A module as an object file; several threads may ask for some at the same time.
@@ -105,24 +142,24 @@ class CodeGenerator:
         Raises:
           RuntimeError: if LLVM does not take the text.
         """
-        try:
-            machine = self._free.pop()
-        except IndexError:
-            machine = self._new_machine()
-        address = ctypes.cast(machine._ptr, ctypes.c_void_p).value
-        assert address is not None, "a target machine is somewhere"
-        with left_out:
-            left_out.need(self._llvm)
-            code = self._calls.object_code(address, text.encode())
-        self._free.append(machine)
-        return code
+        return self._made(self._llvm.object_code, text)
 
     def assembly(self, text: str) -> str:
         """A module as assembly, for people."""
+        return self._made(self._llvm.assembly, text)
+
+    def _made(self, make: Callable[[int, bytes], _Made], text: str) -> _Made:
+        """What a function of a machine and a module makes, without what is left out."""
         with left_out:
-            left_out.need(self._llvm)
-            lines: str = self._machine.emit_assembly(self._llvm.parse_assembly(text))
-        return lines
+            try:
+                machine = self._free.pop()
+            except IndexError:
+                machine = self._new_machine()
+            try:
+                left_out.need(self._llvm)
+                return make(machine, text.encode())
+            finally:
+                self._free.append(machine)
 
     def link(self, object_code: bytes, name: str) -> tuple[int, Any]:
         """The address of an object's function, and what keeps it there.
@@ -133,11 +170,17 @@ class CodeGenerator:
         Raises:
           RuntimeError: if the object is damaged, or calls what is not there.
         """
-        with self._lock:
+        import llvmlite.binding as llvm
+
+        with left_out, self._lock:
             if self._linker is None:
-                self._linker = self._llvm.create_lljit_compiler(self._machine)
+                target = llvm.Target.from_default_triple()
+                machine = target.create_target_machine(
+                    self.cpu, self.features, OPTIMIZATION, reloc="pic", codemodel="small"
+                )
+                self._linker = llvm.create_lljit_compiler(machine)
             self._linked += 1
-            builder = self._llvm.JITLibraryBuilder().add_object_img(object_code)
+            builder = llvm.JITLibraryBuilder().add_object_img(object_code)
             library = builder.export_symbol(name).link(self._linker, f"{name}.{self._linked}")
         return library[name], library
 
@@ -151,8 +194,13 @@ def generator() -> CodeGenerator:
     Raises:
       ImportError: if llvmlite is not installed.
     """
-    with _only_one:
+    with left_out, _only_one:
         return _generator()
+
+
+def loaded() -> bool:
+    """Whether this process has loaded LLVM."""
+    return _generator.cache_info().currsize > 0
 
 
 @cache
@@ -166,15 +214,13 @@ def library() -> str:
 
     Asking the package's metadata would take as long as a program's first call.
     """
-    loaded = sys.modules.get("llvmlite")
-    found = PathFinder.find_spec("llvmlite") if loaded is None else loaded.__spec__
-    if found is None or found.origin is None:
+    found = folder()
+    if found is None:
         return "none"
-    folder = os.path.dirname(found.origin)
     try:
-        with open(os.path.join(folder, "_version.py"), encoding="utf-8") as file:
+        with open(os.path.join(found, "_version.py"), encoding="utf-8") as file:
             version = file.read()
-        binding = os.path.join(folder, "binding")
+        binding = os.path.join(found, "binding")
         names = sorted(name for name in os.listdir(binding) if "llvmlite." in name)
         sizes = [f"{name} {os.stat(os.path.join(binding, name)).st_size}" for name in names]
     except OSError:  # installed in an unusual way: as a zip file, say

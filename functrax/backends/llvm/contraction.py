@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.tiling import Reading
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.loops import Loops
@@ -25,7 +27,7 @@ from functrax.backends.llvm.memory import Memory
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tile_sums import BAKED, Sums, sums_text
 from functrax.backends.llvm.writer import NAME, Names, Writer
-from functrax.core.index_expr import Dim, add_terms
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
 
 #: Where something begins and ends.
 Range: TypeAlias = "tuple[str, str]"
@@ -71,7 +73,8 @@ class Contraction:
         if t.block is None:
             with self._in_tiles(rows, columns) as tile:
                 inner = w.kernel.inner
-                self._sums(inner, w.extent(inner[0]), "0", "0")
+                self._prefetch(tile)
+                self._sums(inner, w.extent(inner[0]), "0", "0", rows[0])
                 self._epilogue(tile)
         else:
             self._blocks(rows, columns)
@@ -165,7 +168,7 @@ class Contraction:
             more = w.line(f"or i64 {more}, {other}")
         with self._in_tiles(rows, columns):
             slot = w.known["dim", t.first_column + 1].name
-            self._sums(inner[len(outside) :], length, slot, more, dim)
+            self._sums(inner[len(outside) :], length, slot, more, rows[0], dim)
         w.close_loop(step, high, [])
         for d in reversed(outside):
             w.close_loop("1", w.extent(d), [])
@@ -173,7 +176,13 @@ class Contraction:
             self._epilogue(tile)
 
     def _sums(
-        self, dims: Sequence[int], length: str, slot: str, more: str, begun: int | None = None
+        self,
+        dims: Sequence[int],
+        length: str,
+        slot: str,
+        more: str,
+        first_row: str,
+        begun: int | None = None,
     ) -> None:
         """Add up the products of a tile: along dims, of the first of which ``length`` points.
 
@@ -182,6 +191,7 @@ class Contraction:
           length: how many points of the first one.
           slot: where the sums are in scratch memory.
           more: whether they are added to; 0 if they begin here.
+          first_row: where the rows of the unit begin.
           begun: the dim of which a block has its begin defined; all others in the loops begin at 0.
         """
         w, t = self.writer, self.tiling
@@ -192,17 +202,47 @@ class Contraction:
             bases.append(
                 self.memory.pointer(side.buffer, add_terms(side.address.const, terms), True)[0]
             )
-        numbers = [t.left.step, w.kernel.extents[t.columns]]
-        for d in dims:
-            numbers += [coefficient(side.address, d) for side in (t.left, t.right)]
-        numbers += [w.kernel.extents[d] for d in dims[1:]]
-        place = w.table(numbers)
-        function = w.function(sums_text(self._form(len(dims)), NAME))
+        right = [coefficient(t.right.address, d) for d in dims]
+        form = self._form(len(dims))
+        panel = "null"
+        if t.panel is None:
+            place = w.table(self._numbers(dims, right))
+            function = w.function(sums_text(form, NAME))
+        else:
+            # The first tile of rows copies what it reads of the right side, others read the copy.
+            start = w.number(t.panel, ("panel",))
+            panel = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {start}")
+            steps = [t.width * t.lanes]
+            for d in reversed(dims[1:]):
+                steps.insert(0, steps[0] * w.kernel.extents[d])
+            first = (
+                bases[1],
+                w.table(self._numbers(dims, right, steps)),
+                w.function(sums_text(replace(form, copies=True), NAME)),
+            )
+            others = (
+                panel,
+                w.table(self._numbers(dims, steps)),
+                w.function(sums_text(replace(form, masked=False), NAME)),
+            )
+            copies = w.line(f"icmp eq i64 {w.loop_index()}, {first_row}")
+            bases[1], place, function = (
+                w.line(f"select i1 {copies}, ptr {x}, ptr {y}")
+                for x, y in zip(first, others, strict=True)
+            )
         tile = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {slot}")
         w.levels[-1].lines.append(
             f"  call void {function}(ptr {bases[0]}, ptr {bases[1]}, ptr {tile}, ptr {place}, "
-            f"i64 {length}, i64 {more})"
+            f"i64 {length}, i64 {more}, ptr {panel})"
         )
+
+    def _numbers(self, dims: Sequence[int], *right: Sequence[int]) -> list[int]:
+        """The numbers that a function of sums reads; these are the steps of what is not left."""
+        w, t = self.writer, self.tiling
+        numbers = [t.left.step, w.kernel.extents[t.columns]]
+        for d, *steps in zip(dims, *right, strict=True):
+            numbers += [coefficient(t.left.address, d), *steps]
+        return numbers + [w.kernel.extents[d] for d in dims[1:]]
 
     def _form(self, loops: int) -> Sums:
         """What function adds up the products of a tile."""
@@ -216,17 +256,60 @@ class Contraction:
 
     # ---- stores -------------------------------------------------------------------------------
 
+    def _own(self, tile: tuple[Range, Range]) -> list[tuple[int, Range]]:
+        """The dims of a tile and the part of it that is its own, the vector dim last."""
+        w, t = self.writer, self.tiling
+        loops = []
+        sizes = (self.height, self.columns)
+        for d, (low, high), size in zip((t.rows, t.columns), tile, sizes, strict=True):
+            end = w.line(f"add i64 {low}, {size}")
+            loops.append((d, (low, self._smaller(end, high))))
+        if w.kernel.vector == t.rows:
+            loops.reverse()
+        return loops
+
+    def _prefetch(self, tile: tuple[Range, Range]) -> None:
+        """Ask for the rows of arrays that the epilogue of a tile reads and writes.
+
+        They are few lines each of many rows, which no processor foresees.  The sums take longer
+        than they take to come.
+        """
+        w, t = self.writer, self.tiling
+        if w.kernel.vector is None or "ahead" in w.kernel.off:
+            return
+        (outer, (first, last)), (inner, (low, _)) = self._own(tile)
+        rows = list(self._rows_of_epilogue(outer, inner))
+        if not rows:
+            return
+        w.open_loop(first, [])
+        w.define_dim(outer, w.loop_index())
+        w.define_dim(inner, low)
+        length = t.width * t.lanes if inner == t.columns else t.height
+        for buffer, address, write in rows:
+            pointer, _, _ = self.memory.pointer(buffer, address)
+            size = length * w.kernel.operands[buffer].dtype.itemsize
+            self.memory.prefetch_lines(pointer, size, len(w.levels) - 1, write)
+        w.close_loop("1", last, [])
+
+    def _rows_of_epilogue(self, outer: int, inner: int) -> Iterator[tuple[int, IndexExpr, bool]]:
+        """Arrays and addresses of which the epilogue of a tile touches some rows, each once."""
+        w, t = self.writer, self.tiling
+        places: dict[tuple[int, IndexExpr], bool] = {}
+        values = [x for store in w.kernel.rows for x in (store.value, store.guard) if x is not None]
+        for node in ordered(iter(values)):
+            if node.op == "load" and not node.attr[2] and node.attr[0] != t.scratch:
+                places.setdefault((node.attr[0], node.attr[1]), False)
+        for store in w.kernel.rows:
+            if store.offset is None:
+                places[store.buffer, store.address] = True
+        for (buffer, address), write in places.items():
+            if coefficient(address, inner) == 1 and coefficient(address, outer):
+                yield buffer, address, write
+
     def _epilogue(self, tile: tuple[Range, Range]) -> None:
         """Loops over the part of the tile that is its own, the one of the vector dim inside."""
         w, t = self.writer, self.tiling
-        ranges = []
-        for (low, high), size in zip(tile, (self.height, self.columns), strict=True):
-            end = w.line(f"add i64 {low}, {size}")
-            ranges.append((low, self._smaller(end, high)))
-        loops = list(zip((t.rows, t.columns), ranges, strict=True))
-        if w.kernel.vector == t.rows:
-            loops.reverse()
-        (outer, (first, last)), (inner, (low, high)) = loops
+        (outer, (first, last)), (inner, (low, high)) = self._own(tile)
         w.open_loop(first, [])
         w.define_dim(outer, w.loop_index())
         w.open_loop(low, [])

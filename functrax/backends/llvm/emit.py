@@ -20,7 +20,6 @@ Start at :func:`emit_kernel`.
 from __future__ import annotations
 
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.llvm.contraction import Contraction
 from functrax.backends.llvm.instructions import definitions
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.loops import Loops
@@ -86,6 +85,8 @@ class _Emitter:
             w.header.append(f"  %bp{n} = getelementptr ptr, ptr %buffers, i64 {n}")
             w.header.append(f"  %b{n} = load ptr, ptr %bp{n}")
         if k.tiling is not None:
+            from functrax.backends.llvm.contraction import Contraction  # which few programs need
+
             Contraction(w, self.memory, self.loops, self.stores).units()
         elif k.shared is None:
             self.loops.nest(k.outer, [], self._row)

@@ -56,6 +56,7 @@ class Compiled:
       library: keeps the code alive.
       milliseconds: that it took to get it.
       origin: whether LLVM made it now, or it was on disk.
+      key: of its text and the machine.
     """
 
     address: int
@@ -63,6 +64,21 @@ class Compiled:
     library: Any
     milliseconds: float
     origin: Literal["llvm", "disk"]
+    key: bytes = b""
+
+
+@record
+class LaunchCode:
+    """The machine code behind a launch, which keeps it alive.
+
+    Args:
+      kernel: what is launched.
+      calls: the places among its parameters where the addresses of functions that it calls stand,
+        with these functions.
+    """
+
+    kernel: Compiled
+    calls: tuple[tuple[int, Compiled], ...] = ()
 
 
 class Request:
@@ -193,7 +209,7 @@ class Machine:
           name: for the log.
         """
         cache = disk_cache.current()
-        key = disk_cache.content_key(_circumstances(), text)
+        key = disk_cache.content_key(circumstances(), text)
         with self._lock:
             known = self._known.get(key)
             if known is not None:
@@ -216,6 +232,14 @@ class Machine:
             workers.add(asked.make)
         return asked
 
+    def known(self, key: bytes, cache: disk_cache.DiskCache) -> Compiled | None:
+        """The machine code of a key, if it is in memory or on disk and needs no linker."""
+        with self._lock:
+            known = self._known.get(key) or self._from_disk(key, None, cache)
+            if known is not None:
+                self._keep(key, known)
+        return known
+
     def _keep(self, key: bytes, known: Compiled) -> None:
         self._known[key] = known
         self._recent.pop(key, None)
@@ -223,23 +247,26 @@ class Machine:
         if len(self._recent) > KEPT:
             del self._recent[next(iter(self._recent))]
 
-    def _from_disk(self, key: bytes, text: str, cache: disk_cache.DiskCache) -> Compiled | None:
+    def _from_disk(
+        self, key: bytes, text: str | None, cache: disk_cache.DiskCache
+    ) -> Compiled | None:
         begin = time.perf_counter()
         entry = cache.get(key)
         if entry is None:
             return None
         try:
             address, owner = self._load(entry.payload, text)
-        except RuntimeError:  # sound, and yet of no use
-            cache.discard(key)
+        except RuntimeError:
+            if text is not None:  # sound, and yet of no use
+                cache.discard(key)
             return None
-        return Compiled(address, _symbol(key), owner, _since(begin), "disk")
+        return Compiled(address, _symbol(key), owner, _since(begin), "disk", key)
 
     def _finished(self, request: NewRequest, code: bytes, took: float) -> Compiled:
         """The machine code of a request, which is remembered and written to disk."""
         key, llvm = request.key, self.generator
         address, owner = self._load(code, request.text)
-        known = Compiled(address, _symbol(key), owner, took, "llvm")
+        known = Compiled(address, _symbol(key), owner, took, "llvm", key)
         with self._lock:
             self.count += 1
             self._keep(key, known)
@@ -248,15 +275,17 @@ class Machine:
         request.cache.put(key, code, about)
         return known
 
-    def _load(self, code: bytes, text: str) -> tuple[int, Any]:
+    def _load(self, code: bytes, text: str | None) -> tuple[int, Any]:
         """The address of an object's function, and what keeps it there.
 
         Raises:
-          RuntimeError: if the object is damaged.
+          RuntimeError: if the object is damaged, or needs a linker and there is no text.
         """
         try:
             loaded = object_code.load(code)
         except (ValueError, RuntimeError, OSError):
+            if text is None:
+                raise RuntimeError("object code that a linker must load") from None
             return self.generator.link(code, function_name(text))
         return loaded.address, loaded
 
@@ -285,7 +314,7 @@ def _since(begin: float) -> float:
 
 
 @cache
-def _circumstances() -> str:
+def circumstances() -> str:
     """Everything but its text that decides what a kernel's machine code is."""
     version = sys.modules["functrax"].__version__
     processor = cpu_info().identity or f"{generator().cpu} {generator().features}"

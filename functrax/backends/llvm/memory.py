@@ -173,11 +173,16 @@ class Memory:
             pointer, _, _ = self.pointer(buffer, address)
             number = w.number(step, ("stride", buffer, ahead, step))
             row = w.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {number}", level)
-            for line in range(0, max(w.lanes * dtype.itemsize, CACHE_LINE), CACHE_LINE):
-                place = w.line(f"getelementptr i8, ptr {row}, i64 {line}", level)
-                w.levels[level].lines.append(
-                    f"  call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)"
-                )
+            self.prefetch_lines(row, w.lanes * dtype.itemsize, level, write=False)
+
+    def prefetch_lines(self, pointer: str, size: int, level: int, write: bool) -> None:
+        """Ask for the cache lines of so many bytes from a pointer on."""
+        w = self.writer
+        for place in range(0, size, CACHE_LINE):
+            line = w.line(f"getelementptr i8, ptr {pointer}, i64 {place}", level)
+            w.levels[level].lines.append(
+                f"  call void @llvm.prefetch.p0(ptr {line}, i32 {int(write)}, i32 3, i32 1)"
+            )
 
     def from_memory(self, name: str, dtype: np.dtype[Any], vector: bool, level: int) -> str:
         """A value as registers have it."""

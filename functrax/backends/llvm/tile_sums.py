@@ -4,13 +4,14 @@ It is a kernel's text of its own, for most contractions need the same few of the
 size of a tile, on how many loops there are, and on whether rows are at constant places.  Those that
 use it get its address as a run-time argument.  It is
 
-    void sums(left, right, tile, numbers, count, more)
+    void sums(left, right, tile, numbers, count, more, panel)
 
 where ``left`` and ``right`` point to the first element of each side, ``tile`` to the sums (which
 are added to if ``more`` is not 0, else begin at 0), and ``count`` is the extent of the outermost
-loop.  ``numbers`` are, in elements: the step between rows of the left side, the number of columns
-that are inside, then for each loop the steps of the left and of the right side, then the extents of
-the loops but the outermost.
+loop.  A function that *copies* also writes the vectors that it reads of the right side to
+``panel``.  ``numbers`` are, in elements: the step between rows of the left side, the number of
+columns that are inside, then for each loop the steps of the left side, of the right side and, if
+it copies, of the panel, then the extents of the loops but the outermost.
 
 Start at :func:`sums_text`.
 """
@@ -18,7 +19,6 @@ Start at :func:`sums_text`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from typing import Any
@@ -27,14 +27,17 @@ import numpy as np
 
 from functrax.backends.llvm.instructions import constant, llvm_type
 from functrax.core import dtypes
+from functrax.core.records import record
 
 #: Steps between rows up to this are part of the addresses in the code.
 BAKED = 4
+#: What is copied is brought to the first cache so many steps before.
+_AHEAD = 4
 #: Rows at other steps are reached from a pointer of their own to every third one.
 _ROWS_OF_POINTER = 3
 
 
-@dataclass(frozen=True)
+@record
 class Sums:
     """What the text depends on.
 
@@ -46,6 +49,7 @@ class Sums:
       loops: how many.
       step: between rows of the left side if it is part of the code, else None.
       masked: whether not all columns of a tile are there.
+      copies: whether what is read of the right side is written to a panel.
     """
 
     dtype: np.dtype[Any]
@@ -55,6 +59,7 @@ class Sums:
     loops: int
     step: int | None
     masked: bool
+    copies: bool = False
 
 
 @cache
@@ -85,14 +90,15 @@ class _Text:
     def module(self) -> str:
         """The whole text."""
         steps, rows, extents = self._numbers()
+        if self.what.copies:
+            self.ahead = self.line(f"mul i64 {steps[-1][1]}, {_AHEAD}")
         masks = self._masks()
-        ends = self._loops(steps, extents, rows, masks, self._starts())
-        size = self.what.dtype.itemsize
-        for place, value in zip(self._places(), ends, strict=True):
-            self.lines.append(f"  store {self.vector} {value}, ptr {place}, align {size}")
+        zero = constant(0, self.what.dtype, self.what.lanes)
+        sums = [zero] * (self.what.height * self.what.width)
+        self._store(self._loops(steps, extents, rows, masks, sums))
         head = (
             f"define void @{self.name}(ptr %left, ptr %right, ptr %tile, ptr %numbers, "
-            "i64 %count, i64 %more) {"
+            "i64 %count, i64 %more, ptr %panel) {"
         )
         return "\n".join([head, "entry:", *self.lines, "  ret void", "}"]) + "\n"
 
@@ -104,11 +110,12 @@ class _Text:
     def _bytes(self, n: int) -> str:
         return self.line(f"shl i64 {self._number(n)}, {self.what.dtype.itemsize.bit_length() - 1}")
 
-    def _numbers(self) -> tuple[list[tuple[str, str]], list[str], list[str]]:
+    def _numbers(self) -> tuple[list[list[str]], list[str], list[str]]:
         """Of each loop the steps in bytes; how far rows are from their pointer; extents."""
         loops, baked = self.what.loops, self.what.step
-        steps = [(self._bytes(2 + 2 * k), self._bytes(3 + 2 * k)) for k in range(loops)]
-        extents = ["%count", *(self._number(2 + 2 * loops + k) for k in range(loops - 1))]
+        count = 3 if self.what.copies else 2
+        steps = [[self._bytes(2 + count * k + j) for j in range(count)] for k in range(loops)]
+        extents = ["%count", *(self._number(2 + count * loops + k) for k in range(loops - 1))]
         if baked is not None:
             size = baked * self.what.dtype.itemsize
             return steps, [str(size * k) for k in range(self.what.height)], extents
@@ -139,35 +146,44 @@ class _Text:
         for k in range(self.what.height * self.what.width):
             yield self.line(f"getelementptr i8, ptr %tile, i64 {k * size}")
 
-    def _starts(self) -> list[str]:
-        """The sums before the loops."""
-        size, zero = self.what.dtype.itemsize, constant(0, self.what.dtype, self.what.lanes)
+    def _store(self, sums: list[str]) -> None:
+        """Write the sums, added to those of the blocks of steps before.
+
+        These are read last, so that the first products do not wait for them.
+        """
+        size = self.what.dtype.itemsize
+        add = "fadd" if dtypes.is_float(self.what.dtype) else "add"
+        places = list(self._places())
         goes_on = self.line("icmp ne i64 %more, 0")
-        self.lines += [f"  br i1 {goes_on}, label %before, label %begin", "before:"]
-        before = [
-            self.line(f"load {self.vector}, ptr {place}, align {size}") for place in self._places()
+        self.lines += [f"  br i1 {goes_on}, label %further, label %first", "further:"]
+        before = [self.line(f"load {self.vector}, ptr {x}, align {size}") for x in places]
+        totals = [
+            self.line(f"{add} {self.vector} {x}, {y}") for x, y in zip(before, sums, strict=True)
         ]
-        self.lines += ["  br label %begin", "begin:"]
-        return [
-            self.line(f"phi {self.vector} [ {zero}, %entry ], [ {x}, %before ]") for x in before
-        ]
+        for place, value in zip(places, totals, strict=True):
+            self.lines.append(f"  store {self.vector} {value}, ptr {place}, align {size}")
+        self.lines += ["  ret void", "first:"]
+        for place, value in zip(places, sums, strict=True):
+            self.lines.append(f"  store {self.vector} {value}, ptr {place}, align {size}")
 
     # ---- loops ----------------------------------------------------------------------------------
 
     def _loops(
         self,
-        steps: list[tuple[str, str]],
+        steps: list[list[str]],
         extents: list[str],
         rows: list[str],
         masks: list[str],
         sums: list[str],
     ) -> list[str]:
         """The nest; the sums after it."""
-        pointers = ["%left", "%right"]
+        pointers = ["%left"]
         if self.what.step is None:
             for _ in range(_ROWS_OF_POINTER, self.what.height, _ROWS_OF_POINTER):
-                pointers.insert(-1, self._moved(pointers[-2], rows[_ROWS_OF_POINTER]))
-        return self._loop(0, "begin", pointers, sums, (steps, extents, rows, masks))
+                pointers.append(self._moved(pointers[-1], rows[_ROWS_OF_POINTER]))
+        steps = [[of[0]] * len(pointers) + of[1:] for of in steps]
+        pointers += ["%right", "%panel"] if self.what.copies else ["%right"]
+        return self._loop(0, "entry", pointers, sums, (steps, extents, rows, masks))
 
     def _moved(self, pointer: str, offset: str) -> str:
         return self.line(f"getelementptr i8, ptr {pointer}, i64 {offset}")
@@ -189,9 +205,7 @@ class _Text:
             new = self._step(places, rows, masks, accs)
         end = f"{label}.end"
         self.lines += [f"  br label %{end}", f"{end}:"]
-        of_left, of_right = steps[depth]
-        moved = [self._moved(p, of_left) for p in places[:-1]]
-        moved.append(self._moved(places[-1], of_right))
+        moved = [self._moved(p, step) for p, step in zip(places, steps[depth], strict=True)]
         fewer = self.line(f"add i64 {left}, -1")
         for k, value in enumerate([*moved, fewer, *new]):
             self.lines[first + k] += f"[ {value}, %{end} ]"
@@ -204,7 +218,10 @@ class _Text:
     ) -> list[str]:
         """One step: every element of the left side times every vector of the right one."""
         what = self.what
-        vectors = [self._vector(pointers[-1], j, masks) for j in range(what.width)]
+        right = pointers[-2 if what.copies else -1]
+        vectors = [self._vector(right, j, masks) for j in range(what.width)]
+        if what.copies:
+            self._copy(right, vectors, pointers[-1])
         out = []
         for k in range(what.height):
             pointer, offset = pointers[0], k
@@ -215,6 +232,18 @@ class _Text:
             for j, other in enumerate(vectors):
                 out.append(self._added(vector, other, sums[k * what.width + j]))
         return out
+
+    def _copy(self, source: str, vectors: list[str], panel: str) -> None:
+        """Write vectors that were read of the right side to the panel, and ask for later ones."""
+        size = self.what.lanes * self.what.dtype.itemsize
+        ahead = self._moved(source, self.ahead)
+        for j, vector in enumerate(vectors):
+            later = self._moved(ahead, str(j * size))
+            place = self._moved(panel, str(j * size))
+            self.lines += [
+                f"  call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)",
+                f"  store {self.vector} {vector}, ptr {place}, align {self.what.dtype.itemsize}",
+            ]
 
     def _vector(self, pointer: str, j: int, masks: list[str]) -> str:
         what = self.what

@@ -9,6 +9,8 @@ Start at :meth:`Tiles.rows`.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient
@@ -18,6 +20,8 @@ from functrax.core.index_expr import IndexExpr, add_terms
 from functrax.core.lowering import Scalar
 
 _INT32 = np.dtype(np.int32)
+#: Bytes of the part of a vector register inside which shuffles are cheapest.
+_BLOCK = 16
 
 
 class Tiles:
@@ -62,7 +66,7 @@ class Tiles:
             offset = w.line(f"mul nsw i64 {step}, {self._row(k, level)}", level)
             pointer = w.line(f"getelementptr {element}, ptr {base}, i64 {offset}", level)
             rows.append(self.memory.load_lanes(type_, dtype, pointer, mask, level))
-        rows = self._transposed(type_, rows, level)
+        rows = self._transposed(type_, dtype.itemsize, rows, level)
         self._found[buffer, address] = (w.open[-1], rows)
         return rows
 
@@ -94,24 +98,60 @@ class Tiles:
         iota = w.iota(_INT32)
         return w.line(f"icmp slt <{w.lanes} x i32> {iota}, {count}", level)
 
-    def _transposed(self, type_: str, rows: Names, level: int) -> Names:
-        """A square of elements, its rows as columns, by exchanging ever larger blocks."""
+    def _transposed(self, type_: str, size: int, rows: Names, level: int) -> Names:
+        """A square of elements of ``size`` bytes, its rows as columns."""
         w = self.writer
         lanes = w.lanes
-        distance = 1
-        while distance < lanes:
-            new = list(rows)
-            for i in range(lanes):
-                if i & distance:
-                    continue
-                a, b = rows[i], rows[i + distance]
-                low = [k if not k & distance else lanes + k - distance for k in range(lanes)]
-                high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
-                for place, mask in ((i, low), (i + distance, high)):
-                    text = ", ".join(f"i32 {m}" for m in mask)
-                    new[place] = w.line(
-                        f"shufflevector {type_} {a}, {type_} {b}, <{lanes} x i32> <{text}>", level
-                    )
-            rows = new
-            distance *= 2
-        return rows
+        exchanges, order = _exchanges(lanes, max(1, min(lanes, _BLOCK // size)))
+        for first, second, low, high in exchanges:
+            rows[first], rows[second] = [
+                w.line(
+                    f"shufflevector {type_} {rows[first]}, {type_} {rows[second]}, "
+                    f"<{lanes} x i32> {mask}",
+                    level,
+                )
+                for mask in (low, high)
+            ]
+        return [rows[k] for k in order]
+
+
+@cache
+def _exchanges(lanes: int, block: int) -> tuple[list[tuple[int, int, str, str]], list[int]]:
+    """How to transpose a square: pairs of vectors that are shuffled in turn, and the columns.
+
+    Each shuffle is one instruction on all x86 processors, and needs no table of places: first in
+    blocks of ``block`` lanes, of which halves are interleaved by ever larger groups, then whole
+    blocks, of which every other one comes from each vector.
+
+    Returns:
+      Numbers of vectors and the two masks, in order; then for each column its vector.
+    """
+    content = [[(row, column) for column in range(lanes)] for row in range(lanes)]
+    exchanges = []
+    distance = 1
+    while distance < lanes:
+        low, high = _masks(lanes, block, distance)
+        texts = [f"<{', '.join(f'i32 {m}' for m in mask)}>" for mask in (low, high)]
+        for first in range(lanes):
+            if first & distance:
+                continue
+            second = first + distance
+            exchanges.append((first, second, *texts))
+            both = content[first] + content[second]
+            content[first], content[second] = [[both[m] for m in mask] for mask in (low, high)]
+        distance *= 2
+    columns = {vector[0][1]: k for k, vector in enumerate(content)}
+    return exchanges, [columns[k] for k in range(lanes)]  # type: ignore[return-value]
+
+
+def _masks(lanes: int, block: int, distance: int) -> tuple[list[int], list[int]]:
+    """Which elements of two vectors are in the first one after an exchange, and in the second."""
+    if distance < block:  # groups of ``distance`` elements, from either vector in turn
+        half = range(0, block // 2, distance)
+        found = []
+        for skipped in (0, block // 2):
+            starts = [b + skipped + g for b in range(0, lanes, block) for g in half]
+            found.append([s + k + v for s in starts for v in (0, lanes) for k in range(distance)])
+        return found[0], found[1]
+    even = [b + k for b in range(0, 2 * lanes, 2 * block) for k in range(block)]
+    return even, [m + block for m in even]

@@ -5,14 +5,56 @@ other thread begins with the second job, for a program of one kernel is done bef
 started.  :meth:`Workers.finish` lets the calling thread take part and returns when no job is left.
 No thread outlives that, so there is none when the process forks or the interpreter ends.
 
+A thread that comes back from LLVM needs Python's lock for a moment, and the one that lowers kernels
+gives it up only when it has been asked for as long as ``sys.getswitchinterval()`` says: 5 ms, as
+long as a kernel takes to compile.  While there are threads it is shorter (:class:`_Impatience`).
+
 A job must not raise: what went wrong is kept by whoever made it, and raised where it is asked for.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Final
+
+from functrax.core.locks import new_lock
+
+#: Seconds after which a thread gives up Python's lock to one that waits for it.
+_INTERVAL: Final = 0.0003
+
+
+class _Impatience:
+    """How many programs are compiled in several threads now; the interval is short meanwhile.
+
+    It belongs to the whole process: what it was comes back with the last of them, unless somebody
+    has set another one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._inside = 0
+        self._before = 0.0
+
+    def begin(self) -> None:
+        """Make the interval short."""
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(_INTERVAL, self._before))
+
+    def end(self) -> None:
+        """Make it what it was, if nobody else needs it."""
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and abs(sys.getswitchinterval() - _INTERVAL) < _INTERVAL / 10:
+                sys.setswitchinterval(self._before)
+
+
+_impatience: Final = _Impatience()
 
 
 class Workers:
@@ -40,6 +82,8 @@ class Workers:
                 self._most = len(self._threads)
                 return
             self._threads.append(thread)
+            if len(self._threads) == 1:
+                _impatience.begin()
 
     def finish(self) -> None:
         """Do what is left, and end the threads."""
@@ -53,11 +97,14 @@ class Workers:
         self._end()
 
     def _end(self) -> None:
+        if not self._threads:
+            return
         for _ in self._threads:
             self._more.release()
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+        _impatience.end()
 
     def _work(self) -> None:
         while True:

@@ -12,7 +12,6 @@ Start at :meth:`Writer.line` and :meth:`Writer.open_loop`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.instructions import constant, llvm_type
 from functrax.core.lowering import Scalar
+from functrax.core.records import field, record
 
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
 NAME: Final = "functrax_kernel"
@@ -34,7 +34,7 @@ class Known:
         self.name, self.vector, self.level = name, vector, level
 
 
-@dataclass
+@record(frozen=False)
 class Level:
     """An open loop."""
 

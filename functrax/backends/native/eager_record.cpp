@@ -1,4 +1,7 @@
 // See eager_record.h. Start at call_operator and call_bind; both end in record.
+//
+// Whatever makes a Python object may collect garbage, so run Python, and let another thread compute
+// the operands meanwhile and drop what led to them: what is used after that is held.
 
 #include "eager_record.h"
 
@@ -8,7 +11,9 @@
 #include <cstdint>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 
+#include "eager_node.h"
 #include "eager_state.h"
 #include "reference.h"
 #include "signature.h"
@@ -18,152 +23,29 @@ namespace functrax::eager {
 namespace {
 
 constexpr std::size_t kMostRemembered = 1 << 14;
+
 constexpr Py_ssize_t kMostOperands = 16;
 
-std::int64_t counter = 0;
-
-// ---- the user's line ----------------------------------------------------------------------------
-
-// Whether a frame is one of functrax's own; -1 with an error set.
-int is_internal(PyObject* code) {
-  static std::unordered_map<PyObject*, bool> known;  // keeps the code alive
-  const auto found = known.find(code);
-  if (found != known.end()) return found->second;
-  Ref answer(PyObject_CallOneArg(python.is_internal, code));
-  if (!answer) return -1;
-  const bool internal = answer.get() == Py_True;
-  if (known.size() < kMostRemembered) known.emplace(Py_NewRef(code), internal);
-  return internal;
-}
-
-Ref user_line() {
-  if (PyObject* given = thread_state::source(); given != nullptr && given != Py_None) {
-    return Ref::share(given);
-  }
-#if PY_VERSION_HEX >= 0x030B0000
-  Ref scope(PyObject_GetAttr(python.scopes, python.name_name));
-  if (!scope) return Ref();
-  if (PyUnicode_GET_LENGTH(scope.get()) != 0) return Ref(PyObject_CallNoArgs(python.user_line));
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  while (frame != nullptr) {
-    Ref held(reinterpret_cast<PyObject*>(frame));
-    Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-    const int internal = is_internal(code.get());
-    if (internal < 0) return Ref();
-    if (internal == 0) {
-      Ref offset(PyLong_FromLong(PyFrame_GetLasti(frame)));
-      Ref line(python.source_line->tp_alloc(python.source_line, 0));
-      if (!line || !offset) return Ref();
-      slot(line.get(), python.of_source.code) = code.release();
-      slot(line.get(), python.of_source.offset) = offset.release();
-      return line;
-    }
-    frame = PyFrame_GetBack(frame);
-  }
-  return Ref::share(Py_None);
-#else
-  return Ref(PyObject_CallNoArgs(python.user_line));
-#endif
-}
-
-// ---- recording ----------------------------------------------------------------------------------
-
-enum class Outcome { kDone, kLeft, kError };  // kLeft: Python has to do it
-
-// An operand as a node holds it; null if Python has to see to it.
-PyObject* operand_of(PyObject* x, PyObject* strict) {
-  if (!Py_IS_TYPE(x, python.array)) return x;  // a literal
-  PyObject* raw = signature::buffer_of(x);
-  if (raw == nullptr || raw == Py_None || Py_IS_TYPE(raw, python.borrowed)) return nullptr;
-  const bool is_node = Py_IS_TYPE(raw, python.node);
-  if (!is_node && !Py_IS_TYPE(raw, python.part)) return raw;
-  if (PyObject* node = producer_of(raw); node != nullptr) {
-    PyObject* recorded = slot(node, python.of_node.signature);
-    return slot(recorded, python.of_signature.strict) == strict ? raw : nullptr;
-  }
-  PyObject* value = slot(raw, is_node ? python.of_node.value : python.of_part.value);
-  if (value == Py_None || PyTuple_Check(value)) return nullptr;
-  signature::buffer_of(x) = Py_NewRef(value);
-  Py_DECREF(raw);
-  return value;
-}
-
-PyObject* region_of(PyObject* node) {
-  PyObject*& region = slot(node, python.of_node.region);
-  if (region != Py_None) return region;
-  PyObject* made = PyObject_CallOneArg(python.region_class, slot(node, python.of_node.signature));
-  if (made == nullptr) return nullptr;
-  Py_SETREF(region, made);
-  return made;
-}
-
-struct Extent {
-  std::int64_t size = 0, begin;
-  PyObject* region = nullptr;  // borrowed
-};
-
-// What has to run for a new operation, as `_extent` of eager.py.
-Outcome extent_of(PyObject* const* operands, Py_ssize_t count, Extent& extent) {
-  const std::int64_t number = counter++;
-  extent.begin = number;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* node = producer_of(operands[i]);
-    if (node == nullptr) continue;
-    PyObject* region = region_of(node);
-    if (region == nullptr) return Outcome::kError;
-    extent.size += PyLong_AsLongLong(slot(node, python.of_node.size));
-    const std::int64_t begin = PyLong_AsLongLong(slot(node, python.of_node.begin));
-    if (begin < extent.begin) extent.begin = begin;
-    if (extent.region == nullptr) {
-      extent.region = region;
-    } else if (extent.region != region) {
-      Ref merged(PyObject_CallMethodOneArg(extent.region, python.merge_name, region));
-      if (!merged) return Outcome::kError;
-    }
-  }
-  if (extent.region == nullptr) {
-    extent.size = 1;
-    return Outcome::kDone;
-  }
-  if (extent.size > number - extent.begin) extent.size = number - extent.begin;
-  ++extent.size;
-  if (extent.size <= python.most_nodes / 2) return Outcome::kDone;
-  const std::int64_t next = PyLong_AsLongLong(slot(extent.region, python.region_next));
-  return number < next ? Outcome::kDone : Outcome::kLeft;
-}
-
-// Records an operation of a known signature; `operands` are as nodes hold them.
-Outcome record(PyObject* signature, PyObject* const* operands, Py_ssize_t count, Ref& result) {
+// Records an operation of a known signature; `operands` is a tuple of them as nodes hold them.
+Outcome record(PyObject* signature, Ref operands, Ref& result) {
+  const Ref line = user_line();
+  if (!line) return Outcome::kError;
+  Results results;
+  const Outcome outcome = new_node(signature, std::move(operands), line.get(), results);
+  if (outcome != Outcome::kDone) return outcome;
   PyObject* types = slot(signature, python.of_signature.types);
-  if (PyTuple_Check(types)) return Outcome::kLeft;
-  Ref held(PyTuple_New(count));
-  if (!held) return Outcome::kError;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyTuple_SET_ITEM(held.get(), i, Py_NewRef(operands[i]));
+  if (!PyTuple_Check(types)) {
+    result = Ref(signature::new_array(results[0].release(), types));
+    return result ? Outcome::kDone : Outcome::kError;
   }
-  Extent extent;
-  const Outcome bounded = extent_of(operands, count, extent);
-  if (bounded != Outcome::kDone) return bounded;
-  Ref line = user_line();
-  Ref size(PyLong_FromLongLong(extent.size)), begin(PyLong_FromLongLong(extent.begin));
-  Ref parts(PyTuple_New(0));
-  Ref node(python.node->tp_alloc(python.node, 0));
-  if (!line || !size || !begin || !parts || !node) return Outcome::kError;
-  const auto& at = python.of_node;
-  PyObject* made = node.get();
-  slot(made, at.signature) = Py_NewRef(signature);
-  slot(made, at.operands) = held.release();
-  slot(made, at.source) = line.release();
-  slot(made, at.size) = size.release();
-  slot(made, at.begin) = begin.release();
-  slot(made, at.region) = Py_NewRef(extent.region == nullptr ? Py_None : extent.region);
-  slot(made, at.value) = Py_NewRef(Py_None);
-  slot(made, at.parts) = parts.release();
-  const bool holds = slot(signature, python.of_signature.holds) == Py_True;
-  result = Ref(signature::new_array(node.release(), types));
-  if (!result) return Outcome::kError;
-  if (holds && !Ref(PyObject_CallOneArg(python.hold, made))) return Outcome::kError;
-  return Outcome::kDone;
+  result = Ref(PyList_New(static_cast<Py_ssize_t>(results.size())));
+  for (std::size_t i = 0; result && i < results.size(); ++i) {
+    const auto place = static_cast<Py_ssize_t>(i);
+    PyObject* array = signature::new_array(results[i].release(), PyTuple_GET_ITEM(types, place));
+    if (array == nullptr) return Outcome::kError;
+    PyList_SET_ITEM(result.get(), place, array);
+  }
+  return result ? Outcome::kDone : Outcome::kError;
 }
 
 // ---- primitives ---------------------------------------------------------------------------------
@@ -215,12 +97,14 @@ Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyOb
     if (!simpler) return Outcome::kError;
     if (simpler.get() != Py_None) return Outcome::kLeft;
   }
-  PyObject* operands[kMostOperands];
+  Ref operands(PyTuple_New(count));
+  if (!operands) return Outcome::kError;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    operands[i] = operand_of(args[i], strict);
-    if (operands[i] == nullptr) return Outcome::kLeft;
+    PyObject* operand = operand_of(args[i], strict);
+    if (operand == nullptr) return Outcome::kLeft;
+    PyTuple_SET_ITEM(operands.get(), i, Py_NewRef(operand));
   }
-  return record(signature.get(), operands, count, result);
+  return record(signature.get(), std::move(operands), result);
 }
 
 // ---- methods ------------------------------------------------------------------------------------
@@ -263,7 +147,7 @@ PyObject* call_bind(PyObject* self, PyObject* const* args, std::size_t flags, Py
   auto* method = reinterpret_cast<Method*>(self);
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   Ref result;
-  if (count > 0 && thread_state::evaluates()) {
+  if (count > 0 && thread_state::passes_concrete()) {
     switch (apply(args[0], args + 1, count - 1, names, result)) {
       case Outcome::kDone:
         return result.release();
@@ -297,11 +181,12 @@ bool read_key(PyObject* x, PyObject* y, PyObject* mode, Key& key) {
 }
 
 void forget(Method* method) {
-  for (auto& [key, value] : *method->known) {
+  std::unordered_map<Key, Recorded, Hash> dropped;
+  dropped.swap(*method->known);  // for what ends now may run Python
+  for (auto& [key, value] : dropped) {
     Py_DECREF(value.signature);
     Py_XDECREF(value.literal);
   }
-  method->known->clear();
 }
 
 // Remembers what Python recorded for operands, where it is this one operation on just them.
@@ -336,7 +221,7 @@ void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* r
 PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
   auto* method = reinterpret_cast<Method*>(self);
   if (PyVectorcall_NARGS(flags) != 2 || names != nullptr || python.array == nullptr ||
-      !Py_IS_TYPE(args[0], python.array) || !thread_state::evaluates()) {
+      !Py_IS_TYPE(args[0], python.array) || !thread_state::passes_concrete()) {
     return PyObject_Vectorcall(method->function, args, flags, names);
   }
   PyObject *x = args[0], *y = args[1];
@@ -352,16 +237,18 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags
     if (result != nullptr) learn(method, key, x, y, result);
     return result;
   }
-  const Recorded known = found->second;
+  const Ref known = Ref::share(found->second.signature);
+  const Ref literal = Ref::share(found->second.literal);
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  Ref operands(PyTuple_New(2)), result;
+  if (!operands) return nullptr;
   PyObject* left = operand_of(x, strict);
-  PyObject* right = known.literal != nullptr ? known.literal : operand_of(y, strict);
-  Ref result;
+  if (left != nullptr) PyTuple_SET_ITEM(operands.get(), method->reflected, Py_NewRef(left));
+  PyObject* right = literal ? literal.get() : operand_of(y, strict);
+  if (right != nullptr) PyTuple_SET_ITEM(operands.get(), !method->reflected, Py_NewRef(right));
   Outcome outcome = Outcome::kLeft;
   if (left != nullptr && right != nullptr) {
-    PyObject* operands[] = {method->reflected ? right : left, method->reflected ? left : right};
-    const Ref kept = Ref::share(known.signature), literal = Ref::share(known.literal);
-    outcome = record(kept.get(), operands, 2, result);
+    outcome = record(known.get(), std::move(operands), result);
   }
   if (outcome == Outcome::kDone) return result.release();
   if (outcome == Outcome::kError) return nullptr;
@@ -478,7 +365,5 @@ PyObject* execute(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (outcome == Outcome::kError) return nullptr;
   return PyObject_Vectorcall(python.record, args, 3, nullptr);
 }
-
-PyObject* now(PyObject*, PyObject*) { return PyLong_FromLongLong(counter++); }
 
 }  // namespace functrax::eager

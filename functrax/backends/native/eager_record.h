@@ -16,6 +16,4 @@ PyObject* make_type();  // functrax._native.EagerMethod
 // eager_execute(primitive, operands, parameters): what the bottom interpreter does.
 PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
-PyObject* now(PyObject* self, PyObject* unused);  // the number of the next operation
-
 }  // namespace functrax::eager

@@ -3,12 +3,15 @@
 #define PY_SSIZE_T_CLEAN
 #include "eager_run.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "eager_node.h"
 #include "eager_state.h"
 #include "reference.h"
 
@@ -41,54 +44,75 @@ std::unordered_map<Words, Program, WordsHash> programs;
 // What has to run for one operation, as eager_graph.cut has it. References are held to the nodes,
 // so it must not outlive the GIL being held.
 struct Cut {
-  std::vector<PyObject*> nodes;    // owned
-  std::vector<PyObject*> inputs;   // borrowed
-  std::vector<PyObject*> outputs;  // borrowed: nodes
+  std::vector<PyObject*> nodes;               // owned
+  std::vector<PyObject*> operands;            // of the nodes, owned: others may drop them
+  std::vector<std::size_t> first;             // the number of the first result of each node
+  std::unordered_map<PyObject*, int> places;  // of the nodes
+  std::vector<PyObject*> inputs;              // borrowed from the operands
+  std::vector<PyObject*> outputs;             // owned: nodes, and parts of nodes
+  std::vector<std::size_t> numbers;           // of the outputs
   Words words;
 
   ~Cut() {
     for (PyObject* node : nodes) Py_DECREF(node);
+    for (PyObject* tuple : operands) Py_DECREF(tuple);
+    for (PyObject* output : outputs) Py_DECREF(output);
   }
 };
 
-constexpr std::size_t kMostNodes = 1024;
+// How often operands of the operations of a cut refer to each of their results.
+using Uses = std::unordered_map<PyObject*, Py_ssize_t>;
+
+constexpr std::size_t kMostNodes = 4096;
+
+PyObject* signature_of(PyObject* node) { return slot(node, python.of_node.signature); }
+
+bool is_part(PyObject* x) { return Py_IS_TYPE(x, python.part); }
+
+// The number of a result of a cut that an operand stands for.
+std::size_t number_of(const Cut& cut, PyObject* x) {
+  if (!is_part(x)) return cut.first[cut.places.at(x)];
+  PyObject* number = slot(x, python.of_part.number);
+  return cut.first[cut.places.at(slot(x, python.of_part.node))] + PyLong_AsSize_t(number);
+}
 
 // The operations that have to run for `root`, each after its operands; false: Python's business.
-bool collect(PyObject* root, Cut& cut, std::unordered_map<PyObject*, int>& places) {
+bool collect(PyObject* root, Cut& cut) {
   std::vector<PyObject*> stack = {root};
+  std::size_t count = 0;
   while (!stack.empty()) {
     PyObject* node = stack.back();
-    if (places.count(node) != 0) {
+    if (cut.places.count(node) != 0) {
       stack.pop_back();
       continue;
     }
-    PyObject* signature = slot(node, python.of_node.signature);
-    if (slot(signature, python.of_signature.counts) != Py_True) return false;
     PyObject* operands = slot(node, python.of_node.operands);
     const std::size_t before = stack.size();
     for (Py_ssize_t i = PyTuple_GET_SIZE(operands) - 1; i >= 0; --i) {
-      PyObject* x = PyTuple_GET_ITEM(operands, i);
-      if (Py_IS_TYPE(x, python.part)) return false;
-      PyObject* producer = producer_of(x);
-      if (producer != nullptr && places.count(producer) == 0) stack.push_back(producer);
+      PyObject* producer = producer_of(PyTuple_GET_ITEM(operands, i));
+      if (producer != nullptr && cut.places.count(producer) == 0) stack.push_back(producer);
     }
     if (stack.size() != before) continue;
     stack.pop_back();
-    places.emplace(node, static_cast<int>(cut.nodes.size()));
+    if (cut.nodes.size() == kMostNodes) return false;
+    cut.places.emplace(node, static_cast<int>(cut.nodes.size()));
     cut.nodes.push_back(Py_NewRef(node));
-    if (cut.nodes.size() > kMostNodes) return false;
+    cut.operands.push_back(Py_NewRef(operands));
+    cut.first.push_back(count);
+    PyObject* types = slot(signature_of(node), python.of_signature.types);
+    count += PyTuple_Check(types) ? PyTuple_GET_SIZE(types) : 1;
   }
   return true;
 }
 
-// Numbers operands and inputs, and finds what is held outside.
-void wire(Cut& cut, const std::unordered_map<PyObject*, int>& places, PyObject* root) {
-  std::vector<Py_ssize_t> uses(cut.nodes.size(), 0);
+// Numbers operands and inputs; false: another thread computed an operation meanwhile.
+bool wire(Cut& cut, Uses& uses) {
   std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, int>>> known;
-  for (PyObject* node : cut.nodes) {
-    PyObject* signature = slot(node, python.of_node.signature);
-    PyObject* operands = slot(node, python.of_node.operands);
+  for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
+    PyObject* signature = signature_of(cut.nodes[n]);
+    PyObject* operands = cut.operands[n];
     PyObject* avals = slot(signature, python.of_signature.avals);
+    if (PyTuple_GET_SIZE(operands) != PyTuple_GET_SIZE(avals)) return false;
     const bool numbers = slot(signature, python.of_signature.literals_are_inputs) == Py_True;
     cut.words.push_back(reinterpret_cast<std::uintptr_t>(signature));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
@@ -102,15 +126,14 @@ void wire(Cut& cut, const std::unordered_map<PyObject*, int>& places, PyObject* 
         }
         continue;
       }
-      if (Py_IS_TYPE(x, python.node)) {
-        if (slot(x, python.of_node.value) == Py_None) {
-          const int place = places.at(x);
-          ++uses[place];
-          cut.words.push_back(2 * static_cast<std::uintptr_t>(place));
-          continue;
-        }
-        x = slot(x, python.of_node.value);
+      if (producer_of(x) != nullptr) {
+        ++uses[x];
+        cut.words.push_back(2 * number_of(cut, x));
+        continue;
       }
+      if (Py_IS_TYPE(x, python.node)) x = slot(x, python.of_node.value);
+      if (is_part(x)) x = slot(x, python.of_part.value);
+      if (x == Py_None || PyTuple_Check(x)) return false;
       PyObject* aval = PyTuple_GET_ITEM(avals, i);
       auto& numbers_of = known[x];
       int found = -1;
@@ -126,26 +149,134 @@ void wire(Cut& cut, const std::unordered_map<PyObject*, int>& places, PyObject* 
     }
   }
   cut.words.push_back(0);
+  return true;
+}
+
+long long bytes_of(PyObject* number) { return PyLong_AsLongLong(number); }
+
+// The operations whose results are much larger than what they are made of: `_grown`.
+std::vector<bool> grown(const Cut& cut) {
+  const auto& at = python.of_signature;
+  std::vector<bool> found(cut.nodes.size(), false);
+  bool any = false;
+  for (PyObject* node : cut.nodes) {
+    any = any || bytes_of(slot(signature_of(node), at.out_bytes)) > python.small_bytes;
+  }
+  if (!any) return found;
+  struct MadeOf {
+    long long bytes;
+    long steps;
+  };
+  std::vector<MadeOf> made(cut.nodes.size());
   for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
+    PyObject* signature = signature_of(cut.nodes[n]);
+    const long long out = bytes_of(slot(signature, at.out_bytes));
+    made[n] = {out, 0};
+    if (slot(signature, at.spreads) != Py_True) continue;
+    PyObject* operands = slot(cut.nodes[n], python.of_node.operands);
+    PyObject* sizes = slot(signature, at.operand_bytes);
+    MadeOf total = {0, 1};
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
+      PyObject* producer = producer_of(PyTuple_GET_ITEM(operands, i));
+      const MadeOf operand = producer == nullptr ? MadeOf{bytes_of(PyTuple_GET_ITEM(sizes, i)), 0}
+                                                 : made[cut.places.at(producer)];
+      total.bytes += operand.bytes;
+      total.steps += operand.steps;
+    }
+    const long long most = std::max(python.small_bytes, python.most_growth * total.bytes);
+    if (total.steps > python.most_repeated || out <= most) continue;
+    found[n] = true;
+    made[n] = total;
+  }
+  return found;
+}
+
+// A part that somebody refers to, or null; it is owned.
+PyObject* alive(PyObject* reference) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* part = nullptr;
+  return PyWeakref_GetRef(reference, &part) == 1 ? part : nullptr;
+#else
+  PyObject* part = PyWeakref_GetObject(reference);
+  return part == Py_None ? nullptr : Py_NewRef(part);
+#endif
+}
+
+// What must come out, as `_wanted`: results that somebody outside refers to, and the root. One that
+// has grown stays recorded, and what it is made of comes out instead.
+void choose(Cut& cut, const Uses& uses, PyObject* root) {
+  const std::vector<bool> large = grown(cut);
+  std::unordered_set<PyObject*> forced;
+  std::vector<std::vector<std::pair<std::size_t, PyObject*>>> chosen(cut.nodes.size());
+  const auto is_held = [&](PyObject* x) {  // the cut, or its caller, holds one reference
+    const auto known = uses.find(x);
+    return Py_REFCNT(x) - 1 > (known == uses.end() ? 0 : known->second);
+  };
+  for (std::size_t n = cut.nodes.size(); n-- > 0;) {
     PyObject* node = cut.nodes[n];
-    if (node != root && Py_REFCNT(node) - 1 <= uses[n]) continue;
-    cut.outputs.push_back(node);
-    cut.words.push_back(2 * n);
+    PyObject* parts = slot(node, python.of_node.parts);
+    auto& found = chosen[n];
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
+      PyObject* part = alive(PyTuple_GET_ITEM(parts, i));
+      if (part == nullptr) continue;
+      if (forced.count(part) != 0 || is_held(part)) {
+        found.emplace_back(number_of(cut, part), Py_NewRef(part));
+      }
+      Py_DECREF(part);
+    }
+    if (PyTuple_GET_SIZE(parts) == 0 && (node == root || forced.count(node) || is_held(node))) {
+      found.emplace_back(cut.first[n], Py_NewRef(node));
+    }
+    if (found.empty() || !large[n] || node == root) continue;
+    PyObject* operands = slot(node, python.of_node.operands);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
+      PyObject* x = PyTuple_GET_ITEM(operands, i);
+      if (producer_of(x) != nullptr) forced.insert(x);
+    }
+    for (auto& [number, output] : found) Py_DECREF(output);
+    found.clear();
+  }
+  for (const auto& found : chosen) {
+    for (const auto& [number, output] : found) {
+      cut.numbers.push_back(number);
+      cut.outputs.push_back(output);
+      cut.words.push_back(2 * number);
+    }
   }
 }
 
-// A cut for Python: its words, the number of its inputs, the places of its outputs, and the objects
-// whose addresses are in the words.
-PyObject* description(const Cut& cut, const std::unordered_map<PyObject*, int>& places) {
+// Gives a result to the node or part that it is of.
+void deliver(PyObject* output, PyObject* result) {
+  const bool part = is_part(output);
+  PyObject*& value = slot(output, part ? python.of_part.value : python.of_node.value);
+  if (value != Py_None) return;  // another thread was faster, with the same bits
+  Py_SETREF(value, Py_NewRef(result));
+}
+
+// Forgets what a node was made of, if nobody needs to compute it any more: `_let_go`.
+void let_go(PyObject* node) {
+  PyObject* parts = slot(node, python.of_node.parts);
+  PyObject*& value = slot(node, python.of_node.value);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
+    Ref part(alive(PyTuple_GET_ITEM(parts, i)));
+    if (part) Py_SETREF(slot(part.get(), python.of_part.node), Py_NewRef(Py_None));
+  }
+  if (PyTuple_GET_SIZE(parts) != 0) Py_SETREF(value, PyTuple_New(0));
+  if (value != Py_None) Py_SETREF(slot(node, python.of_node.operands), PyTuple_New(0));
+}
+
+// A cut for Python: its words, the number of its inputs, the numbers of its outputs, and the
+// objects whose addresses are in the words.
+PyObject* description(const Cut& cut) {
   Ref outputs(PyList_New(0)), kept(PyList_New(0));
   if (!outputs || !kept) return nullptr;
-  for (PyObject* node : cut.outputs) {
-    Ref number(PyLong_FromLong(places.at(node)));
+  for (const std::size_t output : cut.numbers) {
+    Ref number(PyLong_FromSize_t(output));
     if (!number || PyList_Append(outputs.get(), number.get()) != 0) return nullptr;
   }
-  for (PyObject* node : cut.nodes) {
-    PyObject* operands = slot(node, python.of_node.operands);
-    if (PyList_Append(kept.get(), slot(node, python.of_node.signature)) != 0) return nullptr;
+  for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
+    PyObject* operands = cut.operands[n];
+    if (PyList_Append(kept.get(), signature_of(cut.nodes[n])) != 0) return nullptr;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
       PyObject* x = PyTuple_GET_ITEM(operands, i);
       if (Py_IS_TYPE(x, python.literal) && PyList_Append(kept.get(), x) != 0) return nullptr;
@@ -160,14 +291,15 @@ PyObject* description(const Cut& cut, const std::unordered_map<PyObject*, int>& 
 // False where Python alone can tell; null with an error set.
 PyObject* run_known(PyObject* root) {
   Cut cut;
-  std::unordered_map<PyObject*, int> places;
+  Uses uses;
   PyObject* mode = current_mode();
   if (mode == nullptr) return nullptr;
-  if (mode == Py_None || !collect(root, cut, places)) Py_RETURN_FALSE;
+  if (mode == Py_None || !collect(root, cut)) Py_RETURN_FALSE;
   cut.words.push_back(reinterpret_cast<std::uintptr_t>(mode));
-  wire(cut, places, root);
+  if (!wire(cut, uses)) Py_RETURN_FALSE;
+  choose(cut, uses, root);
   const auto found = programs.find(cut.words);
-  if (found == programs.end()) return description(cut, places);
+  if (found == programs.end()) return description(cut);
   Ref executable = Ref::share(found->second.executable);
   Ref values(PyList_New(static_cast<Py_ssize_t>(cut.inputs.size())));
   if (!values) return nullptr;
@@ -182,15 +314,9 @@ PyObject* run_known(PyObject* root) {
     return nullptr;
   }
   for (std::size_t i = 0; i < cut.outputs.size(); ++i) {
-    PyObject*& value = slot(cut.outputs[i], python.of_node.value);
-    if (value != Py_None) continue;  // another thread was faster, with the same bits
-    PyObject* result = PyList_GET_ITEM(results.get(), static_cast<Py_ssize_t>(i));
-    value = Py_NewRef(result);
-    Py_DECREF(Py_None);
-    PyObject* operands = slot(cut.outputs[i], python.of_node.operands);
-    slot(cut.outputs[i], python.of_node.operands) = PyTuple_New(0);
-    Py_DECREF(operands);
+    deliver(cut.outputs[i], PyList_GET_ITEM(results.get(), static_cast<Py_ssize_t>(i)));
   }
+  for (PyObject* node : cut.nodes) let_go(node);
   Py_RETURN_TRUE;
 }
 
@@ -198,6 +324,7 @@ PyObject* run_known(PyObject* root) {
 
 PyObject* run(PyObject*, PyObject* root) {
   if (python.array == nullptr || !Py_IS_TYPE(root, python.node)) Py_RETURN_FALSE;
+  note_look();
   return run_known(root);
 }
 

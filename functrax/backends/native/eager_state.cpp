@@ -49,9 +49,10 @@ PyObject* producer_of(PyObject* x) {
 }
 
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 8 ||
-      !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 6) {
-    PyErr_SetString(PyExc_TypeError, "expected 8 classes, a dict, 6 functions and a number");
+  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 9 ||
+      !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 6 ||
+      !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 6) {
+    PyErr_SetString(PyExc_TypeError, "expected 9 classes, a dict, 6 functions and 6 numbers");
     return nullptr;
   }
   auto& p = python;
@@ -65,6 +66,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
       {1, "value", &p.of_node.value},
       {1, "parts", &p.of_node.parts},
       {2, "node", &p.of_part.node},
+      {2, "number", &p.of_part.number},
       {2, "value", &p.of_part.value},
       {3, "aval", &p.literal_aval},
       {5, "code", &p.of_source.code},
@@ -75,15 +77,22 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
       {6, "simplifies", &p.of_signature.simplifies},
       {6, "literals_are_inputs", &p.of_signature.literals_are_inputs},
       {6, "avals", &p.of_signature.avals},
-      {6, "counts", &p.of_signature.counts},
+      {6, "out_bytes", &p.of_signature.out_bytes},
+      {6, "operand_bytes", &p.of_signature.operand_bytes},
+      {6, "spreads", &p.of_signature.spreads},
       {3, "val", &p.literal_val},
       {7, "next_count", &p.region_next},
   };
   for (const Slot& s : found) {
     if (!pytree::find_slot(PyTuple_GET_ITEM(args[0], s.owner), s.name, *s.offset)) return nullptr;
   }
+  if (!thread_state::set_trace_class(PyTuple_GET_ITEM(args[0], 8))) return nullptr;
   if (!signature::set_array_class(PyTuple_GET_ITEM(args[0], 0))) return nullptr;
-  p.most_nodes = PyLong_AsLong(args[3]);
+  long long* bounds[] = {&p.most_nodes, &p.patience, &p.small_bytes, &p.most_growth,
+                         &p.most_repeated, &p.few_bytes};
+  for (Py_ssize_t i = 0; i < 6; ++i) {
+    *bounds[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(args[3], i));
+  }
   if (PyErr_Occurred()) return nullptr;
   p.node = class_at(args[0], 1);
   p.part = class_at(args[0], 2);

@@ -16,18 +16,20 @@ struct Python {
     Py_ssize_t signature, operands, source, size, begin, region, value, parts;
   } of_node;
   struct {
-    Py_ssize_t node, value;
+    Py_ssize_t node, number, value;
   } of_part;
   struct {
     Py_ssize_t code, offset;
   } of_source;
   struct {
-    Py_ssize_t types, strict, holds, simplifies, literals_are_inputs, avals, counts;
+    Py_ssize_t types, strict, holds, simplifies, literals_are_inputs, avals, out_bytes,
+        operand_bytes, spreads;
   } of_signature;
   Py_ssize_t literal_aval, literal_val, region_next;
   PyObject *signatures, *mode, *hold, *region_class, *is_internal, *user_line, *scopes, *record;
   PyObject *simplify_name, *name_name, *merge_name;
-  long most_nodes;
+  // Bounds, see backends/eager.py and eager_graph.py.
+  long long most_nodes, patience, small_bytes, most_growth, most_repeated, few_bytes;
 };
 
 extern Python python;
@@ -43,7 +45,7 @@ PyObject* current_mode();
 // The operation that has to run for an operand of a node, borrowed; null if it is known.
 PyObject* producer_of(PyObject* x);
 
-// eager_configure(classes, signatures, functions, most_nodes): see backends/eager.py.
+// eager_configure(classes, signatures, functions, bounds): see backends/eager.py.
 PyObject* configure(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace functrax::eager

@@ -10,6 +10,8 @@
 
 #include "buffer.h"
 #include "buffer_exporter.h"
+#include "eager_node.h"
+#include "eager_recipe.h"
 #include "eager_record.h"
 #include "eager_run.h"
 #include "eager_state.h"
@@ -19,6 +21,7 @@
 #include "object_loader.h"
 #include "pool.h"
 #include "pytree.h"
+#include "ready.h"
 #include "recorder.h"
 #include "tasks.h"
 #include "thread_pool.h"
@@ -101,9 +104,12 @@ PYBIND11_MODULE(_native, module) {
       {"eager_run", functrax::eager::run, METH_O, "Runs what a node needs, if it can."},
       fast<functrax::eager::remember>("eager_remember", "Tells the program of a node."),
       {"eager_forget", functrax::eager::forget_programs, METH_NOARGS, "Forget programs."},
+      {"eager_last_look", functrax::eager::last_look, METH_NOARGS, "When a value was needed."},
+      {"eager_line", functrax::eager::line, METH_NOARGS, "The line of a new operation."},
       {"eager_now", functrax::eager::now, METH_NOARGS, "The number of an operation."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
+      {"unready", functrax::ready::unready, METH_O, "What of a tree may not be computed yet."},
       {"tasks_drain", functrax::tasks::drain, METH_NOARGS, "Wait for all programs that run."},
       {"tasks_unfinished", functrax::tasks::unfinished, METH_NOARGS, "How many programs run."},
       {"options_changed", functrax::thread_state::options_changed, METH_NOARGS,
@@ -116,6 +122,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
   add_type(module, "EagerMethod", functrax::eager::make_type());
+  add_type(module, "EagerFunction", functrax::eager::make_function_type());
   add_type(module, "ThreadState", functrax::thread_state::make_type());
   add_type(module, "JitCaller", functrax::jit_caller::make_type());
   add_pool(module);

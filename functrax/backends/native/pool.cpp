@@ -18,6 +18,9 @@ namespace functrax::pool {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLeastSpread = std::size_t{1} << 16;  // blocks that begin anywhere in a page
+constexpr std::size_t kSpread = 5 * 64;                     // from one to the next
 constexpr std::size_t kLargestSmall = 1024;
 constexpr int kSmallClasses = 16;             // multiples of 64 bytes up to that
 constexpr std::int64_t kMostSmall = 1 << 20;  // bytes that wait under the GIL
@@ -115,11 +118,19 @@ void* system_allocate(std::size_t size) {
   return size >= kHugePage ? map_pages(size) : std::aligned_alloc(kAlignment, size);
 }
 
+// How far into its memory the next large block begins.
+std::size_t next_place() {
+  static std::atomic<std::size_t> count{0};
+  return count.fetch_add(1, std::memory_order_relaxed) * kSpread % kPage;
+}
+
+std::size_t room(std::size_t size) { return size < kLeastSpread ? size : size + kPage; }
+
 void system_free(Block* block) {
-  if (block->size >= kHugePage) {
-    munmap(block->data, block->size);
+  if (room(block->size) >= kHugePage) {
+    munmap(block->memory, room(block->size));
   } else {
-    std::free(block->data);
+    std::free(block->memory);
   }
   delete block;
 }
@@ -179,12 +190,16 @@ void give_up_small() {
 }
 
 Block* new_block(std::size_t size) {
-  auto* block = new (std::nothrow) Block{nullptr, size, {1}, nullptr};
+  auto* block = new (std::nothrow) Block{nullptr, size, nullptr, {1}, nullptr};
   if (block == nullptr) return nullptr;
-  block->data = system_allocate(size);
-  if (block->data != nullptr) return block;
-  delete block;
-  return nullptr;
+  block->memory = system_allocate(room(size));
+  if (block->memory == nullptr) {
+    delete block;
+    return nullptr;
+  }
+  const std::size_t begin = size < kLeastSpread ? 0 : next_place();
+  block->data = static_cast<char*>(block->memory) + begin;
+  return block;
 }
 
 }  // namespace

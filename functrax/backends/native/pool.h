@@ -3,6 +3,8 @@
 // A number of bytes goes in, a Block with one reference comes out, aligned to 64 bytes and padded
 // to a multiple of 64. When its last reference goes, its memory waits in the pool for the next who
 // asks for that size class. Blocks of 2 MB and more are in huge pages where the system has them.
+// Large blocks begin at different places of a page, so that what is at the same index of several
+// arrays does not compete for the same lines of a cache.
 // Any thread may use the pool, also after a fork. Threads that hold the GIL have lists of small
 // blocks to themselves, which need no lock: a call with many small results spends its time there.
 
@@ -18,7 +20,8 @@ constexpr std::size_t kAlignment = 64;
 
 struct Block {
   void* data;
-  std::size_t size;
+  std::size_t size;  // from data on
+  void* memory;      // what the system gave
   std::atomic<int> references;
   Block* next;  // in the list of those that wait
 };

@@ -398,6 +398,8 @@ bool set_array_class(PyObject* type) {
   return true;
 }
 
+bool is_array(PyObject* object) { return Py_TYPE(object) == array_class.type; }
+
 PyObject*& aval_of(PyObject* array) { return slot(array, array_class.aval); }
 PyObject*& buffer_of(PyObject* array) { return slot(array, array_class.buffer); }
 

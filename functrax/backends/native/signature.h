@@ -75,6 +75,9 @@ bool lay_out(const Signature& signature, const Role& donated, Layout& layout);
 // Tells the class of arrays: set_array_class(ConcreteArray); false with an error set.
 bool set_array_class(PyObject* type);
 
+// Whether an object is of that class, not of a subclass.
+bool is_array(PyObject* object);
+
 // The parts of an array, borrowed; they may be null.
 PyObject*& aval_of(PyObject* array);
 PyObject*& buffer_of(PyObject* array);

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "pytree.h"
+
 namespace functrax::thread_state {
 namespace {
 
@@ -22,6 +24,8 @@ thread_local Local local = {};
 
 PyObject* bottom = nullptr;
 PyObject* key_function = nullptr;
+PyTypeObject* trace_class = nullptr;
+Py_ssize_t direct_offset = 0, seen_offset = 0;
 std::atomic<std::uint64_t> current_epoch{1};
 
 int replace(PyObject*& place, PyObject* value) {
@@ -85,6 +89,25 @@ PyObject* make_type() { return PyType_FromSpec(&spec); }
 bool evaluates() {
   return (local.trace == nullptr || local.trace == bottom) &&
          (local.axis_env == nullptr || PyTuple_GET_SIZE(local.axis_env) == 0);
+}
+
+bool passes_concrete() {
+  if (evaluates()) return true;
+  if (local.axis_env != nullptr && PyTuple_GET_SIZE(local.axis_env) != 0) return false;
+  if (trace_class == nullptr || !PyObject_TypeCheck(local.trace, trace_class)) return false;
+  const auto at = [](Py_ssize_t offset) {
+    return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(local.trace) + offset);
+  };
+  return at(direct_offset) == Py_True && at(seen_offset) == Py_None;
+}
+
+bool set_trace_class(PyObject* given) {
+  if (!pytree::find_slot(given, "direct", direct_offset) ||
+      !pytree::find_slot(given, "seen", seen_offset)) {
+    return false;
+  }
+  trace_class = reinterpret_cast<PyTypeObject*>(Py_NewRef(given));
+  return true;
 }
 
 PyObject* source() { return local.source; }

@@ -16,6 +16,14 @@ PyObject* make_type();
 // Whether operations are computed at once: the bottom interpreter is current, and no axis is named.
 bool evaluates();
 
+// Whether the current interpreter hands operations on concrete arrays down to the bottom as they
+// are.
+bool passes_concrete();
+
+// Tells the class of interpreters, and where its instances say whether they do, and what they
+// share.
+bool set_trace_class(PyObject* trace_class);
+
 // The line that new equations belong to, borrowed; null or None where it has to be looked for.
 PyObject* source();
 

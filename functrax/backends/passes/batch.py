@@ -16,7 +16,6 @@ Start at :func:`batch`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from functrax.backends.passes.compose import compose
@@ -26,6 +25,7 @@ from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_
+from functrax.core.records import field, record
 from functrax.core.stage import stage
 
 #: Fewer products are not worth the copying.
@@ -35,7 +35,7 @@ MIN_PRODUCTS = 4
 Key: TypeAlias = "tuple[Jaxpr, int, tuple[Atom, ...]]"
 
 
-@dataclass
+@record(frozen=False)
 class _Class:
     """Products that may become one.
 

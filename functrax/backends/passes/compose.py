@@ -17,7 +17,6 @@ Start at :func:`compose`; :func:`compose_steps` is what two reindexes make of ea
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from typing import Any
 
 from functrax.backends import strided
@@ -32,6 +31,7 @@ from functrax.core.primitive import Primitive
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reindex import Reindex, broadcast_in_dim, reshape, rev, transpose
 from functrax.core.prims.slicing import concatenate, pad, slice_
+from functrax.core.records import replace
 
 Params = tuple[tuple[str, Any], ...]
 #: A primitive with its parameters; None for the identity.

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.backends.kernels.contraction import takes
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.passes.kernel_groups import KernelGroup, nbytes
 from functrax.core import dtypes
@@ -38,6 +37,10 @@ MAX_PROLOGUE, PACKINGS = 2.0, 2
 
 def contraction_kernels_take(jaxpr: Jaxpr) -> bool:
     """Whether there are kernels for a contraction, whatever its sides and what follows its sum."""
+    from functrax.backends.kernels.contraction import (
+        takes,  # which programs without any do not need
+    )
+
     return is_small(jaxpr) or takes(jaxpr)
 
 
@@ -68,6 +71,8 @@ def joined(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[
     if a.center is not None and b.center is not None:
         return "contraction: a kernel holds one"
     other = b if a.center is not None else a
+    if a.center is not None and a.in_parts:
+        return "contraction: its result comes in parts, of which elements are not neighbours"
     if other.update or other.space.row is not None:
         return "contraction: a reduction has a kernel of its own"
     if len(a.eqns) + len(b.eqns) > MAX_JOINED:

@@ -44,6 +44,7 @@ from functrax.backends.passes.kernel_groups import (
     REASONS,
     SEARCH,
     SMALL,
+    TOGETHER,
     UNRELATED,
     KernelGroup,
     Shape,
@@ -65,6 +66,9 @@ Takes: TypeAlias = Callable[[Jaxpr], bool]
 #: Programs of at most so many equations are partitioned again, so often, with equations barred from
 #: sharing a kernel, if the cost is more than so many times what is needed at the least.
 TRIED, ROUNDS, ENOUGH = 24, 3, 1.1
+#: How often values are computed again and kernels merged: what one kernel computes again, another
+#: one may need to.
+RECOMPUTED = 3
 
 
 def fuse(jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes = contraction_kernels_take) -> Jaxpr:
@@ -157,10 +161,13 @@ class Fusion:
         self._prepare()
         if not self._merge_all():
             return
-        if recompute(self):
+        for _ in range(RECOMPUTED):
+            if not recompute(self):
+                break
             self._connect()
-        if self._merge_all():
-            self._merge_unrelated()
+            if not self._merge_all():
+                return
+        self._merge_unrelated()
 
     def cost(self) -> float:
         """The cost of the groups."""
@@ -312,12 +319,16 @@ class Fusion:
                 near.setdefault(shape, []).append(n)
 
     def _is_small(self, group: KernelGroup) -> bool:
-        return not group.update and sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
+        if group.update or group.center is not None:
+            return False
+        return sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
 
     def _may_merge_unrelated(self, m: int, n: int) -> bool:
         a, b, graph = self.groups[m], self.groups[n], self.graph
         if m in graph.successors[n] or n in graph.successors[m]:
             return False  # it was tried before
+        if len(a.eqns) + len(b.eqns) > TOGETHER:
+            return False
         space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         if space is None or not self._is_small(b):
             return False
@@ -328,11 +339,15 @@ class Fusion:
         group = self.groups[n]
         others = {m for m in self.graph.predecessors[n] if m in self.groups}
         others |= {m for m in self.graph.successors[n] if m in self.groups}
-        for v in group.reads:
-            readers = self.readers.get(v, ())
-            if len(readers) <= 32:
-                others.update(readers)
-        others.discard(n)
+        if group.center is None:
+            siblings: set[int] = set()
+            for v in group.reads:
+                readers = self.readers.get(v, ())
+                if len(readers) <= 32:
+                    siblings.update(readers)
+            siblings.discard(n)
+            # a contraction shares its kernel with what uses its result, or gives its operands
+            others.update([m for m in siblings if m >= first and self.groups[m].center is None])
         for m in others:
             if m >= first:
                 self._propose(m, n)
@@ -409,6 +424,7 @@ class Fusion:
         b.work += a.work
         b.dear = b.dear or a.dear
         b.center = b.center if a.center is None else a.center
+        b.in_parts = b.in_parts or a.in_parts
         b.version += 1
         self.graph.merge(a.number, b.number)
         del self.groups[a.number]

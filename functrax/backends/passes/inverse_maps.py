@@ -12,7 +12,9 @@ expressions ``i(o, s)``.
 Where the axis of the result is strided (``o = stride*place + tap``), most points ``(o, s)`` mean no
 ``i``: a condition says so, and kernels go over the remainders of ``o`` by the stride, to each of
 which belong the taps of one remainder only.  An axis that no tap is added along is computed over
-its places, and spread over the result afterwards.
+its places, and spread over the result afterwards: a place has one element at most.  Where most
+places have none, for the array is read with holes or far beyond its ends, that would compute and
+store much in vain; such an axis is computed over its elements, as one with taps is.
 
 Start at :func:`inverse_of`.
 """
@@ -21,14 +23,16 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import dataclass, field
+import math
 
 from functrax.backends import strided
 from functrax.core.index_expr import Condition, Dim, IndexExpr, as_expr
 from functrax.core.index_map import IndexMap
-from functrax.core.records import record
+from functrax.core.records import field, record
 
 Shape = tuple[int, ...]
+#: The most places that are computed for an element of the result.
+MOST_PLACES = 2
 
 
 @record
@@ -55,7 +59,7 @@ class Inverse:
     divides: bool
 
 
-@dataclass
+@record(frozen=False)
 class _Work:
     """What is known so far; dims of the new space are numbered as they are made."""
 
@@ -85,8 +89,13 @@ class _Work:
 
 
 @functools.lru_cache(maxsize=1024)
-def inverse_of(index_map: IndexMap) -> Inverse | None:
-    """The gathering form of ``reindex_reduce[add, map]``, if the map has one."""
+def inverse_of(index_map: IndexMap, compact: bool = True) -> Inverse | None:
+    """The gathering form of ``reindex_reduce[add, map]``, if the map has one.
+
+    Args:
+      index_map: the map.
+      compact: whether axes most places of which have no element are computed over their elements.
+    """
     rows = None if index_map.num_loads else strided.rows_of(index_map)
     domain, codomain = index_map.domain, index_map.codomain
     if rows is None or 0 in domain or 0 in codomain:
@@ -95,28 +104,51 @@ def inverse_of(index_map: IndexMap) -> Inverse | None:
     flat = [d for found in dims for d in found]
     if len(set(flat)) != len(flat):
         return None  # two axes of the result depend on one dim
+    coefs = [{d: row[d] for d in found} for (_, _, row), found in zip(rows, dims)]
+    digits = _axes_of_places(coefs, index_map, compact)
     work = _Work()
-    for o, ((step, const, row), found) in enumerate(zip(rows, dims)):
+    for o, (step, const, _) in enumerate(rows):
         spot = Dim(o) * step - const
-        coefs = {d: row[d] for d in found}
-        if not found:
+        if not coefs[o]:
             work.after_conditions.append(spot.eq(0))
-        elif not _digits(work, spot, coefs, domain):
-            _window(work, o, codomain[o], (step, const), coefs, domain)
+        elif o in digits:
+            _digits(work, spot, coefs[o], domain)
+        else:
+            _window(work, o, codomain[o], (step, const), coefs[o], domain)
     for d, size in enumerate(domain):
         if d not in work.exprs:
             work.exprs[d] = as_expr(0) if size == 1 else work.sum(size)
     return _finished(work, index_map)
 
 
-def _digits(work: _Work, spot: IndexExpr, coefs: dict[int, int], domain: Shape) -> bool:
-    """An axis whose index is a number with the dims as digits: each element meets one point."""
+def _axes_of_places(
+    coefs: list[dict[int, int]], index_map: IndexMap, compact: bool
+) -> dict[int, float]:
+    """The axes that are computed over their places, and how many of these an element has."""
+    domain, codomain = index_map.domain, index_map.codomain
+    found = {
+        o: math.prod(domain[d] for d in taken) / codomain[o]
+        for o, taken in enumerate(coefs)
+        if taken and _are_digits(taken, domain)
+    }
+    for o in sorted(found, key=lambda o: -found[o]) if compact else ():
+        free = [abs(c) for c in coefs[o].values()] == [1]  # no division tells the place
+        if found[o] > 1 and (free or math.prod(found.values()) > MOST_PLACES):
+            del found[o]
+    return found
+
+
+def _are_digits(coefs: dict[int, int], domain: Shape) -> bool:
+    """Whether an axis's index is a number with the dims as digits: an element meets one point."""
     order = sorted(coefs, key=lambda d: -abs(coefs[d]))
     if len(order) > 1 and min(coefs.values()) < 0:
         return False
-    for high, low in itertools.pairwise(order):
-        if coefs[high] != coefs[low] * domain[low]:
-            return False
+    return all(coefs[high] == coefs[low] * domain[low] for high, low in itertools.pairwise(order))
+
+
+def _digits(work: _Work, spot: IndexExpr, coefs: dict[int, int], domain: Shape) -> None:
+    """An axis that is computed over its places."""
+    order = sorted(coefs, key=lambda d: -abs(coefs[d]))
     unit = coefs[order[-1]]
     if unit < 0:
         spot, unit = -spot, -unit
@@ -131,7 +163,6 @@ def _digits(work: _Work, spot: IndexExpr, coefs: dict[int, int], domain: Shape) 
         place *= domain[d]
     for d, digit in reversed(found):
         work.exprs[d] = work.keep(domain[d], digit)
-    return True
 
 
 def _window(

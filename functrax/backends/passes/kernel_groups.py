@@ -13,8 +13,10 @@ from typing import TypeAlias
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import contraction
 from functrax.core import dtypes
+from functrax.core.index_expr import Condition, Mod
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.lowering import MATH
+from functrax.core.prims.mapped import reindex
 from functrax.core.records import record
 
 Shape: TypeAlias = tuple[int, ...]
@@ -30,6 +32,9 @@ MAX_GROUP = 256
 MAX_ROW = 256 * 1024
 #: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
 SMALL, UNRELATED = 32 * LAUNCH, 6
+#: The most equations of unrelated groups in one: by then starting it costs little for each, and
+#: machine code takes as long to make as it is long.  Several such groups of equal parts are equal.
+TOGETHER = 16
 #: How many groups a search for a path between unrelated ones looks at.
 SEARCH = 256
 #: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
@@ -94,6 +99,20 @@ def is_renaming(eqn: Eqn) -> bool:
     return tuple(sorted(dims)) == tuple(dims)
 
 
+def comes_in_parts(jaxpr: Jaxpr) -> bool:
+    """Whether there is a kernel for each remainder of the indices of the result.
+
+    So it is where the holes of a spread operand are read: by the gradient of a strided convolution.
+    """
+    maps = [e.params["map"] for e in jaxpr.eqns if e.primitive is reindex]
+    return any(_asks_to_be_divisible(c) for m in maps for c in m.conditions)
+
+
+def _asks_to_be_divisible(condition: Condition) -> bool:
+    atoms = [atom for atom, _ in condition.expr.terms]
+    return condition.kind == "==0" and len(atoms) == 1 and isinstance(atoms[0], Mod)
+
+
 @record
 class Space:
     """What a group's kernel runs over.
@@ -126,10 +145,11 @@ class KernelGroup:
       work: operations for each element, in bytes.
       dear: whether functions such as ``exp`` are among them.
       center: the contraction among the equations, if there is one.
+      in_parts: whether the result of that comes in parts (:func:`comes_in_parts`).
     """
 
-    __slots__ = ("center", "dear", "eqns", "number", "reads", "space", "update", "version", "work",
-                 "writes")  # fmt: skip
+    __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "space", "update",
+                 "version", "work", "writes")  # fmt: skip
 
     def __init__(self, number: int, eqn: Eqn) -> None:
         self.number = number
@@ -141,6 +161,7 @@ class KernelGroup:
         self.work = work_of(eqn)
         self.dear = is_dear(eqn)
         self.center = number if eqn.primitive is contraction else None
+        self.in_parts = self.center is not None and comes_in_parts(eqn.params["jaxpr"])
         self.version = 0
 
 

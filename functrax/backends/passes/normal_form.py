@@ -60,50 +60,60 @@ def normal_form(total: Eqn, reading: Reading, takes: Takes) -> list[Eqn] | None:
       Equations in order, of which the last one defines the sum's variable; None where the sum is
       better left as it is.
     """
-    aval = total.invars[0].aval
-    terms: Sequence[Term | None] = terms_of(total.invars[0], reading)
-    kept = kept_axes(aval.ndim, total.params["axes"]) if total.primitive is reduce_sum else ()
-    shape, inverse = aval.shape, None
-    if total.primitive is not reduce_sum:
-        inverse = inverse_of(total.params["map"])
-        if inverse is None:
-            return None
-        terms = [_gathered(term, total.params["map"]) for term in terms if term is not None]
-        shape, kept = inverse.domain, tuple(range(inverse.kept))
-    found = [term for term in terms if term is not None and term.factors]
-    if len(found) < len(terms):
+    terms = terms_of(total.invars[0], reading)
+    if total.primitive is reduce_sum:
+        return _contracted(total, terms, reading, None)
+    for compact in (True, False):
+        inverse = inverse_of(total.params["map"], compact)
+        found = None if inverse is None else _gathered(terms, total.params["map"], compact)
+        eqns = None if found is None else _contracted(total, found, reading, inverse)
+        groups = [e.params["jaxpr"] for e in eqns or () if e.primitive is contraction]
+        if inverse is None or (eqns and (not inverse.divides or all(map(takes, groups)))):
+            return eqns
+    return None
+
+
+def _contracted(
+    total: Eqn, terms: Sequence[Term], reading: Reading, inverse: Inverse | None
+) -> list[Eqn] | None:
+    """The equations of a sum of terms over its iteration space; None if one has no factors."""
+    if not all(term.factors for term in terms):
         return None
-    read = {aval.dtype, *(f.value.aval.dtype for term in found for f in term.factors)}
+    aval = total.invars[0].aval
+    if inverse is None:
+        shape, kept = aval.shape, kept_axes(aval.ndim, total.params["axes"])
+    else:
+        shape, kept = inverse.domain, tuple(range(inverse.kept))
+    read = {aval.dtype, *(f.value.aval.dtype for term in terms for f in term.factors)}
     pairs = Pairs(reading, shape, kept, accumulator(read), total.source)
-    eqns = _written(total, found, pairs, inverse)
-    if inverse is not None and inverse.divides:
-        groups = [e.params["jaxpr"] for e in eqns if e.primitive is contraction]
-        return eqns if all(map(takes, groups)) else None
-    return eqns
+    return _written(total, terms, pairs, inverse)
 
 
-def _gathered(term: Term, total: IndexMap) -> Term | None:
-    """A term over the iteration space of a sum that gathers.
+def _gathered(terms: Sequence[Term], total: IndexMap, compact: bool) -> list[Term] | None:
+    """The terms over the iteration space of a sum that gathers.
 
     A point that there is not must have a factor that is zero there: None if there may be none.
     """
-    inverse = inverse_of(total)
+    inverse = inverse_of(total, compact)
     assert inverse is not None
-    if not inverse.limited <= {k for f in term.factors for k in f.used}:
-        return None
-    factors = []
-    for f in term.factors:
-        links, used = _gathering(total, f.links, f.used, f.value.aval)
-        factors.append(f._replace(links=links, used=used))
-    return Term(term.coefficient, tuple(factors))
+    found = []
+    for term in terms:
+        if not inverse.limited <= {k for f in term.factors for k in f.used}:
+            return None
+        factors = []
+        for f in term.factors:
+            links, used = _gathering(total, compact, f.links, f.used, f.value.aval)
+            factors.append(f._replace(links=links, used=used))
+        found.append(Term(term.coefficient, tuple(factors)))
+    return found
 
 
 @functools.lru_cache(maxsize=2048)
 def _gathering(
-    total: IndexMap, links: tuple[Link, ...], used: Shape, aval: ShapedArray
+    total: IndexMap, compact: bool, links: tuple[Link, ...], used: Shape, aval: ShapedArray
 ) -> tuple[tuple[Link, ...], Shape]:
     """The links of a factor over the iteration space of a sum that gathers, and what it uses."""
-    inverse = inverse_of(total)
+    inverse = inverse_of(total, compact)
     assert inverse is not None
     exprs = tuple([e if k in used else as_expr(0) for k, e in enumerate(inverse.exprs)])
     conditions = tuple([c for k in used for c in inverse.conditions.get(k, ())])

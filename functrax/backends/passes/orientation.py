@@ -1,9 +1,11 @@
 """Contractions in the order of axes that is wanted: a transpose of a sum of products vanishes.
 
-The derivative of a matrix product is often the transpose of what is wanted.  What enters is a
-program with ``contraction`` groups; what leaves has none that only a transpose uses: the iteration
-space is permuted instead (every broadcast goes to other axes, every general reindex has other
-dimensions), and the group gives the transposed result at once.
+The derivative of a matrix product is often the transpose of what is wanted, or a part of what is
+transposed once all parts of a gradient are added up.  What enters is a program with
+``contraction`` groups; what leaves has no transpose of a *turnable* value: of a contraction, or of
+what elementwise equations make of turnable values, numbers and broadcasts, all of them used for
+nothing else.  A contraction's iteration space is permuted instead (every broadcast goes to other
+axes, every general reindex has other dimensions), and it gives the transposed result at once.
 
 The sums are of the same products; a library of matrix products may add them up in another order.
 
@@ -12,7 +14,8 @@ Start at :func:`orient`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inner import with_programs
@@ -24,44 +27,116 @@ from functrax.core.prims.reindex import broadcast_in_dim, transpose
 
 Shape = tuple[int, ...]
 
+#: The most equations that are turned for one transpose.
+MAX_TURNED = 32
+
 
 def orient(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with transposes of contractions made part of them."""
-    uses = _transposes(jaxpr)
-    gone: set[Eqn] = set()
+    turning = _Turning(jaxpr)
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is transpose:
+            turning.try_to_remove(eqn, rewrites)
     eqns: list[Eqn] = []
     changed = False
     for eqn in jaxpr.eqns:
-        if eqn in gone:
-            continue
-        new = eqn
-        if eqn.primitive is not contraction:
-            new = with_programs(eqn, lambda inner: orient(inner, rewrites))
-        elif eqn.outvars[0] in uses:
-            use = uses[eqn.outvars[0]]
-            turned = _turned(eqn.params["jaxpr"], use.params["perm"])
-            if turned is not None and rewrites.allow("done by the contraction before", use):
-                params = {**eqn.params, "jaxpr": turned}
-                new = Eqn(contraction, eqn.invars, use.outvars, params, eqn.source)
-                gone.add(use)
-        changed = changed or new is not eqn
-        eqns.append(new)
+        new = turning.written(eqn)
+        if new == [eqn] and eqn.primitive is not contraction:
+            new = [with_programs(eqn, lambda inner: orient(inner, rewrites))]
+        changed = changed or new != [eqn]
+        eqns += new
     if not changed:
         return jaxpr
     return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)
 
 
-def _transposes(jaxpr: Jaxpr) -> dict[Atom, Eqn]:
-    """Values that nothing but a transpose uses, with that transpose."""
-    found = {e.invars[0]: e for e in jaxpr.eqns if e.primitive is transpose}
-    if not found:
-        return {}
-    uses: dict[Atom, int] = dict.fromkeys(found, 0)
-    for eqn in jaxpr.eqns:
-        for x in eqn.invars:
-            if x in uses:
-                uses[x] += 1
-    return {x: e for x, e in found.items() if uses[x] == 1 and x not in jaxpr.outvars}
+class _Turning:
+    """Which equations of a program give a transposed result instead of their own.
+
+    Attributes:
+      turned: for each value that is wanted transposed, how, and the value that is it.
+      kept: values that are needed as they are, too.
+      gone: the transposes that vanish.
+    """
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self.turned: dict[Atom, tuple[Shape, Atom]] = {}
+        self.kept: set[Atom] = set()
+        self.gone: set[Eqn] = set()
+        self._transposes = any(e.primitive is transpose for e in jaxpr.eqns)
+        self._producer: dict[Atom, Eqn] = {}
+        self._uses: dict[Atom, int] = {}
+        if self._transposes:
+            self._producer = {v: e for e in jaxpr.eqns for v in e.outvars}
+            for x in (*jaxpr.outvars, *(x for e in jaxpr.eqns for x in e.invars)):
+                self._uses[x] = self._uses.get(x, 0) + 1
+
+    def try_to_remove(self, use: Eqn, rewrites: Rewrites) -> None:
+        """Let a transpose vanish, if what it reads is turnable."""
+        (x,), perm = use.invars, tuple(use.params["perm"])
+        found: dict[Atom, tuple[Shape, Atom]] = {}
+        if not self._collect(x, perm, found) or len(found) > MAX_TURNED:
+            return
+        products = [v for v in found if self._producer[v].primitive is contraction]
+        if products and rewrites.allow("done by the contraction before", use):
+            found[x] = perm, use.outvars[0]
+            self.turned.update(found)
+            self.gone.add(use)
+
+    def _collect(self, x: Atom, perm: Shape, found: dict[Atom, tuple[Shape, Atom]]) -> bool:
+        """Find what must be turned to have ``x`` transposed; whether all of it can be."""
+        eqn = self._producer.get(x)
+        if eqn is None or x in self.turned or len(eqn.outvars) > 1:
+            return False
+        if x in found:
+            return found[x][0] == perm
+        if eqn.primitive is broadcast_in_dim:
+            if self._uses[x] > 1:
+                self.kept.add(x)
+        elif self._uses[x] > 1 or not self._can_turn(eqn, perm, found):
+            return False
+        aval = x.aval
+        found[x] = perm, Var(aval.update(shape=tuple([aval.shape[p] for p in perm])))
+        return True
+
+    def _can_turn(self, eqn: Eqn, perm: Shape, found: dict[Atom, tuple[Shape, Atom]]) -> bool:
+        if eqn.primitive is contraction:
+            return _turned(eqn.params["jaxpr"], perm) is not None
+        if eqn.primitive.family != "elementwise":
+            return False
+        return all(self._collect(y, perm, found) for y in _arrays(eqn))
+
+    def written(self, eqn: Eqn) -> list[Eqn]:
+        """What stands in the place of an equation."""
+        if eqn in self.gone:
+            return []
+        (x, *_) = eqn.outvars or (None,)
+        if x not in self.turned:
+            return [eqn]
+        perm, out = self.turned[x]
+        assert isinstance(out, Var)
+        invars, params = eqn.invars, eqn.params
+        if eqn.primitive is broadcast_in_dim:
+            params = _turned_broadcast(params, perm)
+        elif eqn.primitive is contraction:
+            params = {**params, "jaxpr": _turned(params["jaxpr"], perm)}
+        else:
+            invars = tuple([self.turned[y][1] if y in self.turned else y for y in invars])
+        new = Eqn(eqn.primitive, invars, (out,), params, eqn.source)
+        return [eqn, new] if x in self.kept else [new]
+
+
+def _arrays(eqn: Eqn) -> list[Atom]:
+    """The operands that are no numbers."""
+    return [y for y in eqn.invars if y.aval.ndim]
+
+
+def _turned_broadcast(params: Mapping[str, Any], perm: Shape) -> dict[str, Any]:
+    shape, dims = params["shape"], params["dims"]
+    return {
+        "shape": tuple([shape[p] for p in perm]),
+        "dims": tuple([perm.index(d) for d in dims]),
+    }
 
 
 def _turned(jaxpr: Jaxpr, perm: Shape) -> Jaxpr | None:
@@ -120,7 +195,7 @@ def _moved(eqn: Eqn, order: Shape, env: dict[Atom, Atom]) -> Eqn:
     shape = tuple([out.aval.shape[k] for k in order])
     params = eqn.params
     if eqn.primitive is broadcast_in_dim:
-        params = {"shape": shape, "dims": tuple([order.index(d) for d in params["dims"]])}
+        params = _turned_broadcast(params, order)
     elif eqn.primitive is reindex:
         params = {**params, "map": params["map"].permute_domain(order)}
     new = env[out] = Var(out.aval.update(shape=shape))

@@ -4,6 +4,7 @@ In strict mode a matrix product is a loop whose lanes run along what is summed, 
 sum must not depend on what is added up.  An operand that lies across is read element by element
 then, again for every row.  What enters is a program with such broadcasts, which repeat their
 operand many times and turn it; what leaves has a transposed copy of it, made once, in its place.
+Where products are computed by tiles all the same (``strict_tiles``), these read any order.
 
 Start at :func:`pack`.
 """
@@ -22,8 +23,8 @@ TIMES = 16
 
 
 def pack(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
-    """The program with transposed copies, if the option ``strict`` is on."""
-    if not options.strict:
+    """The program with transposed copies, if sums of products are strict."""
+    if not options.strict or options.strict_tiles:
         return jaxpr
     eqns: list[Eqn] = []
     copies: dict[tuple[Atom, tuple[int, ...]], Var] = {}

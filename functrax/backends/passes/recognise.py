@@ -142,6 +142,11 @@ class _Recognition:
         if type(x) is Literal or len(eqn.invars) > 1:
             return
         cone = self.cones.get(x)
+        if cone is not None and eqn.primitive.name in ("pad", "reindex") and not cone.outgrows:
+            # So it may where it is padded, or read in windows, and stays one everywhere.
+            del self.cones[x]
+            self.producers.pop(x, None)
+            cone = None
         if cone is None or (eqn.primitive is broadcast_in_dim and not cone.outgrows):
             # A product that is no larger than what it is made of may be read as an array.
             # A part of an array is copied: then groups that use different parts are one kernel.

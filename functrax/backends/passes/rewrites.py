@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 
 from functrax.core.jaxpr import Eqn, Var
-from functrax.core.printing import eqn_text
 
 
 class Rewrites:
@@ -67,6 +66,8 @@ class Rewrites:
         Args:
           names: what the variables of the program are called in print.
         """
+        from functrax.core.printing import eqn_text
+
         shown = []
         for number, (rule, eqn) in enumerate(self.made, 1):
             first, *rest = eqn_text(eqn, names).splitlines()

@@ -455,7 +455,7 @@ def _times(value: Any, count: int, eqn: Eqn) -> Any:
     return New(add, (New(mul, (value, Literal(count, number))), Literal(0, number)))
 
 
-_COMMUTATIVE = tuple([n for n, p in registry.items() if getattr(p, "commutative", False)])
+_COMMUTATIVE = tuple([p.name for p in registry.loaded() if getattr(p, "commutative", False)])
 
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -20,7 +20,6 @@ Start at :func:`split_loops`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from functrax.backends.kernels.values import reduced_axes
@@ -31,6 +30,7 @@ from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import add, mul
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, transpose_
+from functrax.core.records import field, record
 from functrax.core.stage import live_eqns, stage
 
 #: Fewer steps stay as they are.
@@ -68,7 +68,7 @@ def split_loops(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     return Jaxpr((), jaxpr.invars, outvars, eqns, jaxpr.name, jaxpr.arg_names)
 
 
-@dataclass(frozen=True)
+@record
 class _Sum:
     """A part of the carry that only collects.
 
@@ -89,7 +89,7 @@ class _Sum:
     cut: tuple[Var, ...]
 
 
-@dataclass(frozen=True)
+@record
 class _Result:
     """A stacked result that nothing in the loop needs.
 
@@ -104,7 +104,7 @@ class _Result:
     cut: tuple[Var, ...]
 
 
-@dataclass
+@record(frozen=False)
 class _Loop:
     """A ``scan`` and what is known of its body."""
 
@@ -285,7 +285,7 @@ def _traced_back(
     return tuple(reversed(eqns)), tuple(cut)
 
 
-@dataclass(frozen=True)
+@record
 class _Turned:
     """A constant that is read in another order than it lies in.
 

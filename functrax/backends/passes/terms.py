@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +24,7 @@ from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Literal
 from functrax.core.primitive import Primitive
 from functrax.core.prims.mapped import reindex
+from functrax.core.records import record
 
 Shape: TypeAlias = tuple[int, ...]
 #: A view: a primitive and its parameters.
@@ -70,7 +70,7 @@ def terms_of(x: Atom, reading: Reading) -> list[Term]:
     return list(found.values())
 
 
-@dataclass
+@record(frozen=False)
 class Reading:
     """How the values of a program are read by its sums.
 

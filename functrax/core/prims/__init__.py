@@ -1,6 +1,7 @@
 """The primitives, one class each in one file per family, and the NumPy values that define them.
 
-Importing the package fills ``functrax.core.primitive.registry``.
+Importing the package fills ``functrax.core.primitive.registry``, but for linear algebra and Fourier
+transforms, which it imports when it is asked for them.
 """
 
 from functrax.core.prims import (
@@ -9,10 +10,7 @@ from functrax.core.prims import (
     bitwise,
     convert,
     cumulative,
-    factorisations,
-    fourier,
     identity,
-    linear_systems,
     mapped,
     ordering,
     powers,
@@ -21,7 +19,6 @@ from functrax.core.prims import (
     rounding,
     slicing,
     special,
-    spectra,
 )
 
 __all__ = [
@@ -30,10 +27,7 @@ __all__ = [
     "bitwise",
     "convert",
     "cumulative",
-    "factorisations",
-    "fourier",
     "identity",
-    "linear_systems",
     "mapped",
     "ordering",
     "powers",
@@ -42,5 +36,4 @@ __all__ = [
     "rounding",
     "slicing",
     "special",
-    "spectra",
 ]

@@ -10,15 +10,17 @@ their own width, and :class:`FloatFormat` says where the fields lie.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError
 from functrax.core.prims.special_rounding import BFLOAT16, is_float
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+Array: TypeAlias = "NDArray[Any]"
 
 
 class FloatFormat(NamedTuple):

@@ -13,6 +13,7 @@ Start at :class:`Reindex`.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -59,6 +60,21 @@ class Reindex(Primitive):
         out = self.bind(*primals, **params)
         t = tangents[0]
         return out, None if t is None else self.bind(t, *primals[1:], **params)
+
+
+@functools.lru_cache(maxsize=4096)
+def _way_back(
+    own: tuple[int, ...], shape: tuple[int, ...], dims: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+    """How what was broadcast comes back: axes to sum, the order of the rest, whether it is all.
+
+    It is not all where an axis of size 1 was repeated along its own axis.
+    """
+    repeated = {d for s, d in zip(own, dims, strict=True) if s != shape[d]}
+    kept = [d for d in range(len(shape)) if d in dims and d not in repeated]
+    axes = tuple(d for d in range(len(shape)) if d not in kept)
+    order = tuple(kept.index(d) for d in dims if d not in repeated)
+    return axes, order, not repeated
 
 
 class BroadcastInDim(Reindex):
@@ -108,15 +124,10 @@ class BroadcastInDim(Reindex):
     def transpose(
         self, ct: Value, x: Linear, *, shape: tuple[int, ...], dims: tuple[int, ...]
     ) -> list[Value | None]:
-        repeated = {d for s, d in zip(x.aval.shape, dims, strict=True) if s != shape[d]}
-        kept = [d for d in range(len(shape)) if d in dims and d not in repeated]
-        axes = tuple(d for d in range(len(shape)) if d not in kept)
+        axes, order, keeps_shape = _way_back(x.aval.shape, shape, dims)
         summed = registry["reduce_sum"].bind(ct, axes=axes) if axes else ct
-        if not repeated:
-            return [transpose_(summed, tuple(kept.index(d) for d in dims))]
-        order = [d for d in dims if d not in repeated]
-        moved = transpose_(summed, tuple(kept.index(d) for d in order))
-        return [reshape.bind(moved, shape=x.aval.shape)]
+        moved = transpose_(summed, order)
+        return [moved if keeps_shape else reshape.bind(moved, shape=x.aval.shape)]
 
     def batch(
         self,

@@ -9,10 +9,9 @@ Start reading at :func:`div` for the integer rules and :func:`log1p` for the com
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from functrax.core.errors import ArgumentError, DTypeError
 from functrax.core.prims.special_rounding import (
@@ -23,7 +22,10 @@ from functrax.core.prims.special_rounding import (
     is_float,
 )
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"
 
 
 def _widened(x: Array) -> Array:

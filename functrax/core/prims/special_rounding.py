@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import NDArray
 
 from functrax.core.errors import DTypeError
 
-Double = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Double: TypeAlias = "NDArray[np.float64]"
+Mask: TypeAlias = "NDArray[np.bool_]"
 Piece = tuple[Mask, Callable[..., Double]]
 
 BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)

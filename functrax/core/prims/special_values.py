@@ -11,10 +11,16 @@ formulas live next door, by family:
 - ``special_bessel``: bessel_i0e, bessel_i1e;
 - ``special_arithmetic``: division, powers, rounding, sign, logistic, roots, log1p, expm1.
 
+Families other than the last are imported with the first use of one of their functions.
+
 Start reading at ``special_rounding``, which says how half and single precision are handled.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
 
 from functrax.core.prims.special_arithmetic import (
     cbrt,
@@ -29,11 +35,27 @@ from functrax.core.prims.special_arithmetic import (
     rsqrt,
     sign,
 )
-from functrax.core.prims.special_bessel import bessel_i0e, bessel_i1e
-from functrax.core.prims.special_betainc import betainc
-from functrax.core.prims.special_erf import erf, erf_inv, erfc
-from functrax.core.prims.special_gamma import digamma, lgamma, polygamma, zeta
-from functrax.core.prims.special_igamma import igamma, igamma_grad_a, igammac, random_gamma_grad
+
+
+def _of(family: str, name: str) -> Callable[..., Any]:
+    """A function of a family."""
+
+    def values(*operands: Any, **params: Any) -> Any:
+        module = import_module(f"functrax.core.prims.special_{family}")
+        return getattr(module, name)(*operands, **params)
+
+    values.__name__ = name
+    return values
+
+
+bessel_i0e, bessel_i1e = _of("bessel", "bessel_i0e"), _of("bessel", "bessel_i1e")
+betainc = _of("betainc", "betainc")
+digamma, lgamma = _of("gamma", "digamma"), _of("gamma", "lgamma")
+erf, erf_inv, erfc = _of("erf", "erf"), _of("erf", "erf_inv"), _of("erf", "erfc")
+igamma, igammac = _of("igamma", "igamma"), _of("igamma", "igammac")
+igamma_grad_a = _of("igamma", "igamma_grad_a")
+polygamma, zeta = _of("gamma", "polygamma"), _of("gamma", "zeta")
+random_gamma_grad = _of("igamma", "random_gamma_grad")
 
 __all__ = [
     "bessel_i0e",

@@ -9,12 +9,16 @@ Start reading at :func:`threefry2x32`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 import numpy as np
-from numpy.typing import NDArray
 
 from functrax.core.errors import DTypeError
 
-Words = NDArray[np.uint32]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Words: TypeAlias = "NDArray[np.uint32]"
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 PARITY = np.uint32(0x1BD11BDA)

@@ -13,12 +13,12 @@ Two things make them fewer:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from functrax.core import dtypes
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Value
+from functrax.core.records import record
 from functrax.core.stage import Derived, eval_jaxpr, live_eqns, stage
 from functrax.transforms.linearize import SplitJaxpr
 
@@ -98,7 +98,7 @@ def _worth_keeping(eqn: Eqn, sources: dict[Atom, frozenset[Var]]) -> bool:
     )
 
 
-@dataclass
+@record(frozen=False)
 class _Plan:
     """Which values become residuals, and which equations run again."""
 

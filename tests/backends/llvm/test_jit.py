@@ -156,12 +156,15 @@ def test_the_machine_of_the_process():
 
 
 def test_what_kernels_do_without_others_still_get():
-    llvm = code_generator.generator()
-    module = llvm._llvm.parse_assembly(SCALE.format(3))
-    before = llvm._machine.emit_object(module)
-    ours = llvm.object_code(SCALE.format(3))
-    assert llvm._machine.emit_object(llvm._llvm.parse_assembly(SCALE.format(3))) == before
-    assert llvm.object_code(SCALE.format(3)) == ours
+    import llvmlite.binding as llvm
+
+    ours = code_generator.generator()
+    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic")
+    module = llvm.parse_assembly(SCALE.format(3))
+    before = machine.emit_object(module)
+    code = ours.object_code(SCALE.format(3))
+    assert machine.emit_object(llvm.parse_assembly(SCALE.format(3))) == before
+    assert ours.object_code(SCALE.format(3)) == code
 
 
 # ---- keys ---------------------------------------------------------------------------------------
@@ -169,8 +172,8 @@ def test_what_kernels_do_without_others_still_get():
 
 def test_keys_depend_on_everything_that_decides_the_code(monkeypatch):
     def key():
-        jit._circumstances.cache_clear()
-        return content_key(jit._circumstances(), "text")
+        jit.circumstances.cache_clear()
+        return content_key(jit.circumstances(), "text")
 
     keys = [key()]
     monkeypatch.setattr(functrax, "__version__", "0.0.other")
@@ -184,7 +187,7 @@ def test_keys_depend_on_everything_that_decides_the_code(monkeypatch):
     keys.append(key())
     assert len(set(keys)) == len(keys)
     monkeypatch.undo()
-    jit._circumstances.cache_clear()
+    jit.circumstances.cache_clear()
     assert key() == keys[0]
 
 
@@ -200,11 +203,11 @@ def test_the_library_is_known_without_loading_it():
 PROGRAM = f"""
 import ctypes, sys
 from functrax.backends import disk_cache
-from functrax.backends.llvm import jit
+from functrax.backends.llvm import code_generator, jit
 text = {SCALE!r}
 texts = [text.format(k) for k in map(int, sys.argv[1].split(","))]
 width = jit.machine().vector_bytes
-assert "llvmlite" not in sys.modules
+assert not code_generator.loaded()
 out = []
 for c in jit.machine().compile_all(texts):
     x = ctypes.c_double(2.0)
@@ -213,7 +216,7 @@ for c in jit.machine().compile_all(texts):
     kernel((ctypes.c_void_p * 1)(ctypes.addressof(x)), None, 0, 1)
     out.append(x.value)
 s = disk_cache.current().stats
-print(out, jit.machine().count, s.hits, s.writes, "llvmlite" in sys.modules)
+print(out, jit.machine().count, s.hits, s.writes, code_generator.loaded())
 """
 
 
@@ -221,7 +224,13 @@ def start(numbers, root, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("FUNCTRAX_")}
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", PROGRAM, numbers],
-        env={**clean, "PYTHONPATH": ROOT, "FUNCTRAX_CACHE_DIR": str(root), **environment},
+        env={
+            **clean,
+            "PYTHONPATH": ROOT,
+            "FUNCTRAX_CACHE_DIR": str(root),
+            "FUNCTRAX_NUM_THREADS": "1",  # LLVM is not loaded in advance
+            **environment,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -256,9 +265,10 @@ def test_four_processes_compile_the_same_and_different_kernels(tmp_path):
     assert warm == f"{[2.0 * n for n in range(2, 10)]} 0 8 0 False"
 
 
-def test_importing_functrax_does_not_load_llvm():
-    code = "import functrax, sys; print('llvmlite' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": ROOT}
+@pytest.mark.parametrize("statement", ["import functrax", "import functrax; functrax.jit(abs)(2)"])
+def test_functrax_does_without_the_package_llvmlite(statement, tmp_path):
+    code = f"{statement}; import sys; print('llvmlite' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": ROOT, "FUNCTRAX_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
@@ -321,7 +331,7 @@ def test_threads_make_what_one_makes(cache, three_threads):
     assert [r.compiled.origin for r in asked] == ["llvm"] * len(texts)
     assert own.count == len(texts) == cache.stats.writes
     for text, code in zip(texts, alone):
-        assert cache.get(disk_cache.content_key(jit._circumstances(), text)).payload == code
+        assert cache.get(disk_cache.content_key(jit.circumstances(), text)).payload == code
     assert [run(r.compiled, [1]) for r in asked] == [[k] for k in range(2, 14)]
     assert not [t for t in threading.enumerate() if t.name == "functrax-compile"]
 
@@ -371,6 +381,24 @@ def test_one_thread_is_enough(cache, threads, monkeypatch):
         assert [run(r.compiled, [1]) for r in asked] == [[50], [51], [52]]
     finally:
         config.update("compile_threads", True)
+
+
+def test_threads_wait_little_for_pythons_lock_while_they_compile(cache, three_threads):
+    before = sys.getswitchinterval()
+    with jit.side_by_side():
+        own = Machine()
+        asked = [own.request(SCALE.format(70))]
+        assert sys.getswitchinterval() == before  # no thread yet
+        asked += [own.request(SCALE.format(k)) for k in (71, 72)]
+        assert sys.getswitchinterval() < before
+    assert sys.getswitchinterval() == before
+    with pytest.raises(KeyError), jit.side_by_side():
+        asked += [own.request(SCALE.format(k)) for k in (73, 74, 75)]
+        sys.setswitchinterval(0.002)  # somebody else's wish stays
+        raise KeyError
+    assert sys.getswitchinterval() == 0.002
+    sys.setswitchinterval(before)
+    assert [run(r.compiled, [1]) for r in asked] == [[k] for k in range(70, 76)]
 
 
 def test_the_option_of_llvm_is_off_again_after_a_block(cache, three_threads):

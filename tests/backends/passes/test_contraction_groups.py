@@ -7,6 +7,7 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.passes import fuse as fusion
 from functrax.backends.passes.fuse import fuse
 from functrax.backends.pipeline import PIPELINE, Pass, run_pipeline
 from functrax.core.stage import close
@@ -178,3 +179,42 @@ def test_a_convolution_of_four_operators_is_one_kernel_and_its_gradients_three()
     found = grouped(both, x, w)
     assert kinds(found) == ["contraction"] * 3
     assert max(v.aval.ndim for e in found.eqns for v in e.outvars) <= 4
+
+
+def test_what_uses_the_gradient_of_a_strided_convolution_is_apart():
+    """Its results come in parts, one for each remainder of their indices: no row is whole."""
+
+    def f(x, w, r):
+        y = lax.conv_general_dilated(x, w, (2, 2), "SAME")
+        (ct,) = functrax.vjp(lambda x: lax.conv_general_dilated(x, w, (2, 2), "SAME"), x)[1](y)
+        return jnp.tanh(ct + r)
+
+    images = array(2, 8, 24, 24)
+    found = grouped(f, images, array(8, 8, 3, 3), images)
+    assert kinds(found) == ["contraction", "contraction", "fused"]
+    assert "tanh" in inside(found.eqns[-1])
+
+
+def test_products_behind_a_contraction_are_computed_where_they_are_added_up(monkeypatch):
+    """The way back of a norm whose rows are long: a first round makes that cheap for a second."""
+
+    def norm(x):
+        centred = x - x.mean((0, 2, 3), keepdims=True)
+        return centred / jnp.sqrt((centred**2).mean((0, 2, 3), keepdims=True) + 1e-5)
+
+    def loss(x, v, w):
+        for kernel in (v, w, v):
+            x = functrax.nn.relu(norm(lax.conv_general_dilated(x, kernel, (1, 1), "SAME")))
+        return jnp.sum(x)
+
+    args = [
+        functrax.ShapeDtypeStruct(s, "float32") for s in ((64, 8, 48, 48), *((8, 8, 3, 3),) * 2)
+    ]
+
+    def cost():
+        return functrax.explain(functrax.grad(loss, (0, 1, 2)))(*args).cost
+
+    three = cost()
+    monkeypatch.setattr(fusion, "RECOMPUTED", 1)
+    functrax.clear_caches()
+    assert three < cost()

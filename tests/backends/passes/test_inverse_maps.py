@@ -12,9 +12,9 @@ from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 
 
-def gathered(index_map, values):
+def gathered(index_map, values, compact=True):
     """``reindex_reduce[add, map]`` by the inverse, one point after the other."""
-    inverse = inverse_of(index_map)
+    inverse = inverse_of(index_map, compact)
     conditions = tuple(c for found in inverse.conditions.values() for c in found)
     back = IndexMap(inverse.domain, index_map.domain, inverse.exprs, conditions)
     summands = back.gather(values)
@@ -51,7 +51,9 @@ def test_windows(seed):
         count += 1
         values = rng.integers(-9, 9, index_map.domain).astype(float)
         wanted = index_map.scatter(values, index_map.codomain, "add", 0)
-        np.testing.assert_array_equal(gathered(index_map, values), wanted, str(index_map))
+        for compact in (True, False):
+            found = gathered(index_map, values, compact)
+            np.testing.assert_array_equal(found, wanted, str(index_map))
     assert count > 80
 
 
@@ -67,6 +69,22 @@ def test_digits():
         values = np.arange(np.prod(index_map.domain), dtype=float).reshape(index_map.domain)
         wanted = index_map.scatter(values, index_map.codomain, "add", 0)
         np.testing.assert_array_equal(gathered(index_map, values), wanted)
+
+
+def test_places_without_elements_are_not_computed():
+    """Where an array is read with holes, most places meet no element."""
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(400):
+        index_map = windows(rng)
+        inverse = inverse_of(index_map)
+        if inverse is not None:
+            found += inverse.domain != inverse_of(index_map, compact=False).domain
+            assert np.prod(inverse.domain[: inverse.kept]) <= 2 * np.prod(index_map.codomain)
+    assert found > 10
+    holes = IndexMap((3, 9, 2), (3, 3), (Dim(0), Dim(1) // 3), ((Dim(1) % 3).eq(0),))
+    assert inverse_of(holes).domain == (3, 3, 2)
+    assert inverse_of(holes, compact=False).domain == (3, 9, 2)
 
 
 def test_an_axis_of_nothing():

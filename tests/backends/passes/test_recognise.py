@@ -120,6 +120,24 @@ def test_a_convolution_in_another_order_of_axes():
     np.testing.assert_allclose(have, wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_convolution_of_a_product_with_a_mask(stride):
+    """A product no larger than one of its factors is an array, of which windows are read."""
+
+    def f(x, mask, w):
+        y = x * mask[:, :, None, None]
+        y = lax.conv_general_dilated(y, w, (stride, stride), "SAME")
+        return jnp.sum(y**2)
+
+    jaxpr = program(functrax.grad(f, (0, 2)), array(4, 8, 32, 32), array(4, 8), array(8, 8, 3, 3))
+    found = recognised(jaxpr)
+    assert names(found).count("contraction") == 3
+    assert largest(found) <= 2 * 4 * 8 * 32 * 32
+    values = check.draw(jaxpr)
+    for have, wanted in zip(*(check.run_reference(j, values) for j in (found, jaxpr))):
+        np.testing.assert_allclose(have, wanted, rtol=1e-4, atol=1e-2)
+
+
 def test_a_reindex_with_other_users_is_copied():
     def f(x, w):
         wide = jnp.broadcast_to(x[:, None, :], (32, 64, 16))

@@ -77,6 +77,19 @@ def test_the_smallest_hole_is_taken() -> None:
     assert program.peak <= program.arena <= 6 * 64
 
 
+def test_large_values_begin_at_different_places_of_a_page() -> None:
+    large = ((1 << 16,), F32)
+    b = ProgramBuilder("large")
+    x = b.input(*large)
+    values = [host(b, np.copy, (x,), large) for _ in range(6)]
+    out = b.value(*large)
+    b.add(HostCall(np.copy, "use", tuple(values), (out,)))
+    program = b.build((out,))
+    offsets = [s.offset for s in program.slots if s.kind == "temp"]
+    assert len({offset % 4096 for offset in offsets}) == 6
+    assert program.arena <= 6 * ((1 << 18) + 512)
+
+
 def test_the_plan_is_text() -> None:
     text = plan_text(chain(3)).splitlines()
     assert text[0] == "arena 128 bytes, at most 128 alive"

@@ -225,13 +225,15 @@ def work():
 threads = [threading.Thread(target=work) for _ in range(3)]
 for t in threads:
     t.start()
-for _ in range(5):
-    pid = os.fork()
-    if pid == 0:
-        check()
-        os._exit(0)
-    assert os.waitpid(pid, 0)[1] == 0
-started.set()
+try:
+    for _ in range(5):
+        pid = os.fork()
+        if pid == 0:
+            check()
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+finally:
+    started.set()
 for t in threads:
     t.join()
 print("done")

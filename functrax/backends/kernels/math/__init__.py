@@ -5,47 +5,45 @@ operations, for float32 and float64: the same expression serves every target.  O
 ``unlikely`` may be branched around.
 Errors are at most two units in the last place; ``docs/math.md`` has the table of bounds, which
 the tests read.
+
+The module that a function is in is imported when it is written the first time: few programs have
+more than a few of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Final
 
-from functrax.backends.kernels.math import (
-    error_function,
-    exponential,
-    gamma,
-    inverse_trigonometric,
-    logarithm,
-    power,
-    trigonometric,
-)
-from functrax.backends.kernels.math.expression import Expr
+from functrax.core.lazy import sources
 from functrax.core.lowering import Builder, Scalar
 
-_FUNCTIONS: Final[tuple[Callable[..., Expr], ...]] = (
-    *(exponential.exp, exponential.exp2, exponential.expm1, exponential.logistic),
-    *(exponential.tanh, exponential.sinh, exponential.cosh),
-    *(logarithm.log, logarithm.log2, logarithm.log1p),
-    *(logarithm.asinh, logarithm.acosh, logarithm.atanh),
-    *(trigonometric.sin, trigonometric.cos, trigonometric.tan),
-    *(inverse_trigonometric.asin, inverse_trigonometric.acos),
-    *(inverse_trigonometric.atan, inverse_trigonometric.atan2),
-    *(error_function.erf, error_function.erfc, error_function.erf_inv),
-    *(power.pow, power.cbrt, power.rsqrt),
-    *(gamma.lgamma, gamma.digamma),
+_MODULES: Final = sources(
+    {
+        "exponential": "exp exp2 expm1 logistic tanh sinh cosh",
+        "logarithm": "log log2 log1p asinh acosh atanh",
+        "trigonometric": "sin cos tan",
+        "inverse_trigonometric": "asin acos atan atan2",
+        "error_function": "erf erfc erf_inv",
+        "power": "pow cbrt rsqrt",
+        "gamma": "lgamma digamma",
+    }
 )
 
 
-def _expansion(function: Callable[..., Expr]) -> Callable[..., Scalar]:
+def _expansion(module: str, name: str) -> Callable[..., Scalar]:
     def expand(b: Builder, *operands: Scalar) -> Scalar:
-        return function(*(Expr(b, x) for x in operands)).s
+        from functrax.backends.kernels.math.expression import Expr
+
+        function = getattr(import_module(f"{__name__}.{module}"), name)
+        written: Expr = function(*(Expr(b, x) for x in operands))
+        return written.s
 
     return expand
 
 
 #: ``(builder, *operands)`` -> the value, by the name of the function.
 EXPANSIONS: Final[dict[str, Callable[..., Scalar]]] = {
-    function.__name__: _expansion(function) for function in _FUNCTIONS
+    name: _expansion(module, name) for name, module in _MODULES.items()
 }

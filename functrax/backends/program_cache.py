@@ -1,0 +1,145 @@
+"""Whole programs on disk, so that a new process compiles none that an earlier one compiled.
+
+A jaxpr enters; a planned :class:`~functrax.backends.program.Program` leaves, if one of its key
+(:mod:`functrax.backends.program_key`) is on disk with the machine code of all of its kernels.  Then
+neither passes nor lowering run, and none of the compiler is imported.
+
+An entry is the program as nested tuples, written by ``marshal``: records by their number in
+``_RECORDS`` with their fields, machine code by its key in the same cache.  A program that calls
+Python functions is not kept.
+
+Start at :func:`find` and :func:`keep`.
+"""
+
+from __future__ import annotations
+
+import marshal
+import weakref
+from dataclasses import fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from functrax.backends import disk_cache
+from functrax.backends.llvm.jit import Compiled, LaunchCode, machine
+from functrax.backends.program import Cond, Copy, For, Launch, Program, Scan, Slot, While
+from functrax.backends.program_key import program_key
+from functrax.core.aval import ShapedArray
+from functrax.core.config import compile_context, state as options
+from functrax.core.jaxpr import Jaxpr
+
+_RECORDS: Final = (Slot, Launch, Copy, Cond, While, For, Scan, Program, LaunchCode)
+_NUMBERS: Final = {kind: number for number, kind in enumerate(_RECORDS)}
+_FIELDS: Final = {kind: tuple(f.name for f in fields(kind)) for kind in _RECORDS}
+_CODE, _ARRAY, _DTYPE, _TUPLE = range(len(_RECORDS), len(_RECORDS) + 4)
+
+_sources: weakref.WeakKeyDictionary[Program, Jaxpr] = weakref.WeakKeyDictionary()
+
+
+class _UnknownError(Exception):
+    """Something that is not written, or machine code that is gone."""
+
+
+def find(jaxpr: Jaxpr) -> Program | None:
+    """The program that an earlier process made of a jaxpr; None if there is none.
+
+    Args:
+      jaxpr: a program without constants.
+    """
+    key = _key(jaxpr)
+    if key is None:
+        return None
+    cache = disk_cache.current()
+    entry = cache.get(key)
+    if entry is None:
+        return None
+    try:
+        program = _decoded(marshal.loads(entry.payload), cache)
+    except _UnknownError:  # it is compiled, and written again
+        return None
+    assert isinstance(program, Program)
+    _sources[program] = jaxpr
+    return program
+
+
+def keep(jaxpr: Jaxpr, program: Program) -> None:
+    """Write what a jaxpr was compiled to, if it can be written."""
+    key = _key(jaxpr)
+    if key is None:
+        return
+    try:
+        payload = marshal.dumps(_encoded(program))
+    except _UnknownError:
+        return
+    disk_cache.current().put(key, payload, f"program {jaxpr.name}")
+
+
+def source_of(program: Program) -> Jaxpr | None:
+    """The jaxpr of a program that was found on disk."""
+    return _sources.get(program)
+
+
+def _key(jaxpr: Jaxpr) -> bytes | None:
+    if not (options.cache and options.cache_programs) or _shown():
+        return None
+    place = ("program key", compile_context())
+    if place not in jaxpr.memo:
+        jaxpr.memo[place] = program_key(jaxpr)
+    key: bytes | None = jaxpr.memo[place]
+    return key
+
+
+def _shown() -> bool:
+    """Whether somebody wants to see the compiler at work."""
+    return bool(options.dump or options.log or options.check)
+
+
+def _encoded(x: Any) -> Any:
+    kind = type(x)
+    if x is None or kind in (bool, int, str):
+        return x
+    if kind is tuple:
+        return (_TUPLE, *map(_encoded, x))
+    if kind is Compiled:
+        return _CODE, x.key
+    if kind is np.ndarray:
+        return _ARRAY, x.tobytes(), x.shape, ShapedArray((), x.dtype).str_short()
+    if isinstance(x, np.dtype):
+        return _DTYPE, ShapedArray((), x).str_short()
+    number = _NUMBERS.get(kind)
+    if number is None:  # a Python function, or what an instruction keeps of another kind
+        raise _UnknownError
+    return (number, *[_encoded(getattr(x, name)) for name in _FIELDS[kind]])
+
+
+def _decoded(x: Any, cache: disk_cache.DiskCache) -> Any:
+    if type(x) is not tuple:
+        return x
+    number, *parts = x
+    if number == _TUPLE:
+        return tuple([_decoded(part, cache) for part in parts])
+    if number == _CODE:
+        found = machine().known(parts[0], cache)
+        if found is None:
+            raise _UnknownError
+        return found
+    if number == _ARRAY:
+        data, shape, dtype = parts
+        return np.frombuffer(data, _dtype(dtype)).reshape(shape).copy()
+    if number == _DTYPE:
+        return _dtype(parts[0])
+    kind = _RECORDS[number]
+    values = [_decoded(part, cache) for part in parts]
+    return _placed(Launch(*values)) if kind is Launch else kind(*values)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return ShapedArray.from_short(name).dtype
+
+
+def _placed(x: Launch) -> Launch:
+    """A launch with the addresses that its machine code has in this process."""
+    params = list(x.params)
+    for place, code in x.owner.calls:
+        params[place] = code.address
+    return replace(x, function=x.owner.kernel.address, params=tuple(params))

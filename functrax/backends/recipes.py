@@ -1,0 +1,131 @@
+"""Recipes: library functions that are recorded without being called.
+
+A function such as a sampler of random numbers records a dozen operations, and which ones follows
+from the types of its arrays and from its other arguments.  :func:`with_recipe` says so of a
+function.  From the second call with such arguments on, outside of ``jit``, its operations are
+recorded from what is remembered (``native/eager_recipe.cpp``): the same nodes that calling it would
+have recorded, so nothing that is computed depends on it.  A function that has no recipe for some
+arguments, because it looks at values or calls a loop, is called.
+
+Start at :func:`with_recipe`, then :func:`_written`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from functrax.backends.eager import signature_of
+from functrax.core import native
+from functrax.core.array import ConcreteArray
+from functrax.core.config import Override, state as options
+from functrax.core.inputs import as_value
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.operators import Array
+from functrax.core.stage import close, stage
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+#: A function that records more operations has no recipe.
+MAX_STEPS: Final = 128
+
+
+class _NoRecipeError(Exception):
+    """The operations do not follow from the types of the arguments."""
+
+
+def with_recipe(function: F) -> F:
+    """Let a function be recorded by its recipe.
+
+    Args:
+      function: what it records, and what it returns (an array, or a tuple or list of arrays, of
+        which a tuple is made), follows from the types of the arguments that are arrays and from the
+        values of the others.  It has no side effects, not even warnings.
+
+    >>> import functrax.numpy as jnp
+    >>> @with_recipe
+    ... def halves(x, axis):
+    ...     return jnp.split(x, 2, axis)
+    >>> [len(halves(jnp.zeros((4, 6)), axis)) for axis in (0, 1, 0, 1)]
+    [2, 2, 2, 2]
+    """
+    if native.extension is None:
+        return function
+    prepare = functools.partial(_recipe, function)
+    made: F = native.extension.EagerFunction(function, prepare, np.dtype)
+    return made
+
+
+def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
+    """The recipe of a call; None if there is none, or the function refuses the arguments."""
+    arrays = [x for x in (*args, *kwargs.values()) if type(x) is ConcreteArray]
+    single = True
+
+    def flat(*tracers: Any) -> list[Any]:
+        nonlocal single
+        rest = iter(tracers)
+        given = [next(rest) if type(x) is ConcreteArray else x for x in args]
+        named = {k: next(rest) if type(x) is ConcreteArray else x for k, x in kwargs.items()}
+        out = function(*given, **named)
+        single = isinstance(out, Array)
+        if not single and type(out) not in (tuple, list):
+            raise _NoRecipeError
+        return [as_value(x) for x in ([out] if single else out)]
+
+    name = getattr(function, "__name__", "function")
+    try:
+        with Override("strict", True):  # numbers are computed as recorded operations are
+            jaxpr, consts = stage(flat, [x.aval for x in arrays], name)
+        return (*_written(close(jaxpr), arrays, consts), single)
+    except Exception:  # it is called, and raises what it raises
+        return None
+
+
+def _written(
+    jaxpr: Jaxpr, arrays: Sequence[ConcreteArray], consts: Sequence[Any]
+) -> tuple[tuple[Any, ...], ...]:
+    """Constants, steps, places of the results and their types: see ``eager_recipe.cpp``."""
+    count = len(consts)
+    inputs = [*jaxpr.invars[count:], *jaxpr.invars[:count]]
+    places: dict[Atom, int] = {v: k for k, v in enumerate(inputs)}
+    steps: list[tuple[Any, tuple[Any, ...]]] = []
+    size = len(inputs)
+    eqns, results = _opened(jaxpr)
+    for eqn in eqns:
+        operands = [x if type(x) is Literal else places[x] for x in eqn.invars]
+        avals = [x.aval for x in eqn.invars]
+        signature = signature_of(eqn.primitive, options.strict, avals, eqn.params)
+        steps.append((signature, tuple(operands)))
+        places.update({v: size + k for k, v in enumerate(eqn.outvars)})
+        size += len(eqn.outvars)
+    if len(steps) > MAX_STEPS or any(type(x) is Literal for x in results):
+        raise _NoRecipeError
+    outputs = tuple([places[x] for x in results])
+    constants = tuple([x.buffer for x in consts])
+    return constants, tuple(steps), outputs, tuple([x.aval for x in jaxpr.outvars])
+
+
+def _opened(jaxpr: Jaxpr) -> tuple[list[Eqn], list[Atom]]:
+    """The equations, those of calls in their place, and the results."""
+    eqns: list[Eqn] = []
+
+    def write(program: Jaxpr, operands: Sequence[Atom]) -> list[Atom]:
+        env: dict[Atom, Atom] = dict(zip(program.invars, operands, strict=True))
+        for eqn in program.eqns:
+            invars = [x if type(x) is Literal else env[x] for x in eqn.invars]
+            inner = eqn.primitive.inlines(dict(eqn.params))
+            if inner is not None:
+                env.update(zip(eqn.outvars, write(inner, invars), strict=True))
+                continue
+            if eqn.primitive.holds_programs or not eqn.primitive.pure:
+                raise _NoRecipeError
+            outvars = [Var(v.aval) for v in eqn.outvars]
+            eqns.append(Eqn(eqn.primitive, invars, outvars, eqn.params))
+            env.update(zip(eqn.outvars, outvars, strict=True))
+        return [x if type(x) is Literal else env[x] for x in program.outvars]
+
+    results = write(jaxpr, jaxpr.invars)
+    return eqns, results

@@ -1,0 +1,7 @@
+"""``map``, under the name that a module with loops of its own cannot give it."""
+
+from __future__ import annotations
+
+from functrax.transforms.control.loops import map_ as map
+
+__all__ = ["map"]

@@ -55,7 +55,7 @@ def test_forks_while_other_threads_work(forks: int) -> None:
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _SCRIPT, str(forks)],
         capture_output=True,
         text=True,
-        timeout=60 * max(1, forks / 10),
+        timeout=300 * max(1, forks / 10),  # a machine may have much else to do
         env={**os.environ, "FUNCTRAX_CACHE": "0"},
     )
     assert (done.returncode, done.stdout.strip()) == (0, str([0] * forks)), done.stderr

@@ -192,7 +192,7 @@ def _gpt_batch(k: int) -> tuple[Any, ...]:
 
 
 def _resnet_batch(k: int) -> tuple[Any, ...]:
-    rng = np.random.default_rng([5, k])
+    rng = np.random.default_rng([11, k])  # none of whose inputs of a ReLU is zero but for rounding
     labels = rng.integers(0, resnet.CLASSES, resnet.BATCH).astype(np.int32)
     images = rng.standard_normal((resnet.BATCH, 3, 32, 32)) + labels[:, None, None, None] / 10
     return images, labels

@@ -47,7 +47,7 @@ def run(code, **environment):
 
 
 def test_every_option_has_its_documentation_and_a_default_it_takes():
-    assert len(OPTIONS) == 28
+    assert len(OPTIONS) == 29
     for name, option in OPTIONS.items():
         assert option.doc.endswith(".")
         assert option.variable == f"FUNCTRAX_{(option.short or name).upper()}"

@@ -57,14 +57,15 @@ class Nodes:
             expansion = None if self.math.calls(node) else EXPANSIONS.get(node.op)
             args = (expansion(w.builder, *node.args),) if expansion is not None else node.args
             missing = [x for x in args if id(x) not in known and x.op != "const"]
-            if not missing and expansion is None and self._divides_a_row(node):
-                args = expansion = (self._by_reciprocal(node),)
+            instead = expansion is not None
+            if not missing and not instead and self._divides_a_row(node):
+                args, instead = (self._by_reciprocal(node),), True
                 missing = [x for x in args if id(x) not in known]
             if missing:
                 stack.extend(missing)
                 continue
             stack.pop()
-            if expansion is not None:
+            if instead:
                 same = w.operand(args[0])
                 w.know(id(node), same.name, same.vector, same.level)
             else:

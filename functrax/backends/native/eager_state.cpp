@@ -88,8 +88,8 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   if (!thread_state::set_trace_class(PyTuple_GET_ITEM(args[0], 8))) return nullptr;
   if (!signature::set_array_class(PyTuple_GET_ITEM(args[0], 0))) return nullptr;
-  long long* bounds[] = {&p.most_nodes, &p.patience, &p.small_bytes, &p.most_growth,
-                         &p.most_repeated, &p.few_bytes};
+  long long* bounds[] = {&p.most_nodes,  &p.patience,      &p.small_bytes,
+                         &p.most_growth, &p.most_repeated, &p.few_bytes};
   for (Py_ssize_t i = 0; i < 6; ++i) {
     *bounds[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(args[3], i));
   }

@@ -5,10 +5,13 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# What says what programs mean; the rest is about the compiler, or about what both share.
+# What says what programs mean; the rest is about the compiler, or about what both share. Of the
+# examples' scripts one: `FUNCTRAX_BACKEND=interp pytest tests/examples` runs all of them.
 on_both=(
-  tests/examples tests/lax tests/linalg tests/nn tests/numpy tests/primitives tests/programs
-  tests/random/test_samples.py tests/transforms
+  tests/examples/test_{derivative,learning,science}_examples.py tests/examples/test_wgan_gp.py
+  tests/examples/test_examples.py::test_digits_reaches_its_accuracy
+  tests/lax tests/linalg tests/nn tests/numpy tests/primitives tests/programs tests/random/test_samples.py
+  tests/transforms
 )
 
 prepare_environment test

@@ -62,9 +62,9 @@ def test_as_many_rows_as_are_asked_for(checkpoints: int | None) -> None:
     assert rows_of(jaxpr, (3,)) == {checkpoints or DEFAULT}
 
 
-@pytest.mark.parametrize("checkpoints", [3, 8, 20])
+@pytest.mark.parametrize("checkpoints", [3, 20])
 def test_peak_of_live_carries_does_not_grow_with_the_steps(checkpoints: int) -> None:
-    x = jnp.zeros(1 << 14)
+    x = jnp.zeros(1 << 16)
     size = x.nbytes
 
     def gradient(n: int, x: Any) -> Any:
@@ -74,7 +74,8 @@ def test_peak_of_live_carries_does_not_grow_with_the_steps(checkpoints: int) -> 
         )
 
     with functrax.backend("interp"):  # its memory is NumPy's, which can be measured
-        peaks = [peak(gradient, n, x) / size for n in (80, 120, 160)]
+        gradient(60, x)  # imports and traces what it needs
+        peaks = [peak(gradient, n, x) / size for n in (60, 120)]
     # The reference device writes nothing in place: each of the nested loops has the stack that it
     # was given and the one that it makes.
     for found in peaks:

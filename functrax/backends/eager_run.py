@@ -216,10 +216,11 @@ def _is_settled(node: Node) -> bool:
         return True
     if signature.primitive.name != "reduce_sum":
         return False
-    added = node_of(node.operands[0])
-    return added is None or (
-        added.signature.primitive.family == "elementwise" and not added.signature.exact
-    )
+    operand = node.operands[0]
+    added = node_of(operand)
+    if added is None:
+        return not _is_deferred([_known(operand)])
+    return added.signature.primitive.family == "elementwise" and not added.signature.exact
 
 
 def _let_go(node: Node) -> None:

@@ -147,6 +147,17 @@ def test_what_is_run_often_keeps_its_bits(step: int) -> None:
         assert len(found) == 1
 
 
+def test_sums_of_products_that_were_put_off_keep_their_bits() -> None:
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((200, 200), np.float32))
+    found = set()
+    for _ in range(60):  # until the second cut would get a program
+        turned = jnp.concatenate([x[1:], x[:1]])
+        product = turned * turned.mean(axis=0)
+        np.asarray(product)
+        found.add(np.asarray(product.mean(axis=0) * x).tobytes())
+    assert len(found) == 1
+
+
 def test_an_operation_that_is_run_often_gets_a_program() -> None:
     x = jnp.asarray(np.random.default_rng(0).random(37, np.float32))
     for _ in range(eager_run.OFTEN + 2):

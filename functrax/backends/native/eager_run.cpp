@@ -144,6 +144,8 @@ bool wire(Cut& cut, Uses& uses) {
         cut.inputs.push_back(x);
         found = static_cast<int>(cut.inputs.size());
         numbers_of.emplace_back(aval, found);
+        // A product that was put off is summed in another order than an array.
+        cut.words.push_back(reinterpret_cast<std::uintptr_t>(Py_TYPE(x)));
       }
       cut.words.push_back(2 * static_cast<std::uintptr_t>(found) + 1);
     }

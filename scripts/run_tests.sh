@@ -19,6 +19,6 @@ cd "$root"
 if [ $# -gt 0 ]; then
   exec "$venv/bin/python" -m pytest "$@"
 fi
-pytest=("$venv/bin/python" -m pytest --numprocesses auto --dist loadfile)
+pytest=("$venv/bin/python" -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder)
 "${pytest[@]}"
 FUNCTRAX_BACKEND=interp "${pytest[@]}" "${on_both[@]}"

@@ -106,9 +106,8 @@ class IndexExpr:
         return self * -1
 
     def __sub__(self, other: Index) -> IndexExpr:
-        right = as_expr(other)
-        negative = [(atom, -coef) for atom, coef in right.terms]
-        return add_terms(self.const - right.const, (*self.terms, *negative))
+        that = as_expr(other)
+        return add_terms(self.const - that.const, (*self.terms, *[(x, -c) for x, c in that.terms]))
 
     def __rsub__(self, other: int) -> IndexExpr:
         return as_expr(other) - self
@@ -405,10 +404,8 @@ def as_expr(value: Index) -> IndexExpr:
 
 def linear(const: int, terms: Mapping[Atom, int]) -> IndexExpr:
     """The canonical expression ``const + Σ terms[atom] * atom``."""
-    for atom in terms:
-        if type(atom) is FloorDiv:
-            const, terms = _fold_quotients(const, terms)
-            break
+    if FloorDiv in map(type, terms):
+        const, terms = _fold_quotients(const, terms)
     kept = [(atom, coef) for atom, coef in terms.items() if coef]
     if const == 0 and len(kept) == 1 and kept[0][1] == 1:
         return kept[0][0]

@@ -96,10 +96,12 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
         assembly, program = _assembled(stages, guarded)
         budget = option_text.budget(options.memory_budget)
         if 0 < budget < program.peak:
-            from functrax.backends.memory_budget import within_budget
+            from functrax.backends.memory_budget import Candidate, within_budget
 
-            stages = within_budget(stages, budget, lambda s: _assembled(s, guarded)[1].peak)
-            assembly, program = _assembled(stages, guarded)
+            first = Candidate(stages, assembly, program)
+            stages, assembly, program = within_budget(
+                first, budget, lambda s: Candidate(s, *_assembled(s, guarded))
+            )
     compiled = CompiledProgram(stages, program, tuple(assembly.works), log)
     _records[program] = weakref.ref(compiled)
     return compiled

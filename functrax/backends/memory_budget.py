@@ -11,35 +11,53 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from functrax.backends.passes.spare import alive, spare
 from functrax.backends.pipeline import CompiledStages, Pass, run_pipeline
+from functrax.backends.program import Program
+
+if TYPE_CHECKING:
+    from functrax.backends.compiler import Assembly
 
 #: How often the pass is given less.
 _ROUNDS: Final = 4
 
 
-def within_budget(
-    stages: CompiledStages, budget: int, peak_of: Callable[[CompiledStages], int]
-) -> CompiledStages:
-    """The stages with one more, after which the program keeps to the budget if that is found.
+class Candidate(NamedTuple):
+    """A compiled program.
 
     Args:
-      stages: up to the groups.
-      budget: bytes that temporaries may take.
-      peak_of: how many they take once the program is compiled.
+      stages: up to its groups.
+      assembly: how it was put together.
+      program: what runs.
     """
-    best, peak, target = stages, peak_of(stages), alive(stages.program)
+
+    stages: CompiledStages
+    assembly: Assembly
+    program: Program
+
+
+def within_budget(
+    first: Candidate, budget: int, compiled: Callable[[CompiledStages], Candidate]
+) -> Candidate:
+    """A program of one stage more, which keeps to the budget if one that does is found.
+
+    Args:
+      first: the program that does not.
+      budget: bytes that temporaries may take.
+      compiled: compiles the last stage.
+    """
+    stages = first.stages
+    best, target = first, alive(stages.program)
     for _ in range(_ROUNDS):
-        if peak <= budget:
+        if best.program.peak <= budget:
             break
-        target = max(target - (peak - budget), 0)
+        target = max(target - (best.program.peak - budget), 0)
         last = Pass("spare", partial(spare, budget=target))
         more = run_pipeline(stages.program, (last,)).stages
-        spared = CompiledStages(stages.source, (*stages.stages, *more))
-        found = peak_of(spared)
-        if found >= peak:
+        spared = compiled(CompiledStages(stages.source, (*stages.stages, *more)))
+        if spared.program.peak >= best.program.peak:
             break
-        best, peak = spared, found
+        best = spared
     return best

@@ -60,10 +60,6 @@ class Registry(dict[str, "Primitive"]):
         assert not super().__contains__(name), f"two primitives are named {name}"
         self[name] = primitive
 
-    def loaded(self) -> list[Primitive]:
-        """The primitives of the modules that are imported."""
-        return list(super().values())
-
     def _fill(self) -> None:
         for module in set(MODULES.values()):
             import_module(module)

@@ -39,8 +39,8 @@ from functrax.core.prims.lowered_reductions import Fold
 LEAST_SPLIT = 1 << 17
 LEAST_PART = 1 << 12
 MOST_PARTS = 12
-#: The most products that are added up in their own dtype outside of contractions: a vector has 64
-#: sums of its own, so this is no worse than the blocks of a contraction.
+#: The most products that are added up in their own dtype outside of contractions.  Where vectors
+#: lie along the sum they are added up in many parts; elsewhere one after the other.
 SHORT_PRODUCT = 4096
 MOST_SPLIT = 24
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from functrax.backends.passes.compose import compose
 from functrax.backends.passes.groups import contraction
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import with_bodies
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.reindex import reshape
@@ -52,12 +52,7 @@ class _Class:
 
 def batch(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with independent products that share an operand as one."""
-    eqns = [
-        with_programs(e, lambda inner: batch(inner, rewrites))
-        if e.primitive.holds_programs and e.primitive is not contraction
-        else e
-        for e in jaxpr.eqns
-    ]
+    eqns = with_bodies(jaxpr.eqns, lambda inner: batch(inner, rewrites))
     merged = [] if jaxpr.effects else _classes(eqns)
     merged = [c for c in merged if rewrites.allow(f"{len(c.members)} products", c.members[0])]
     if merged:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from functrax.backends.passes.groups import contraction
 from functrax.core.jaxpr import Eqn, Jaxpr
 
 
@@ -35,3 +36,8 @@ def with_programs(eqn: Eqn, function: Callable[[Jaxpr], Jaxpr]) -> Eqn:
     if not changed:
         return eqn
     return Eqn(eqn.primitive, eqn.invars, eqn.outvars, {**eqn.params, **changed}, eqn.source)
+
+
+def with_bodies(eqns: Iterable[Eqn], function: Callable[[Jaxpr], Jaxpr]) -> list[Eqn]:
+    """The equations with ``function`` applied to their programs, but for those of contractions."""
+    return [e if e.primitive is contraction else with_programs(e, function) for e in eqns]

@@ -14,11 +14,12 @@ Start at :func:`join`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from functrax.backends.passes.groups import contraction, grouped
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import with_bodies
 from functrax.backends.passes.kernel_groups import nbytes
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -64,12 +65,7 @@ class _Product:
 
 def join(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with products that are added up as one."""
-    inner = [
-        with_programs(e, lambda program: join(program, rewrites))
-        if e.primitive.holds_programs and e.primitive is not contraction
-        else e
-        for e in jaxpr.eqns
-    ]
+    inner = with_bodies(jaxpr.eqns, lambda program: join(program, rewrites))
     eqns = _Joining(inner, jaxpr.outvars, rewrites).written()
     if len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns)):
         return jaxpr
@@ -92,9 +88,7 @@ class _Joining:
         if products < 2:
             return
         self._producer: dict[Atom, Eqn] = {v: e for e in eqns for v in e.outvars}
-        self._uses: dict[Atom, int] = {}
-        for x in (*outvars, *(x for e in eqns for x in e.invars)):
-            self._uses[x] = self._uses.get(x, 0) + 1
+        self._uses = Counter([*outvars, *(x for e in eqns for x in e.invars)])
         for eqn in reversed(eqns):
             if eqn.primitive is add and eqn not in self.gone and eqn.outvars[0].aval.ndim:
                 self._join(eqn, rewrites)

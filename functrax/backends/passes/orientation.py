@@ -14,6 +14,7 @@ Start at :func:`orient`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,11 +66,10 @@ class _Turning:
         self.gone: set[Eqn] = set()
         self._transposes = any(e.primitive is transpose for e in jaxpr.eqns)
         self._producer: dict[Atom, Eqn] = {}
-        self._uses: dict[Atom, int] = {}
+        self._uses: Counter[Atom] = Counter()
         if self._transposes:
             self._producer = {v: e for e in jaxpr.eqns for v in e.outvars}
-            for x in (*jaxpr.outvars, *(x for e in jaxpr.eqns for x in e.invars)):
-                self._uses[x] = self._uses.get(x, 0) + 1
+            self._uses.update([*jaxpr.outvars, *(x for e in jaxpr.eqns for x in e.invars)])
 
     def try_to_remove(self, use: Eqn, rewrites: Rewrites) -> None:
         """Let a transpose vanish, if what it reads is turnable."""

@@ -20,7 +20,7 @@ import numpy as np
 from functrax.core import dtypes
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Literal
-from functrax.core.primitive import Primitive, like, registry
+from functrax.core.primitive import Primitive, like
 from functrax.core.prims.arithmetic import (
     abs_,
     add,
@@ -454,8 +454,6 @@ def _times(value: Any, count: int, eqn: Eqn) -> Any:
         return None  # where every sum is rounded as often as it adds
     return New(add, (New(mul, (value, Literal(count, number))), Literal(0, number)))
 
-
-_COMMUTATIVE = tuple([p.name for p in registry.loaded() if getattr(p, "commutative", False)])
 
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import time
@@ -32,6 +33,9 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Run the rows that are asked for, printing each as it is done."""
     options = arguments()
+    if sys.flags.dont_write_bytecode:  # no process would find compiled modules: begin anew
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.execv(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]])
     chosen = workloads.matching(options.patterns)
     if options.list:
         for title, rows in chosen.items():

@@ -143,8 +143,8 @@ def installed_size(distribution: str) -> int:
     for name in dependencies(distribution, set()):
         found = importlib.metadata.distribution(name)
         files = [Path(str(found.locate_file(f))) for f in found.files or []]
-        if name == "functrax":  # installed as editable: its sources and its extension
-            files += package_files("functrax")
+        if name == "functrax" and not any(f.parts[0] == name for f in found.files or []):
+            files += package_files(name)  # installed as editable: its sources and its extension
         total += sum(path.stat().st_size for path in set(files) if path.is_file())
     return total
 

@@ -93,7 +93,10 @@ def run(workload: Workload, workers: Mapping[str, Any], limits: Limits, floor: f
 
     ``floor`` is the time in microseconds that the row takes at least, on this machine.
     """
-    names = [name for name in workload.frameworks() if name in workers]
+    wanted = {*workers}
+    if "functrax" in workers:  # without NumPy nobody knows what is in excess of it
+        wanted |= {target.peer for target in workload.targets if target.kind == "excess"}
+    names = [name for name in workload.frameworks() if name in wanted]
     if workload.mode not in ("steady", "eager", "record"):
         return Row(workload, in_new_processes(workload, names, limits))
     found = steady(workload, {name: workers[name] for name in names}, limits)

@@ -34,10 +34,15 @@ from functrax.backends.eager import pending_program as pending_program
 from functrax.backends.placement import (
     block_until_ready as block_until_ready,
     default_backend as default_backend,
+    device_count as device_count,
     device_get as device_get,
     device_put as device_put,
     devices as devices,
     effects_barrier as effects_barrier,
+    local_device_count as local_device_count,
+    local_devices as local_devices,
+    process_count as process_count,
+    process_index as process_index,
 )
 from functrax.core import prims as prims
 from functrax.core.arguments import explain_all as _explain_all, explained_member as _explained
@@ -108,7 +113,9 @@ _explain_all(globals())
 
 if TYPE_CHECKING:
     from functrax import (
+        ad_checkpoint as ad_checkpoint,
         debug as debug,
+        dlpack as dlpack,
         example_libraries as example_libraries,
         experimental as experimental,
         extend as extend,
@@ -152,8 +159,9 @@ else:
     __getattr__, __dir__ = _on_demand(
         globals(),
         (
-            *("debug", "example_libraries", "experimental", "extend", "flatten_util", "image"),
-            *("interop", "interpreters", "nn", "ops", "profiler", "random", "scipy"),
+            *("ad_checkpoint", "debug", "dlpack", "example_libraries", "experimental", "extend"),
+            *("flatten_util", "image", "interop", "interpreters", "nn", "ops", "profiler"),
+            *("random", "scipy"),
         ),
         {
             "parse": "functrax.core.parsing",

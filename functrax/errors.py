@@ -25,6 +25,7 @@ from functrax.core.errors import (
     PyTreeError as PyTreeError,
     ShapeError as ShapeError,
     StaticArgumentError as StaticArgumentError,
+    TangentError as TangentError,
     TracerArrayConversionError as TracerArrayConversionError,
     TracerBoolConversionError as TracerBoolConversionError,
     TracerIntegerConversionError as TracerIntegerConversionError,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from functrax.core.config import config
+from functrax.core.config import Override, config
 from functrax.core.jaxpr import Jaxpr, all_eqns
 from functrax.core.parsing import parse_jaxpr
 from functrax.core.stage import program_observers
@@ -41,6 +41,13 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUNCTRAX_CACHE_DIR", folder)
         patch.setenv("FUNCTRAX_CACHE_PROGRAMS", "0")
+        yield
+
+
+@pytest.fixture
+def without_plans() -> Iterator[None]:
+    """Programs are compiled, also where a plan for their sizes is there."""
+    with Override("plans", False):
         yield
 
 

@@ -7,12 +7,9 @@ here is what an observer of the whole sees.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,18 +17,19 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax import errors, lax, nn, random
+from functrax import lax, nn, random
 from functrax.backends import pipeline
 from functrax.backends.bisection import first_wrong_rewrite
 from functrax.backends.eager import pending_program
+from functrax.backends.passes.fuse import fuse
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.pipeline import Pass
 from functrax.backends.runtime import pool_stats
 from functrax.core.config import Override
-from functrax.core.jaxpr import Jaxpr
+from functrax.core.jaxpr import Eqn, Jaxpr, Var
 from functrax.core.option_text import DECISIONS
 from functrax.explanation import Explanation
-from functrax.extend import jaxpr_as_fun
+from functrax.extend import ShapedArray, dtypes, jaxpr_as_fun, registry
 from tests.test_features import conv
 
 F32 = 4
@@ -138,15 +136,29 @@ def test_J21_no_cycles_between_kernels() -> None:
     np.testing.assert_array_equal(functrax.jit(f)(array(40, 30)), f(array(40, 30)))
 
 
-def test_J22_partitions_take_linear_time() -> None:
-    def f(x: Any) -> Any:
-        for _ in range(500):
-            x = x * 1.5 + 0.5
-        return x
+def chain_of(length: int) -> Jaxpr:
+    """Each equation reads the one before it and the input."""
+    x = value = Var(ShapedArray((100,), dtypes.float32))
+    eqns = []
+    for k in range(length):
+        primitive, result = registry[("mul", "add", "sin")[k % 3]], Var(x.aval)
+        eqns.append(Eqn(primitive, (value,) if k % 3 == 2 else (value, x), (result,), {}))
+        value = result
+    return Jaxpr((), (x,), (value,), eqns)
 
-    program = functrax.make_jaxpr(f)(array(100)).jaxpr
-    stages = pipeline.run_pipeline(program)
-    assert stages["fuse"].milliseconds < 1000 and len(program.eqns) == 1000
+
+def test_J22_partitions_take_linear_time() -> None:
+    """Ten thousand equations in less than a second, and in no more than their share of it."""
+
+    def seconds(length: int) -> float:
+        program = chain_of(length)
+        begin = time.process_time()
+        assert 1 < len(fuse(program, Rewrites()).eqns) < length / 100
+        return time.process_time() - begin
+
+    assert seconds(10_000) < 1
+    few, many = (min(seconds(n) for _ in range(3)) for n in (1_000, 8_000))
+    assert many < 3 * 8 * few, "the square would be eight times as much"
 
 
 def conv_norm_activate(x: Any, w: Any, gain: Any, shift: Any) -> Any:
@@ -261,12 +273,26 @@ def test_T20_eight_threads_call_one_function() -> None:
 
 def test_T21_a_chain_needs_two_buffers() -> None:
     def chain(x: Any) -> Any:
-        for _ in range(20):
+        for _ in range(100):
             x = functrax.stop_fuse(jnp.sin(x))
         return x
 
     e = explained(chain, array(1000))
-    assert count(e) == 20 and e.peak_bytes <= 2 * 1000 * F32 + 128
+    assert count(e) == 100 and e.peak_bytes <= 2 * 1000 * F32 + 128
+
+
+def test_T21_the_gates_of_an_lstm_are_dropped_at_their_last_use() -> None:
+    """Of a cell taken apart, no more is alive than the four gates and what they are made of."""
+
+    def cell(gates: Any, c: Any) -> Any:
+        stop = functrax.stop_fuse
+        i, f, g, o = (stop(gates[:, k::4]) for k in range(4))
+        c = stop(stop(stop(nn.sigmoid(f)) * c) + stop(stop(nn.sigmoid(i)) * stop(jnp.tanh(g))))
+        return stop(nn.sigmoid(o)) * stop(jnp.tanh(c))
+
+    e = explained(cell, array(32, 4 * 64), array(32, 64))
+    values = {edge.value for edge in e.edges}
+    assert len(values) >= 8 and e.peak_bytes <= 6 * 32 * 64 * F32 < len(values) * 32 * 64 * F32
 
 
 def test_T22_T30_programs_are_specialised_and_guarded() -> None:
@@ -278,6 +304,7 @@ def test_T22_T30_programs_are_specialised_and_guarded() -> None:
     np.testing.assert_allclose(f(array(101), 1), np.sin(array(101)) * 3, rtol=1e-6)
     assert f.cache_info().compiles == compiles, "another size is the same machine code"
     np.testing.assert_allclose(f(np.arange(3), 2), np.sin(np.arange(3)) * 6, rtol=1e-6)
+    assert f.cache_info().compiles == compiles + 1, "another dtype is not"
     assert f.cache_info().hits == 0 and f.cache_info().misses == 3
     f(array(100), 1)
     assert f.cache_info().hits == 1
@@ -306,6 +333,27 @@ def test_T25_a_pass_commutes_with_the_derivative(name: str) -> None:
     got = functrax.grad(lambda *a: after(*a)[0], (0, 1))(*args)
     for a, b in zip(got, functrax.grad(f, (0, 1))(*args), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_T26_products_of_an_unrolled_network_are_one() -> None:
+    """The input products of ten steps, which do not wait for each other; the others do."""
+
+    def lstm(w_ih: Any, w_hh: Any, xs: Any) -> Any:
+        h = c = jnp.zeros((xs.shape[1], w_hh.shape[0]), "float32")
+        for x in xs:
+            i, f, g, o = jnp.split(x @ w_ih + h @ w_hh, 4, axis=1)
+            c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
+            h = nn.sigmoid(o) * jnp.tanh(c)
+        return h
+
+    w_ih, w_hh, xs = array(48, 128), array(32, 128, seed=1), array(10, 8, 48, seed=2)
+    e = explained(lstm, w_ih, w_hh, xs)
+    products = [k for k in e.kernels if k.flops >= 8 * 128 * 48]
+    assert sum(x.aval.shape == w_ih.shape for k in products for x in k.reads) == 1
+    assert sum(x.aval.shape == w_hh.shape for k in products for x in k.reads) in (9, 10)
+    with functrax.backend("interp"):
+        wanted = functrax.jit(lstm)(w_ih, w_hh, xs)
+    np.testing.assert_allclose(functrax.jit(lstm)(w_ih, w_hh, xs), wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_T27_the_pointwise_part_of_an_lstm_is_one_kernel() -> None:
@@ -375,6 +423,26 @@ def test_T34_a_planted_miscompile_is_bisected() -> None:
     assert found is not None and (found.name, found.number) == ("wrong", 3)
 
 
+def test_T38_later_calls_give_the_bits_of_the_first() -> None:
+    """However often and in whatever order (N16): what is learnt from calls changes no result."""
+
+    def f(x: Any) -> Any:
+        return (nn.softmax(jnp.sin(x)) @ x.T).sum(0) / jnp.sqrt(jnp.exp(x).sum(1))
+
+    def in_order(numbers: Sequence[int]) -> dict[int, set[bytes]]:
+        jitted, found = functrax.jit(f), dict[int, set[bytes]]()
+        for k in numbers:
+            found.setdefault(k, set()).add(np.asarray(jitted(inputs[k])).tobytes())
+        return found
+
+    inputs = [array(5 + 3 * k, 7, seed=k) for k in range(4)]
+    first = in_order(range(4))
+    for seed in range(3):
+        order = np.random.default_rng(seed).integers(0, 4, 60).tolist()
+        functrax.clear_caches()
+        assert in_order([*order, *range(4)]) == first
+
+
 # ---- the PyTorch JIT blog -----------------------------------------------------------------------
 
 
@@ -437,8 +505,8 @@ def test_B10_the_gradient_of_ratio_iou_saves_nothing() -> None:
 
 
 def test_P8_other_threads_run_while_a_program_does() -> None:
-    f = functrax.jit(lambda x: lax.fori_loop(0, 3_000_000, lambda i, c: c * 0.5 + 1, x))
-    f(1.0).block_until_ready()
+    f = functrax.jit(lambda n, x: lax.fori_loop(0, n, lambda i, c: c * 0.5 + 1, x))
+    f(1, 1.0).block_until_ready()
     ticks, done = [], threading.Event()
 
     def tick() -> None:
@@ -446,14 +514,21 @@ def test_P8_other_threads_run_while_a_program_does() -> None:
             ticks.append(time.perf_counter())
             time.sleep(0.0002)
 
+    def ticks_during(trips: int) -> int:
+        begin = time.perf_counter()
+        f(trips, 1.0).block_until_ready()
+        end = time.perf_counter()
+        return sum(begin < t < end for t in ticks)
+
     thread = threading.Thread(target=tick)
     thread.start()
-    begin = time.perf_counter()
-    f(1.0).block_until_ready()
-    end = time.perf_counter()
-    done.set()
-    thread.join()
-    assert sum(begin < t < end for t in ticks) >= 3
+    try:
+        # A busy machine may not run the other thread within milliseconds; a call that held the
+        # interpreter would let it tick once at most, however long the call.
+        assert any(ticks_during(3_000_000 << doubling) >= 3 for doubling in range(10))
+    finally:
+        done.set()
+        thread.join()
 
 
 def test_P10_a_steady_state_asks_the_system_for_no_memory() -> None:
@@ -476,103 +551,3 @@ def test_P12_memory_goes_with_the_last_reference() -> None:
     assert pool_stats().in_use >= before + 40_000
     del result
     assert pool_stats().in_use == before
-
-
-# ---- what none of them has ----------------------------------------------------------------------
-
-
-def in_double(f: Callable[..., Any], *args: Any) -> Any:
-    """On the reference device, in double precision."""
-    with functrax.enable_x64(), functrax.backend("interp"):
-        return np.asarray(f(*[functrax.tree.map(lambda x: np.asarray(x, "f8"), a) for a in args]))
-
-
-def test_N1_derivatives_of_derivatives_under_jit() -> None:
-    def critic(w: Any, x: Any) -> Any:
-        return jnp.sum(jnp.tanh(x @ w[0]) @ w[1])
-
-    def penalty(w: Any, x: Any) -> Any:
-        return jnp.mean((jnp.linalg.norm(functrax.grad(critic, 1)(w, x), axis=1) - 1) ** 2)
-
-    w, x = [array(6, 8) * 0.5, array(8, 1, seed=1) * 0.5], array(10, 6, seed=2)
-    slope = lambda w, x: functrax.grad(penalty)(w, x)[0]
-    np.testing.assert_allclose(functrax.jit(slope)(w, x), in_double(slope, w, x), rtol=1e-4)
-    loss = lambda v: critic([v, w[1]], x) ** 2
-    product = lambda v, t: functrax.jvp(functrax.grad(loss), (v,), (t,))[1]
-    got = functrax.jit(product)(w[0], w[0])
-    np.testing.assert_allclose(got, in_double(product, w[0], w[0]), rtol=2e-4, atol=1e-4)
-    fourth: Any = lambda t: jnp.tanh(t) * jnp.sin(2 * t)
-    for _ in range(4):
-        fourth = functrax.grad(fourth)
-    np.testing.assert_allclose(functrax.jit(fourth)(0.3), in_double(fourth, 0.3), rtol=1e-4)
-
-
-def test_N3_fifty_sizes_are_compiled_once() -> None:
-    f = functrax.jit(functrax.grad(lambda w, x: jnp.sum(jnp.tanh(x * w) ** 2)))
-    for n in np.random.default_rng(0).permutation(np.arange(10, 60)).tolist():
-        got = f(array(7), array(n, 7))
-        y = np.tanh(np.asarray(array(n, 7)) * np.asarray(array(7)))
-        want = (2 * y * (1 - y * y) * np.asarray(array(n, 7))).sum(0)
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
-    assert f.cache_info().misses == 50 and f.cache_info().compiles <= 2
-
-
-def test_N6_strict_results_depend_on_nothing_else() -> None:
-    def f(x: Any) -> Any:
-        return nn.softmax(jnp.sin(x) * 3).sum(0) @ jnp.cos(x[: x.shape[1]])
-
-    x = array(300, 40)
-    with Override("strict", True):
-        results = [functrax.jit(f)(x) for _ in range(3)]
-        with functrax.disable_jit():
-            results.append(f(x))
-    assert len({np.asarray(r).tobytes() for r in results}) == 1
-    code = (
-        "import numpy as np, functrax, functrax.numpy as jnp; from functrax import nn\n"
-        "f = lambda x: nn.softmax(jnp.sin(x) * 3).sum(0) @ jnp.cos(x[: x.shape[1]])\n"
-        "x = np.random.default_rng(0).normal(size=(300, 40)).astype('f4')\n"
-        "print(np.asarray(functrax.jit(f)(x)).tobytes().hex())"
-    )
-    environment = {**os.environ, "FUNCTRAX_STRICT": "1", "FUNCTRAX_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == np.asarray(results[0]).tobytes().hex()
-
-
-def test_N8_every_value_between_kernels_has_a_reason_and_bytes() -> None:
-    e = explained(lambda x: jnp.sort(x.sum(0) @ x.T) + x.sum(), array(50, 50))
-    assert e.edges and all(edge.code and edge.reason and edge.nbytes for edge in e.edges)
-
-
-def test_N9_memory_is_kept_to_a_budget() -> None:
-    def loss(weights: Any, x: Any) -> Any:
-        for w in weights:
-            x = jnp.tanh(x @ w)
-        return jnp.sum(x * x)
-
-    args = [array(16, 16, seed=k) for k in range(10)], array(128, 16)
-    free = explained(functrax.grad(loss), *args).peak_bytes
-    wanted = functrax.jit(functrax.grad(loss))(*args)
-    with functrax.memory_budget(free // 2):
-        assert explained(functrax.grad(loss), *args).peak_bytes <= free // 2
-        for a, b in zip(functrax.jit(functrax.grad(loss))(*args), wanted, strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def test_N10_no_toolchain_is_needed(tmp_path: Any) -> None:
-    """Nor a cache: a new process with nothing on its PATH."""
-    code = "import functrax; print(functrax.jit(lambda x: x * 2 + 1)(3.0))"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("FUNCTRAX")}
-    environment |= {"PATH": str(tmp_path), "FUNCTRAX_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "7.0"
-
-
-def test_N21_values_that_cross_between_kernels_say_why() -> None:
-    e = explained(lambda x: (x / x.sum(1, keepdims=True)).sum(0), array(8, 100))
-    assert [(edge.code, edge.nbytes) for edge in e.edges] == [("reduction", 8 * F32)]
-    with pytest.raises(errors.ArgumentError, match="not a jitted function"):
-        functrax.explain_misses(ratio_iou)

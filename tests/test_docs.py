@@ -93,7 +93,8 @@ def assert_says(wanted: str, said: str, place: str) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=[str(p.relative_to(ROOT)) for p in PAGES])
-def test_page(path: Path) -> None:
+def test_page(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a page may write files
     run_page(path.read_text(encoding="utf-8"), path.name)
 
 

@@ -1,7 +1,8 @@
 """The feature ledger, one small test for each row that holds, under the row's name.
 
 J: Hu et al., "Jittor", 2020.  T: the TorchScript JIT's technical overview.  P: Paszke et al.,
-"PyTorch", 2019.  N: what none of them has.  ``test_compiler_features.py`` has more rows.
+"PyTorch", 2019.  N: what none of them has.  ``test_compiler_features.py`` and
+``test_new_features.py`` have more rows.
 """
 
 from __future__ import annotations

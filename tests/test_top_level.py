@@ -328,3 +328,48 @@ def test_import_loads_no_more_of_the_standard_library_than_it_needs():
     command = [sys.executable, "-c", "\n".join(lines)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_names_of_programs_that_ask_about_devices_and_the_language():
+    assert functrax.local_devices() == functrax.devices()
+    assert functrax.device_count() == functrax.local_device_count("cpu") == 1
+    assert (functrax.process_index(), functrax.process_count()) == (0, 1)
+    traced = []
+    functrax.jit(lambda x: traced.append(isinstance(x, functrax.core.Tracer)) or x)(1.0)
+    assert traced == [True]
+    assert not isinstance(jnp.ones(2), functrax.core.Tracer)
+    program = functrax.make_jaxpr(lambda x: jnp.sin(x) * 2)(1.0)
+    (out,) = functrax.core.eval_jaxpr(program.jaxpr, program.consts, jnp.float32(0.5))
+    assert out == jnp.sin(0.5) * 2
+
+
+def test_complex_arrays_are_no_real_numbers():
+    for kind in (float, int):
+        with pytest.raises(TypeError, match="complex"):
+            kind(jnp.array(1j))
+    assert complex(jnp.array(1j)) == 1j
+
+
+def test_empty_arrays_show_their_shape():
+    assert repr(jnp.zeros((0, 3))) == "Array([], shape=(0, 3), dtype=float32)"
+    assert repr(jnp.zeros(0)) == "Array([], dtype=float32)"
+
+
+def test_files_keep_arrays(tmp_path):
+    for x in (jnp.arange(3), jnp.ones((2, 2), jnp.bfloat16), jnp.array(1j)):
+        jnp.save(tmp_path / "x.npy", x)
+        assert jnp.load(tmp_path / "x.npy").dtype == x.dtype
+        assert (jnp.load(tmp_path / "x.npy") == x).all()
+    jnp.savez(tmp_path / "all.npz", jnp.arange(2), b=jnp.ones(1))
+    with jnp.load(tmp_path / "all.npz") as found:
+        assert found["arr_0"].tolist() == [0, 1] and found["b"].tolist() == [1.0]
+    np.arange(3, dtype="float32").tofile(tmp_path / "raw")
+    assert jnp.fromfile(tmp_path / "raw", "float32").tolist() == [0.0, 1.0, 2.0]
+
+
+def test_dlpack_and_names_of_checkpoints():
+    x = jnp.arange(3.0)
+    assert functrax.dlpack.from_dlpack(x).tolist() == [0.0, 1.0, 2.0]
+    assert "dltensor" in repr(functrax.dlpack.to_dlpack(x))
+    named = functrax.ad_checkpoint.checkpoint_name
+    assert functrax.grad(lambda x: named(x * x, "square").sum())(x).tolist() == [0.0, 2.0, 4.0]

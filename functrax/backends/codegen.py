@@ -37,15 +37,20 @@ from functrax.core.lowering import MATH, Scalar
 from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.recorded import gcd
 from functrax.core.records import record, replace
 
 if TYPE_CHECKING:
     from functrax.backends.kernels.arrays import Arrays
+    from functrax.backends.kernels.contraction import Pick
 
-#: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly.
-_OPERATION, _BYTE = 0.4, 0.04
+#: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly; and how
+#: many operations a function such as ``exp`` is.
+_OPERATION, _BYTE, _FUNCTION = 0.4, 0.04, 40
 #: And a cycle.
 _CYCLE = 0.4
+#: Steps that a loop takes whose steps nobody knows: enough to let other threads have Python.
+_STEPS = 10_000
 
 
 @record
@@ -132,7 +137,7 @@ def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 def _remembered(jaxpr: Jaxpr, name: str, make: Callable[[Jaxpr, str], GroupCode]) -> GroupCode:
     """The code that a function makes of a group, which is kept with the group's program."""
-    key = (make, options.strict, options.schedule_off)
+    key = (make, options.strict, options.schedule_off, options.autotune)
     code: GroupCode | None = jaxpr.memo.get(key)
     if code is None:
         code = jaxpr.memo[key] = make(jaxpr, name)
@@ -146,18 +151,29 @@ def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     from functrax.backends.kernels.arrays import with_own_arrays
     from functrax.backends.kernels.contraction import contraction_kernels
 
+    pick = _measured() if options.autotune == "on" else None
     with step("lower", name):
-        kernels = contraction_kernels(jaxpr, name, _target())
+        kernels = contraction_kernels(jaxpr, name, _target(), pick)
         for kernel in kernels:
             _possible(kernel)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
-    temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
-    inputs = tuple(range(len(jaxpr.invars)))
+    operands = list(enumerate(kernels[-1].operands))
+    own = [n for n, o in operands[known:] if not o.scratch and o.alias is None]
+    number = {n: k for k, n in enumerate((*range(known), *own))}
     codes = []
     for kernel in kernels:
-        own, arrays = with_own_arrays(kernel)
-        codes.append(replace(_kernel_code(own), arrays=arrays))
-    return GroupCode(temporaries, (), tuple(codes), inputs)
+        plain, arrays = with_own_arrays(kernel)
+        read, written = (tuple([number[n] for n in x]) for x in arrays)
+        codes.append(replace(_kernel_code(plain), arrays=(read, written)))
+    temporaries = tuple([kernels[-1].operands[n] for n in own])
+    return GroupCode(temporaries, (), tuple(codes), tuple(range(len(jaxpr.invars))))
+
+
+def _measured() -> Pick:
+    """What chooses plans by measurement."""
+    from functrax.backends.autotune import fastest
+
+    return fastest
 
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
@@ -182,7 +198,8 @@ def _target() -> Target:
     off = decisions(options.schedule_off)
     if options.strict:
         return Target(strict=True, off=off)  # the same on every machine
-    return Target(machine().vector_bytes, off=off)
+    cpu = cpu_info()
+    return Target(machine().vector_bytes, off=off, dots=cpu.dots, second_cache=cpu.second_cache)
 
 
 def _possible(kernel: Kernel) -> Kernel:
@@ -275,13 +292,14 @@ def _own_element(kernel: Kernel, store: Store, address: IndexExpr, offset: Scala
     # Rows of any number: points differ in their places inside a row.
     steps = {a.number: c for a, c in address.terms if isinstance(a, Dim)}
     inside = sum(abs(c) * (kernel.extents[d] - 1) for d, c in steps.items())
-    return inside < math.gcd(_multiple(offset), _multiple(store.offset))
+    return inside < gcd(_multiple(offset), _multiple(store.offset))
 
 
 def _multiple(x: Scalar) -> int:
     """A number that an integer is a multiple of."""
     if x.op == "mul" and x.args[1].op in ("int", "const"):
-        return abs(int(x.args[1].attr))
+        value: int = x.args[1].attr
+        return abs(value)
     return 1
 
 
@@ -292,12 +310,14 @@ def _alike(x: Operand, y: Operand) -> bool:
 def kernel_cost(kernel: Kernel) -> int:
     """Estimated nanoseconds of a kernel on one thread."""
     if kernel.tiling is not None:
-        return int(kernel.tiling.cycles * _CYCLE)
+        return math.trunc(kernel.tiling.cycles * _CYCLE)
     loops = [kernel.extents[d] for d in (*kernel.outer, *kernel.inner)]
     points = math.prod(loops)
-    work = sum(1 for node in kernel.nodes() if node.args)
+    if any(stage.condition is not None for stage in kernel.stages):
+        points *= _STEPS
+    work = sum(_FUNCTION if node.op in MATH else 1 for node in kernel.nodes() if node.args)
     moved = sum(min(o.size, points) * o.dtype.itemsize for o in kernel.operands)
-    return int(points * work * _OPERATION / kernel.lanes + moved * _BYTE)
+    return math.trunc(points * work * _OPERATION / kernel.lanes + moved * _BYTE)
 
 
 def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCode | None]:

@@ -33,6 +33,7 @@ from functrax.backends.program import (
     Launch,
     Program,
     Scan,
+    Slot,
     While,
 )
 from functrax.backends.program_builder import ProgramBuilder
@@ -117,6 +118,19 @@ def _assembled(stages: CompiledStages, guarded: bool) -> tuple[Assembly, Program
         return assembly, assembly.program()
 
 
+def assembled_parts(
+    jaxpr: Jaxpr,
+) -> tuple[tuple[Slot, ...], tuple[Instruction, ...], list[int]]:
+    """The slots, instructions and results' slots of what a program is compiled to."""
+    stages = run_pipeline(jaxpr)
+    codes = Codes()
+    with side_by_side():
+        codes.begin(stages.program)
+    assembly = Assembly(stages.program, False, Members(stages), codes)
+    outputs = assembly.write()
+    return *assembly.builder.parts, outputs
+
+
 _records: weakref.WeakKeyDictionary[Program, weakref.ref[CompiledProgram]] = (
     weakref.WeakKeyDictionary()
 )
@@ -165,15 +179,19 @@ class Assembly:
         self._place = 0
 
     def program(self) -> Program:
-        """The instructions of all equations."""
+        """The instructions of all equations, as a program."""
+        outputs = self.write()
+        shared = self.builder.shared_results(outputs, self.carry)
+        return self.builder.build(outputs, shared)
+
+    def write(self) -> list[int]:
+        """Write the instructions of all equations; the slots of the results."""
         for v in self.jaxpr.invars:
             self.slots[v] = self.builder.input(v.aval.shape, v.aval.dtype)
         for place, eqn in enumerate(self.jaxpr.eqns):
             self._place = place
             self._equation(eqn)
-        outputs = [self._slot(x) for x in self.jaxpr.outvars]
-        shared = self.builder.shared_results(outputs, self.carry)
-        return self.builder.build(outputs, shared)
+        return [self._slot(x) for x in self.jaxpr.outvars]
 
     def _slot(self, x: Atom) -> int:
         slot = self.slots.get(x)

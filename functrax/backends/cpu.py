@@ -10,6 +10,7 @@ Start at :class:`CpuDevice`.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,11 @@ from functrax.core.trace import current_source
 
 if TYPE_CHECKING:
     from functrax.backends.compiler import CompiledProgram
+    from functrax.backends.generic import Families, Member
+    from functrax.backends.program import Program
+
+#: So many programs are compiled before one is looked at as one of many sizes.
+_FEW = 2
 
 _reference = ReferenceDevice()
 
@@ -35,14 +41,63 @@ class CpuDevice(Device):
 
     name = "cpu"
 
-    def compile(self, jaxpr: Jaxpr) -> Executable:
-        if self._memo_key() not in jaxpr.memo and not nan_check.enabled():
-            from functrax.backends import program_cache
+    def __init__(self) -> None:
+        self._families: Families | None = None
+        #: The first programs, with the options that they were compiled under.
+        self._earlier: list[tuple[Any, weakref.ref[Jaxpr], weakref.ref[Program]]] = []
 
-            program = program_cache.find(jaxpr)
+    def compile(self, jaxpr: Jaxpr) -> Executable:
+        if self._memo_key() in jaxpr.memo or nan_check.enabled():
+            return load(self.compiled(jaxpr).program)
+        return load(self._program(jaxpr))
+
+    def _program(self, jaxpr: Jaxpr) -> Program:
+        """A program: by a plan for all of its sizes, else from disk, else compiled."""
+        from functrax.backends import program_cache
+
+        member = self._member(jaxpr)
+        program = None if member is None else member.planned()
+        if program is not None:
+            program_cache.remember_source(program, jaxpr)
+            jaxpr.memo["planned"] = True
+            return program
+        program = program_cache.find(jaxpr)
+        if program is None and member is not None:
+            program = member.plan(lambda: self.compiled(jaxpr).program)
             if program is not None:
-                return load(program)
-        return load(self.compiled(jaxpr).program)
+                program_cache.remember_source(program, jaxpr)
+                return program
+        if program is None:
+            program = self.compiled(jaxpr).program
+        if member is not None:
+            member.add(program)
+        elif self._families is None and len(self._earlier) < _FEW:
+            self._earlier.append((compile_context(), weakref.ref(jaxpr), weakref.ref(program)))
+        return program
+
+    def _member(self, jaxpr: Jaxpr) -> Member | None:
+        """A program as one of those that differ from it in sizes alone, if it is one.
+
+        A process that compiles few programs does not import what makes plans.
+        """
+        from functrax.backends.program_cache import shown
+
+        if not options.plans or options.memory_budget or shown():
+            return None
+        if self._families is None:
+            if len(self._earlier) < _FEW:
+                return None
+            from functrax.backends.generic import Families
+
+            self._families = Families()
+            for context, of_jaxpr, of_program in self._earlier:
+                before, program = of_jaxpr(), of_program()
+                if before is None or program is None or context != compile_context():
+                    continue
+                known = self._families.member(before)
+                if known is not None:
+                    known.add(program)
+        return self._families.member(jaxpr)
 
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""

@@ -2,7 +2,8 @@
 
 Loading LLVM takes longer than everything else that a program with a warm disk cache does, and two
 facts are wanted before any kernel is looked up: how wide vectors are, and what tells this processor
-from others (machines that share a home directory share its cache).  The system knows both.
+from others (machines that share a home directory share its cache).  The system knows both.  It also
+knows how large caches are, which decides how much of a contraction is kept at hand.
 
 ``FUNCTRAX_CPU=x86-64-v3`` asks for code that runs on lesser processors, too: machines of several
 kinds can share a cache then, and give the same bits; and what is made for other processors can be
@@ -16,7 +17,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from functools import cache
+from functools import cache, cached_property
 from typing import Final
 
 from functrax.core.errors import ArgumentError
@@ -49,6 +50,14 @@ _SYSCTL: Final = (  # macOS; a processor has some of them
 )
 #: What 64-byte vectors of all element types need.
 _AVX512: Final = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl"))
+#: Bytes of the second cache that a thread has: where the system does not tell, at least, at most.
+SECOND_CACHE: Final = 1 << 20
+_LEAST_CACHE, _MOST_CACHE = 1 << 18, 1 << 22
+_CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
+#: What a matrix unit multiplies, and what of the system's flags tells that it does.
+_UNITS: Final = {"bf16": "amx_bf16", "i8": "amx_int8"}
+#: Of the system's interface: a call that asks for a part of the processor, and that part.
+_ARCH_PRCTL, _ASK_FOR, _MATRICES = 158, 0x1023, 18
 #: Kinds of processors that code can be made for, by the names that LLVM has for them, and what of
 #: the system's flags tells that a processor is one.
 _V2: Final = frozenset(("ssse3", "sse4_1", "sse4_2", "popcnt"))
@@ -69,12 +78,14 @@ class CpuInfo:
       identity: equal for equal processors; empty if the system does not tell.
       flags: the instruction sets that it has, in the system's words.
       kind: of ``KINDS``, the one that was asked for; empty for this processor as it is.
+      second_cache: bytes of the second cache, or of a thread's part of it if several share it.
     """
 
     machine: str
     identity: str
     flags: frozenset[str]
     kind: str = ""
+    second_cache: int = SECOND_CACHE
 
     @property
     def vector_bytes(self) -> int:
@@ -87,6 +98,23 @@ class CpuInfo:
     def has_scaling(self) -> bool:
         """Whether an instruction multiplies floats by powers of two."""
         return self.flags >= _AVX512
+
+    @cached_property
+    def dots(self) -> frozenset[str]:
+        """The kinds of instructions that add up products of narrow numbers, as kernels use them.
+
+        See ``kernels/words.py``.  Of bfloat16 there are some of vectors where they are faster than
+        to convert and to multiply: Intel's do 32 products in the time of 64 (measured on Sapphire
+        Rapids), AMD's in the time of 16.
+        """
+        found = set()
+        if self.machine in ("x86_64", "AMD64"):
+            found.add("i16")
+        if "avx512_bf16" in self.flags and "AuthenticAMD" in self.identity:
+            found.add("bf16")
+        if self.vector_bytes == 64 and "amx_tile" in self.flags:
+            found |= {f"tile {x}" for x, flag in _UNITS.items() if flag in self.flags}
+        return frozenset(found)
 
     @property
     def has_halves(self) -> bool:
@@ -123,13 +151,60 @@ def limited(here: CpuInfo, kind: str) -> CpuInfo:
     return CpuInfo(here.machine, f"{here.machine}\n{kind}", flags, kind)
 
 
+@cache
+def _unit_allowed() -> bool:
+    """Whether the system lets this process use the matrix unit, for which it must be asked.
+
+    Every process asks that finds out which processor it runs on, before it looks for machine code
+    of an earlier one.  The system refuses where it is too old to save the unit's 8 KB when it
+    switches threads, or where a thread has too small a stack for signals.
+    """
+    if sys.platform != "linux":
+        return False
+    call = getattr(ctypes.CDLL(None), "syscall", None)
+    if call is None:
+        return False
+    call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_long)
+    call.restype = ctypes.c_long
+    return bool(call(_ARCH_PRCTL, _ASK_FOR, _MATRICES) == 0)
+
+
 def _this_processor() -> CpuInfo:
     machine = os.uname().machine
     facts = _sysctl_facts() if sys.platform == "darwin" else _proc_facts()
     identity = "\n".join(f"{name}: {value}" for name, value in sorted(facts.items()))
     names = _SYSCTL[1:] if sys.platform == "darwin" else _FLAGS
     flags = frozenset(" ".join(facts.get(name, "") for name in names).lower().split())
-    return CpuInfo(machine, f"{machine}\n{identity}" if identity else "", flags)
+    second_cache = second_cache_of(_CACHES)
+    identity += f"\nsecond cache: {second_cache}" if identity else ""
+    if flags & {"amx_tile"} and not _unit_allowed():
+        flags -= {"amx_tile"}
+        identity += "\nmatrix unit: refused"
+    name = f"{machine}\n{identity}" if identity else ""
+    return CpuInfo(machine, name, flags, second_cache=second_cache)
+
+
+def second_cache_of(folder: str) -> int:
+    """Bytes of the second cache for each thread, as Linux describes the caches in a folder."""
+    found = SECOND_CACHE
+    for number in range(8):
+        try:
+            facts = [
+                _line(f"{folder}/index{number}/{name}")
+                for name in ("level", "type", "size", "shared_cpu_map")
+            ]
+        except OSError:
+            break
+        level, type_, size, sharing = facts
+        if level == "2" and type_ != "Instruction" and size.endswith("K"):
+            threads = int(sharing.replace(",", ""), 16).bit_count()
+            found = int(size[:-1]) * 1024 // max(threads, 1)
+    return min(max(found, _LEAST_CACHE), _MOST_CACHE)
+
+
+def _line(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.readline().strip()
 
 
 def _proc_facts() -> dict[str, str]:

@@ -83,7 +83,7 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     Returns:
       An array whose value is pending, or a list of them.
     """
-    if not primitive.pure or primitive.holds_programs or not _records():
+    if not primitive.pure or primitive.holds_programs or not records():
         return execute(primitive, args, params)
     for x in args:
         if type(x) is ConcreteArray and type(x._buffer) is Borrowed:
@@ -109,14 +109,14 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
 EVAL.executor = record
 
 
-def _records() -> bool:
+def records() -> bool:
     """Whether operations are recorded now."""
     return options.eager == "lazy" and options.backend == "llvm" and not nan_check.enabled()
 
 
 def _mode() -> tuple[Any, ...] | None:
     """What decides how operations are recorded, one object for equal modes; None: not at all."""
-    if not _records():
+    if not records():
         return None
     mode: tuple[Any, ...] = (options.strict, trace_context(), compile_context())
     found: tuple[Any, ...] = _modes.setdefault(mode, mode)
@@ -176,15 +176,16 @@ def _extent(signature: Signature, operands: tuple[Any, ...]) -> tuple[int, int, 
     region = region_of(producers[0])
     size, begin = 0, now
     for node in producers:
+        other = region_of(node)
+        if other is not region:
+            region = region.join(other, size, node.size)
         size += node.size
         begin = min(begin, node.begin)
-        if region_of(node) is not region:
-            region.merge(region_of(node))
     size = min(size, now - begin) + 1
-    if size <= MAX_NODES // 2 or now - _last_look() < PATIENCE or now < region.next_count:
+    if size <= MAX_NODES // 2 or now - _last_look() < PATIENCE:
         return size, begin, region
     limit = MAX_NODES // 2 if signature in region.entries else MAX_NODES
-    if size <= limit:
+    if size <= limit or now - region.since <= limit:
         return size, begin, region
     return _counted(producers, begin, region, limit)
 
@@ -196,7 +197,7 @@ def _counted(
     now = _now()
     size = 1 + len(ancestors(producers))
     if size <= limit:
-        region.next_count = now + limit - size
+        region.since = now - size
         return size, begin, region
     eager_run.run(producers, requested=False)
     grown = [n for n in producers if n.value is None]

@@ -104,18 +104,30 @@ class Region:
       entry: the signature of an operation that needs no other.
     """
 
-    __slots__ = ("entries", "next_count")
+    __slots__ = ("entries", "joined", "since")
 
     def __init__(self, entry: Signature) -> None:
         #: Signatures of the operations that need no other.
         self.entries = {entry}
-        #: No operation recorded before this one can have too many to run.
-        self.next_count = 0
+        #: For operation number n at most ``n - since`` are expected to have to run.
+        self.since = 0
+        #: The region that this one has become part of.
+        self.joined: Region | None = None
 
-    def merge(self, other: Region) -> None:
-        """Take another region in."""
-        self.entries |= other.entries
-        self.next_count = min(self.next_count, other.next_count)
+    def join(self, other: Region, mine: int, others: int) -> Region:
+        """The region of an operation that needs both.
+
+        Args:
+          other: another region.
+          mine: at most so many operations have to run for what it needs of this region.
+          others: the same of the other one.
+        """
+        since = max(self.since - others, other.since - mine)
+        small, large = sorted((self, other), key=lambda x: len(x.entries))
+        large.entries |= small.entries
+        large.since = since
+        small.joined = large
+        return large
 
 
 class Node(Pending):
@@ -197,9 +209,13 @@ def node_of(x: Any) -> Node | None:
 
 def region_of(node: Node) -> Region:
     """What an operation shares with what it needs and what needs it."""
-    if node.region is None:
-        node.region = Region(node.signature)
-    return node.region
+    region = node.region
+    if region is None:
+        region = Region(node.signature)
+    while region.joined is not None:
+        region = region.joined
+    node.region = region
+    return region
 
 
 def ancestors(roots: Iterable[Node]) -> list[Node]:

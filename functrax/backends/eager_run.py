@@ -76,8 +76,8 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
         return
     if requested:
         _note_look()
-    if requested and len(roots) == 1 and native.extension is not None:
-        description = native.extension.eager_run(roots[0])
+    if native.extension is not None and (not requested or len(roots) == 1):
+        description = native.extension.eager_run(roots[0] if requested else tuple(roots))
         if description is True:
             return
     with _lock:

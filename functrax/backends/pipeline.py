@@ -36,6 +36,7 @@ from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.simplify import simplify
 from functrax.backends.passes.widen import widen
 from functrax.core.config import state as options
+from functrax.core.dtypes import is_complex
 from functrax.core.errors import ArgumentError, FunctraxError, VerificationError
 from functrax.core.jaxpr import Eqn, Jaxpr, all_eqns
 from functrax.core.option_text import levels, limits
@@ -85,6 +86,10 @@ def _is_contraction(eqn: Eqn) -> bool:
     return eqn.primitive is contraction
 
 
+def _is_complex_contraction(eqn: Eqn) -> bool:
+    return _is_contraction(eqn) and is_complex(eqn.outvars[0].aval.dtype)
+
+
 def _is_reduction(eqn: Eqn) -> bool:
     return eqn.primitive.family == "reindex_reduce"
 
@@ -95,7 +100,10 @@ def _is_scan(eqn: Eqn) -> bool:
 
 split_loops = _on_demand("split_loops", "split_loops", _is_scan)
 recognise = _on_demand("recognise", "recognise", _is_reduction)
+absorb = _on_demand("conjugates", "absorb", _is_complex_contraction)
+repeats = _on_demand("repeats", "repeats", _is_contraction)
 batch = _on_demand("batch", "batch", _is_contraction)
+share = _on_demand("share", "share", _is_contraction)
 join = _on_demand("join", "join", _is_contraction)
 orient = _on_demand("orientation", "orient", _is_contraction)
 
@@ -108,8 +116,11 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("widen", widen),  # narrow floats are added up in wider ones
     Pass("cse", cse),  # equal values are computed once
     Pass("recognise", recognise, reorders=True),  # sums of products become contractions
+    Pass("absorb", absorb, reorders=True),  # conjugates become part of contractions
+    Pass("repeats", repeats, reorders=True),  # repeated elements are multiplied once
     Pass("batch", batch, reorders=True),  # products that share an operand become one
     Pass("orient", orient, reorders=True),  # contractions give results in the order that is wanted
+    Pass("share", share, reorders=True),  # products with a side in common become one
     Pass("join", join, reorders=True),  # products that are added up become one
     Pass("pack", pack),  # in strict mode, operands of sums lie in the order that they are read in
     Pass("dce", dce),  # what nothing needs goes

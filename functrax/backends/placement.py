@@ -57,6 +57,31 @@ def default_backend() -> str:
     return current_device().platform
 
 
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
+    """:func:`devices`: all of them belong to this process, which is the only one."""
+    return devices(backend)
+
+
+def device_count(backend: str | None = None) -> int:
+    """How many devices there are: 1."""
+    return len(devices(backend))
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """How many devices belong to this process: 1."""
+    return len(devices(backend))
+
+
+def process_count(backend: str | None = None) -> int:
+    """How many processes run a program together: 1."""
+    return 1
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process among those that run a program together: 0."""
+    return 0
+
+
 def device_put(
     x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
 ) -> Any:

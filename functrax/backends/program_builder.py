@@ -36,6 +36,20 @@ class ProgramBuilder:
         self._counts: dict[Kind, int] = {}
         self._instructions: list[Instruction] = []
 
+    @classmethod
+    def of(
+        cls, name: str, slots: Sequence[Slot], instructions: Sequence[Instruction]
+    ) -> ProgramBuilder:
+        """One that has got all of a program's slots, as yet without outputs, and instructions."""
+        self = cls(name)
+        self._slots, self._instructions = list(slots), list(instructions)
+        return self
+
+    @property
+    def parts(self) -> tuple[tuple[Slot, ...], tuple[Instruction, ...]]:
+        """The slots and the instructions so far."""
+        return tuple(self._slots), tuple(self._instructions)
+
     def _slot(self, kind: Kind, shape: Sequence[int], dtype: Any, value: Any = None) -> int:
         number = self._counts.get(kind, 0)
         self._counts[kind] = number + 1

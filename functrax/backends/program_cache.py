@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import marshal
 import weakref
-from dataclasses import fields, replace
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,12 @@ from functrax.core.jaxpr import Jaxpr
 
 _RECORDS: Final = (Slot, Launch, Copy, Cond, While, For, Scan, Program, LaunchCode)
 _NUMBERS: Final = {kind: number for number, kind in enumerate(_RECORDS)}
-_FIELDS: Final = {kind: tuple(f.name for f in fields(kind)) for kind in _RECORDS}
+_VALUES: Final = {kind: attrgetter(*[f.name for f in fields(kind)]) for kind in _RECORDS}
+_FUNCTION, _PARAMS, _OWNER = (
+    [f.name for f in fields(Launch)].index(name) for name in ("function", "params", "owner")
+)
+#: What is written as it is.
+_PLAIN: Final = frozenset({int, str, bool, type(None)})
 _CODE, _ARRAY, _DTYPE, _TUPLE = range(len(_RECORDS), len(_RECORDS) + 4)
 
 _sources: weakref.WeakKeyDictionary[Program, Jaxpr] = weakref.WeakKeyDictionary()
@@ -74,13 +80,26 @@ def keep(jaxpr: Jaxpr, program: Program) -> None:
     disk_cache.current().put(key, payload, f"program {jaxpr.name}")
 
 
+def same_programs(x: Program, y: Program) -> bool:
+    """Whether two programs do the same by the same machine code, and call no Python functions."""
+    try:
+        return bool(_encoded(x) == _encoded(y))
+    except _UnknownError:
+        return False
+
+
+def remember_source(program: Program, jaxpr: Jaxpr) -> None:
+    """Note the jaxpr of a program that was not compiled by itself."""
+    _sources[program] = jaxpr
+
+
 def source_of(program: Program) -> Jaxpr | None:
-    """The jaxpr of a program that was found on disk."""
+    """The jaxpr of a program that was found on disk, or made by a plan."""
     return _sources.get(program)
 
 
 def _key(jaxpr: Jaxpr) -> bytes | None:
-    if not (options.cache and options.cache_programs) or _shown():
+    if not (options.cache and options.cache_programs) or shown():
         return None
     place = ("program key", compile_context())
     if place not in jaxpr.memo:
@@ -89,17 +108,17 @@ def _key(jaxpr: Jaxpr) -> bytes | None:
     return key
 
 
-def _shown() -> bool:
+def shown() -> bool:
     """Whether somebody wants to see the compiler at work."""
     return bool(options.dump or options.log or options.check)
 
 
 def _encoded(x: Any) -> Any:
     kind = type(x)
-    if x is None or kind in (bool, int, str):
+    if kind in _PLAIN:
         return x
     if kind is tuple:
-        return (_TUPLE, *map(_encoded, x))
+        return (_TUPLE, *[part if type(part) in _PLAIN else _encoded(part) for part in x])
     if kind is Compiled:
         return _CODE, x.key
     if kind is np.ndarray:
@@ -109,7 +128,8 @@ def _encoded(x: Any) -> Any:
     number = _NUMBERS.get(kind)
     if number is None:  # a Python function, or what an instruction keeps of another kind
         raise _UnknownError
-    return (number, *[_encoded(getattr(x, name)) for name in _FIELDS[kind]])
+    parts = _VALUES[kind](x)
+    return (number, *[part if type(part) in _PLAIN else _encoded(part) for part in parts])
 
 
 def _decoded(x: Any, cache: disk_cache.DiskCache) -> Any:
@@ -117,7 +137,7 @@ def _decoded(x: Any, cache: disk_cache.DiskCache) -> Any:
         return x
     number, *parts = x
     if number == _TUPLE:
-        return tuple([_decoded(part, cache) for part in parts])
+        return tuple([_decoded(part, cache) if type(part) is tuple else part for part in parts])
     if number == _CODE:
         found = machine().known(parts[0], cache)
         if found is None:
@@ -129,17 +149,22 @@ def _decoded(x: Any, cache: disk_cache.DiskCache) -> Any:
     if number == _DTYPE:
         return _dtype(parts[0])
     kind = _RECORDS[number]
-    values = [_decoded(part, cache) for part in parts]
-    return _placed(Launch(*values)) if kind is Launch else kind(*values)
+    values = [_decoded(part, cache) if type(part) is tuple else part for part in parts]
+    if kind is Launch:
+        _place(values)
+    return kind(*values)
 
 
 def _dtype(name: str) -> np.dtype[Any]:
     return ShapedArray.from_short(name).dtype
 
 
-def _placed(x: Launch) -> Launch:
-    """A launch with the addresses that its machine code has in this process."""
-    params = list(x.params)
-    for place, code in x.owner.calls:
-        params[place] = code.address
-    return replace(x, function=x.owner.kernel.address, params=tuple(params))
+def _place(values: list[Any]) -> None:
+    """Put the addresses that machine code has in this process into the fields of a launch."""
+    owner: LaunchCode = values[_OWNER]
+    values[_FUNCTION] = owner.kernel.address
+    if owner.calls:
+        params = list(values[_PARAMS])
+        for place, code in owner.calls:
+            params[place] = code.address
+        values[_PARAMS] = tuple(params)

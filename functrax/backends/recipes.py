@@ -13,6 +13,7 @@ Start at :func:`with_recipe`, then :func:`_written`.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -33,7 +34,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 MAX_STEPS: Final = 128
 
 
-class _NoRecipeError(Exception):
+class NoRecipeError(Exception):
     """The operations do not follow from the types of the arguments."""
 
 
@@ -55,8 +56,19 @@ def with_recipe(function: F) -> F:
     if native.extension is None:
         return function
     prepare = functools.partial(_recipe, function)
-    made: F = native.extension.EagerFunction(function, prepare, np.dtype)
+    prepare_taped = functools.partial(_fragment, function)
+    made: F = native.extension.EagerFunction(function, prepare, prepare_taped, as_value, np.dtype)
     return made
+
+
+#: Derives what a function adds to a derivative; ``transforms/taped.py`` puts its own here.
+fragments: Final[list[Callable[..., tuple[Any, ...] | None]]] = []
+
+
+def _fragment(
+    function: Callable[..., Any], tangents: tuple[Any, ...], *args: Any, **kwargs: Any
+) -> tuple[Any, ...] | None:
+    return fragments[0](function, tangents, *args, **kwargs) if fragments else None
 
 
 def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
@@ -72,22 +84,38 @@ def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[An
         out = function(*given, **named)
         single = isinstance(out, Array)
         if not single and type(out) not in (tuple, list):
-            raise _NoRecipeError
+            raise NoRecipeError
         return [as_value(x) for x in ([out] if single else out)]
 
     name = getattr(function, "__name__", "function")
     try:
-        with Override("strict", True):  # numbers are computed as recorded operations are
+        # Numbers are computed as recorded operations are, and who warns is to be called.
+        with Override("strict", True), warnings.catch_warnings():
+            warnings.simplefilter("error")
             jaxpr, consts = stage(flat, [x.aval for x in arrays], name)
-        return (*_written(close(jaxpr), arrays, consts), single)
+        recipe = written(close(jaxpr), consts, options.strict)
+        if len(recipe[1]) > MAX_STEPS or any(type(x) is Literal for x in recipe[2]):
+            return None
+        return (*recipe, tuple([x.aval for x in jaxpr.outvars]), single)
     except Exception:  # it is called, and raises what it raises
         return None
 
 
-def _written(
-    jaxpr: Jaxpr, arrays: Sequence[ConcreteArray], consts: Sequence[Any]
+def written(
+    jaxpr: Jaxpr, consts: Sequence[ConcreteArray], strict: bool
 ) -> tuple[tuple[Any, ...], ...]:
-    """Constants, steps, places of the results and their types: see ``eager_recipe.cpp``."""
+    """A program as ``eager_steps.cpp`` reads it: constants, steps, and the results.
+
+    A result is a literal, or its place.
+
+    Args:
+      jaxpr: with constants as its leading inputs.
+      consts: the values of these.
+      strict: whether its operations are recorded in strict mode.
+
+    Raises:
+      NoRecipeError: if it cannot be written so.
+    """
     count = len(consts)
     inputs = [*jaxpr.invars[count:], *jaxpr.invars[:count]]
     places: dict[Atom, int] = {v: k for k, v in enumerate(inputs)}
@@ -97,15 +125,13 @@ def _written(
     for eqn in eqns:
         operands = [x if type(x) is Literal else places[x] for x in eqn.invars]
         avals = [x.aval for x in eqn.invars]
-        signature = signature_of(eqn.primitive, options.strict, avals, eqn.params)
+        signature = signature_of(eqn.primitive, strict, avals, eqn.params)
         steps.append((signature, tuple(operands)))
         places.update({v: size + k for k, v in enumerate(eqn.outvars)})
         size += len(eqn.outvars)
-    if len(steps) > MAX_STEPS or any(type(x) is Literal for x in results):
-        raise _NoRecipeError
-    outputs = tuple([places[x] for x in results])
     constants = tuple([x.buffer for x in consts])
-    return constants, tuple(steps), outputs, tuple([x.aval for x in jaxpr.outvars])
+    found = tuple([x if type(x) is Literal else places[x] for x in results])
+    return constants, tuple(steps), found
 
 
 def _opened(jaxpr: Jaxpr) -> tuple[list[Eqn], list[Atom]]:
@@ -121,7 +147,7 @@ def _opened(jaxpr: Jaxpr) -> tuple[list[Eqn], list[Atom]]:
                 env.update(zip(eqn.outvars, write(inner, invars), strict=True))
                 continue
             if eqn.primitive.holds_programs or not eqn.primitive.pure:
-                raise _NoRecipeError
+                raise NoRecipeError
             outvars = [Var(v.aval) for v in eqn.outvars]
             eqns.append(Eqn(eqn.primitive, invars, outvars, eqn.params))
             env.update(zip(eqn.outvars, outvars, strict=True))

@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from functrax.core import native
 from functrax.core.errors import ArgumentError
 
 
@@ -24,7 +25,7 @@ def explain_all(namespace: dict[str, Any]) -> None:
     """
     made: dict[int, Any] = {}  # so that two names of one function stay one function
     for name, value in list(namespace.items()):
-        if isinstance(value, types.FunctionType) and not name.startswith("_"):
+        if is_function(value) and not name.startswith("_"):
             if id(value) not in made:
                 made[id(value)] = explained(value, namespace["__name__"])
             namespace[name] = made[id(value)]
@@ -32,7 +33,17 @@ def explain_all(namespace: dict[str, Any]) -> None:
 
 def explained_member(module: str) -> Callable[[Any], Any]:
     """What makes of a public function of a module one that explains wrong arguments."""
-    return lambda x: explained(x, module) if isinstance(x, types.FunctionType) else x
+    return lambda x: explained(x, module) if is_function(x) else x
+
+
+def is_function(x: Any) -> bool:
+    """Whether something is a function written in Python, perhaps one with a recipe."""
+    if type(x) is _Recorded:
+        x = x.__wrapped__
+    return isinstance(x, types.FunctionType)
+
+
+_Recorded: Any = getattr(native.extension, "EagerFunction", None)
 
 
 def explained(function: Callable[..., Any], module: str) -> Callable[..., Any]:

@@ -153,7 +153,7 @@ class ConcreteArray(Array, BufferExporter):
         return bool(self.value)
 
     def __int__(self) -> int:
-        return int(self._scalar("int"))
+        return int(self._real_scalar("int"))
 
     def __index__(self) -> int:
         if self.aval.dtype.kind not in "iu":
@@ -165,7 +165,7 @@ class ConcreteArray(Array, BufferExporter):
         return int(self._scalar("index"))
 
     def __float__(self) -> float:
-        return float(self._scalar("float"))
+        return float(self._real_scalar("float"))
 
     def __complex__(self) -> complex:
         return complex(self._scalar("complex"))
@@ -178,6 +178,15 @@ class ConcreteArray(Array, BufferExporter):
                 fix="x[i] for one element, x.tolist() for all",
             )
         return self.value[()]
+
+    def _real_scalar(self, kind: str) -> Any:
+        if self.aval.dtype.kind == "c":
+            raise DTypeError(
+                f"{kind}: a complex number is no Python {kind}",
+                got=self.aval.str_short(),
+                fix="x.real, abs(x), or complex(x)",
+            )
+        return self._scalar(kind)
 
     def __hash__(self) -> int:
         raise ArgumentError(
@@ -196,7 +205,8 @@ class ConcreteArray(Array, BufferExporter):
         weak = ", weak_type=True" if self.aval.weak_type else ""
         prefix = "Array("
         body = np.array2string(self.value, separator=", ", prefix=prefix)
-        return f"{prefix}{body}, dtype={self.aval.dtype.name}{weak})"
+        size = f" shape={self.aval.shape}," if not self.size and self.aval.shape != (0,) else ""
+        return f"{prefix}{body},{size} dtype={self.aval.dtype.name}{weak})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not shared_memory.is_sending(1) or self.nbytes < shared_memory.LEAST_BYTES:

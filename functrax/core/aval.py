@@ -13,13 +13,13 @@ Start at :class:`ShapedArray`.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn, final
 
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
 from functrax.core.errors import DTypeError, ImmutableError, ParseError, ShapeError
+from functrax.core.recorded import integer, recording_of
 
 _SHORT: Final[dict[DType, str]] = {
     dtypes.bool_: "bool",
@@ -148,7 +148,9 @@ def _intern(shape: Sequence[int], dtype: Any, weak_type: bool) -> ShapedArray:
     exact = dtypes.as_dtype(dtype)
     sizes = _sizes(shape)
     key = (sizes, exact, bool(weak_type))
-    found = _interned.get(key)
+    recording = recording_of(sizes)
+    interned = _interned if recording is None else recording.kept
+    found = interned.get(key)
     if found is not None:
         return found
     aval = object.__new__(ShapedArray)
@@ -158,12 +160,12 @@ def _intern(shape: Sequence[int], dtype: Any, weak_type: bool) -> ShapedArray:
     put(aval, "weak_type", key[2])
     put(aval, "size", math.prod(sizes))
     put(aval, "ndim", len(sizes))
-    return _interned.setdefault(key, aval)  # of two threads, one wins
+    return interned.setdefault(key, aval)  # of two threads, one wins
 
 
 def _sizes(shape: Sequence[int]) -> tuple[int, ...]:
     try:
-        sizes = tuple(map(operator.index, shape))
+        sizes = tuple(map(integer, shape))
     except TypeError:
         raise ShapeError(
             "ShapedArray: a shape is a sequence of integers", got=repr(shape), fix="(3, 4), or ()"

@@ -57,8 +57,10 @@ class State(threading.local):
     default_prng_impl: str
     eager: str
     schedule_off: str
+    autotune: str
     cache: bool
     cache_programs: bool
+    plans: bool
     compilation_cache_dir: str | None
     cache_limit: str
     memory_budget: str

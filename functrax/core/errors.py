@@ -49,6 +49,10 @@ class DTypeError(FunctraxError, TypeError):
     """A dtype that the operation does not accept, or dtypes that do not go together."""
 
 
+class TangentError(DTypeError, ValueError):
+    """A tangent or a cotangent that is not of the type of its value."""
+
+
 class ArgumentError(FunctraxError, TypeError, ValueError):
     """An argument other than an array is wrong: an axis list, a mode, an unknown keyword."""
 
@@ -99,7 +103,7 @@ class NonConcreteBooleanIndexError(ConcretizationError, IndexingError):
     """A traced boolean mask was used as an index, which makes a shape that depends on values."""
 
 
-class LeakedTracerError(FunctraxError):
+class LeakedTracerError(FunctraxError, TypeError):
     """A traced value outlived the function that was being traced."""
 
 

@@ -12,7 +12,6 @@ Start at :func:`bounds`; :func:`simplify` asks it whether a quotient is constant
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
@@ -32,6 +31,7 @@ from functrax.core.index_expr import (
     indicator,
     linear,
 )
+from functrax.core.recorded import gcd
 
 Extents: TypeAlias = tuple[int, ...]
 Interval: TypeAlias = tuple[int, int]
@@ -204,7 +204,8 @@ def _modulo(expr: IndexExpr, divisor: int, extents: Extents, load_bounds: LoadBo
 
 def _factors(expr: IndexExpr, divisor: int) -> list[int]:
     """The factors of the divisor that some coefficients share, greatest first, without 1."""
-    return sorted({math.gcd(coef, divisor) for _, coef in expr.terms} - {1}, reverse=True)
+    common = {gcd(coef, divisor) for _, coef in expr.terms}
+    return sorted([factor for factor in common if factor != 1], reverse=True)
 
 
 def _split(expr: IndexExpr, factor: int) -> tuple[IndexExpr, IndexExpr]:

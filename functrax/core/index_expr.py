@@ -20,12 +20,11 @@ Start at :class:`IndexExpr`, then :func:`linear`, which every operator ends in.
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from functrax.core.errors import ArgumentError
+from functrax.core.recorded import gcd, integer
 
 Index: TypeAlias = "IndexExpr | int"
 Kind: TypeAlias = Literal["==0", "!=0", ">=0"]
@@ -393,7 +392,7 @@ def as_expr(value: Index) -> IndexExpr:
     if isinstance(value, IndexExpr):
         return value
     try:
-        return Sum(operator.index(value), ())
+        return Sum(integer(value), ())
     except TypeError:
         raise ArgumentError(
             "index expression: an operand is neither an integer nor an index expression",
@@ -483,7 +482,7 @@ def _floordiv(expr: IndexExpr, divisor: int) -> IndexExpr:
     if not rest:
         return linear(const, whole)
     # (g*r + c) // (g*d) == (r + c//g) // d
-    common = math.gcd(divisor, *rest.values())
+    common = gcd(divisor, *rest.values())
     divisor //= common
     inner = linear(low_const // common, {atom: coef // common for atom, coef in rest.items()})
     if isinstance(inner, Mod) and inner.divisor % divisor == 0:
@@ -512,7 +511,7 @@ def _mod(expr: IndexExpr, divisor: int) -> IndexExpr:
     if not rest:
         return as_expr(expr.const % divisor)
     # (g*e + g*q + r) % (g*m) == g*((e + q) % m) + r
-    common = math.gcd(divisor, *rest.values())
+    common = gcd(divisor, *rest.values())
     high, low = divmod(expr.const % divisor, common)
     inner = linear(high, {atom: coef // common for atom, coef in rest.items()})
     if len(inner.terms) != len(rest):  # quotients folded: what came out may reduce further
@@ -523,7 +522,7 @@ def _mod(expr: IndexExpr, divisor: int) -> IndexExpr:
 def _normal_condition(expr: IndexExpr, kind: Kind) -> tuple[IndexExpr, Kind]:
     if not expr.terms:  # 0 == 0 stands for true and 1 == 0 for false
         return as_expr(0 if compare(expr.const, kind) else 1), "==0"
-    common = math.gcd(*(coef for _, coef in expr.terms))
+    common = gcd(*(coef for _, coef in expr.terms))
     if kind == ">=0":
         return _divide_terms(expr, common), kind
     if expr.const % common:

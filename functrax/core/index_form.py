@@ -8,12 +8,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.index_bounds import simplify, simplify_condition
 from functrax.core.index_expr import Condition, Dim, IndexExpr, add_terms, as_expr
+from functrax.core.recorded import integer
 from functrax.core.records import record
 
 Shape = tuple[int, ...]
@@ -115,7 +115,7 @@ class MapForm:
 def check_shape(shape: Iterable[int], name: str) -> Shape:
     """The shape as a tuple of Python integers, none negative."""
     try:
-        sizes = tuple(operator.index(size) for size in shape)
+        sizes = tuple(map(integer, shape))
     except TypeError:
         raise ShapeError(
             f"IndexMap: the {name} is not a shape", got=repr(shape), fix="give a tuple of integers"

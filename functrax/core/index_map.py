@@ -34,6 +34,7 @@ from functrax.core.index_form import (
     unflatten,
 )
 from functrax.core.index_numpy import Array, Indices, ScatterOp, Valid
+from functrax.core.recorded import integer
 from functrax.core.records import record
 
 if TYPE_CHECKING:
@@ -204,9 +205,13 @@ class IndexMap(MapForm):
                 got=f"strides {strides}",
                 fix="a positive stride, or a negative one to go backwards",
             )
-        ranges = [range(*parts) for parts in zip(starts, limits, strides, strict=True)]
-        for size, taken in zip(sizes, ranges, strict=True):
-            if len(taken) and not (0 <= taken[0] < size and 0 <= taken[-1] < size):
+        counts = [
+            max(0, -((first - end) // step))  # of range(first, end, step)
+            for first, end, step in zip(starts, limits, strides, strict=True)
+        ]
+        for size, first, step, count in zip(sizes, starts, strides, counts, strict=True):
+            last = first + step * (count - 1)
+            if count and not (0 <= first < size and 0 <= last < size):
                 raise ArgumentError(
                     "IndexMap.slice_: the slice leaves the array",
                     got=f"start {starts}, limit {limits}, stride {strides} for the shape {sizes}",
@@ -216,7 +221,7 @@ class IndexMap(MapForm):
             first + step * Dim(k)
             for k, (first, step) in enumerate(zip(starts, strides, strict=True))
         )
-        return cls(tuple(map(len, ranges)), sizes, exprs)
+        return cls(tuple(counts), sizes, exprs)
 
     @classmethod
     def pad(
@@ -554,7 +559,7 @@ def _check_axes(name: str, axes: Iterable[int], rank: int) -> Shape:
 
 
 def _per_dim(name: str, values: Iterable[int], shape: Shape) -> Shape:
-    given = tuple(operator.index(value) for value in values)
+    given = tuple(map(integer, values))
     if len(given) != len(shape):
         raise ArgumentError(
             f"IndexMap: '{name}' has one number per dimension",

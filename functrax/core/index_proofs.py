@@ -19,7 +19,6 @@ Start at :func:`solve`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
@@ -37,6 +36,7 @@ from functrax.core.index_expr import (
     linear,
 )
 from functrax.core.index_form import MapForm, Shape, size_of, strides_of
+from functrax.core.recorded import gcd
 
 Window: TypeAlias = tuple[tuple[int, int], ...]
 _Equation: TypeAlias = "tuple[dict[Atom, int], IndexExpr]"
@@ -288,7 +288,7 @@ class _Solver:
         items = sorted(terms.items(), key=lambda item: -abs(item[1]))
         for cut in range(1, len(items)):
             upper, lower = items[:cut], items[cut:]
-            factor = math.gcd(*(coef for _, coef in upper))
+            factor = gcd(*(coef for _, coef in upper))
             interval = bounds(linear(0, dict(lower)), self.extents)
             if interval is None or interval[1] - interval[0] >= factor:
                 continue
@@ -350,7 +350,7 @@ def _ranges(form: MapForm) -> list[Interval]:
 def _combine(row: _Equation, other: _Equation, pivot: Atom) -> _Equation:
     """``row`` times a constant minus ``other`` times a constant, without the pivot."""
     mine, theirs = row[0][pivot], other[0][pivot]
-    common = math.gcd(mine, theirs)
+    common = gcd(mine, theirs)
     scale, times = theirs // common, mine // common
     terms = {atom: coef * scale for atom, coef in row[0].items()}
     for atom, coef in other[0].items():

@@ -12,7 +12,7 @@ import numpy as np
 from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import DTypeError, FunctraxError
+from functrax.core.errors import ArgumentError, DTypeError, FunctraxError
 from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
@@ -58,7 +58,22 @@ def as_value(x: Any, what: str = "argument") -> Value:
     )
 
 
+def check_not_masked(x: Any, what: str) -> None:
+    """Refuse NumPy's masked arrays, whose mask would be forgotten.
+
+    Raises:
+      ArgumentError: for a masked array; it is a ValueError.
+    """
+    if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+        raise ArgumentError(
+            f"{what} is a masked array, and arrays have no masks",
+            got=f"numpy {x.dtype}{list(x.shape)} with a mask",
+            fix="x.filled(value), or functrax.numpy.where(x.mask, value, x.data)",
+        )
+
+
 def _from_numpy(x: Any, what: str) -> ConcreteArray:
+    check_not_masked(x, what)
     if x.dtype == dtypes.float0:
         return ConcreteArray(np.asarray(x), ShapedArray(x.shape, dtypes.float0))
     try:

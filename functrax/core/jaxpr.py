@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from functrax.core.aval import ShapedArray
+from functrax.core.recorded import Recorded
 from functrax.core.source import SourceLine
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Literal:
     val: Any
 
     def __new__(cls, value: Any, aval: ShapedArray) -> Literal:
+        if type(value) is Recorded:
+            return _recorded_literal(value, aval)
         array: Any = np.asarray(value, dtype=aval.dtype)
         key = (aval, array.tobytes())
         found = cls._interned.get(key)
@@ -65,6 +68,23 @@ class Literal:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Literal, (self.val, self.aval))
+
+
+def _recorded_literal(value: Recorded, aval: ShapedArray) -> Literal:
+    """The literal of a recorded number; of equal ones of a recording one object."""
+    number = value.recording.apply(_as_scalar, value, aval.dtype)
+    key = ("literal", aval, number.number)
+    found: Literal | None = value.recording.kept.get(key)
+    if found is None:
+        found = object.__new__(Literal)
+        found.aval, found.val = aval, number
+        value.recording.kept[key] = found
+        value.recording.note_hash(number)  # equal literals are one object, so others are not equal
+    return found
+
+
+def _as_scalar(value: Any, dtype: Any) -> Any:
+    return np.asarray(value, dtype)[()]
 
 
 Atom: TypeAlias = "Var | Literal"

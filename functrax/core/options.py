@@ -181,6 +181,14 @@ OPTIONS: Final[dict[str, Option]] = {
             compiled=True,
         ),
         Option(
+            "autotune",
+            "choice",
+            "off",
+            "Whether plans of large contractions are measured, once on each kind of processor.",
+            choices=("off", "on"),
+            compiled=True,
+        ),
+        Option(
             "backend",
             "choice",
             "llvm",
@@ -202,6 +210,7 @@ OPTIONS: Final[dict[str, Option]] = {
         ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option("cache_programs", "switch", True, "Keep whole programs there, not only kernels."),
+        Option("plans", "switch", True, "Make programs of new sizes from those of earlier ones."),
         Option(
             "compilation_cache_dir",
             "path",

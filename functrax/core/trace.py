@@ -15,7 +15,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from functrax.core import native
 from functrax.core.aval import ShapedArray
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from functrax.core.primitive import Primitive
 
 
+@runtime_checkable
 class CustomCall(Protocol):
     """A call of a function whose derivative the user gives: see ``functrax.transforms.custom``.
 

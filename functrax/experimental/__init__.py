@@ -1,4 +1,4 @@
-"""Names that older programs look for here; they stand elsewhere now.
+"""``io_callback``, ``ode`` and ``jet``; and names that older programs look for here.
 
 >>> from functrax.experimental import enable_x64
 >>> import functrax.numpy as jnp
@@ -13,6 +13,7 @@ import sys
 
 from functrax.core.config import Override, enable_x64 as enable_x64
 from functrax.example_libraries import optimizers as optimizers, stax as stax
+from functrax.transforms.callbacks import io_callback as io_callback
 
 sys.modules["functrax.experimental.optimizers"] = optimizers
 sys.modules["functrax.experimental.stax"] = stax

@@ -21,7 +21,8 @@ from functrax.explanation.record import Edge, Explanation, KernelFacts, Level
 from functrax.explanation.tables import quantity, size
 
 _CHARACTER, _LINE, _PAD = 6.7, 15.0, 8.0  # of 11 px type
-_MOST_EQNS, _MOST_CHARACTERS, _MARGIN = 8, 52, 14.0
+_MOST_EQNS, _MOST_CHARACTERS, _MOST_VALUES, _MARGIN = 8, 52, 4, 14.0
+_LABEL_LINE = 13.0
 _STYLE: Final = (
     "text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24}"
     ".behind{fill:#ffffff;fill-opacity:.8}"
@@ -103,16 +104,14 @@ def _level_svg(e: Explanation, level: Level) -> tuple[list[str], tuple[float, fl
             boxes["out", k] = _Box("value", (("small", f"result {k}"),))
             text = f"{names[x]}:{x.aval.str_short()}" if x in made else ""
             labels[made.get(x, x), ("out", k)] = _Label((text,) if text else ())
-    layout = layered({n: b.size for n, b in boxes.items()}, list(labels))
+    sizes = {n: b.size for n, b in boxes.items()}
+    layout = layered(sizes, list(labels), [x.size for x in labels.values()])
     out = [_edge_svg(path, label) for label, path in zip(labels.values(), layout.edges)]
-    rightmost = layout.width
-    for label, path in zip(labels.values(), layout.edges):
-        drawn, right = _label_svg(path, label)
-        out += drawn
-        rightmost = max(rightmost, right)
+    for label, corner in zip(labels.values(), layout.labels):
+        out += label.svg(corner)
     for node, box in boxes.items():
         out += box.svg(layout.boxes[node])
-    return out, (rightmost, layout.height)
+    return out, (layout.width, layout.height)
 
 
 @record
@@ -134,6 +133,31 @@ class _Label:
         reasons = (*self.reasons, f"{edge.value}: {edge.reason}")
         codes = tuple(dict.fromkeys((*self.codes, edge.code)))
         return _Label((*self.values, f"{edge.value} {size(edge.nbytes)}"), codes, reasons)
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """The lines with their classes, the first values only where there are many."""
+        shown = list(self.values)
+        if len(shown) > _MOST_VALUES:
+            shown[_MOST_VALUES - 1 :] = [f"and {len(shown) - _MOST_VALUES + 1} values more"]
+        return [("small", text) for text in shown] + [("why", text) for text in self.codes]
+
+    @property
+    def size(self) -> tuple[float, float]:
+        longest = max((len(text) for _, text in self.lines), default=0)
+        return longest * _CHARACTER, len(self.lines) * _LABEL_LINE
+
+    def svg(self, corner: Point) -> list[str]:
+        if not self.lines:
+            return []
+        (x, y), (width, height) = corner, self.size
+        out = [
+            f'<rect class="behind" x="{x - 2:.1f}" y="{y:.1f}" width="{width + 2:.1f}" '
+            f'height="{height:.1f}"/>'
+        ]
+        for k, (kind, text) in enumerate(self.lines):
+            out.append(_text(x, y + _LABEL_LINE * k + 10, text, kind))
+        return out
 
 
 def _labels(
@@ -205,23 +229,6 @@ def _edge_svg(path: tuple[Point, ...], label: _Label) -> str:
     title = "\n".join(map(escape, label.reasons))
     inside = f"<title>{title}</title>" if title else ""
     return f'<path class="{style}" d="{"".join(d)}" marker-end="url(#tip)">{inside}</path>'
-
-
-def _label_svg(path: tuple[Point, ...], label: _Label) -> tuple[list[str], float]:
-    """The text at an edge, behind the layer that it comes from; and how far it reaches."""
-    lines = [("small", text) for text in label.values] + [("why", text) for text in label.codes]
-    if not lines:
-        return [], 0.0
-    (x0, y0), (x1, y1) = path[1], path[2]
-    width = max(len(text) for _, text in lines) * _CHARACTER
-    x, y = (x0 + x1) / 2 + 5, (y0 + y1) / 2 - 6.5 * (len(lines) - 2)
-    out = [
-        f'<rect class="behind" x="{x - 2:.1f}" y="{y - 12:.1f}" width="{width + 2:.1f}" '
-        f'height="{13 * len(lines):.1f}"/>'
-    ]
-    for k, (kind, text) in enumerate(lines):
-        out.append(_text(x, y + 13 * k - 2, text, kind))
-    return out, x + width
 
 
 def _text(x: float, y: float, text: str, style: str) -> str:

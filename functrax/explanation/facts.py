@@ -138,6 +138,7 @@ def _kernel(number: int, work: Work, level: Level, members: Members) -> KernelFa
     is_group = isinstance(eqn.primitive, Group)
     inner = eqn not in level.jaxpr.eqns  # of a group that the compiler took apart
     codes = () if work.code is None else work.code.kernels
+    between = () if work.code is None else work.code.temporaries
     return KernelFacts(
         number,
         eqn.params["name"] if is_group else eqn.primitive.name,
@@ -158,6 +159,7 @@ def _kernel(number: int, work: Work, level: Level, members: Members) -> KernelFa
         done.transcendentals,
         codes,
         work.instructions,
+        bytes_staged=sum(x.size * x.dtype.itemsize for x in between),
     )
 
 

@@ -33,27 +33,32 @@ class Layout:
       boxes: the upper left corner of each box.
       edges: for each edge the points that it goes through: from the box down to the end of its
         layer, then to the next layer, and so on to the other box.
+      labels: for each edge the upper left corner of its label, between the layer that it comes from
+        and the next.
     """
 
     width: float
     height: float
     boxes: Mapping[Node, Point]
     edges: tuple[tuple[Point, ...], ...]
+    labels: tuple[Point, ...]
 
 
 def layered(
     sizes: Mapping[Node, tuple[float, float]],
     edges: Sequence[tuple[Node, Node]],
+    labels: Sequence[tuple[float, float]],
     gap_x: float = 30.0,
-    gap_y: float = 58.0,
+    gap_y: float = 30.0,
 ) -> Layout:
     """Lay a graph out.
 
     Args:
       sizes: width and height of each box, in an order in which every edge goes forwards.
       edges: pairs of boxes.
+      labels: width and height of the label of each edge, zeros where it has none.
       gap_x: room between neighbours.
-      gap_y: room between layers.
+      gap_y: room between layers, beside that of the labels.
     """
     layer_of = _layers(sizes, edges)
     layers: list[list[Node]] = [[] for _ in range(max(layer_of.values(), default=-1) + 1)]
@@ -65,7 +70,10 @@ def layered(
     _order(layers, links)
     centres = _centres(layers, links, widths, gap_x)
     heights = [max((sizes[n][1] for n in layer if n in sizes), default=0.0) for layer in layers]
-    tops = [sum(heights[:k]) + gap_y * k for k in range(len(layers))]
+    gaps = [gap_y] * len(layers)
+    for (a, _), (_, height) in zip(edges, labels):
+        gaps[layer_of[a]] = max(gaps[layer_of[a]], gap_y + height)
+    tops = [sum(heights[:k]) + sum(gaps[:k]) for k in range(len(layers))]
     boxes = {n: (centres[n] - sizes[n][0] / 2, tops[layer_of[n]]) for n in sizes}
     level = {n: k for k, layer in enumerate(layers) for n in layer}
     paths = []
@@ -78,9 +86,39 @@ def layered(
             top = tops[level[b]]
             points += [(centres[b], top), (centres[b], top + heights[level[b]])]
         paths.append((*points, (centres[last], boxes[last][1])))
-    width = max((centres[n] + widths[n] / 2 for n in centres), default=0.0)
+    corners = _corners([layer_of[a] for a, _ in edges], paths, labels)
+    right = [centres[n] + widths[n] / 2 for n in centres]
+    right += [x + width for (x, _), (width, _) in zip(corners, labels)]
     height = tops[-1] + heights[-1] if layers else 0.0
-    return Layout(width, height, boxes, tuple(paths))
+    return Layout(max(right, default=0.0), height, boxes, tuple(paths), tuple(corners))
+
+
+def _corners(
+    layers: Sequence[int], paths: Sequence[Sequence[Point]], labels: Sequence[tuple[float, float]]
+) -> list[Point]:
+    """Where labels go: at the middle of the first gap of their edge, beside one another.
+
+    Args:
+      layers: the layer that each edge comes from.
+      paths: the points of each edge.
+      labels: width and height of each label.
+    """
+    corners = [
+        ((p[1][0] + p[2][0]) / 2 + 5, (p[1][1] + p[2][1] - height) / 2)
+        for p, (_, height) in zip(paths, labels)
+    ]
+    rows: dict[int, list[int]] = {}
+    for k in sorted(range(len(corners)), key=lambda k: corners[k][0]):
+        if labels[k][0]:
+            rows.setdefault(layers[k], []).append(k)
+    widths: dict[Node, float] = {k: width for k, (width, _) in enumerate(labels)}
+    for row in rows.values():
+        centres: dict[Node, float] = {}
+        _pack(row, [corners[k][0] + widths[k] / 2 for k in row], widths, _BEND, centres)
+        outside = min(0.0, centres[row[0]] - widths[row[0]] / 2)
+        for k in row:
+            corners[k] = centres[k] - widths[k] / 2 - outside, corners[k][1]
+    return corners
 
 
 def _layers(nodes: Mapping[Node, object], edges: Sequence[tuple[Node, Node]]) -> dict[Node, int]:

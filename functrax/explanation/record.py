@@ -18,6 +18,7 @@ from functrax.backends.llvm.jit import machine
 from functrax.backends.memory_plan import plan_text
 from functrax.backends.program import Instruction, Program
 from functrax.core.aval import ShapedArray
+from functrax.core.errors import ArgumentError
 from functrax.core.jaxpr import Eqn, Jaxpr
 from functrax.core.records import field, record
 from functrax.core.source import SourceLine
@@ -73,6 +74,8 @@ class KernelFacts:
       codes: its machine code: of most kernels one.
       instructions: what runs it in the compiled program.
       measured: its time, if it was measured.
+      bytes_staged: bytes that it hands on from one of its launches to the next: packed operands,
+        partial sums.  They are written once, and usually read while they are in the cache.
     """
 
     number: int
@@ -89,6 +92,7 @@ class KernelFacts:
     codes: tuple[KernelCode, ...] = field(repr=False)
     instructions: tuple[Instruction, ...] = field(repr=False)
     measured: Measurement | None = None
+    bytes_staged: int = 0
 
     @property
     def bytes_read(self) -> int:
@@ -248,6 +252,11 @@ class Explanation:
         return sum(k.bytes_written * _times(k) for k in self.kernels)
 
     @property
+    def bytes_staged(self) -> int:
+        """Bytes that all kernels of a run hand on within themselves; no part of the cost."""
+        return sum(k.bytes_staged * _times(k) for k in self.kernels)
+
+    @property
     def cost(self) -> int:
         """What fusion makes small: the bytes that cross the edges of kernels, both ways."""
         return self.bytes_read + self.bytes_written
@@ -299,6 +308,33 @@ class Explanation:
         from functrax.explanation.timeline import write_trace
 
         write_trace(self, path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the explanation to a file: its kind is what the file's name ends in.
+
+        Args:
+          path: ends in ``.svg`` for the picture, ``.html`` for a page with the picture, the tables
+            and every stage, or ``.txt`` for the tables.
+
+        Raises:
+          ArgumentError: the name of the file ends in something else.
+
+        >>> import functrax, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "square.svg"
+        >>> functrax.explain(lambda x: x * x)(2.0).save(path)
+        >>> path.read_text()[:4]
+        '<svg'
+        """
+        forms = {".svg": self._repr_svg_, ".html": self._repr_html_, ".txt": self.__str__}
+        ending = os.path.splitext(path)[1].lower()
+        if ending not in forms:
+            raise ArgumentError(
+                "save: an explanation can be written as a picture, a page or text",
+                got=f"a name that ends in {ending!r}: {os.fspath(path)}",
+                fix="a name that ends in " + ", ".join(forms),
+            )
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(forms[ending]())
 
     def __str__(self) -> str:
         from functrax.explanation.tables import explanation_text

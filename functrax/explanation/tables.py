@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functrax.backends.cpu_info import cpu_info
 from functrax.explanation.record import Explanation, KernelFacts, Level
 
 _MOST_LINES = 3  # of the user's program, for each kernel
@@ -27,17 +28,19 @@ def _head(e: Explanation) -> str:
     counts = count(kernels, "kernel")
     if kernels < len(e.kernels):
         counts += f", {count(len(e.kernels) - kernels, 'call')}"
+    staged = f", stages {size(e.bytes_staged)}" if e.bytes_staged else ""
     return (
         f"{e.name}({inputs}) -> ({outputs})\n"
         f"{counts}; cost {size(e.cost)}: reads {size(e.bytes_read)}, "
-        f"writes {size(e.bytes_written)}; {quantity(e.flops)}flop, "
+        f"writes {size(e.bytes_written)}{staged}; {quantity(e.flops)}flop, "
         f"{quantity(e.transcendentals)}transcendentals"
     )
 
 
 def _kernel_table(e: Explanation) -> str:
-    measured = any(k.measured for k in e.kernels)
+    measured, stages = any(k.measured for k in e.kernels), bool(e.bytes_staged)
     head = ["#", "kernel", "eqns", "calls", "reads", "writes", "flop"]
+    head[-1:-1] = ["stages"] if stages else []
     head += ["time", "GB/s", "GFLOP/s"] if measured else []
     rows = [[*head, "lines"]]
     for k in e.kernels:
@@ -51,6 +54,7 @@ def _kernel_table(e: Explanation) -> str:
             calls,
             size(k.bytes_read),
             size(k.bytes_written),
+            *([size(k.bytes_staged)] if stages else []),
             flop,
         ]
         row += _rates(k) if measured else []
@@ -93,7 +97,12 @@ def compile_text(e: Explanation) -> str:
     words = {"llvm": "compiled by LLVM", "memory": "found in memory", "disk": "found on disk"}
     origins = [f"{e.origins[o]} {text}" for o, text in words.items() if e.origins.get(o)]
     total = sum(e.compile_ms.values())
-    return f"compilation: {total:.2f} ms ({times})\nmachine code: {', '.join(origins) or 'none'}"
+    cpu = cpu_info()
+    processor = f"vectors of {cpu.vector_bytes} bytes, second cache of {size(cpu.second_cache)}"
+    return (
+        f"compilation: {total:.2f} ms ({times})\n"
+        f"machine code: {', '.join(origins) or 'none'}; for {processor}"
+    )
 
 
 def table(rows: Sequence[Sequence[str]], left: set[int]) -> str:

@@ -48,5 +48,13 @@ from functrax.nn.normalization import (
     standardize as standardize,
 )
 from functrax.numpy import tanh as tanh
+from functrax.numpy.recorded import record_all as _record_all
 
+#: Functions that have recipes; those with a rule of their own have theirs where they are defined.
+_RECORDED = (
+    "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid "
+    "log_softmax logmeanexp logsumexp mish one_hot selu sigmoid silu soft_sign softmax softplus "
+    "sparse_plus sparse_sigmoid squareplus standardize swish"
+)
+_record_all(globals(), frozenset(_RECORDED.split()))
 _explain_all(globals())

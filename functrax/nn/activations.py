@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.backends.recipes import with_recipe
 from functrax.core.errors import ShapeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
@@ -37,6 +38,7 @@ def identity(x: Any) -> Array:
     return as_array(to_array("identity", x))
 
 
+@with_recipe
 @custom_jvp
 def relu(x: Any) -> Value:
     """``max(x, 0)``; the derivative at 0 is 0.
@@ -59,6 +61,7 @@ def _relu_jvp(primals: Any, tangents: Any) -> Any:
     return relu(x), jnp.where(x > 0, t, 0)
 
 
+@with_recipe
 @custom_jvp
 def relu6(x: Any) -> Value:
     """``min(max(x, 0), 6)``; the derivative at 0 and at 6 is 0."""
@@ -200,6 +203,7 @@ def hard_silu(x: Any) -> Value:
     return value * hard_sigmoid(value)
 
 
+@with_recipe
 @custom_jvp
 def log1mexp(x: Any) -> Value:
     """``log(1 - exp(-x))`` of ``x >= 0``, exact for small and for large ``x``.

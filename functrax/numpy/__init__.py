@@ -194,6 +194,7 @@ from functrax.numpy.rearranging import (
     roll as roll,
     tile as tile,
 )
+from functrax.numpy.recorded import record_all as _record_all
 from functrax.numpy.reductions import (
     all as all,
     allclose as allclose,
@@ -364,6 +365,7 @@ from functrax.numpy.ufuncs import (
 bool = bool_
 ndarray = DeviceArray = Array  # the second is what it was called in older programs
 
+_record_all(globals())
 _explain_all(globals())
 _install_all(globals(), _getitem, _At)
 
@@ -384,6 +386,12 @@ if TYPE_CHECKING:
         interp as interp,
         trapezoid as trapezoid,
         unwrap as unwrap,
+    )
+    from functrax.numpy.files import (
+        fromfile as fromfile,
+        load as load,
+        save as save,
+        savez as savez,
     )
     from functrax.numpy.fitting import (
         polyfit as polyfit,
@@ -517,6 +525,7 @@ else:
                 "functrax.numpy.convolving": "convolve correlate",
                 "functrax.numpy.covariance": "corrcoef cov",
                 "functrax.numpy.differences": "diff ediff1d gradient interp trapezoid unwrap",
+                "functrax.numpy.files": "fromfile load save savez",
                 "functrax.numpy.fitting": "polyfit roots",
                 "functrax.numpy.grids": (
                     "diag_indices diag_indices_from indices ix_ mask_indices meshgrid mgrid ogrid "

@@ -27,7 +27,7 @@ from functrax.core.errors import (
     DTypeError,
     ShapeError,
 )
-from functrax.core.inputs import as_value
+from functrax.core.inputs import as_value, check_not_masked
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import reshape
@@ -121,6 +121,7 @@ def asarray(
 
 def _alias(a: np.ndarray[Any, Any]) -> ConcreteArray:
     """An array in the memory of a NumPy array."""
+    check_not_masked(a, "asarray: the argument")
     shown = np.asarray(a).view()
     shown.flags.writeable = False
     raw = shown if _is_frozen(a) else Borrowed(shown)
@@ -182,6 +183,7 @@ def _scalar(x: complex, dtype: DType) -> ConcreteArray:
 
 
 def _from_numpy(x: Any, dtype: DType) -> ConcreteArray:
+    check_not_masked(x, "array: the argument")
     if x.dtype.kind in "OSUmM":
         as_value(x, "array: the argument")
     if dtypes.is_complex(x.dtype) and not dtypes.is_complex(dtype):

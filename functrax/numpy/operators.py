@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import native
+from functrax.backends.recipes import with_recipe
+from functrax.core import dtypes, native
 from functrax.core.errors import DTypeError
 from functrax.core.operators import Array
 from functrax.core.primitive import registry
@@ -75,15 +76,21 @@ COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 
+#: Of other bases integer exponents are looked at.
+_power_of_inexact = with_recipe(ufuncs.power)
+
+
 def _power(self: Any, other: Any, modulus: None = None) -> Any:
     if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
+        if self.aval.dtype in dtypes.INEXACT:
+            return _power_of_inexact(self, other)
         return ufuncs.power(self, other)
     return _not_taken("**", other)
 
 
 def _reflected_power(self: Any, other: Any, modulus: None = None) -> Any:
     if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
-        return ufuncs.power(other, self)
+        return (_power_of_inexact if type(other) is float else ufuncs.power)(other, self)
     return _not_taken("**", other)
 
 
@@ -104,7 +111,8 @@ def _recorded(
     primitive = registry.get(_PRIMITIVES.get(name, name))
     if native.extension is None or primitive is None:
         return function
-    made: Callable[..., Any] = native.extension.EagerMethod(function, primitive, reflected)
+    otherwise = with_recipe(function)
+    made: Callable[..., Any] = native.extension.EagerMethod(otherwise, primitive, reflected)
     return made
 
 
@@ -118,9 +126,9 @@ def operators() -> dict[str, Callable[..., Any]]:
     for name, (symbol, function) in COMPARISONS.items():
         table[f"__{name}__"] = _recorded(binary_operator(symbol, function)[0], name)
     table["__pow__"], table["__rpow__"] = _power, _reflected_power
-    table["__neg__"] = ufuncs.negative
+    table["__neg__"] = with_recipe(ufuncs.negative)
     table["__pos__"] = ufuncs.positive
-    table["__abs__"] = ufuncs.absolute
-    table["__invert__"] = logic.bitwise_not
+    table["__abs__"] = with_recipe(ufuncs.absolute)
+    table["__invert__"] = with_recipe(logic.bitwise_not)
     table["__round__"] = _round
     return table

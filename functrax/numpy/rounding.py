@@ -323,5 +323,7 @@ def ldexp(x1: Any, x2: Any, /) -> Value:
         )
     (x,) = promote_dtypes("ldexp", x, kind=inexact)
     refuse_complex("ldexp", x)
+    if dtypes.itemsize_bits(e.aval.dtype) > 16:  # beyond these it is all the same, 0 or infinity
+        e = maximum(minimum(e, 1 << 14), 0 if e.aval.dtype.kind == "u" else -(1 << 14))
     x, e = broadcast_values("ldexp", convert(x, x.aval.dtype), convert(e, dtypes.int32))
     return result(scale_by_power(x, e))

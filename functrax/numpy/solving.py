@@ -111,7 +111,23 @@ def det(a: Any) -> Value:
            [-2.,  1.]], dtype=float32)
     """
     (x,) = matrices_of("det", a)
+    check_matrix("det", x.aval, square=True)
+    if 1 <= x.aval.shape[-1] <= 3 and x.aval.dtype in (dtypes.float32, dtypes.float64):
+        return _small_det(result(x))
     return result(linear_systems.det(x))
+
+
+def _small_det(a: Value) -> Value:
+    """Determinants of matrices of at most three rows, written out, so that they are in a kernel."""
+    rows = [[a[..., i, j] for j in range(a.shape[-1])] for i in range(a.shape[-1])]
+    if len(rows) == 1:
+        return rows[0][0]
+    if len(rows) == 2:
+        (p, q), (r, s) = rows
+        return p * s - q * r
+    first, (p, q, r), (s, t, u) = rows
+    minors = q * u - r * t, r * s - p * u, p * t - q * s
+    return first[0] * minors[0] + first[1] * minors[1] + first[2] * minors[2]
 
 
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:

@@ -433,7 +433,7 @@ def _gcd(name: str, x: Value, y: Value) -> Value:
         done = prims.eq.bind(b, zero)
         rest = prims.rem.bind(a, prims.select_n.bind(done, b, one))
         a, b = prims.select_n.bind(done, b, a), prims.select_n.bind(done, rest, zero)
-    return a
+    return absolute(a)  # the absolute value of the least integer was negative
 
 
 def lcm(x1: Any, x2: Any) -> Value:

@@ -13,17 +13,22 @@ from functrax.core.lazy import on_demand as _on_demand
 
 if TYPE_CHECKING:
     from functrax.scipy import (
+        fft as fft,
         integrate as integrate,
         linalg as linalg,
         ndimage as ndimage,
         optimize as optimize,
         signal as signal,
+        sparse as sparse,
         special as special,
         stats as stats,
     )
 else:
     __getattr__, __dir__ = _on_demand(
         globals(),
-        ("integrate", "linalg", "ndimage", "optimize", "signal", "special", "stats"),
+        (
+            *("fft", "integrate", "linalg", "ndimage", "optimize", "signal", "sparse", "special"),
+            "stats",
+        ),
         {},
     )

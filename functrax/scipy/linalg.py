@@ -26,10 +26,21 @@ from functrax.scipy.matrix_functions import (
     eigh_tridiagonal as eigh_tridiagonal,
     sqrtm as sqrtm,
 )
+from functrax.scipy.structured import (
+    circulant as circulant,
+    companion as companion,
+    dft as dft,
+    hadamard as hadamard,
+    hankel as hankel,
+    hilbert as hilbert,
+    polar as polar,
+    toeplitz as toeplitz,
+)
 
 __all__ = [
-    "block_diag", "cho_factor", "cho_solve", "cholesky", "det", "eigh", "eigh_tridiagonal", "expm",
-    "inv", "lu", "lu_factor", "lu_solve", "qr", "solve", "solve_triangular", "sqrtm", "svd",
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion", "det", "dft",
+    "eigh", "eigh_tridiagonal", "expm", "hadamard", "hankel", "hilbert", "inv", "lu", "lu_factor",
+    "lu_solve", "polar", "qr", "solve", "solve_triangular", "sqrtm", "svd", "toeplitz",
 ]  # fmt: skip
 
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}

@@ -1,7 +1,8 @@
-"""Calling Python from inside a program: ``pure_callback``, ``debug.callback``, ``debug.print``.
+"""Calling Python from inside a program: ``pure_callback``, ``io_callback``, ``debug.callback``.
 
 A pure callback computes values from values; a debug callback is an effect, which stays in the
-program, in order, even when nothing depends on it.  Callbacks get NumPy arrays.
+program, in order, even when nothing depends on it; an io callback is both.  Callbacks get NumPy
+arrays.
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ FlatCallback = Callable[..., Sequence[Any]]
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
 
 
-class PureCallback(Opaque):
-    """``callback(*arrays)``; ``out_avals`` are the types of what it must return."""
+class ArrayCallback(Opaque):
+    """Base: ``callback(*arrays)``; ``out_avals`` are the types of what it must return."""
 
-    name = "pure_callback"
     multiple_results = True
     holds_programs = True
 
@@ -51,14 +51,14 @@ class PureCallback(Opaque):
         outs = [np.asarray(x) for x in callback(*map(np.asarray, values))]
         if len(outs) != len(out_avals):
             raise ShapeError(
-                f"pure_callback: {name_of(callback)} returned another number of arrays",
+                f"{self.name}: {name_of(callback)} returned another number of arrays",
                 got=f"{len(outs)}, where {len(out_avals)} were declared",
                 fix="a declaration with one ShapeDtypeStruct for each array",
             )
         for out, aval in zip(outs, out_avals, strict=True):
             if out.shape != aval.shape:
                 raise ShapeError(
-                    f"pure_callback: {name_of(callback)} returned another shape than declared",
+                    f"{self.name}: {name_of(callback)} returned another shape than declared",
                     got=f"shape {out.shape} for {aval.str_short()}",
                     fix="return arrays of the declared shapes",
                 )
@@ -67,7 +67,7 @@ class PureCallback(Opaque):
     def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
         if any(t is not None for t in tangents):
             raise DifferentiationError(
-                "pure_callback: Python code cannot be differentiated",
+                f"{self.name}: Python code cannot be differentiated",
                 got=f"the callback {name_of(params['callback'])}",
                 fix="wrap the call in functrax.custom_jvp or functrax.custom_vjp, or put "
                 "functrax.lax.stop_gradient around its arguments",
@@ -87,7 +87,7 @@ class PureCallback(Opaque):
     ) -> tuple[Any, Any]:
         if vmap_method is None:
             raise ArgumentError(
-                f"vmap of pure_callback: {name_of(callback)} has no vmap_method",
+                f"vmap of {self.name}: {name_of(callback)} has no vmap_method",
                 got="vmap_method=None",
                 fix=f"one of {', '.join(VMAP_METHODS)} as vmap_method=",
             )
@@ -101,6 +101,22 @@ class PureCallback(Opaque):
         wider = tuple(ShapedArray((size, *a.shape), a.dtype) for a in out_avals)
         outs = self.bind(*args, callback=inner, out_avals=wider, vmap_method=vmap_method)
         return outs, [True] * len(outs)
+
+
+class PureCallback(ArrayCallback):
+    """A callback that may be called any number of times."""
+
+    name = "pure_callback"
+
+
+class IoCallback(ArrayCallback):
+    """A callback that is called once for each time that the program comes to it."""
+
+    name = "io_callback"
+    pure = False
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
+        return frozenset({"io"})
 
 
 class _Sequential:
@@ -155,7 +171,7 @@ class DebugCallback(Opaque):
         return self.bind(*args, callback=inner), []
 
 
-pure_callback_p, debug_callback_p = PureCallback(), DebugCallback()
+pure_callback_p, io_callback_p, debug_callback_p = PureCallback(), IoCallback(), DebugCallback()
 
 
 class _TreeCallback:
@@ -211,13 +227,64 @@ def pure_callback(
             got=repr(vmap_method),
             fix=f"one of {', '.join(VMAP_METHODS)}",
         )
-    leaves, tree = tree_flatten((args, kwargs))
+    return _array_callback(
+        pure_callback_p, callback, result_shape_dtypes, (args, kwargs), vmap_method
+    )
+
+
+def _array_callback(
+    primitive: ArrayCallback,
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    arguments: Any,
+    vmap_method: str | None,
+) -> Any:
+    leaves, tree = tree_flatten(arguments)
     types, out_tree = tree_flatten(result_shape_dtypes)
     avals = tuple(type_of(t, "a type in result_shape_dtypes") for t in types)
-    arrays = [as_value(x, "an argument of pure_callback") for x in leaves]
+    arrays = [as_value(x, f"an argument of {primitive.name}") for x in leaves]
     flat = _TreeCallback(callback, tree, leaves)
-    outs = pure_callback_p.bind(*arrays, callback=flat, out_avals=avals, vmap_method=vmap_method)
+    outs = primitive.bind(*arrays, callback=flat, out_avals=avals, vmap_method=vmap_method)
     return tree_unflatten(out_tree, map(concrete, outs))
+
+
+def io_callback(
+    callback: Callable[..., Any],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Any = None,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Call a Python function that acts on the world, or looks at it, when the program runs.
+
+    It is called once each time, even if nothing depends on its results; ``vmap`` calls it once for
+    each element, in turn.
+
+    Args:
+      callback: gets NumPy arrays.
+      result_shape_dtypes: the types of its results, a pytree of ``ShapeDtypeStruct``s; None if
+        there are none.
+      args: pytrees of arrays.
+      sharding: accepted for compatibility.
+      ordered: accepted for compatibility; callbacks run in program order.
+      kwargs: pytrees of arrays by name.
+
+    Raises:
+      DifferentiationError: under differentiation.
+
+    >>> import functrax, numpy as np
+    >>> from functrax.experimental import io_callback
+    >>> rng = np.random.default_rng(0)
+    >>> shape = functrax.ShapeDtypeStruct((2,), "float32")
+    >>> draw = functrax.jit(lambda: io_callback(lambda: rng.random(2, "float32"), shape))
+    >>> bool((draw() == draw()).all())
+    False
+    """
+    check_callable("io_callback", callback)
+    return _array_callback(
+        io_callback_p, callback, result_shape_dtypes, (args, kwargs), "sequential"
+    )
 
 
 def debug_callback(

@@ -13,7 +13,7 @@ from typing import Any
 from functrax.core import dtypes
 from functrax.core.arguments import argument_error
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DTypeError, PyTreeError
+from functrax.core.errors import ArgumentError, PyTreeError, TangentError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
@@ -249,7 +249,7 @@ def fitted(rule: str, what: str, value: Value, aval: ShapedArray) -> Value:
     if value.aval.shape != aval.shape or (
         value.aval.dtype != aval.dtype and not value.aval.weak_type
     ):
-        raise DTypeError(
+        raise TangentError(
             f"{rule} returns a {what} that does not fit",
             got=f"{what} {value.aval.str_short()} for a value {aval.str_short()}",
             fix=f"a {what} of shape {aval.shape} and dtype {aval.dtype}",

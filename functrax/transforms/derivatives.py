@@ -15,7 +15,7 @@ from typing import Any
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DifferentiationError, DTypeError, PyTreeError
+from functrax.core.errors import ArgumentError, DifferentiationError, PyTreeError, TangentError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value
@@ -30,6 +30,7 @@ from functrax.core.pytree import (
 )
 from functrax.core.stage import stage
 from functrax.core.trace import current, state
+from functrax.transforms import taped
 from functrax.transforms.custom_call import SymbolicZero
 from functrax.transforms.flat import (
     FlatFunction,
@@ -80,7 +81,7 @@ def _check_tangents(
         value = as_value(leaf, f"a {what} given to {transform}")
         wanted = dtypes.tangent_dtype(aval.dtype)
         if value.aval.shape != aval.shape or value.aval.dtype != wanted:
-            raise DTypeError(
+            raise TangentError(
                 f"{transform}: a {what} does not fit its value",
                 got=f"{what}{keystr(path)} is {value.aval.str_short()}, "
                 f"the value is {aval.str_short()}",
@@ -165,19 +166,33 @@ def _primal(x: Any) -> Any:
 
 
 class Linearized:
-    """The derivative of a function at a point: a linear function of tangents."""
+    """The derivative of a function at a point: a linear function of tangents.
 
-    def __init__(self, flat_fun: FlatFunction, flat: list[Value], in_tree: PyTreeDef) -> None:
+    With ``once`` all that it may be asked for is the gradient, once; then it must be ended.
+    """
+
+    def __init__(
+        self, flat_fun: FlatFunction, flat: list[Value], in_tree: PyTreeDef, once: bool = False
+    ) -> None:
         self.in_avals = [x.aval for x in flat]
         self.in_tree = in_tree
         nonzero = [dtypes.is_inexact(a.dtype) for a in self.in_avals]
-        self.results, self.tape = linearize_flat(flat_fun, flat, nonzero)
+        self.grad_tape: taped.GradTape | None = None
+        if once and taped.applies(flat, nonzero):
+            self.results, self.grad_tape = taped.tape_flat(flat_fun, flat, nonzero)
+        else:
+            self.results, self.tape = linearize_flat(flat_fun, flat, nonzero)
         self.out_tree = flat_fun.out_tree
         self.out_avals = [x.aval for x in self.results]
 
     def value(self) -> Any:
         """The function's value."""
         return tree_unflatten(self.out_tree, map(concrete, self.results))
+
+    def end(self) -> None:
+        """Let go of what the gradient would have needed."""
+        if self.grad_tape is not None:
+            self.grad_tape.end()
 
     def push(self, *tangents: Any) -> Any:
         """Apply to tangents of the arguments."""
@@ -272,9 +287,13 @@ def value_and_grad(
         flat, in_tree = flatten_args(fun, primals, {})
         _check_inputs(fun, flat, chosen, primals, holomorphic, allow_int)
         aux = _Aux(restricted, has_aux)
-        linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
-        _check_scalar(fun, linear, holomorphic)
-        cts = _gradient(linear.tape, linear.out_avals[0])
+        flat_fun = FlatFunction(aux, in_tree)
+        linear = Linearized(flat_fun, flat, tree_flatten(primals)[1], once=True)
+        try:
+            _check_scalar(fun, linear, holomorphic)
+            cts = _gradient(linear)
+        finally:
+            linear.end()
         grads = tree_unflatten(linear.in_tree, _cotangents(cts, linear.in_avals))
         gradient = grads[0] if isinstance(argnums, int) else grads
         value = linear.value()
@@ -283,8 +302,12 @@ def value_and_grad(
     return value_and_gradient
 
 
-def _gradient(tape: Tape, aval: ShapedArray) -> list[Value | None]:
-    """The gradient of a scalar of type ``aval``: the transpose applied to 1."""
+def _gradient(linear: Linearized) -> list[Value | None]:
+    """The gradient of a scalar: the transpose applied to 1."""
+    aval = linear.out_avals[0]
+    if linear.grad_tape is not None:
+        return linear.grad_tape.gradient(aval)
+    tape = linear.tape
     variables = [v for v in tape.inputs if v is not None]
     if len(variables) == 1 and _runs_forwards(tape, variables[0].aval, aval):
         seed = Literal(1, variables[0].aval)

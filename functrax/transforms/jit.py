@@ -37,6 +37,7 @@ from functrax.transforms.traces import (
     TraceRecord,
     TraceReport,
     compiles,
+    planned,
     reports,
 )
 
@@ -65,6 +66,8 @@ class CacheInfo:
       currsize: programs remembered.
       compiles: how many kernels' machine code had to be made for the programs remembered; sizes
         that are new need none where the kernels are known.
+      planned: how many of those programs were not compiled by themselves, but made of that of
+        another size.
       records: the latest traces, for :attr:`history`.
       function: the user's function.
     """
@@ -73,6 +76,7 @@ class CacheInfo:
     misses: int
     currsize: int
     compiles: int
+    planned: int
     records: tuple[TraceRecord, ...] = field(repr=False, compare=False)
     function: Callable[..., Any] = field(repr=False, compare=False)
 
@@ -220,10 +224,15 @@ class Jitted(JitCaller):
 
     def cache_info(self) -> CacheInfo:
         """How often the function was traced and compiled, and why."""
-        known = sum(compiles(traced.jaxpr) for traced in self._cache.values())
-        hits = self._hits + self._direct_hits
+        programs = [traced.jaxpr for traced in self._cache.values()]
         return CacheInfo(
-            hits, self._misses, len(self._cache), known, tuple(self._history), self._fun
+            self._hits + self._direct_hits,
+            self._misses,
+            len(self._cache),
+            sum(map(compiles, programs)),
+            sum(map(planned, programs)),
+            tuple(self._history),
+            self._fun,
         )
 
     def clear_cache(self) -> None:

@@ -142,15 +142,24 @@ class TraceReport:
 
 def compiles(jaxpr: Jaxpr) -> int:
     """How many kernels' machine code was made for a program and its derivatives."""
+    from functrax.backends.compile_log import CompileLog
     from functrax.backends.compiler import CompiledProgram  # imported with the first program
 
     count = 0
     for value in list(jaxpr.memo.values()):
         if isinstance(value, CompiledProgram):
             count += value.log.origins["llvm"]
+        elif isinstance(value, CompileLog):  # of a plan for all sizes
+            count += value.origins["llvm"]
         elif isinstance(value, Derived):
             count += compiles(value.jaxpr)
     return count
+
+
+def planned(jaxpr: Jaxpr) -> bool:
+    """Whether a program, or a derivative of it, was made by the plan of another size."""
+    found = (planned(x.jaxpr) for x in list(jaxpr.memo.values()) if isinstance(x, Derived))
+    return bool(jaxpr.memo.get("planned")) or any(found)
 
 
 def reports(history: Sequence[TraceRecord], function: Callable[..., Any]) -> list[TraceReport]:

@@ -20,24 +20,30 @@ from functrax.transforms.linearize import Entry, PartialTrace, Tape, UnknownTrac
 def backward(tape: Tape, cts: Sequence[Value | None]) -> list[Value | None]:
     """The cotangents of a tape's inputs, given those of its outputs."""
     pending: dict[int, Value] = {}
-    for output, ct in zip(tape.outputs, cts, strict=True):
-        if output is not None and ct is not None:
-            _accumulate(pending, id(output), ct)
-    previous = state.source
-    try:
-        for entry in reversed(tape.entries):
-            _transpose(tape.trace, entry, pending)
-    finally:
-        state.source = previous
+    backward_from(tape, cts, pending)
     return [None if v is None else pending.get(id(v)) for v in tape.inputs]
 
 
-def _accumulate(pending: dict[int, Value], key: int, ct: Value) -> None:
+def backward_from(tape: Tape, cts: Sequence[Value | None], pending: dict[int, Value]) -> None:
+    """Add what the cotangents of a tape's outputs give to those in ``pending``, by tracers' ids."""
+    for output, ct in zip(tape.outputs, cts, strict=True):
+        if output is not None and ct is not None:
+            accumulate(pending, id(output), ct)
+    previous = state.source
+    try:
+        for entry in reversed(tape.entries):
+            transpose_entry(tape.trace, entry, pending)
+    finally:
+        state.source = previous
+
+
+def accumulate(pending: dict[int, Value], key: int, ct: Value) -> None:
+    """Add a cotangent to what there is of a tracer's."""
     known = pending.get(key)
     pending[key] = ct if known is None else add.bind(known, ct)
 
 
-def _transpose(trace: PartialTrace, entry: Entry, pending: dict[int, Value]) -> None:
+def transpose_entry(trace: PartialTrace, entry: Entry, pending: dict[int, Value]) -> None:
     """Replace the cotangents of an operation's results by those of its operands."""
     ct: Any
     if entry.primitive.multiple_results:
@@ -54,7 +60,7 @@ def _transpose(trace: PartialTrace, entry: Entry, pending: dict[int, Value]) -> 
     found = entry.primitive.transpose(ct, *operands, **entry.params)
     for x, lin, x_ct in zip(entry.inputs, linear, found, strict=True):
         if lin and x_ct is not None:
-            _accumulate(pending, id(x), x_ct)
+            accumulate(pending, id(x), x_ct)
 
 
 def transpose_jaxpr(

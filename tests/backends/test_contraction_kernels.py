@@ -15,6 +15,7 @@ from functrax import lax
 from functrax.backends.codegen import contraction_code
 from functrax.backends.codes import Codes
 from functrax.backends.compiler import Assembly
+from functrax.backends.cpu import CpuDevice
 from functrax.backends.kernels import strategy
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.schedule import Target
@@ -208,11 +209,25 @@ def strategies(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[s
 def test_strategies() -> None:
     """Large squares are packed, small matrices and aligned windows read in place."""
     (square,) = strategies(lambda x, y: x @ y, (1024, 1024), (1024, 1024))
-    assert "left packed; right packed; d2 in blocks" in square
+    assert square.endswith("left packed; right packed")
+    (long,) = strategies(lambda x, y: x @ y, (1024, 2048), (2048, 1024))
+    assert "left packed; right packed; d2 in blocks of 512" in long
     (small,) = strategies(lambda x, y: x @ y, (64, 16, 16), (64, 16, 16))
     assert small == "batch d0; tile d1 16 x d2 1*16; left in place; right in place"
     (channels,) = strategies(lambda x, y: jnp.einsum("bk,bkn->bn", x, y), (9, 20), (9, 20, 40))
     assert channels.startswith("batch d0; tile d0 1 x d1")
+
+
+def test_units_follow_from_the_second_cache() -> None:
+    """The rows of a unit fit a part of it."""
+    outer = group(lambda x, y: x @ y, *[np.zeros(s, np.float32) for s in ((2048, 512), (512, 512))])
+    inner = outer.eqns[0].params["jaxpr"]
+    rows = {}
+    for cache in (1 << 18, 2 << 20):
+        kernel = contraction_kernels(inner, "x", Target(second_cache=cache))[-1]
+        assert kernel.tiling is not None
+        rows[cache] = kernel.tiling.row_tiles * kernel.tiling.height
+    assert rows[1 << 18] * 512 * 4 <= (1 << 18) // 2 < rows[2 << 20] * 512 * 4
 
 
 @pytest.mark.parametrize(
@@ -351,3 +366,15 @@ def test_strict_mode_has_kernels_of_its_own():
     assert loose is not strict and loose is code()
     with Override("strict", True):
         assert strict is code()
+
+
+def test_windows_past_the_caches_begin_rows_with_a_short_vector():
+    def image(n):
+        return functrax.ShapeDtypeStruct((2, 3, n, n), "float32")
+
+    weights = functrax.ShapeDtypeStruct((8, 3, 3, 3), "float32")
+    same = functrax.jit(lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME"))
+    compiled = CpuDevice().compiled(same.lower(image(1001), weights).jaxpr)
+    kernels = [code.kernel for work in compiled.works for code in work.code.kernels]
+    aligned = [kernel for kernel in kernels if kernel.aligned is not None]
+    assert aligned and all(kernel.aligned in kernel.rows for kernel in aligned)

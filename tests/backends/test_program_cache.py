@@ -58,6 +58,22 @@ def branch(x):
     return lax.cond(x[0, 0] > 0, lambda v: v * 2, lambda v: jnp.exp(v), x)
 
 
+@functrax.custom_jvp
+def with_rule(x):
+    return jnp.sin(x) * 2
+
+
+with_rule.defjvp(lambda primals, tangents: (with_rule(*primals), tangents[0] * 3))
+
+
+@functrax.custom_vjp
+def with_another_rule(x):
+    return jnp.sin(x) * 2 + 1
+
+
+with_another_rule.defvjp(lambda x: (with_another_rule(x), None), lambda _, ct: (ct,))
+
+
 FUNCTIONS = {
     "elementwise": lambda x: jnp.tanh(x) * 2.5 - x,
     "several results": lambda x: (x, jnp.sum(x), x + 1, jnp.flip(x, 1)),
@@ -75,6 +91,10 @@ FUNCTIONS = {
     "cond": branch,
     "nothing": lambda x: x,
     "constant": lambda x: jnp.zeros((3, 4)),
+    "derivative rule": lambda x: with_rule(x) + with_rule(x[:1]),
+    "another rule": with_another_rule,
+    "rule in a loop": lambda x: lax.scan(lambda c, row: (with_rule(c + row), c.sum()), x[0], x),
+    "checkpoint": functrax.grad(lambda x: functrax.checkpoint(lambda y: jnp.sin(y).sum())(x)),
 }
 
 

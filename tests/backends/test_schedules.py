@@ -22,6 +22,8 @@ from functrax.backends.llvm import emit
 from functrax.core import option_text
 from functrax.core.config import Override
 
+pytestmark = pytest.mark.usefixtures("without_plans")
+
 
 def numbers(*shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)

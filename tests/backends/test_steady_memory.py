@@ -187,7 +187,7 @@ def test_batch_sizes_compile_no_machine_code_after_the_first_two() -> None:
     more = [
         compiled_by(slope, params, jnp.ones((n, 32)), jnp.ones((n, 8))) for n in (700, 613, 1024)
     ]
-    assert more[0] <= 4 and more[1:] == [0, 0], more
+    assert more[0] <= 5 and more[1:] == [0, 0], more
 
 
 def test_alternating_signatures_keep_their_programs() -> None:

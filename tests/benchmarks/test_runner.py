@@ -196,3 +196,15 @@ def test_rows_have_distinct_names_targets_and_known_frameworks() -> None:
     assert all(set(row.frameworks()) <= set(FRAMEWORKS) for row in rows)
     assert workloads.find("sort 1M").peers["numpy"](np) is np.sort
     assert [len(r) for r in workloads.matching(["softmax"]).values()] == [2]
+
+
+def test_what_a_target_exceeds_is_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--only functrax import`` needs NumPy's import as well; without functrax nobody does."""
+    figures = {"functrax": 90.0, "jax": 400.0, "numpy": 50.0}
+    monkeypatch.setattr(
+        runner.fresh, "figure", lambda workload, name, limit, directory: (figures[name], [])
+    )
+    workload = Workload("import", targets=(exceeds_numpy(60),), mode="import")
+    row = runner.run(workload, {"functrax": None}, LIMITS)
+    assert (row.median("functrax"), row.median("numpy"), row.median("jax")) == (90.0, 50.0, None)
+    assert not runner.run(workload, {}, LIMITS).measurements

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -294,6 +295,16 @@ def test_pictures_are_svg_with_every_kernel() -> None:
                 assert float(box.attrib["y"]) + float(box.attrib["height"]) <= height
 
 
+def test_files_are_of_the_kind_of_their_name(tmp_path: Path) -> None:
+    e = functrax.explain(crossing)(X)
+    for name, text in (("a.svg", e._repr_svg_()), ("b.HTML", e._repr_html_()), ("c.txt", str(e))):
+        e.save(tmp_path / name)
+        assert (tmp_path / name).read_text() == text
+    with pytest.raises(errors.ArgumentError, match=r"\.png") as caught:
+        e.save(tmp_path / "d.png")
+    assert ".svg, .html, .txt" in str(caught.value) and not (tmp_path / "d.png").exists()
+
+
 def test_pages_hold_every_stage() -> None:
     page = functrax.explain(crossing)(X)._repr_html_()
     assert page.count("<details") == page.count("</details>") >= 5
@@ -306,7 +317,8 @@ def test_layouts_do_not_overlap_and_go_down() -> None:
     edges: list[tuple[Any, Any]] = [
         (int(random.integers(b)), b) for b in range(1, 40) for _ in range(2)
     ]
-    layout = layered(sizes, edges)
+    labels = [(float(30 + 7 * (k % 5)), float(12 * (k % 4))) for k in range(len(edges))]
+    layout = layered(sizes, edges, labels)
     boxes = [(*layout.boxes[k], *sizes[k]) for k in sizes]
     for i, (x, y, w, h) in enumerate(boxes):
         assert 0 <= x <= x + w <= layout.width + 1e-9 and y + h <= layout.height
@@ -314,6 +326,21 @@ def test_layouts_do_not_overlap_and_go_down() -> None:
             assert x >= u + w2 or u >= x + w or y >= v + h2 or v >= y + h
     for path in layout.edges:
         assert all(a[1] <= b[1] for a, b in pairwise(path))
+    boxes += [(*at, *size) for at, size in zip(layout.labels, labels, strict=True) if size[1]]
+    for i, (x, y, w, h) in enumerate(boxes):
+        assert 0 <= x <= x + w <= layout.width + 1e-9
+        for u, v, w2, h2 in boxes[:i]:
+            assert x >= u + w2 or u >= x + w or y >= v + h2 or v >= y + h
+
+
+def test_labels_of_many_values_are_short() -> None:
+    def many(x: Any) -> Any:
+        totals = [jnp.sum(jnp.sin(x * k), 1) for k in range(1, 8)]
+        return sum(jnp.sum(t[:, None] * x.T) for t in functrax.stop_fuse(totals))
+
+    e = functrax.explain(many)(jnp.ones((200, 200)))
+    crossing = max(Counter((x.source, x.target) for x in e.edges).values())
+    assert crossing > 4 and f"and {crossing - 3} values more" in e._repr_svg_()
 
 
 def test_time_lines(tmp_path: Path) -> None:

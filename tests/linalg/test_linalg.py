@@ -141,6 +141,20 @@ def test_triangular_solve(left: bool, turn: bool, is_complex: bool) -> None:
             np.testing.assert_allclose(op @ x if left else x @ op, b, atol=1e-12)
 
 
+@pytest.mark.parametrize("entry", [0.0, np.nan, np.inf])
+def test_triangles_that_are_not_finite_spoil_only_what_depends_on_them(entry: float) -> None:
+    a, b = np.tril(random(20, 20)) + 9 * np.eye(20), random(20, 2)
+    good = np.asarray(lax.linalg.triangular_solve(a, b, left_side=True, lower=True))
+    np.testing.assert_allclose(a @ good, b, atol=1e-12)
+    a[11, 11] = entry
+    found = np.asarray(lax.linalg.triangular_solve(a, b, left_side=True, lower=True))
+    np.testing.assert_allclose(found[:11], good[:11], atol=1e-12)
+    assert not np.isfinite(found[12:]).any() or entry == np.inf
+    a[11, 11], a[3, 17] = 9, entry  # which is above the diagonal, and not read
+    unread = np.asarray(lax.linalg.triangular_solve(a, b, left_side=True, lower=True))
+    assert np.isfinite(unread).all()
+
+
 def test_remaining_functions_equal_numpy() -> None:
     a, b, tall = random(3, 3), random(2, 3, 3), random(5, 3)
     pairs: list[tuple[Any, Any]] = [
@@ -235,6 +249,20 @@ def test_first_and_second_derivatives(name: str) -> None:
 
 def _along(f: Scalar, t: Any) -> Scalar:
     return lambda a: functrax.jvp(f, (a,), (t,))[1]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_small_determinants_are_written_out(n: int) -> None:
+    a = random(5, n, n)
+    np.testing.assert_allclose(la.det(a), np.linalg.det(a), atol=1e-14)
+    program = functrax.make_jaxpr(la.det)(a).jaxpr
+    assert "det" not in [eqn.primitive.name for eqn in program.eqns]
+    singular = np.ones((n, n)) if n > 1 else np.zeros((1, 1))
+    cofactors = np.array([[1.0]]) if n == 1 else np.array([[1.0, -1.0], [-1.0, 1.0]])
+    want = cofactors if n < 3 else np.zeros((3, 3))
+    np.testing.assert_allclose(functrax.grad(la.det)(singular), want, atol=1e-15)
+    whole = np.round(a * 4)
+    assert la.det(whole.astype(int)).dtype == np.dtype(float)
 
 
 def test_derivative_of_the_determinant_of_a_singular_matrix() -> None:

@@ -212,3 +212,15 @@ def test_other_sources():
     assert jnp.astype(jnp.array([300, -1]), jnp.uint8).tolist() == [44, 255]
     assert jnp.astype(jnp.array([1e20, jnp.nan]), jnp.int32).tolist() == [2**31 - 1, 0]
     assert jnp.array([1 + 2j]).astype(jnp.float32).tolist() == [1]
+
+
+def test_masked_arrays_are_refused() -> None:
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    for take in (jnp.asarray, jnp.sin, functrax.jit(jnp.sum), functrax.device_put):
+        with pytest.raises(ValueError, match="masked"):
+            take(masked)
+    with pytest.raises(ValueError, match="masked"):
+        jnp.asarray(masked.astype("float32"), copy=False)
+    with pytest.raises(ValueError, match="masked"):
+        jnp.array(masked, "float32")
+    assert jnp.asarray(masked.filled(0)).tolist() == [1.0, 0.0]

@@ -240,6 +240,8 @@ def test_floats_come_apart_and_together():
     np.testing.assert_array_equal(np.asarray(exponent)[finite], want_exponent[finite])
     np.testing.assert_array_equal(np.asarray(jnp.ldexp(mantissa, exponent)), x)
     assert jnp.ldexp(jnp.float32(1e-30), 200) == np.ldexp(np.float32(1e-30), 200)
+    with functrax.enable_x64():
+        assert jnp.ldexp(1.0, np.array([2**40, -(2**40), 5])).tolist() == [np.inf, 0.0, 32.0]
     fraction, whole = jnp.modf(x)
     np.testing.assert_array_equal(np.asarray(fraction), np.modf(x)[0])
     np.testing.assert_array_equal(np.asarray(whole), np.modf(x)[1])
@@ -428,3 +430,8 @@ def test_the_common_case_makes_one_equation():
     for function in (lambda x: x + x, lambda x: x * 2.0, lambda x: 3 - x, lambda x: jnp.tanh(x)):
         assert len(functrax.make_jaxpr(function)(x).eqns) == 1
     assert len(functrax.make_jaxpr(lambda x: jnp.maximum(x, 0))(x).eqns) == 1
+
+
+def test_the_greatest_common_divisor_is_never_negative() -> None:
+    assert jnp.gcd(jnp.int8(-128), jnp.int8(31)) == 1
+    assert jnp.gcd(jnp.int32(-(2**31)), jnp.int32(6)) == 2

@@ -48,7 +48,7 @@ TRANSFORMED = [
 ]
 
 
-@pytest.mark.parametrize("sampler", one_in(2, TRANSFORMED))
+@pytest.mark.parametrize("sampler", one_in(4, TRANSFORMED))
 @strict_mode
 def test_jit_equals_eager_and_vmap_equals_a_loop(sampler):
     keys = random.split(KEY, 3)

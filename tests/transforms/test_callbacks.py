@@ -9,7 +9,9 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
+from functrax import lax
 from functrax.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
+from functrax.experimental import io_callback
 
 X = np.arange(6.0, dtype=np.float32).reshape(3, 2)
 SCALAR = functrax.ShapeDtypeStruct((), "float32")
@@ -222,3 +224,32 @@ def test_print_checks_its_format() -> None:
     ):
         with pytest.raises(ArgumentError, match="do not go together"):
             functrax.debug.print(*arguments, **options)
+
+
+def test_io_callbacks_run_once_each_and_in_order() -> None:
+    seen: list[float] = []
+    shape = functrax.ShapeDtypeStruct((), "float32")
+
+    def count(x: Any) -> Any:
+        seen.append(float(x))
+        return np.float32(len(seen))
+
+    def f(x: Any) -> Any:
+        first, second = io_callback(count, shape, x), io_callback(count, shape, x, ordered=True)
+        io_callback(count, shape, x + 1)
+        return 10 * first + second
+
+    for g in (f, functrax.jit(f), functrax.jit(f)):
+        seen.clear()
+        assert (float(g(1.0)), seen) == (12.0, [1, 1, 2])
+    seen.clear()
+    assert functrax.jit(functrax.vmap(f))(jnp.arange(2.0)).tolist() == [13.0, 24.0]
+    assert seen == [0, 1, 0, 1, 1, 2]
+    seen.clear()
+    loop = functrax.jit(
+        lambda n: lax.fori_loop(0, n, lambda i, c: c + io_callback(count, shape, i), 0.0)
+    )
+    assert (float(loop(3)), seen) == (6.0, [0, 1, 2])
+    assert functrax.jit(lambda x: io_callback(lambda _: None, None, x))(1.0) is None
+    with pytest.raises(DifferentiationError, match="io_callback"):
+        functrax.grad(f)(1.0)

@@ -48,7 +48,7 @@ def check(names: tuple[str, ...], function: Any) -> None:
         np.testing.assert_allclose(np.asarray(jitted), np.asarray(got), rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("names", one_in(2, PAIRS), ids="-".join)
+@pytest.mark.parametrize("names", one_in(3, PAIRS), ids="-".join)
 def test_pairs(names: tuple[str, ...]) -> None:
     for function in FUNCTIONS:
         check(names, function)

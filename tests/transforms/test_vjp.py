@@ -101,3 +101,12 @@ def test_refuses_cotangents_that_do_not_fit(ct: Any, error: Any, match: str) -> 
     _, pull = functrax.vjp(lambda x: [x, jnp.ones(2) * x], 1.0)
     with pytest.raises(error, match=match):
         pull(ct)
+
+
+def test_tangents_of_another_type_are_type_errors_and_value_errors() -> None:
+    x = jnp.arange(4.0)
+    for kind in (TypeError, ValueError):
+        with pytest.raises(kind, match="cotangent does not fit"):
+            functrax.vjp(jnp.sin, x)[1](jnp.ones(3))
+        with pytest.raises(kind, match="tangent does not fit"):
+            functrax.jvp(jnp.sin, (x,), (jnp.ones(3),))

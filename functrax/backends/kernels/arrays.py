@@ -41,8 +41,13 @@ def with_own_arrays(kernel: Kernel) -> tuple[Kernel, Arrays]:
             right=replace(tiling.right, buffer=new[tiling.right.buffer]),
             scratch=new[tiling.scratch],
         )
-    renamed = replace(_Renamed(kernel, new).kernel(kernel), operands=operands, tiling=tiling)
-    return renamed, (tuple(read), tuple(write))
+    renamed = _Renamed(kernel, new).kernel(kernel)
+    stores = zip(kernel.stores(), renamed.stores(), strict=True)
+    aligned = next((y for x, y in stores if x is kernel.aligned), None)
+    renamed = replace(renamed, operands=operands, tiling=tiling, aligned=aligned)
+    aliased = [kernel.operands[n].alias for n in read]
+    arrays = tuple([n if alias is None else alias for n, alias in zip(read, aliased, strict=True)])
+    return renamed, (arrays, tuple(write))
 
 
 class _Renamed(Rewriting):

@@ -19,17 +19,19 @@ Start at :func:`contraction_kernels`.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.lower import split_dims
 from functrax.backends.kernels.schedule import Rewriting, Target, collapse, schedule
 from functrax.backends.kernels.sides import Side, dims_of
 from functrax.backends.kernels.staging import staged
-from functrax.backends.kernels.strategy import choose
+from functrax.backends.kernels.strategy import Plan, ranked
 from functrax.backends.kernels.summands import Space, Summands, remainders
 from functrax.backends.kernels.values import (
     NotAKernelError,
@@ -46,12 +48,18 @@ from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.lowered_reductions import Fold
 from functrax.core.records import replace
 
+#: What chooses one of several plans.
+Pick: TypeAlias = "Callable[[Kernel, list[Plan], Callable[[Plan], list[Kernel]]], Plan]"
 #: Dtypes that a contraction adds up in.
 _ACCUMULATORS = frozenset(
     {dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64}
 )
+#: And those whose parts it adds up.
+_IN_PARTS = frozenset({dtypes.complex64, dtypes.complex128})
 #: Operations whose result is zero where their operands are.
 _KEEPS_ZERO = frozenset({"mul", "neg", "convert_element_type", "copy"})
+#: Loops of so many steps may be innermost.
+LONG_LOOP = 16
 
 
 def takes(jaxpr: Jaxpr) -> bool:
@@ -67,12 +75,23 @@ def takes(jaxpr: Jaxpr) -> bool:
     product = made.get(sums[0].invars[0])  # type: ignore[arg-type]
     if product is None or product.primitive.name != "mul":
         return False
+    if any(type(x) is Literal for x in product.invars):
+        return False
     dtypes_ = {product.outvars[0].aval.dtype, sums[0].outvars[0].aval.dtype}
-    return dtypes_ <= _ACCUMULATORS and not any(type(x) is Literal for x in product.invars)
+    return dtypes_ <= _ACCUMULATORS | _IN_PARTS
 
 
-def contraction_kernels(jaxpr: Jaxpr, name: str, target: Target) -> list[Kernel]:
+def contraction_kernels(
+    jaxpr: Jaxpr, name: str, target: Target, pick: Pick | None = None
+) -> list[Kernel]:
     """The kernels of a contraction, scheduled.
+
+    Args:
+      jaxpr: its program.
+      name: for people.
+      target: what they run on.
+      pick: chooses one of its plans, of which the first one is the model's choice; and is given
+        what makes a plan's kernels.  None for that one.
 
     Raises:
       NotAKernelError: it is not one sum of one product, or is better done by other loops.
@@ -81,23 +100,47 @@ def contraction_kernels(jaxpr: Jaxpr, name: str, target: Target) -> list[Kernel]
     for part in lower_contraction(jaxpr, name):
         if kernels:
             part.operands = [o for o in kernels[-1].operands if not o.scratch]
-        kernels += _scheduled(part, target)
+        kernels += _scheduled(part, target, pick)
     return kernels
 
 
-def _scheduled(kernel: Kernel, target: Target) -> list[Kernel]:
+def _scheduled(kernel: Kernel, target: Target, pick: Pick | None) -> list[Kernel]:
     """The kernels of a contraction, or of a part of one."""
     if not kernel.stages:
         return schedule(kernel, target)
     kernel = collapse(kernel)
     kernel.off = target.off
-    kernel.inner = tuple(sorted(kernel.inner, key=lambda d: kernel.extents[d]))
     (reduction,) = kernel.stages[0].reductions
     (product,) = reduction.values
     if product.op != "mul":
         raise NotAKernelError("a sum of something else than a product")
     first, second = (Side.of(kernel, x) for x in product.args)
-    return staged(kernel, choose(kernel, first, second, target), target)
+    kernel.inner = _in_order(kernel, (first, second))
+    forms = [(kernel, ranked(kernel, first, second, target))]
+    if target.dots and all(x.op in ("convert", "select") for x in product.args):
+        from functrax.backends.kernels.matrix_units import over_words  # which few programs need
+
+        forms += over_words(kernel, target)
+    kernel, plans = min((form for form in forms if form[1]), key=lambda form: form[1][0].cost)
+    plan = plans[0]
+    if pick is not None:
+        plan = pick(kernel, plans, lambda plan: staged(kernel, plan, target))
+    return staged(kernel, plan, target)
+
+
+def _in_order(kernel: Kernel, sides: tuple[Side, Side]) -> tuple[int, ...]:
+    """The steps' dims: short ones outside, then those along which what is in memory is far apart.
+
+    What is not in memory as it is read is stored in this order.
+    """
+    places = [side.place[1] for side in sides if side.place is not None]
+
+    def key(d: int) -> tuple[bool, int, int]:
+        extent = kernel.extents[d]
+        far = max((abs(coefficient(place, d)) for place in places), default=0)
+        return (True, -far, extent) if extent >= LONG_LOOP else (False, extent, 0)
+
+    return tuple(sorted(kernel.inner, key=key))
 
 
 def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel]:
@@ -109,6 +152,10 @@ def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel]:
     Raises:
       NotAKernelError: it has not that form.
     """
+    if any(dtypes.is_complex(v.aval.dtype) for v in jaxpr.outvars):
+        from functrax.backends.kernels.complex_parts import in_parts  # which few programs need
+
+        jaxpr = in_parts(jaxpr)
     total = _the_sum(jaxpr)
     shape = jaxpr.outvars[0].aval.shape
     if any(x.aval.shape != shape or isinstance(x, Literal) for x in jaxpr.outvars):

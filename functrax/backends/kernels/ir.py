@@ -54,12 +54,14 @@ class Operand:
       size: how many there are.
       written: whether the kernel writes it.
       scratch: whether it is memory of the kernel's own, for one row.
+      alias: the number of the operand whose bytes it is, read as another dtype; or None.
     """
 
     dtype: np.dtype[Any]
     size: int
     written: bool
     scratch: bool = False
+    alias: int | None = None
 
 
 @record

@@ -44,8 +44,8 @@ from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.core.records import record, replace
 
-#: The least number of points in a unit of work.
-UNIT = 4096
+#: The least number of points in a unit of work: of one with functions such as ``exp`` a part of it.
+UNIT, LEAST_UNIT = 4096, 512
 #: A reduction is done in blocks when it has fewer rows than this, and longer ones than BLOCK.
 FEW_ROWS = 8
 BLOCK = 1 << 15
@@ -84,11 +84,15 @@ class Target:
       vector_bytes: size of a vector register.
       strict: whether the order of reductions follows from shapes alone.
       off: decisions that are not made (the option ``schedule_off``).
+      dots: kinds of instructions that add up products of narrow numbers (``kernels/words.py``).
+      second_cache: bytes of it that a thread has.
     """
 
     vector_bytes: int = 64
     strict: bool = False
     off: frozenset[str] = frozenset()
+    dots: frozenset[str] = frozenset()
+    second_cache: int = 2 << 20
 
 
 def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
@@ -273,7 +277,7 @@ def _ends_in_row(kernel: Kernel) -> bool:
 def _choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | None:
     """The dim, of some or of all, along which most accesses are contiguous.
 
-    Stores count twice.
+    Stores count twice, and what is read at several places of one array once.
     """
     if dims is None:
         dims = (*kernel.outer, *kernel.inner)
@@ -284,15 +288,17 @@ def _choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int |
     in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
     candidates = kernel.outer if in_order else dims
     best, best_score = None, (0.0, 0)
-    rows = [
-        (coefficients(address, len(kernel.extents)), 2.0 if stored else 1.0)
-        for address, _, stored in accesses(kernel)
-    ]
+    rank = len(kernel.extents)
+    rows = {
+        (number, *coefficients(address, rank)): 2.0 if stored else 1.0
+        for address, number, stored in accesses(kernel)
+    }
     for d in candidates:
         if kernel.extents[d] < 2:
             continue
-        contiguous = sum(weight for row, weight in rows if row[d] == 1)
-        strided = sum(weight for row, weight in rows if row[d] not in (0, 1))
+        steps = [(row[d + 1], weight) for row, weight in rows.items()]
+        contiguous = sum(weight for step, weight in steps if step == 1)
+        strided = sum(weight for step, weight in steps if step not in (0, 1))
         full = min(kernel.extents[d] / 16, 1.0)
         score = (full * (1 + contiguous) / (1 + strided), kernel.extents[d])
         if score > best_score:
@@ -377,7 +383,8 @@ def _choose_shared(kernel: Kernel) -> None:
         shared = max(kernel.outer, key=lambda d: kernel.extents[d])
     kernel.shared = shared
     per_point = max(total // kernel.extents[shared], 1)
-    grain = -(-UNIT // per_point)
+    functions = sum(1 for node in kernel.nodes() if node.op in MATH)
+    grain = -(-max(UNIT // (1 + functions), LEAST_UNIT) // per_point)
     if shared == kernel.vector:
         grain = -(-grain // kernel.lanes) * kernel.lanes
     kernel.grain = max(1, min(grain, kernel.extents[shared]))

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.accesses import CACHE_LINE, coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
 from functrax.backends.kernels.schedule import Rewriting, Target, schedule
@@ -25,12 +25,13 @@ from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.records import replace
 
-#: Bytes of the left side that a unit keeps in the second cache.
-BLOCK_BYTES = 1 << 19
+#: The part of the second cache that a unit keeps for the left side.
+BLOCK_PART = 4
 #: Bytes of sums that wait in scratch memory, which is on the stack.
 SUMS_BYTES = 1 << 18
-#: Units are made smaller until there are so many, or one takes so many cycles.
-UNITS, UNIT_CYCLES = 16, 40_000
+#: Units are made smaller until there are so many, or one takes so many cycles.  Where rows that
+#: share a copy would be parted, which copies once more, fewer must do.
+UNITS, FEW_UNITS, UNIT_CYCLES = 16, 8, 40_000
 
 
 def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
@@ -47,14 +48,14 @@ def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
             buffer, address = side.place
             readings.append(Reading(buffer, address, coefficient(address, dim), False))
             continue
-        stage = _windows if way == "windows" else _packed
+        stage = {"windows": _windows, "rows": _in_rows}.get(way, _packed)
         before, reading, total = stage(kernel, side, dim, size, len(operands))
-        operands.append(Operand(_dtype(kernel), total, True))
+        operands.append(Operand(side.value.dtype, total, True))
         kernels.append(before)
         readings.append(reading)
     kernels = [replace(k, operands=list(operands)) for k in kernels]
     out = [part for k in kernels for part in schedule(k, target)]
-    out.append(_main(replace(kernel, operands=operands), plan, readings[0], readings[1]))
+    out.append(_main(replace(kernel, operands=operands), plan, target, readings[0], readings[1]))
     return out
 
 
@@ -117,6 +118,23 @@ def _packed(
     )
 
 
+def _in_rows(
+    kernel: Kernel, side: Side, dim: int, size: int, buffer: int
+) -> tuple[Kernel, Reading, int]:
+    """The kernel that packs a side row by row, its steps side by side, and how that is read."""
+    order = _order(kernel, side, dim)
+    inner = [d for d in order if d in kernel.inner]
+    step = math.prod(kernel.extents[d] for d in inner)
+    total = size * math.prod(_extents(kernel, order, dim, size))
+    terms = []
+    pitch = 1
+    for d in reversed(order):
+        terms.append((Dim(d), pitch))
+        pitch *= kernel.extents[d] if d != dim else -(-kernel.extents[d] // size) * size
+    before = _packing(kernel, side, order, dim, size, buffer, by_rows=True)
+    return before, Reading(buffer, add_terms(0, terms), step, True), total
+
+
 def _order(kernel: Kernel, side: Side, dim: int) -> tuple[int, ...]:
     """The dims of a side in the order in which it is packed; its tiled dim stands for panels."""
     others = [d for d in kernel.outer if d in side.dims and d != dim]
@@ -138,9 +156,17 @@ def _panels(kernel: Kernel, order: tuple[int, ...], dim: int, size: int, buffer:
 
 
 def _packing(
-    kernel: Kernel, side: Side, order: tuple[int, ...], dim: int, size: int, buffer: int
+    kernel: Kernel,
+    side: Side,
+    order: tuple[int, ...],
+    dim: int,
+    size: int,
+    buffer: int,
+    by_rows: bool = False,
 ) -> Kernel:
-    """The kernel that packs a side."""
+    """The kernel that packs a side: its steps in turn, the tile side by side in each; or by rows
+    of the tile, the steps side by side in each.
+    """
     panel = len(kernel.extents)
     count = -(-kernel.extents[dim] // size)
     extents = (*kernel.extents[:dim], size, *kernel.extents[dim + 1 :], count)
@@ -153,10 +179,14 @@ def _packing(
     if inside is not None:
         value = b.select(inside, value, b.const(0, value.dtype))
     place: IndexExpr = add_terms(0, ())
-    dims = [panel if d == dim else d for d in order] + [dim]
+    dims = [panel if d == dim else d for d in order]
+    dims.insert(dims.index(panel) + 1 if by_rows else len(dims), dim)
     for d in dims:
         place = place * extents[d] + Dim(d)
-    if stride(side.value, dim) == 1:  # as the side is in memory: its rows, from panel to panel
+    line = size * side.value.dtype.itemsize >= CACHE_LINE
+    if stride(side.value, dim) == 1 and line and not by_rows:
+        # As the side is in memory: its rows, from panel to panel.  Where panels are narrower than a
+        # line that would write a part of each line at a time.
         dims = [*(d for d in dims[:-1] if d != panel), panel, dim]
     return Kernel(
         f"{kernel.name}.pack",
@@ -205,12 +235,12 @@ class _Panels(Rewriting):
 # ---- the contraction itself ---------------------------------------------------------------------
 
 
-def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
+def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Reading) -> Kernel:
     """The kernel that adds up products."""
     extents = kernel.extents
     rows, columns = plan.rows, plan.columns
     others = tuple(d for d in kernel.outer if d not in (rows, columns))
-    row_tiles, column_tiles = _blocks(kernel, plan, others)
+    row_tiles, column_tiles = _blocks(kernel, plan, target, others)
     first = len(extents)
     scratch = len(kernel.operands)
     width = plan.width * plan.lanes
@@ -234,14 +264,19 @@ def _main(kernel: Kernel, plan: Plan, left: Reading, right: Reading) -> Kernel:
     for side, dim in ((left, rows), (right, columns)):
         place = side.address + (Dim(dim) - Dim(starts[dim])) * side.step
         attr = (side.buffer, place, False, False)
-        factors.append(kernel.builder.node("load", dtype, (), attr))
-    product = kernel.builder.node("mul", dtype, tuple(factors))
+        read = kernel.operands[side.buffer].dtype
+        factors.append(kernel.builder.node("load", read, (), attr))
+    (known,) = reduction.values
+    dot = known.attr or ()
+    if dot and plan.left.value is not known.args[0]:
+        dot = (dot[0], dot[2], dot[1])
+    product = kernel.builder.node(known.op, dtype, tuple(factors), known.attr)
     tiling = Tiling(
         rows, columns, plan.height, plan.width, plan.lanes, left, right,
         first, first + 1, scratch, sums if plan.copied else None,
         row_tiles, column_tiles, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
-        int(plan.cycles),
+        math.trunc(plan.cycles), dot,
     )  # fmt: skip
     vector = rows if _along_rows(kernel, plan) else columns
     return replace(
@@ -269,7 +304,7 @@ def _along_rows(kernel: Kernel, plan: Plan) -> bool:
     return nearer > 0
 
 
-def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, int]:
+def _blocks(kernel: Kernel, plan: Plan, target: Target, others: tuple[int, ...]) -> tuple[int, int]:
     """How many tiles of rows, and of columns, make a unit."""
     extents = kernel.extents
     row = -(-extents[plan.rows] // plan.height)
@@ -278,7 +313,7 @@ def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, i
     each = plan.cycles / (count * row * column)
     depth = plan.depth(extents, kernel.inner)
     size = int(_dtype(kernel).itemsize)
-    rows = max(1, min(row, BLOCK_BYTES // (depth * plan.height * size)))
+    rows = max(1, min(row, target.second_cache // BLOCK_PART // (depth * plan.height * size)))
     columns = column
     if plan.block is not None:
         tile = plan.height * plan.width * plan.lanes * size
@@ -288,8 +323,11 @@ def _blocks(kernel: Kernel, plan: Plan, others: tuple[int, ...]) -> tuple[int, i
     def units() -> int:
         return count * -(-row // rows) * -(-column // columns)
 
-    while units() < UNITS and rows * columns * each > UNIT_CYCLES and rows * columns > 1:
-        if columns > (1 if plan.copied else rows):
+    while rows * columns * each > UNIT_CYCLES and rows * columns > 1:
+        along_columns = columns > (1 if plan.copied else rows)
+        if units() >= (FEW_UNITS if plan.copied and not along_columns else UNITS):
+            break
+        if along_columns:
             columns = -(-columns // 2)
         else:
             rows = -(-rows // 2)

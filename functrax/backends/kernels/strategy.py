@@ -7,7 +7,7 @@ alone, so neither the number of threads nor what ran before changes the bits of 
 The unit is a cycle.  A step of a tile costs its multiply-adds, two a cycle, or what it reads, two a
 cycle; then there are the tiles' stores, the packing, and what reading across memory costs.
 
-Start at :func:`choose`.
+Start at :func:`ranked`.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.core.records import record, replace
 
-Way: TypeAlias = Literal["in place", "packed", "windows"]
+Way: TypeAlias = Literal["in place", "packed", "windows", "rows"]
 
 #: Steps between rows that are written into the code, for they make addresses constant.
 MOST_BAKED = 4
 #: Cycles that a tile takes beyond its steps: its loops, and for each vector its stores.
-_TILE, _VECTOR = 30.0, 4.0
+TILE, VECTOR = 30.0, 4.0
 #: How many times that a vector's stores take if the results are contiguous along the rows, and if
 #: they are nowhere: on a few cache lines, and on many.
 _GATHER, _SCATTER = 5.0, (6.0, 24.0)
 #: Cycles to pack an element: along its order in memory, and across; and of a launch.
-_PACK, _PACK_ACROSS, _LAUNCH = 0.8, 1.6, 2000.0
+PACK, PACK_ACROSS, LAUNCH = 0.8, 1.6, 2000.0
 #: Cycles more to read a vector and copy it: in rows that are near, in others, and where the array
 #: is larger than the second cache; and how many tiles of rows read the copy, at most.
-_COPY, _SECOND_CACHE, _READERS = (1.0, 4.0, 11.0), 2 << 20, 32
-#: Steps that are done at a time, of a contraction that has many.
-DEPTH = 256
+_COPY, _READERS = (1.0, 4.0, 11.0), 32
+#: Steps that are done at a time, of a contraction that has many; and if the right side is copied.
+DEPTH, COPIED_DEPTH = 512, 256
 #: Bytes of the right side that a tile reads from the first cache, and what the second one gives.
 _FIRST_CACHE, _BYTES_PER_CYCLE = 32 << 10, 20.0
 #: More rows than this are in tiles of these heights, by the number of registers: another number of
 #: rows shall seldom be another kernel.
 _EXACT = 32
-_HEIGHTS = {32: (8, 14), 16: (4, 6)}
+_HEIGHTS = {32: (6, 8, 14), 16: (4, 6)}
 #: A side is not stored if that makes it so many times larger, and larger than so many elements; as
 #: windows it is where there are so many products for each element, and if it is no larger than all
 #: arrays together.  What fills up panels counts too, where they are larger than twice all arrays.
@@ -68,7 +68,8 @@ class Plan:
       width: vectors of a tile.
       lanes: of a vector.
       ways: how the left and the right side are read: ``"in place"``; ``"packed"``, tile by tile;
-        or as ``"windows"`` of an array that is stored once.
+        as ``"windows"`` of an array that is stored once; or as ``"rows"`` of a tile, for matrix
+        units.
       copied: whether the first tile of rows copies what it reads of the right side for the others.
       block: see :class:`~functrax.backends.kernels.tiling.Tiling`.
       cycles: estimated, without what comes before.
@@ -96,8 +97,8 @@ class Plan:
         return size * math.prod(extents[d] for d in inner[inner.index(dim) + 1 :])
 
 
-def choose(kernel: Kernel, first: Side, second: Side, target: Target) -> Plan:
-    """The cheapest plan.
+def ranked(kernel: Kernel, first: Side, second: Side, target: Target) -> list[Plan]:
+    """The plans that there are, the cheapest one first.
 
     Raises:
       NotAKernelError: there is none: a side has no dim of its own, or cannot be read.
@@ -105,7 +106,7 @@ def choose(kernel: Kernel, first: Side, second: Side, target: Target) -> Plan:
     plans = [*_plans(kernel, first, second, target), *_plans(kernel, second, first, target)]
     if not plans:
         raise NotAKernelError("no tiles: a side has no dim of its own")
-    return min(plans, key=lambda plan: plan.cost)
+    return sorted(plans, key=lambda plan: plan.cost)
 
 
 def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[Plan]:
@@ -114,7 +115,7 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
     lanes = target.vector_bytes // size
     registers = 32 if target.vector_bytes == 64 else 16
     extents = tuple(map(_rounded, kernel.extents))
-    block = block_of(kernel)
+    blocks = {depth: blocks_of(kernel, depth) for depth in (DEPTH, COPIED_DEPTH)}
     kernel = replace(kernel, extents=extents)
     steps = math.prod(extents[d] for d in kernel.inner)
     own = [d for d in kernel.outer if d in left.dims and d not in right.dims]
@@ -127,14 +128,19 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
             height, width = tile_of(count, extents[columns], steps, lanes, registers)
             others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
             tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
-            stores = _VECTOR * _stores(kernel, rows, columns, -(-height // lanes) * lanes / height)
+            stores = VECTOR * cost_of_stores(
+                kernel, rows, columns, -(-height // lanes) * lanes / height
+            )
             plain = tiles * (
-                _TILE + height * width * stores + steps * _step(height, width, lanes, steps)
+                TILE + height * width * stores + steps * _step(height, width, lanes, steps)
             )
             for of_left in _ways(kernel, left, rows, height, size):
                 readers = -(-extents[rows] // height) if own else 1
-                for of_right in _right_ways(kernel, right, columns, (width, lanes), size, readers):
+                for of_right in _right_ways(
+                    kernel, right, columns, (width, lanes), size, readers, target.second_cache
+                ):
                     cycles = plain + (of_left.each + of_right.each) * tiles * steps
+                    block = blocks[COPIED_DEPTH if of_right.copied else DEPTH]
                     yield Plan(
                         left, right, rows, columns, height, width, lanes,
                         (of_left.way, of_right.way), of_right.copied, block, cycles,
@@ -152,28 +158,39 @@ class _Cost(NamedTuple):
 
 
 def _rounded(extent: int) -> int:
-    """An extent as plans see it: the next power of two where it is not short.
+    """An extent as plans see it: where it is not short, the next power of two.
 
-    So contractions of about the same size have one plan, and with it the same machine code.
+    So contractions of about the same size have one plan, and with it the same machine code.  Those
+    that are three quarters of one, as numbers of channels often are, stay as they are.
     """
-    return extent if extent <= _EXACT else 1 << (extent - 1).bit_length()
+    if extent <= _EXACT:
+        return extent
+    power = 1 << (extent - 1).bit_length()
+    return extent if extent == power // 4 * 3 else power
 
 
-def block_of(kernel: Kernel) -> tuple[int, int] | None:
-    """Which inner dim is done in blocks, and their size; None if there are few steps."""
+def blocks_of(kernel: Kernel, depth: int = DEPTH, multiple: int = 1) -> tuple[int, int] | None:
+    """Which inner dim is done in blocks, and their size; None if there are few steps.
+
+    Args:
+      kernel: a contraction.
+      depth: about how many steps a block has.
+      multiple: what the size of blocks of the innermost dim is a multiple of.
+    """
     extents, inner = kernel.extents, kernel.inner
-    if math.prod(extents[d] for d in inner) <= 2 * DEPTH:
+    if math.prod(extents[d] for d in inner) <= 2 * depth:
         return None
     inside = 1
     for d in reversed(inner):
-        if inside * extents[d] > DEPTH:
-            blocks = max(2, round(inside * extents[d] / DEPTH))
-            return d, -(-extents[d] // min(blocks, extents[d]))
+        if inside * extents[d] > depth:
+            blocks = max(2, round(inside * extents[d] / depth))
+            size = -(-extents[d] // min(blocks, extents[d]))
+            return d, -(-size // multiple) * multiple if d == inner[-1] else size
         inside *= extents[d]
     raise AssertionError("a product is larger than a bound, so some part of it is")
 
 
-def _stores(kernel: Kernel, rows: int, columns: int, unused: float) -> float:
+def cost_of_stores(kernel: Kernel, rows: int, columns: int, unused: float) -> float:
     """How many times longer than a vector of neighbours the results of a vector take.
 
     Along the rows of a tile there are ``unused`` times as many lanes as rows.
@@ -199,27 +216,33 @@ def _ways(
     own = stride(side.value, dim)
     if side.place is not None and (own == 1 or not vectors):
         yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors > 0))
-    each = _PACK if own == 1 else _PACK_ACROSS
+    each = PACK if own == 1 else PACK_ACROSS
     arrays = sum(o.size for o in kernel.operands)
     if side.points <= _GROWTH * side.read:
         panel, extent = count * max(vectors, 1), kernel.extents[dim]
         filled = -(-extent // panel) * panel / extent
         if side.points * filled <= max(_GROWTH * max(side.points, arrays), _SLACK):
             total = filled * math.prod(kernel.extents[d] for d in side.dims)
-            yield _Cost("packed", _LAUNCH + total * each, 0)
+            yield _Cost("packed", LAUNCH + total * each, 0)
     if side.windows is not None:
         products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
         home, factor = side.windows.home(dim)
-        each = _PACK if stride(side.windows.value, home) == 1 else _PACK_ACROSS
+        each = PACK if stride(side.windows.value, home) == 1 else PACK_ACROSS
         worth = min(products / _WORTH, arrays)
         if total <= max(_GROWTH * side.read + _SLACK, worth) and (factor == 1 or not vectors):
             later = 0.15 * count if vectors else 0.0  # vectors that begin anywhere
-            yield _Cost("windows", _LAUNCH + total * each, later)
+            yield _Cost("windows", LAUNCH + total * each, later)
 
 
 def _right_ways(
-    kernel: Kernel, side: Side, dim: int, vectors: tuple[int, int], size: int, readers: int
+    kernel: Kernel,
+    side: Side,
+    dim: int,
+    vectors: tuple[int, int],
+    size: int,
+    readers: int,
+    cache: int,
 ) -> Iterator[_Cost]:
     """The ways in which the right side, vectors of lanes, can be read by so many tiles of rows."""
     count, lanes = vectors
@@ -228,7 +251,7 @@ def _right_ways(
         if way.way == "packed" or readers == 1:
             continue
         step = abs(stride(side.value, kernel.inner[-1])) * size
-        far = 0 if step < _FAR else 1 + (way.way == "in place" and side.read * size > _SECOND_CACHE)
+        far = 0 if step < _FAR else 1 + (way.way == "in place" and side.read * size > cache)
         each = _COPY[far] * count / min(readers, _READERS)
         yield way._replace(each=each, copied=True)
 
@@ -269,7 +292,7 @@ def tile_of(rows: int, columns: int, steps: int, lanes: int, registers: int) -> 
             if height * width + width + 1 > registers:
                 continue
             tiles = -(-rows // height) * -(-columns // (width * lanes))
-            each = _TILE + height * width * _VECTOR + steps * _step(height, width, lanes, steps)
+            each = TILE + height * width * VECTOR + steps * _step(height, width, lanes, steps)
             if tiles * each < least:
                 best, least = (height, width), tiles * each
     return best

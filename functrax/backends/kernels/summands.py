@@ -20,6 +20,7 @@ from functrax.backends.kernels.lower import points_of
 from functrax.backends.kernels.values import NotAKernelError, Point, Shape, reduced_axes
 from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, as_expr
 from functrax.core.jaxpr import Eqn
+from functrax.core.recorded import gcd
 from functrax.core.records import record, replace
 
 #: The most parts that a space falls into.
@@ -79,7 +80,7 @@ def remainders(
         for atom, coef in expr.terms:
             if not isinstance(atom, Dim) or atom.number >= len(steps):
                 raise NotAKernelError("a remainder of what is read")
-            step = divisor // math.gcd(coef, divisor)
+            step = divisor // gcd(coef, divisor)
             steps[atom.number] = math.lcm(steps[atom.number], step)
     if math.prod(steps[:rank]) > MOST_PARTS or math.prod(steps) > MOST_PARTS**2:
         raise NotAKernelError("too many remainders")

@@ -25,6 +25,8 @@ from functrax.backends.kernels.ir import Kernel
 #: How many lines a stripe writes, at least: where lines go past the caches, and elsewhere.
 STREAMED_LINES: Final = 2048
 CACHED_LINES: Final = 128
+#: Tiles of fewer points along a dim do not pay.
+LEAST_LANES: Final = 4
 #: The least number of points in a unit of work.
 UNIT: Final = 4096
 #: Fewer tiles along a dim than this are not shared by threads if another dim has more.
@@ -49,7 +51,9 @@ def choose_tile(kernel: Kernel, vector_bytes: int) -> None:
     w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
     widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
     lanes = min(vector_bytes // max(widest, 4), 16)
-    if min(kernel.extents[v], kernel.extents[w]) < lanes:
+    while min(kernel.extents[v], kernel.extents[w]) < lanes:
+        lanes //= 2
+    if lanes < LEAST_LANES:
         return
     kernel.tile, kernel.lanes = w, lanes
     _order_as_read(kernel, across)
@@ -78,8 +82,9 @@ def share_tiles(kernel: Kernel) -> None:
     stripe = kernel.outer[kernel.outer.index(v) + 1 :]
     limit = STREAMED_LINES if _only_streams(kernel) else CACHED_LINES
     lines = 1
+    alone = kernel.extents[v] <= kernel.lanes  # no other stripe writes beside this one
     for d in reversed(stripe):
-        if lines * kernel.extents[d] > 2 * limit:
+        if lines * kernel.extents[d] > 2 * limit and not alone:
             _share(kernel, d, -(-limit // lines))
             return
         lines *= kernel.extents[d]

@@ -82,6 +82,8 @@ class Tiling:
       others: the outer dims that are not in a tile.
       batch: the outer dims that both sides depend on.
       cycles: estimated, of the whole kernel on one core.
+      dot: of a contraction over words the kind of instruction, and the dtypes in the words of the
+        left and of the right side (``kernels/words.py``); else empty.
     """
 
     rows: int
@@ -101,6 +103,12 @@ class Tiling:
     others: tuple[int, ...]
     batch: tuple[int, ...]
     cycles: int
+    dot: tuple[str, ...] = ()
+
+    @property
+    def on_unit(self) -> bool:
+        """Whether a matrix unit multiplies its tiles."""
+        return bool(self.dot) and self.dot[0].startswith("tile ")
 
     def units(self, extents: tuple[int, ...]) -> int:
         """How many units of work threads share."""
@@ -127,4 +135,5 @@ class Tiling:
         tile = f"d{self.rows} {self.height} x d{self.columns} {self.width}*{self.lanes}"
         batch = f"batch {', '.join(f'd{d}' for d in self.batch)}; " if self.batch else ""
         steps = f"; d{self.block[0]} in blocks of {self.block[1]}" if self.block else ""
-        return f"{batch}tile {tile}; {'; '.join(sides)}{steps}"
+        words = f"; {' '.join(self.dot)} words" if self.dot else ""
+        return f"{batch}tile {tile}; {'; '.join(sides)}{steps}{words}"

@@ -17,14 +17,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-
 from functrax.backends.kernels.indices import Indices
 from functrax.core import dtypes
 from functrax.core.index_expr import IndexExpr
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.lowering import Builder, Scalar
+from functrax.core.recorded import applied, asked
 
 Shape: TypeAlias = tuple[int, ...]
 Point: TypeAlias = tuple[IndexExpr, ...]
@@ -72,11 +71,18 @@ _GIVEN = frozenset({dtypes.float32, dtypes.float64})
 
 def number(b: Builder, x: Literal) -> Scalar:
     """A number of a program."""
-    dtype = x.aval.dtype
-    if dtype not in _GIVEN or abs(float(x.val)) in _WRITTEN or math.isnan(x.val):
-        return b.const(x.val, dtype)
-    bits = np.asarray(x.val, dtype).view(f"i{dtype.itemsize}")
-    return b.node("given", dtype, (), int(bits))
+    dtype, value = x.aval.dtype, x.val
+    if dtype not in _GIVEN or asked(_is_written, value):
+        return b.const(value, dtype)
+    return b.node("given", dtype, (), applied(_bits, value))
+
+
+def _is_written(value: Any) -> bool:
+    return abs(float(value)) in _WRITTEN or math.isnan(value)
+
+
+def _bits(value: Any) -> int:
+    return int(value.view(f"i{value.dtype.itemsize}"))
 
 
 class Values:

@@ -11,13 +11,13 @@ Start at :func:`merged`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import ordered
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Builder, Scalar
+from functrax.core.recorded import gcd
 from functrax.core.records import record
 
 
@@ -123,7 +123,7 @@ def _affine(node: Scalar, found: dict[int, IndexExpr]) -> IndexExpr | None:
     if node.op == "dim":
         return Dim(node.attr)
     if node.op in ("const", "int"):
-        return add_terms(int(node.attr), ())
+        return add_terms(node.attr, ())
     args = [found.get(id(x)) for x in node.args]
     if not args or any(x is None for x in args):
         return None
@@ -183,7 +183,7 @@ def _ratio(rows: list[dict[int, int]], p: int, q: int) -> tuple[int, int] | None
             continue
         if x == 0 or y == 0:
             return None
-        divisor = math.gcd(x, y) * (1 if x > 0 else -1)
+        divisor = gcd(x, y) * (1 if x > 0 else -1)
         ratio = x // divisor, y // divisor
         if found not in (None, ratio):
             return None

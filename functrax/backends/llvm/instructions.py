@@ -39,6 +39,8 @@ _REGISTERS: Final[dict[np.dtype[Any], str]] = {
     dtypes.float32: "float",
     dtypes.float64: "double",
 }
+#: Powers of two that numbers are multiplied with are larger than minus this.
+_MOST_POWER: Final = 1 << 20
 _SUFFIXES: Final = {"half": "f16", "float": "f32", "double": "f64"}
 
 
@@ -374,19 +376,29 @@ def _rounded_to_odd(t: Template, x: str) -> str:
 
 
 def _times_power_of_two(t: Template, x: str, n: str) -> str:
-    """``x 2^n``: an instruction, or two products by halves of the power, of which one is exact."""
+    """``x 2^n``: an instruction, or two products by halves of the power, of which one is exact.
+
+    What is zero in the end (``|x| < 2``) is zero before: a processor takes a hundred cycles
+    and more for a result that underflows, and masks of ``-inf`` make many of them.
+    """
     floats, ints = llvm_type(t.dtype, t.lanes), t.type
+    integer = _REGISTERS[t.source]
+    least = 151 if t.source.itemsize == 4 else 1076
+    # From -_MOST_POWER to -least; what comes of NaN is far below, and NaN stays.
+    above = t.add(f"add {ints} {n}, {t.splat(_MOST_POWER, integer)}")
+    vanishes = t.add(f"icmp ule {ints} {above}, {t.splat(_MOST_POWER - least, integer)}")
+    zero = t.splat(0, _REGISTERS[t.dtype])
+    x = t.add(f"select {t.of('i1')} {vanishes}, {floats} {zero}, {floats} {x}")
     if cpu_info().has_scaling:
         if t.source.itemsize == 8:
             n, ints = t.cast("trunc", n, "i64", "i32"), t.of("i32")
         name = f"llvm.ldexp.{t.suffix(floats)}.{t.suffix(ints)}"
         return t.add(f"call {floats} @{name}({floats} {x}, {ints} {n})")
-    element = _REGISTERS[t.source]
     mantissa, one = (23, 127 << 23) if t.source.itemsize == 4 else (52, 1023 << 52)
-    half = t.add(f"ashr {ints} {n}, {t.splat(1, element)}")
+    half = t.add(f"ashr {ints} {n}, {t.splat(1, integer)}")
     for part in (half, t.add(f"sub {ints} {n}, {half}")):
-        shifted = t.add(f"shl {ints} {part}, {t.splat(mantissa, element)}")
-        bits = t.add(f"add {ints} {shifted}, {t.splat(one, element)}")
+        shifted = t.add(f"shl {ints} {part}, {t.splat(mantissa, integer)}")
+        bits = t.add(f"add {ints} {shifted}, {t.splat(one, integer)}")
         x = t.add(f"fmul{t.flags} {floats} {x}, {t.add(f'bitcast {ints} {bits} to {floats}')}")
     return x
 

@@ -4,14 +4,21 @@ It is a kernel's text of its own, for most contractions need the same few of the
 size of a tile, on how many loops there are, and on whether rows are at constant places.  Those that
 use it get its address as a run-time argument.  It is
 
-    void sums(left, right, tile, numbers, count, more, panel)
+    void sums(left, right, tile, numbers, count, more, panel, later, pitch)
 
 where ``left`` and ``right`` point to the first element of each side, ``tile`` to the sums (which
-are added to if ``more`` is not 0, else begin at 0), and ``count`` is the extent of the outermost
-loop.  A function that *copies* also writes the vectors that it reads of the right side to
-``panel``.  ``numbers`` are, in elements: the step between rows of the left side, the number of
-columns that are inside, then for each loop the steps of the left side, of the right side and, if
-it copies, of the panel, then the extents of the loops but the outermost.
+are added to if ``more`` is not 0, else begin at 0), whose rows are ``pitch`` bytes apart, and
+``count`` is the extent of the outermost loop.  A function that *copies* also writes the vectors
+that it reads of the right side to ``panel``.  ``numbers`` are, in elements: the step between rows
+of the left side, the number of columns that are inside, then for each loop the steps of the left
+side, of the right side and, if it copies, of the panel, then the extents of the loops but the
+outermost.
+
+A function that *fetches* asks for what other tiles will read of the right side: at each step whose
+number from the end is a multiple of a power of two, the lines of a tile's row, from ``later`` on.
+The last numbers are that power less one, and how far apart these rows are.  Memory beyond the
+second cache answers slowly, and a processor waits for few lines at a time: so these are asked for
+while all tiles are computed, not when the first one needs them.
 
 Start at :func:`sums_text`.
 """
@@ -21,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -32,9 +39,18 @@ from functrax.core.records import record
 #: Steps between rows up to this are part of the addresses in the code.
 BAKED = 4
 #: What is copied is brought to the first cache so many steps before.
-_AHEAD = 4
+_AHEAD = 16
 #: Rows at other steps are reached from a pointer of their own to every third one.
 _ROWS_OF_POINTER = 3
+
+_WORD: Final = np.dtype(np.uint32)
+#: Instructions that add up products of words, by their kind and the number of lanes.
+_DOTS: Final = {
+    "bf16": {
+        4: "avx512bf16.dpbf16ps.128", 8: "avx512bf16.dpbf16ps.256", 16: "avx512bf16.dpbf16ps.512",
+    },
+    "i16": {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"},
+}  # fmt: skip
 
 
 @record
@@ -50,6 +66,8 @@ class Sums:
       step: between rows of the left side if it is part of the code, else None.
       masked: whether not all columns of a tile are there.
       copies: whether what is read of the right side is written to a panel.
+      dot: see :class:`~functrax.backends.kernels.tiling.Tiling`; both sides are words then.
+      fetches: whether it asks for what is read later of the right side; there is one loop then.
     """
 
     dtype: np.dtype[Any]
@@ -60,11 +78,17 @@ class Sums:
     step: int | None
     masked: bool
     copies: bool = False
+    fetches: bool = False
+    dot: tuple[str, ...] = ()
 
 
 @cache
 def sums_text(what: Sums, name: str) -> str:
     """The function as a module of LLVM IR."""
+    if what.dot and what.dot[0].startswith("tile "):
+        from functrax.backends.llvm.matrix_units import unit_sums_text  # which few programs need
+
+        return unit_sums_text(what, name)
     return _Text(what, name).module()
 
 
@@ -74,7 +98,9 @@ class _Text:
     def __init__(self, what: Sums, name: str) -> None:
         self.what, self.name = what, name
         self.vector = llvm_type(what.dtype, what.lanes)
-        self.element = llvm_type(what.dtype, 1)
+        #: What is read of both sides.
+        read = _WORD if what.dot else what.dtype
+        self.side, self.element = llvm_type(read, what.lanes), llvm_type(read, 1)
         self.lines: list[str] = []
         self.numbers = count()
         self.suffix = f"v{what.lanes}" + {"float": "f32", "double": "f64"}.get(
@@ -92,13 +118,16 @@ class _Text:
         steps, rows, extents = self._numbers()
         if self.what.copies:
             self.ahead = self.line(f"mul i64 {steps[-1][1]}, {_AHEAD}")
+        if self.what.fetches:
+            first = 2 + len(steps[0]) * self.what.loops + self.what.loops - 1
+            self.rare, self.row = self._number(first), self._bytes(first + 1)
         masks = self._masks()
         zero = constant(0, self.what.dtype, self.what.lanes)
         sums = [zero] * (self.what.height * self.what.width)
         self._store(self._loops(steps, extents, rows, masks, sums))
         head = (
             f"define void @{self.name}(ptr %left, ptr %right, ptr %tile, ptr %numbers, "
-            "i64 %count, i64 %more, ptr %panel) {"
+            "i64 %count, i64 %more, ptr %panel, ptr %later, i64 %pitch) {"
         )
         return "\n".join([head, "entry:", *self.lines, "  ret void", "}"]) + "\n"
 
@@ -143,8 +172,11 @@ class _Text:
 
     def _places(self) -> Iterator[str]:
         size = self.what.lanes * self.what.dtype.itemsize
-        for k in range(self.what.height * self.what.width):
-            yield self.line(f"getelementptr i8, ptr %tile, i64 {k * size}")
+        row = "%tile"
+        for k in range(self.what.height):
+            row = self._moved(row, "%pitch") if k else row
+            for j in range(self.what.width):
+                yield self._moved(row, str(j * size))
 
     def _store(self, sums: list[str]) -> None:
         """Write the sums, added to those of the blocks of steps before.
@@ -196,12 +228,14 @@ class _Text:
         label = f"loop{depth}"
         self.lines += [f"  br label %{label}", f"{label}:"]
         first = len(self.lines)
+        later = ""
         places = [self.line(f"phi ptr [ {p}, %{before} ], ") for p in pointers]
         left = self.line(f"phi i64 [ {extents[depth]}, %{before} ], ")
         accs = [self.line(f"phi {self.vector} [ {x}, %{before} ], ") for x in sums]
         if depth + 1 < self.what.loops:
             new = self._loop(depth + 1, label, places, accs, known)
         else:
+            later = self._fetch(label, before, left) if self.what.fetches else ""
             new = self._step(places, rows, masks, accs)
         end = f"{label}.end"
         self.lines += [f"  br label %{end}", f"{end}:"]
@@ -209,9 +243,32 @@ class _Text:
         fewer = self.line(f"add i64 {left}, -1")
         for k, value in enumerate([*moved, fewer, *new]):
             self.lines[first + k] += f"[ {value}, %{end} ]"
+        if later:
+            self.lines[first + len(places) + 1 + len(accs)] += f"[ {later}, %{end} ]"
         more = self.line(f"icmp ne i64 {fewer}, 0")
         self.lines += [f"  br i1 {more}, label %{label}, label %{label}.exit", f"{label}.exit:"]
         return new
+
+    def _fetch(self, label: str, before: str, left: str) -> str:
+        """Ask for a row of what is read later, at some steps; where the next one is."""
+        place = self.line(f"phi ptr [ %later, %{before} ], ")
+        due = self.line(f"icmp eq i64 {self.line(f'and i64 {left}, {self.rare}')}, 0")
+        self.lines += [
+            f"  br i1 {due}, label %{label}.fetch, label %{label}.step",
+            f"{label}.fetch:",
+        ]
+        self._prefetch(place)
+        next_place = self._moved(place, self.row)
+        self.lines += [f"  br label %{label}.step", f"{label}.step:"]
+        return self.line(f"phi ptr [ {place}, %{label} ], [ {next_place}, %{label}.fetch ]")
+
+    def _prefetch(self, pointer: str) -> None:
+        """Ask for the vectors of a row of the right side."""
+        for j in range(self.what.width):
+            place = self._moved(pointer, str(j * self.what.lanes * self.what.dtype.itemsize))
+            self.lines.append(
+                f"  call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)",
+            )
 
     def _step(
         self, pointers: list[str], rows: list[str], masks: list[str], sums: list[str]
@@ -236,36 +293,50 @@ class _Text:
     def _copy(self, source: str, vectors: list[str], panel: str) -> None:
         """Write vectors that were read of the right side to the panel, and ask for later ones."""
         size = self.what.lanes * self.what.dtype.itemsize
-        ahead = self._moved(source, self.ahead)
+        self._prefetch(self._moved(source, self.ahead))
         for j, vector in enumerate(vectors):
-            later = self._moved(ahead, str(j * size))
             place = self._moved(panel, str(j * size))
-            self.lines += [
-                f"  call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)",
-                f"  store {self.vector} {vector}, ptr {place}, align {self.what.dtype.itemsize}",
-            ]
+            self.lines.append(
+                f"  store {self.side} {vector}, ptr {place}, align {self.what.dtype.itemsize}"
+            )
 
     def _vector(self, pointer: str, j: int, masks: list[str]) -> str:
         what = self.what
         size = what.dtype.itemsize
         place = self._moved(pointer, str(j * what.lanes * size))
         if not masks:
-            return self.line(f"load {self.vector}, ptr {place}, align {size}")
+            return self.line(f"load {self.side}, ptr {place}, align {size}")
         return self.line(
-            f"call {self.vector} @llvm.masked.load.{self.suffix}.p0(ptr {place}, i32 {size}, "
-            f"<{what.lanes} x i1> {masks[j]}, {self.vector} zeroinitializer)"
+            f"call {self.side} @llvm.masked.load.{self.suffix}.p0(ptr {place}, i32 {size}, "
+            f"<{what.lanes} x i1> {masks[j]}, {self.side} zeroinitializer)"
         )
 
     def _in_all_lanes(self, value: str) -> str:
-        vector, lanes = self.vector, self.what.lanes
+        vector, lanes = self.side, self.what.lanes
         one = self.line(f"insertelement {vector} poison, {self.element} {value}, i64 0")
         zeros = f"<{lanes} x i32> zeroinitializer"
         return self.line(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
 
     def _added(self, x: str, y: str, total: str) -> str:
         vector = self.vector
+        if self.what.dot:
+            return self._dot(x, y, total)
         if dtypes.is_float(self.what.dtype):
             operands = ", ".join(f"{vector} {name}" for name in (x, y, total))
             return self.line(f"call {vector} @llvm.fma.{self.suffix}({operands})")
         product = self.line(f"mul {vector} {x}, {y}")
         return self.line(f"add {vector} {total}, {product}")
+
+    def _dot(self, x: str, y: str, total: str) -> str:
+        """The products of the numbers in words, added to a sum."""
+        what = self.what
+        part = "bfloat" if what.dot[0] == "bf16" else "i16"
+        parts = f"<{2 * what.lanes} x {part}>"
+        x, y = (self.line(f"bitcast {self.side} {name} to {parts}") for name in (x, y))
+        name = _DOTS[what.dot[0]][what.lanes]
+        if what.dot[0] == "bf16":
+            operands = f"{self.vector} {total}, {parts} {x}, {parts} {y}"
+            return self.line(f"call {self.vector} @llvm.x86.{name}({operands})")
+        # LLVM makes one instruction of this and the sum where the processor has it.
+        product = self.line(f"call {self.vector} @llvm.x86.{name}({parts} {x}, {parts} {y})")
+        return self.line(f"add {self.vector} {total}, {product}")

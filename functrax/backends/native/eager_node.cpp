@@ -2,10 +2,12 @@
 
 #include "eager_node.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
 
+#include "eager_run.h"
 #include "eager_state.h"
 #include "signature.h"
 #include "thread_state.h"
@@ -34,13 +36,46 @@ int is_internal(PyObject* code) {
 
 // ---- what has to run ----------------------------------------------------------------------------
 
+// The region of a node, borrowed; null with an error set.
 PyObject* region_of(PyObject* node) {
-  PyObject*& region = slot(node, python.of_node.region);
-  if (region != Py_None) return region;
-  PyObject* made = PyObject_CallOneArg(python.region_class, slot(node, python.of_node.signature));
-  if (made == nullptr) return nullptr;
-  Py_SETREF(region, made);
-  return made;
+  PyObject*& known = slot(node, python.of_node.region);
+  PyObject* region = known;
+  if (region == Py_None) {
+    region = PyObject_CallOneArg(python.region_class, slot(node, python.of_node.signature));
+    if (region == nullptr) return nullptr;
+    Py_SETREF(known, region);
+    return region;
+  }
+  PyObject* joined;
+  while ((joined = slot(region, python.of_region.joined)) != Py_None) region = joined;
+  if (region != known) Py_SETREF(known, Py_NewRef(region));
+  return region;
+}
+
+std::int64_t since(PyObject* region) {
+  return PyLong_AsLongLong(slot(region, python.of_region.since));
+}
+
+bool set_since(PyObject* region, std::int64_t number) {
+  PyObject* made = PyLong_FromLongLong(number);
+  if (made == nullptr) return false;
+  Py_SETREF(slot(region, python.of_region.since), made);
+  return true;
+}
+
+// As Region.join; null with an error set.
+Ref join(PyObject* one, PyObject* other, std::int64_t mine, std::int64_t others) {
+  const std::int64_t number = std::max(since(one) - others, since(other) - mine);
+  PyObject* small = slot(one, python.of_region.entries);
+  PyObject* large = slot(other, python.of_region.entries);
+  const bool swapped = PySet_GET_SIZE(small) > PySet_GET_SIZE(large);
+  if (swapped) std::swap(small, large);
+  Ref into = Ref::share(swapped ? one : other);
+  const Ref from = Ref::share(swapped ? other : one);
+  const Ref grown(PyNumber_InPlaceOr(large, small));
+  if (!grown || !set_since(into.get(), number)) return Ref();
+  Py_SETREF(slot(from.get(), python.of_region.joined), Py_NewRef(into.get()));
+  return into;
 }
 
 struct Extent {
@@ -48,8 +83,24 @@ struct Extent {
   Ref region;
 };
 
+// As _counted of eager.py, where the bound of the size is more than the limit.
+Outcome counted(PyObject* operands, std::int64_t limit, Extent& extent) {
+  extent.size = 1 + static_cast<std::int64_t>(count_of(operands));
+  if (extent.size <= limit) {
+    const bool set = set_since(extent.region.get(), counter - extent.size);
+    return set ? Outcome::kDone : Outcome::kError;
+  }
+  Ref ran(run(nullptr, operands));
+  if (!ran) return Outcome::kError;
+  if (ran.get() != Py_True) return Outcome::kLeft;
+  extent.size = 1 + static_cast<std::int64_t>(count_of(operands));
+  extent.begin = counter;
+  extent.region = Ref();
+  return Outcome::kDone;
+}
+
 // What has to run for a new operation, as `_extent` of eager.py.
-Outcome extent_of(PyObject* operands, Extent& extent) {
+Outcome extent_of(PyObject* signature, PyObject* operands, bool may_run, Extent& extent) {
   const std::int64_t number = counter++;
   extent.begin = number;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
@@ -57,15 +108,16 @@ Outcome extent_of(PyObject* operands, Extent& extent) {
     if (!node) continue;
     Ref region = Ref::share(region_of(node.get()));
     if (!region) return Outcome::kError;
-    extent.size += PyLong_AsLongLong(slot(node.get(), python.of_node.size));
-    const std::int64_t begin = PyLong_AsLongLong(slot(node.get(), python.of_node.begin));
-    if (begin < extent.begin) extent.begin = begin;
+    const std::int64_t size = PyLong_AsLongLong(slot(node.get(), python.of_node.size));
     if (!extent.region) {
       extent.region = std::move(region);
     } else if (extent.region.get() != region.get()) {
-      Ref merged(PyObject_CallMethodOneArg(extent.region.get(), python.merge_name, region.get()));
-      if (!merged) return Outcome::kError;
+      extent.region = join(extent.region.get(), region.get(), extent.size, size);
+      if (!extent.region) return Outcome::kError;
     }
+    extent.size += size;
+    const std::int64_t begin = PyLong_AsLongLong(slot(node.get(), python.of_node.begin));
+    if (begin < extent.begin) extent.begin = begin;
   }
   if (!extent.region) {
     extent.size = 1;
@@ -73,10 +125,13 @@ Outcome extent_of(PyObject* operands, Extent& extent) {
   }
   if (extent.size > number - extent.begin) extent.size = number - extent.begin;
   ++extent.size;
-  if (extent.size <= python.most_nodes / 2) return Outcome::kDone;
+  if (!may_run || extent.size <= python.most_nodes / 2) return Outcome::kDone;
   if (number - looked_at < python.patience) return Outcome::kDone;
-  const std::int64_t next = PyLong_AsLongLong(slot(extent.region.get(), python.region_next));
-  return number < next ? Outcome::kDone : Outcome::kLeft;
+  const int begins = PySet_Contains(slot(extent.region.get(), python.of_region.entries), signature);
+  if (begins < 0) return Outcome::kError;
+  const std::int64_t limit = begins ? python.most_nodes / 2 : python.most_nodes;
+  if (extent.size <= limit || number - since(extent.region.get()) <= limit) return Outcome::kDone;
+  return counted(operands, limit, extent);
 }
 
 // The results of a node of several, which nobody refers to yet.
@@ -165,10 +220,11 @@ PyObject* operand_of(PyObject* x, PyObject* strict) {
   return value;
 }
 
-Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& results) {
+Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& results,
+                 bool may_run) {
   PyObject* types = slot(signature, python.of_signature.types);
   Extent extent;
-  const Outcome bounded = extent_of(operands.get(), extent);
+  const Outcome bounded = extent_of(signature, operands.get(), may_run, extent);
   if (bounded != Outcome::kDone) return bounded;
   Ref size(PyLong_FromLongLong(extent.size)), begin(PyLong_FromLongLong(extent.begin));
   Ref node(python.node->tp_alloc(python.node, 0));

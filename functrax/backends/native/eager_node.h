@@ -22,8 +22,11 @@ Ref user_line();
 // An operand as a node holds it, borrowed; null if Python has to see to it.
 PyObject* operand_of(PyObject* x, PyObject* strict);
 
-// Records an operation; `operands` is a tuple of what nodes hold. Its results are appended.
-Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& results);
+// Records an operation; `operands` is a tuple of what nodes hold. Its results are appended. Where
+// too much waits, what waits for it is run before; but not between the operations of one function,
+// which then share kernels.
+Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& results,
+                 bool may_run = true);
 
 // eager_line() -> the line that a new operation belongs to, as current_source of core/trace.py.
 PyObject* line(PyObject* self, PyObject* unused);

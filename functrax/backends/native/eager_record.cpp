@@ -7,14 +7,17 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "eager_node.h"
 #include "eager_state.h"
+#include "eager_tape.h"
 #include "reference.h"
 #include "signature.h"
 #include "thread_state.h"
@@ -50,16 +53,19 @@ Outcome record(PyObject* signature, Ref operands, Ref& result) {
 
 // ---- primitives ---------------------------------------------------------------------------------
 
-Ref find_signature(PyObject* primitive, PyObject* strict, PyObject* const* args, Py_ssize_t count,
+// The signature of an operation on arrays and literals that are operands; null if it is not known.
+Ref find_signature(PyObject* primitive, PyObject* strict, const std::vector<Given>& operands,
                    PyObject* const* values, PyObject* names) {
+  const auto count = static_cast<Py_ssize_t>(operands.size());
   const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   Ref key(PyTuple_New(2 + count + named));
   if (!key) return Ref();
   PyTuple_SET_ITEM(key.get(), 0, Py_NewRef(primitive));
   PyTuple_SET_ITEM(key.get(), 1, Py_NewRef(strict));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* aval = Py_IS_TYPE(args[i], python.array) ? signature::aval_of(args[i])
-                                                       : slot(args[i], python.literal_aval);
+    PyObject* x = operands[static_cast<std::size_t>(i)].array;
+    PyObject* aval =
+        Py_IS_TYPE(x, python.array) ? signature::aval_of(x) : slot(x, python.literal_aval);
     if (aval == nullptr) return Ref();
     PyTuple_SET_ITEM(key.get(), 2 + i, Py_NewRef(aval));
   }
@@ -71,29 +77,44 @@ Ref find_signature(PyObject* primitive, PyObject* strict, PyObject* const* args,
   return Ref::share(PyDict_GetItemWithError(python.signatures, key.get()));
 }
 
+// What is applied: arrays, tracers of the current tape, and literals, which stand for themselves.
+bool read_operands(PyObject* const* args, Py_ssize_t count, std::vector<Given>& operands,
+                   bool& literals, bool& traced) {
+  operands.resize(static_cast<std::size_t>(count));
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Given& operand = operands[static_cast<std::size_t>(i)];
+    if (Py_IS_TYPE(args[i], python.literal)) {
+      operand.array = args[i];
+      literals = true;
+    } else if (!read_given(args[i], thread_state::trace(), operand)) {
+      return false;
+    }
+    traced = traced || operand.tangent != nullptr;
+  }
+  return true;
+}
+
 // Applies a primitive; `args` are its operands, the values of the parameters behind them.
 Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyObject* names,
               Ref& result) {
   if (python.array == nullptr || count > kMostOperands) return Outcome::kLeft;
-  bool literals = false;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    if (Py_IS_TYPE(args[i], python.array)) continue;
-    if (!Py_IS_TYPE(args[i], python.literal)) return Outcome::kLeft;
-    literals = true;
-  }
+  std::vector<Given> given;
+  bool literals = false, traced = false;
+  if (!read_operands(args, count, given, literals, traced)) return Outcome::kLeft;
   PyObject* mode = current_mode();
   if (mode == nullptr) return Outcome::kError;
   if (mode == Py_None) return Outcome::kLeft;
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
-  Ref signature = find_signature(primitive, strict, args, count, args + count, names);
+  Ref signature = find_signature(primitive, strict, given, args + count, names);
   if (!signature) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
+  if (traced) return apply_taped(mode, signature.get(), given, result);
   if (literals && slot(signature.get(), python.of_signature.simplifies) == Py_True) {
-    PyObject* given[kMostOperands + 1 + kMostOperands];
+    PyObject* all[kMostOperands + 1 + kMostOperands];
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
     if (named > kMostOperands) return Outcome::kLeft;
-    given[0] = primitive;
-    std::memcpy(given + 1, args, sizeof(PyObject*) * (count + named));
-    Ref simpler(PyObject_VectorcallMethod(python.simplify_name, given, count + 1, names));
+    all[0] = primitive;
+    std::memcpy(all + 1, args, sizeof(PyObject*) * (count + named));
+    Ref simpler(PyObject_VectorcallMethod(python.simplify_name, all, count + 1, names));
     if (!simpler) return Outcome::kError;
     if (simpler.get() != Py_None) return Outcome::kLeft;
   }
@@ -190,7 +211,8 @@ void forget(Method* method) {
 }
 
 // Remembers what Python recorded for operands, where it is this one operation on just them.
-void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* result) {
+void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* given) {
+  PyObject* result = primal_of(given);
   if (!Py_IS_TYPE(result, python.array)) return;
   PyObject* node = signature::buffer_of(result);
   if (node == nullptr || !Py_IS_TYPE(node, python.node)) return;
@@ -218,40 +240,56 @@ void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* r
   }
 }
 
+// What an operator records for operands that were met before; `right` may be a Python number.
+Outcome record_operator(const Method* method, PyObject* mode, const Recorded& recorded,
+                        const Given& left, const Given& right, Ref& result) {
+  const Ref known = Ref::share(recorded.signature);
+  const Ref literal = Ref::share(recorded.literal);
+  if (left.tangent != nullptr || right.tangent != nullptr) {
+    std::vector<Given> operands = {left, literal ? Given{literal.get()} : right};
+    if (method->reflected) std::swap(operands[0], operands[1]);
+    return apply_taped(mode, known.get(), operands, result);
+  }
+  PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  Ref operands(PyTuple_New(2));
+  if (!operands) return Outcome::kError;
+  PyObject* x = operand_of(left.array, strict);
+  if (x != nullptr) PyTuple_SET_ITEM(operands.get(), method->reflected, Py_NewRef(x));
+  PyObject* y = literal ? literal.get() : operand_of(right.array, strict);
+  if (y != nullptr) PyTuple_SET_ITEM(operands.get(), !method->reflected, Py_NewRef(y));
+  if (x == nullptr || y == nullptr) return Outcome::kLeft;
+  return record(known.get(), std::move(operands), result);
+}
+
 PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
   auto* method = reinterpret_cast<Method*>(self);
+  Given left, right;
   if (PyVectorcall_NARGS(flags) != 2 || names != nullptr || python.array == nullptr ||
-      !Py_IS_TYPE(args[0], python.array) || !thread_state::passes_concrete()) {
+      !thread_state::passes_concrete() || !read_given(args[0], thread_state::trace(), left)) {
     return PyObject_Vectorcall(method->function, args, flags, names);
   }
-  PyObject *x = args[0], *y = args[1];
+  if (!read_given(args[1], thread_state::trace(), right)) right.array = args[1];
   PyObject* mode = current_mode();
   if (mode == nullptr) return nullptr;
   Key key;
-  if (mode == Py_None || !read_key(x, y, mode, key)) {
+  if (mode == Py_None || !read_key(left.array, right.array, mode, key)) {
     return PyObject_Vectorcall(method->function, args, flags, names);
   }
   const auto found = method->known->find(key);
   if (found == method->known->end()) {
     PyObject* result = PyObject_Vectorcall(method->function, args, flags, names);
-    if (result != nullptr) learn(method, key, x, y, result);
+    if (result != nullptr) learn(method, key, left.array, right.array, result);
     return result;
   }
-  const Ref known = Ref::share(found->second.signature);
-  const Ref literal = Ref::share(found->second.literal);
-  PyObject* strict = PyTuple_GET_ITEM(mode, 0);
-  Ref operands(PyTuple_New(2)), result;
-  if (!operands) return nullptr;
-  PyObject* left = operand_of(x, strict);
-  if (left != nullptr) PyTuple_SET_ITEM(operands.get(), method->reflected, Py_NewRef(left));
-  PyObject* right = literal ? literal.get() : operand_of(y, strict);
-  if (right != nullptr) PyTuple_SET_ITEM(operands.get(), !method->reflected, Py_NewRef(right));
-  Outcome outcome = Outcome::kLeft;
-  if (left != nullptr && right != nullptr) {
-    outcome = record(known.get(), std::move(operands), result);
+  Ref result;
+  switch (record_operator(method, mode, found->second, left, right, result)) {
+    case Outcome::kDone:
+      return result.release();
+    case Outcome::kError:
+      return nullptr;
+    case Outcome::kLeft:
+      break;
   }
-  if (outcome == Outcome::kDone) return result.release();
-  if (outcome == Outcome::kError) return nullptr;
   return PyObject_Vectorcall(method->function, args, flags, names);
 }
 
@@ -337,33 +375,48 @@ PyType_Spec spec = {"functrax._native.EagerMethod", sizeof(Method), 0,
 
 PyObject* make_type() { return PyType_FromSpec(&spec); }
 
-PyObject* execute(PyObject*, PyObject* const* args, Py_ssize_t count) {
+namespace {
+
+// Applies a primitive as Python has it: `args` are the primitive, its operands and a dict.
+Outcome apply_to(PyObject* const* args, Py_ssize_t count, Ref& result) {
   if (count != 3 || python.array == nullptr || !PyDict_Check(args[2])) {
     PyErr_SetString(PyExc_TypeError, "expected a primitive, operands and a dict");
-    return nullptr;
+    return Outcome::kError;
   }
   PyObject* given[2 * kMostOperands];
   Ref operands(PySequence_Fast(args[1], "operands are a sequence"));
-  if (!operands) return nullptr;
+  if (!operands) return Outcome::kError;
   const Py_ssize_t inputs = PySequence_Fast_GET_SIZE(operands.get());
   const Py_ssize_t named = PyDict_GET_SIZE(args[2]);
-  Ref result;
-  Outcome outcome = Outcome::kLeft;
-  if (inputs <= kMostOperands && named <= kMostOperands) {
-    Ref names(PyTuple_New(named));
-    if (!names) return nullptr;
-    std::memcpy(given, PySequence_Fast_ITEMS(operands.get()), sizeof(PyObject*) * inputs);
-    PyObject *name, *value;
-    Py_ssize_t position = 0;
-    for (Py_ssize_t k = 0; PyDict_Next(args[2], &position, &name, &value); ++k) {
-      PyTuple_SET_ITEM(names.get(), k, Py_NewRef(name));
-      given[inputs + k] = value;
-    }
-    outcome = apply(args[0], given, inputs, names.get(), result);
+  if (inputs > kMostOperands || named > kMostOperands) return Outcome::kLeft;
+  Ref names(PyTuple_New(named));
+  if (!names) return Outcome::kError;
+  std::copy_n(PySequence_Fast_ITEMS(operands.get()), inputs, given);
+  PyObject *name, *value;
+  Py_ssize_t position = 0;
+  for (Py_ssize_t k = 0; PyDict_Next(args[2], &position, &name, &value); ++k) {
+    PyTuple_SET_ITEM(names.get(), k, Py_NewRef(name));
+    given[inputs + k] = value;
   }
+  return apply(args[0], given, inputs, names.get(), result);
+}
+
+}  // namespace
+
+PyObject* execute(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Ref result;
+  const Outcome outcome = apply_to(args, count, result);
   if (outcome == Outcome::kDone) return result.release();
   if (outcome == Outcome::kError) return nullptr;
   return PyObject_Vectorcall(python.record, args, 3, nullptr);
+}
+
+PyObject* apply_on_tape(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  Ref result;
+  const Outcome outcome = apply_to(args, count, result);
+  if (outcome == Outcome::kDone) return result.release();
+  if (outcome == Outcome::kError) return nullptr;
+  Py_RETURN_NOTIMPLEMENTED;
 }
 
 }  // namespace functrax::eager

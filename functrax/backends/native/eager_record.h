@@ -16,4 +16,8 @@ PyObject* make_type();  // functrax._native.EagerMethod
 // eager_execute(primitive, operands, parameters): what the bottom interpreter does.
 PyObject* execute(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
+// eager_tape_apply(primitive, operands, parameters): what an interpreter with a tape does, of whose
+// tracers some operands are; NotImplemented where that is Python's business.
+PyObject* apply_on_tape(PyObject* self, PyObject* const* args, Py_ssize_t count);
+
 }  // namespace functrax::eager

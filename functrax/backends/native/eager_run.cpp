@@ -13,7 +13,9 @@
 
 #include "eager_node.h"
 #include "eager_state.h"
+#include "pointer_map.h"
 #include "reference.h"
+#include "words.h"
 
 namespace functrax::eager {
 namespace {
@@ -21,19 +23,6 @@ namespace {
 constexpr std::size_t kMostPrograms = 1 << 14;
 
 // Programs by what they are made of: signatures, wiring, literals that are not inputs, outputs.
-using Words = std::vector<std::uintptr_t>;
-
-struct WordsHash {
-  std::size_t operator()(const Words& words) const {
-    std::uint64_t h = words.size();
-    for (const std::uintptr_t word : words) {
-      h = (h ^ word) * 0x9E3779B97F4A7C15u;
-      h ^= h >> 29;
-    }
-    return h;
-  }
-};
-
 // Owned: the program, and the objects whose addresses are in the words.
 struct Program {
   PyObject *executable, *kept;
@@ -44,13 +33,13 @@ std::unordered_map<Words, Program, WordsHash> programs;
 // What has to run for one operation, as eager_graph.cut has it. References are held to the nodes,
 // so it must not outlive the GIL being held.
 struct Cut {
-  std::vector<PyObject*> nodes;               // owned
-  std::vector<PyObject*> operands;            // of the nodes, owned: others may drop them
-  std::vector<std::size_t> first;             // the number of the first result of each node
-  std::unordered_map<PyObject*, int> places;  // of the nodes
-  std::vector<PyObject*> inputs;              // borrowed from the operands
-  std::vector<PyObject*> outputs;             // owned: nodes, and parts of nodes
-  std::vector<std::size_t> numbers;           // of the outputs
+  std::vector<PyObject*> nodes;      // owned
+  std::vector<PyObject*> operands;   // of the nodes, owned: others may drop them
+  std::vector<std::size_t> first;    // the number of the first result of each node
+  PointerMap places;                 // of the nodes
+  std::vector<PyObject*> inputs;     // borrowed from the operands
+  std::vector<PyObject*> outputs;    // owned: nodes, and parts of nodes
+  std::vector<std::size_t> numbers;  // of the outputs
   Words words;
 
   ~Cut() {
@@ -61,7 +50,7 @@ struct Cut {
 };
 
 // How often operands of the operations of a cut refer to each of their results.
-using Uses = std::unordered_map<PyObject*, Py_ssize_t>;
+using Uses = PointerMap;
 
 constexpr std::size_t kMostNodes = 4096;
 
@@ -69,20 +58,24 @@ PyObject* signature_of(PyObject* node) { return slot(node, python.of_node.signat
 
 bool is_part(PyObject* x) { return Py_IS_TYPE(x, python.part); }
 
-// The number of a result of a cut that an operand stands for.
-std::size_t number_of(const Cut& cut, PyObject* x) {
-  if (!is_part(x)) return cut.first[cut.places.at(x)];
-  PyObject* number = slot(x, python.of_part.number);
-  return cut.first[cut.places.at(slot(x, python.of_part.node))] + PyLong_AsSize_t(number);
+// The place of a node of a cut.
+std::size_t place_of(const Cut& cut, PyObject* node) {
+  return static_cast<std::size_t>(*cut.places.find(node));
 }
 
-// The operations that have to run for `root`, each after its operands; false: Python's business.
-bool collect(PyObject* root, Cut& cut) {
-  std::vector<PyObject*> stack = {root};
+// The number of a result of a cut that an operand stands for.
+std::size_t number_of(const Cut& cut, PyObject* x) {
+  if (!is_part(x)) return cut.first[place_of(cut, x)];
+  PyObject* number = slot(x, python.of_part.number);
+  return cut.first[place_of(cut, slot(x, python.of_part.node))] + PyLong_AsSize_t(number);
+}
+
+// The operations that have to run for some, each after its operands; false: Python's business.
+bool collect(std::vector<PyObject*> stack, Cut& cut) {
   std::size_t count = 0;
   while (!stack.empty()) {
     PyObject* node = stack.back();
-    if (cut.places.count(node) != 0) {
+    if (cut.places.find(node) != nullptr) {
       stack.pop_back();
       continue;
     }
@@ -90,12 +83,12 @@ bool collect(PyObject* root, Cut& cut) {
     const std::size_t before = stack.size();
     for (Py_ssize_t i = PyTuple_GET_SIZE(operands) - 1; i >= 0; --i) {
       PyObject* producer = producer_of(PyTuple_GET_ITEM(operands, i));
-      if (producer != nullptr && cut.places.count(producer) == 0) stack.push_back(producer);
+      if (producer != nullptr && cut.places.find(producer) == nullptr) stack.push_back(producer);
     }
     if (stack.size() != before) continue;
     stack.pop_back();
     if (cut.nodes.size() == kMostNodes) return false;
-    cut.places.emplace(node, static_cast<int>(cut.nodes.size()));
+    cut.places.at(node) = static_cast<std::int64_t>(cut.nodes.size());
     cut.nodes.push_back(Py_NewRef(node));
     cut.operands.push_back(Py_NewRef(operands));
     cut.first.push_back(count);
@@ -107,7 +100,12 @@ bool collect(PyObject* root, Cut& cut) {
 
 // Numbers operands and inputs; false: another thread computed an operation meanwhile.
 bool wire(Cut& cut, Uses& uses) {
-  std::unordered_map<PyObject*, std::vector<std::pair<PyObject*, int>>> known;
+  struct Input {
+    PyObject* aval;
+    std::int64_t before;  // another input of the same value, or -1
+  };
+  std::vector<Input> described(cut.inputs.size());
+  PointerMap known;  // the last input of a value
   for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
     PyObject* signature = signature_of(cut.nodes[n]);
     PyObject* operands = cut.operands[n];
@@ -127,7 +125,7 @@ bool wire(Cut& cut, Uses& uses) {
         continue;
       }
       if (producer_of(x) != nullptr) {
-        ++uses[x];
+        ++uses.at(x);
         cut.words.push_back(2 * number_of(cut, x));
         continue;
       }
@@ -135,19 +133,21 @@ bool wire(Cut& cut, Uses& uses) {
       if (is_part(x)) x = slot(x, python.of_part.value);
       if (x == Py_None || PyTuple_Check(x)) return false;
       PyObject* aval = PyTuple_GET_ITEM(avals, i);
-      auto& numbers_of = known[x];
-      int found = -1;
-      for (const auto& [type, number] : numbers_of) {
-        if (type == aval) found = number;
+      std::int64_t& last = known.at(x, -1);
+      std::int64_t found = last;
+      while (found >= 0 && described[static_cast<std::size_t>(found)].aval != aval) {
+        found = described[static_cast<std::size_t>(found)].before;
       }
       if (found < 0) {
         cut.inputs.push_back(x);
-        found = static_cast<int>(cut.inputs.size());
-        numbers_of.emplace_back(aval, found);
+        described.resize(cut.inputs.size());
+        found = static_cast<std::int64_t>(cut.inputs.size()) - 1;
+        described.back() = {aval, last};
+        last = found;
         // A product that was put off is summed in another order than an array.
         cut.words.push_back(reinterpret_cast<std::uintptr_t>(Py_TYPE(x)));
       }
-      cut.words.push_back(2 * static_cast<std::uintptr_t>(found) + 1);
+      cut.words.push_back(2 * static_cast<std::uintptr_t>(found + 1) + 1);
     }
   }
   cut.words.push_back(0);
@@ -181,7 +181,7 @@ std::vector<bool> grown(const Cut& cut) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
       PyObject* producer = producer_of(PyTuple_GET_ITEM(operands, i));
       const MadeOf operand = producer == nullptr ? MadeOf{bytes_of(PyTuple_GET_ITEM(sizes, i)), 0}
-                                                 : made[cut.places.at(producer)];
+                                                 : made[place_of(cut, producer)];
       total.bytes += operand.bytes;
       total.steps += operand.steps;
     }
@@ -211,8 +211,8 @@ void choose(Cut& cut, const Uses& uses, PyObject* root) {
   std::unordered_set<PyObject*> forced;
   std::vector<std::vector<std::pair<std::size_t, PyObject*>>> chosen(cut.nodes.size());
   const auto is_held = [&](PyObject* x) {  // the cut, or its caller, holds one reference
-    const auto known = uses.find(x);
-    return Py_REFCNT(x) - 1 > (known == uses.end() ? 0 : known->second);
+    const std::int64_t* known = uses.find(x);
+    return Py_REFCNT(x) - 1 > (known == nullptr ? 0 : *known);
   };
   for (std::size_t n = cut.nodes.size(); n-- > 0;) {
     PyObject* node = cut.nodes[n];
@@ -291,12 +291,13 @@ PyObject* description(const Cut& cut) {
 
 // Runs what a node needs, and returns True, if the program is known; else what it is made of, or
 // False where Python alone can tell; null with an error set.
-PyObject* run_known(PyObject* root) {
+// Without a root nobody asked for a value.
+PyObject* run_known(std::vector<PyObject*> roots, PyObject* root) {
   Cut cut;
   Uses uses;
   PyObject* mode = current_mode();
   if (mode == nullptr) return nullptr;
-  if (mode == Py_None || !collect(root, cut)) Py_RETURN_FALSE;
+  if (mode == Py_None || !collect(std::move(roots), cut)) Py_RETURN_FALSE;
   cut.words.push_back(reinterpret_cast<std::uintptr_t>(mode));
   if (!wire(cut, uses)) Py_RETURN_FALSE;
   choose(cut, uses, root);
@@ -324,10 +325,30 @@ PyObject* run_known(PyObject* root) {
 
 }  // namespace
 
-PyObject* run(PyObject*, PyObject* root) {
-  if (python.array == nullptr || !Py_IS_TYPE(root, python.node)) Py_RETURN_FALSE;
-  note_look();
-  return run_known(root);
+PyObject* run(PyObject*, PyObject* given) {
+  if (python.array == nullptr) Py_RETURN_FALSE;
+  if (Py_IS_TYPE(given, python.node)) {
+    note_look();
+    return run_known({given}, given);
+  }
+  if (!PyTuple_Check(given)) Py_RETURN_FALSE;
+  std::vector<PyObject*> roots;  // the first one on top of the stack
+  for (Py_ssize_t i = PyTuple_GET_SIZE(given) - 1; i >= 0; --i) {
+    PyObject* node = producer_of(PyTuple_GET_ITEM(given, i));
+    if (node != nullptr) roots.push_back(node);
+  }
+  if (roots.empty()) Py_RETURN_TRUE;
+  return run_known(std::move(roots), nullptr);
+}
+
+std::size_t count_of(PyObject* operands) {
+  Cut cut;
+  std::vector<PyObject*> roots;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
+    PyObject* node = producer_of(PyTuple_GET_ITEM(operands, i));
+    if (node != nullptr) roots.push_back(node);
+  }
+  return collect(std::move(roots), cut) ? cut.nodes.size() : kMostNodes;
 }
 
 PyObject* forget_programs(PyObject*, PyObject*) {

@@ -8,11 +8,17 @@
 
 #include <Python.h>
 
+#include <cstddef>
+
 namespace functrax::eager {
 
 // eager_run(node) -> True if the program of all that the node needs was known, and ran; else what
-// identifies that program (words, number of inputs, places of the outputs, objects), or False.
-PyObject* run(PyObject* self, PyObject* node);
+// identifies that program (words, number of inputs, places of the outputs, objects), or False. The
+// same of a tuple of nodes, whose values nobody asked for.
+PyObject* run(PyObject* self, PyObject* nodes);
+
+// The number of operations that have to run for those that produce operands; many if they are many.
+std::size_t count_of(PyObject* operands);
 
 // eager_remember(description, program) -> None: the program of what eager_run described.
 PyObject* remember(PyObject* self, PyObject* const* args, Py_ssize_t count);

@@ -81,7 +81,9 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
       {6, "operand_bytes", &p.of_signature.operand_bytes},
       {6, "spreads", &p.of_signature.spreads},
       {3, "val", &p.literal_val},
-      {7, "next_count", &p.region_next},
+      {7, "entries", &p.of_region.entries},
+      {7, "joined", &p.of_region.joined},
+      {7, "since", &p.of_region.since},
   };
   for (const Slot& s : found) {
     if (!pytree::find_slot(PyTuple_GET_ITEM(args[0], s.owner), s.name, *s.offset)) return nullptr;
@@ -105,7 +107,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < 6; ++i) *functions[i] = Py_NewRef(PyTuple_GET_ITEM(args[2], i));
   p.simplify_name = PyUnicode_InternFromString("simplify");
   p.name_name = PyUnicode_InternFromString("name");
-  p.merge_name = PyUnicode_InternFromString("merge");
+  p.join_name = PyUnicode_InternFromString("join");
   p.array = class_at(args[0], 0);
   Py_RETURN_NONE;
 }

@@ -25,9 +25,12 @@ struct Python {
     Py_ssize_t types, strict, holds, simplifies, literals_are_inputs, avals, out_bytes,
         operand_bytes, spreads;
   } of_signature;
-  Py_ssize_t literal_aval, literal_val, region_next;
+  Py_ssize_t literal_aval, literal_val;
+  struct {
+    Py_ssize_t entries, joined, since;
+  } of_region;
   PyObject *signatures, *mode, *hold, *region_class, *is_internal, *user_line, *scopes, *record;
-  PyObject *simplify_name, *name_name, *merge_name;
+  PyObject *simplify_name, *name_name, *join_name;
   // Bounds, see backends/eager.py and eager_graph.py.
   long long most_nodes, patience, small_bytes, most_growth, most_repeated, few_bytes;
 };

@@ -15,6 +15,7 @@
 #include "eager_record.h"
 #include "eager_run.h"
 #include "eager_state.h"
+#include "eager_tape.h"
 #include "executable.h"
 #include "interpreter_exit.h"
 #include "jit_caller.h"
@@ -107,6 +108,8 @@ PYBIND11_MODULE(_native, module) {
       {"eager_last_look", functrax::eager::last_look, METH_NOARGS, "When a value was needed."},
       {"eager_line", functrax::eager::line, METH_NOARGS, "The line of a new operation."},
       {"eager_now", functrax::eager::now, METH_NOARGS, "The number of an operation."},
+      fast<functrax::eager::apply_on_tape>("eager_tape_apply", "Applies an operation to tracers."),
+      fast<functrax::eager::configure_tape>("eager_tape_configure", "Tells what tapes need."),
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
       {"unready", functrax::ready::unready, METH_O, "What of a tree may not be computed yet."},
@@ -123,6 +126,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "Executable", functrax::executable::make_type());
   add_type(module, "EagerMethod", functrax::eager::make_type());
   add_type(module, "EagerFunction", functrax::eager::make_function_type());
+  add_type(module, "EagerTape", functrax::eager::make_tape_type());
   add_type(module, "ThreadState", functrax::thread_state::make_type());
   add_type(module, "JitCaller", functrax::jit_caller::make_type());
   add_pool(module);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kMinCost = 20'000;  // below it, handing over work does not pay
 constexpr int kSpins = 1000;               // pauses before a worker sleeps, some 20 microseconds
-constexpr int kPartsPerThread = 4;         // so that a thread that began late finds less to do
+constexpr int kShare = 2;                  // a thread takes this part of its share of what is left
 
 thread_local bool inside_loop = false;
 
@@ -36,7 +36,8 @@ struct Job {
   RangeFunction function = nullptr;
   void* context = nullptr;
   std::int64_t units = 0;
-  std::int64_t size = 0;  // of a range
+  std::int64_t grain = 0;  // ranges begin at multiples of it
+  std::int64_t least = 0;  // units of a range, but for the last one
 };
 
 // The gate: the loop's number in the upper half, whether it is open, how many workers have joined.
@@ -58,6 +59,7 @@ class Team {
   void start();
   void work();
   void take_ranges();
+  std::int64_t size_of_range(std::int64_t begin) const;
   bool join(std::uint64_t& gate);
   bool wait_for_loop(std::uint64_t last, std::uint64_t& gate);
 
@@ -87,11 +89,19 @@ void Team::start() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+// Ranges become shorter, so that all threads end at about the same time, whenever they began.
+std::int64_t Team::size_of_range(std::int64_t begin) const {
+  const std::int64_t share = (job_.units - begin) / (kShare * threads_);
+  return std::max(share / job_.grain * job_.grain, job_.least);
+}
+
 void Team::take_ranges() {
-  for (;;) {
-    const std::int64_t begin = next_.fetch_add(job_.size, std::memory_order_relaxed);
-    if (begin >= job_.units) return;
-    job_.function(job_.context, begin, std::min(begin + job_.size, job_.units));
+  std::int64_t begin = next_.load(std::memory_order_relaxed);
+  while (begin < job_.units) {
+    const std::int64_t end = std::min(begin + size_of_range(begin), job_.units);
+    if (!next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+    job_.function(job_.context, begin, end);
+    begin = next_.load(std::memory_order_relaxed);
   }
 }
 
@@ -201,11 +211,9 @@ void parallel_for(RangeFunction function, void* context, std::int64_t units, std
   if (cost < kMinCost || inside_loop || units <= grain) return function(context, 0, units);
   Team& all = team();
   if (all.threads() == 1 || !all.try_lock()) return function(context, 0, units);
-  const std::int64_t most =
-      std::min<std::int64_t>(all.threads() * kPartsPerThread, (units + grain - 1) / grain);
-  const std::int64_t parts = std::max<std::int64_t>(1, std::min(most, cost / (kMinCost / 2)));
-  const std::int64_t size = (units + parts * grain - 1) / (parts * grain) * grain;
-  all.run({function, context, units, size});
+  const std::int64_t parts = std::max<std::int64_t>(1, cost / (kMinCost / 2));
+  const std::int64_t least = (units + parts * grain - 1) / (parts * grain) * grain;
+  all.run({function, context, units, grain, least});
   all.unlock();
 }
 

@@ -86,14 +86,11 @@ PyType_Spec spec = {"functrax._native.ThreadState", 0, 0, Py_TPFLAGS_DEFAULT, sl
 
 PyObject* make_type() { return PyType_FromSpec(&spec); }
 
-bool evaluates() {
-  return (local.trace == nullptr || local.trace == bottom) &&
-         (local.axis_env == nullptr || PyTuple_GET_SIZE(local.axis_env) == 0);
-}
+bool evaluates() { return (local.trace == nullptr || local.trace == bottom) && no_axes(); }
 
 bool passes_concrete() {
   if (evaluates()) return true;
-  if (local.axis_env != nullptr && PyTuple_GET_SIZE(local.axis_env) != 0) return false;
+  if (!no_axes()) return false;
   if (trace_class == nullptr || !PyObject_TypeCheck(local.trace, trace_class)) return false;
   const auto at = [](Py_ssize_t offset) {
     return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(local.trace) + offset);
@@ -111,6 +108,18 @@ bool set_trace_class(PyObject* given) {
 }
 
 PyObject* source() { return local.source; }
+
+Source::Source(PyObject* line) : before_(local.source) { local.source = Py_NewRef(line); }
+
+Source::~Source() {
+  PyObject* mine = local.source;
+  local.source = before_;
+  Py_XDECREF(mine);
+}
+
+PyObject* trace() { return local.trace; }
+
+bool no_axes() { return local.axis_env == nullptr || PyTuple_GET_SIZE(local.axis_env) == 0; }
 
 std::uint64_t epoch() { return current_epoch.load(std::memory_order_acquire); }
 

@@ -27,6 +27,24 @@ bool set_trace_class(PyObject* trace_class);
 // The line that new equations belong to, borrowed; null or None where it has to be looked for.
 PyObject* source();
 
+// Makes a line the one that new equations belong to, as long as it lives.
+class Source {
+ public:
+  explicit Source(PyObject* line);
+  ~Source();
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+ private:
+  PyObject* before_;
+};
+
+// The current interpreter, borrowed; null for the bottom one.
+PyObject* trace();
+
+// Whether no axis is named.
+bool no_axes();
+
 // Changes whenever options may have changed.
 std::uint64_t epoch();
 

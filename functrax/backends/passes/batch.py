@@ -7,6 +7,8 @@ instead of once for each step, and a few large products are faster than many sma
 
 It pays where the stacked operand is not larger than the shared one, and for no fewer than
 ``MIN_PRODUCTS`` groups.  The group is batched by its primitives' own rules (``Primitive.batch``).
+Steps of one array, ``xs[0] @ w``, ``xs[1] @ w``, ..., differ in nothing but a constant of the map
+that reads ``xs``: they need not be stacked, for the step becomes a dimension of that map.
 What the stacked operands need is computed before the first of the products; programs with side
 effects, whose order counts, are left alone.
 
@@ -15,14 +17,20 @@ Start at :func:`batch`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from functrax.backends.passes.compose import compose
 from functrax.backends.passes.groups import contraction
-from functrax.backends.passes.inner import with_bodies
+from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.core.aval import ShapedArray
+from functrax.core.index_expr import Dim
+from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_
 from functrax.core.records import field, record
@@ -31,8 +39,11 @@ from functrax.core.stage import stage
 #: Fewer products are not worth the copying.
 MIN_PRODUCTS = 4
 
-#: A group's program, the number of the operand that differs, the others.
+#: A group's program, the number of the operand that differs, the others; of steps of one array the
+#: program without the step, and all operands.
 Key: TypeAlias = "tuple[Jaxpr, int, tuple[Atom, ...]]"
+#: The constants of a map.
+Offsets: TypeAlias = "tuple[int, ...]"
 
 
 @record(frozen=False)
@@ -40,14 +51,23 @@ class _Class:
     """Products that may become one.
 
     Args:
-      varying: the number of the operand that differs.
+      varying: the number of the operand that differs, or that is read in steps.
+      steps: whether it is one array, read in steps.
       bit: marks, in masks, what depends on one of the products.
       members: the products.
     """
 
     varying: int
+    steps: bool
     bit: int
     members: list[Eqn] = field(default_factory=list)
+
+    @property
+    def pays(self) -> bool:
+        """Whether it is worth it and possible."""
+        if len(self.members) < MIN_PRODUCTS:
+            return False
+        return not self.steps or _stride(self) is not None
 
 
 def batch(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
@@ -57,9 +77,7 @@ def batch(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     merged = [c for c in merged if rewrites.allow(f"{len(c.members)} products", c.members[0])]
     if merged:
         eqns = _Schedule(eqns, merged).eqns
-    elif all(a is b for a, b in zip(eqns, jaxpr.eqns)):
-        return jaxpr
-    return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)
+    return with_eqns(jaxpr, eqns)
 
 
 def _classes(eqns: Sequence[Eqn]) -> list[_Class]:
@@ -87,7 +105,7 @@ def _classes(eqns: Sequence[Eqn]) -> list[_Class]:
                 mask |= _joined(eqn, mask, best, classes)
         if mask:
             depends.update(dict.fromkeys(eqn.outvars, mask))
-    return [c for c in classes.values() if len(c.members) >= MIN_PRODUCTS]
+    return [c for c in classes.values() if c.pays]
 
 
 def _keys(eqn: Eqn) -> list[Key]:
@@ -100,14 +118,72 @@ def _keys(eqn: Eqn) -> list[Key]:
         others = (*operands[:k], *operands[k + 1 :])
         if max([y.aval.size for y in others]) >= x.aval.size:
             found.append((eqn.params["jaxpr"], k, others))
+        step = _in_steps(eqn.params["jaxpr"], k)
+        if step is not None and max([y.aval.size for y in others]) >= step.size:
+            found.append((step.program, k, tuple(operands)))
     return found
+
+
+@record
+class _Step:
+    """How a group reads one of its operands, if it may be a step of many.
+
+    Args:
+      program: the group's, as it would be without the constants of the map.
+      place: which equation of it reads the operand.
+      offsets: the constants of the map.
+      size: how many elements it reads, at most.
+    """
+
+    program: Jaxpr
+    place: int
+    offsets: Offsets
+    size: int
+
+
+def _in_steps(jaxpr: Jaxpr, number: int) -> _Step | None:
+    """How a group reads an operand, if by one affine map without conditions; remembered."""
+    key = ("step", number)
+    if key not in jaxpr.memo:
+        jaxpr.memo[key] = _find_step(jaxpr, jaxpr.invars[number])
+    found: _Step | None = jaxpr.memo[key]
+    return found
+
+
+def _find_step(jaxpr: Jaxpr, operand: Var) -> _Step | None:
+    readers = [k for k, e in enumerate(jaxpr.eqns) if operand in e.invars]
+    if len(readers) != 1 or operand in jaxpr.outvars:
+        return None
+    place = readers[0]
+    reader = jaxpr.eqns[place]
+    if reader.primitive is not reindex or len(reader.invars) != 1:
+        return None
+    m: IndexMap = reader.params["map"]
+    atoms = {atom for e in m.exprs for atom, _ in e.terms}
+    if m.conditions or not all(isinstance(atom, Dim) for atom in atoms):
+        return None
+    bare = IndexMap(m.domain, m.codomain, tuple([e - e.const for e in m.exprs]))
+    eqns = list(jaxpr.eqns)
+    eqns[place] = Eqn(reindex, reader.invars, reader.outvars, {**reader.params, "map": bare})
+    program = Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name)
+    size = math.prod(m.domain[atom.number] for atom in atoms if isinstance(atom, Dim))
+    return _Step(program, place, tuple([e.const for e in m.exprs]), size)
+
+
+def _stride(mine: _Class) -> Offsets | None:
+    """By how much each member's offsets exceed those of the one before, if always the same."""
+    steps = [_in_steps(e.params["jaxpr"], mine.varying) for e in mine.members]
+    offsets = [step.offsets for step in steps if step is not None]
+    strides = {tuple([b - a for a, b in zip(one, two)]) for one, two in pairwise(offsets)}
+    return strides.pop() if len(strides) == 1 else None
 
 
 def _joined(eqn: Eqn, mask: int, key: Key, classes: dict[Key, _Class]) -> int:
     """Put a product into a class, unless it depends on one there; return the class's bit."""
     mine = classes.get(key)
     if mine is None:
-        mine = classes[key] = _Class(key[1], 1 << len(classes))
+        steps = len(key[2]) == len(eqn.invars)
+        mine = classes[key] = _Class(key[1], steps, 1 << len(classes))
     if mask & mine.bit:
         return 0
     mine.members.append(eqn)
@@ -164,11 +240,15 @@ def _merged(mine: _Class) -> list[Eqn]:
         rows.append(Eqn(primitive, operands, (result,), params, line))
         return result
 
-    xs = [e.invars[k] for e in mine.members]
-    lifted = [apply(reshape, (x,), None, shape=(1, *x.aval.shape)) for x in xs]
-    stacked = apply(concatenate, lifted, None, axis=0)
-    program = _batched(first.params["jaxpr"], k, number)
-    operands = (*first.invars[:k], stacked, *first.invars[k + 1 :])
+    if mine.steps:
+        program = _stepped(mine)
+        operands = first.invars
+    else:
+        xs = [e.invars[k] for e in mine.members]
+        lifted = [apply(reshape, (x,), None, shape=(1, *x.aval.shape)) for x in xs]
+        stacked = apply(concatenate, lifted, None, axis=0)
+        program = _batched(first.params["jaxpr"], k, number)
+        operands = (*first.invars[:k], stacked, *first.invars[k + 1 :])
     whole = Var(program.outvars[0].aval)
     params = {**first.params, "jaxpr": program}
     rows.append(Eqn(contraction, operands, (whole,), params, line))
@@ -184,27 +264,61 @@ def _merged(mine: _Class) -> list[Eqn]:
 def _batched(jaxpr: Jaxpr, varying: int, number: int) -> Jaxpr:
     """A group's program with one operand, and the result, stacked; remembered on the program."""
     key = ("batched", varying, number)
-    found = jaxpr.memo.get(key)
+    found: Jaxpr | None = jaxpr.memo.get(key)
     if found is None:
-
-        def program(*args: Any) -> list[Any]:
-            env: dict[Atom, Any] = dict(zip(jaxpr.invars, args, strict=True))
-            flags: dict[Atom, bool] = {jaxpr.invars[varying]: True}
-            for eqn in jaxpr.eqns:
-                operands = [x if type(x) is Literal else env[x] for x in eqn.invars]
-                batched = [flags.get(x, False) for x in eqn.invars]
-                (out,) = eqn.outvars
-                if any(batched):
-                    env[out], flags[out] = eqn.primitive.batch(
-                        number, operands, batched, **eqn.params
-                    )
-                else:
-                    env[out] = eqn.primitive.bind(*operands, **eqn.params)
-            return [env[x] for x in jaxpr.outvars]
-
         avals = jaxpr.in_avals
         avals[varying] = avals[varying].update(shape=(number, *avals[varying].shape))
-        staged, constants = stage(program, avals, jaxpr.name)
-        assert not constants, "a group has no constants"
-        found = jaxpr.memo[key] = compose(staged, Rewrites())
+        found = jaxpr.memo[key] = _with_dimension(jaxpr, number, avals, jaxpr.invars[varying])
     return found
+
+
+def _stepped(mine: _Class) -> Jaxpr:
+    """The program of the first member, with the steps of all as a dimension."""
+    first: Jaxpr = mine.members[0].params["jaxpr"]
+    number, stride = len(mine.members), _stride(mine)
+    step = _in_steps(first, mine.varying)
+    assert step is not None and stride is not None, "its members are steps"
+    reader = first.eqns[step.place]
+    m = reader.params["map"].batched(number, operand_batched=False)
+    exprs = tuple([e + Dim(0) * by for e, by in zip(m.exprs, stride)])
+    params = {**reader.params, "map": IndexMap(m.domain, m.codomain, exprs)}
+    return _with_dimension(first, number, first.in_avals, reader.outvars[0], (reader, params))
+
+
+def _with_dimension(
+    jaxpr: Jaxpr,
+    number: int,
+    avals: list[ShapedArray],
+    begin: Var,
+    changed: tuple[Eqn, dict[str, Any]] | None = None,
+) -> Jaxpr:
+    """A group's program with a new first dimension of a value, and of what depends on it.
+
+    Args:
+      jaxpr: the program.
+      number: the dimension's size.
+      avals: of its operands.
+      begin: the value.
+      changed: the equation that makes it have the dimension, and its new parameters.
+    """
+
+    def program(*args: Any) -> list[Any]:
+        env: dict[Atom, Any] = dict(zip(jaxpr.invars, args, strict=True))
+        flags: dict[Atom, bool] = {begin: True}
+        for eqn in jaxpr.eqns:
+            operands = [x if type(x) is Literal else env[x] for x in eqn.invars]
+            batched = [flags.get(x, False) for x in eqn.invars]
+            (out,) = eqn.outvars
+            if changed is not None and eqn is changed[0]:
+                env[out] = eqn.primitive.bind(*operands, **changed[1])
+            elif any(batched):
+                env[out], flags[out] = eqn.primitive.batch(number, operands, batched, **eqn.params)
+            else:
+                env[out] = eqn.primitive.bind(*operands, **eqn.params)
+        return [env[x] for x in jaxpr.outvars]
+
+    staged, constants = stage(program, avals, jaxpr.name)
+    assert not constants, "a group has no constants"
+    line = jaxpr.eqns[-1].source
+    eqns = [Eqn(e.primitive, e.invars, e.outvars, e.params, line) for e in staged.eqns]
+    return compose(Jaxpr((), staged.invars, staged.outvars, eqns, jaxpr.name), Rewrites())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr
@@ -26,6 +29,15 @@ def dce(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
         return jaxpr
     kept.reverse()
     return Jaxpr((), jaxpr.invars, jaxpr.outvars, kept, jaxpr.name, jaxpr.arg_names)
+
+
+def uses(eqns: Sequence[Eqn], outvars: Sequence[Atom]) -> Counter[Atom]:
+    """How often each value is used by results, and by equations that are needed."""
+    found: Counter[Atom] = Counter(outvars)
+    for eqn in reversed(eqns):
+        if any(v in found for v in eqn.outvars) or eqn.primitive.has_side_effects(eqn.params):
+            found.update(eqn.invars)
+    return found
 
 
 def _removed(eqn: Eqn, rewrites: Rewrites) -> bool:

@@ -21,8 +21,10 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.primitive import Primitive
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.recorded import applied, asked
 
 #: Larger arrays are not computed ahead.
 MAX_ELEMENTS = 1024
@@ -149,7 +151,8 @@ def _value(eqn: Eqn, operands: Sequence[Any]) -> Any:
         if eqn.primitive.name == "reduce_sum":
             return _sum(operands[0], eqn.invars[0].aval.size // aval.size, aval)
         return None
-    sizes = [aval.size, *(x.size for x in operands if type(x) is not Literal)]
+    arrays = [v for v, x in zip(eqn.invars, operands) if type(x) is not Literal]
+    sizes = [aval.size, *(v.aval.size for v in arrays)]
     if max(sizes) > MAX_ELEMENTS or (not operands and eqn.primitive.name != "iota"):
         return None
     if eqn.primitive.family != "elementwise" and any(type(x) is Literal for x in operands):
@@ -171,17 +174,32 @@ def _may_compute(eqn: Eqn) -> bool:
 
 def _computed(eqn: Eqn, operands: Sequence[Any]) -> Any:
     values = [x.val if type(x) is Literal else x for x in operands]
+    params = tuple(eqn.params.items())
+    return applied(_reference, eqn.primitive, eqn.outvars[0].aval.dtype, params, *values)
+
+
+def _reference(
+    primitive: Primitive, dtype: Any, params: tuple[tuple[str, Any], ...], *values: Any
+) -> Any:
     with np.errstate(all="ignore"):
-        out = eqn.primitive.reference(*values, **eqn.params)
-    return np.asarray(out, eqn.outvars[0].aval.dtype)
+        out = primitive.reference(*values, **dict(params))
+    return np.asarray(out, dtype)
 
 
 def _number(array: Any, aval: ShapedArray) -> Literal | None:
     """The number that an array is full of, bit for bit."""
-    first = array.reshape(-1)[:1]
-    if array.size > 1 and array.tobytes() != first.tobytes() * array.size:
+    if not asked(_is_uniform, array):
         return None
-    return Literal(first[0], aval.update(shape=()))
+    return Literal(applied(_first_of, array), aval.update(shape=()))
+
+
+def _is_uniform(array: Any) -> bool:
+    first = array.reshape(-1)[:1]
+    return bool(array.size <= 1 or array.tobytes() == first.tobytes() * array.size)
+
+
+def _first_of(array: Any) -> Any:
+    return array.reshape(-1)[0]
 
 
 def _stays_uniform(eqn: Eqn, operands: Sequence[Literal]) -> bool:
@@ -201,10 +219,18 @@ def _sum(number: Literal, count: int, aval: ShapedArray) -> Literal | None:
     """The sum of equal numbers where it is exact in any order: small integral ones."""
     if aval.dtype.kind == "c" or aval.dtype == dtypes.bool_:
         return None
-    value = float(number.val)
-    if not value.is_integer() or abs(value) * count > _exact_up_to(aval.dtype):
+    if not asked(_has_exact_sum, number.val, count, aval.dtype):
         return None
-    return Literal(int(value) * count, aval.update(shape=()))
+    return Literal(applied(_sum_of, number.val, count), aval.update(shape=()))
+
+
+def _has_exact_sum(number: Any, count: int, dtype: np.dtype[Any]) -> bool:
+    value = float(number)
+    return value.is_integer() and abs(value) * count <= _exact_up_to(dtype)
+
+
+def _sum_of(number: Any, count: int) -> int:
+    return int(float(number)) * count
 
 
 def _exact_up_to(dtype: np.dtype[Any]) -> int:

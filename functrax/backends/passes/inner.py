@@ -1,8 +1,8 @@
-"""Programs inside equations: passes treat a loop's body as they treat the program around it."""
+"""Programs inside equations, which passes treat as the program around them, and their equations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from functrax.backends.passes.groups import contraction
@@ -41,3 +41,10 @@ def with_programs(eqn: Eqn, function: Callable[[Jaxpr], Jaxpr]) -> Eqn:
 def with_bodies(eqns: Iterable[Eqn], function: Callable[[Jaxpr], Jaxpr]) -> list[Eqn]:
     """The equations with ``function`` applied to their programs, but for those of contractions."""
     return [e if e.primitive is contraction else with_programs(e, function) for e in eqns]
+
+
+def with_eqns(jaxpr: Jaxpr, eqns: Sequence[Eqn]) -> Jaxpr:
+    """The program with other equations; the same object if they are those it has."""
+    if len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns)):
+        return jaxpr
+    return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)

@@ -48,7 +48,7 @@ def squeezed(shape: Shape) -> Shape:
 
 def nbytes(x: Atom) -> int:
     """Bytes of a value in memory."""
-    return int(x.aval.size) * x.aval.dtype.itemsize
+    return x.aval.size * x.aval.dtype.itemsize
 
 
 def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
@@ -59,6 +59,8 @@ def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
       takes: whether there are kernels for a contraction; None if there are for none.
     """
     if eqn.primitive is contraction:
+        if dtypes.is_complex(eqn.outvars[0].aval.dtype):
+            return False  # nothing around it computes with complex numbers
         return takes is not None and takes(eqn.params["jaxpr"])
     family = eqn.primitive.family
     avals = tuple([x.aval for x in eqn.invars])

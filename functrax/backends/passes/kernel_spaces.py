@@ -80,7 +80,7 @@ class Spaces:
         if a.space.full != b.space.full or a.space.row != b.space.row:
             for v in written():
                 if not space.holds(v.aval.shape):
-                    return None, f"shape: {v.aval.str_short()} is needed outside"
+                    return None, "shape: a value of another shape is needed outside"
         return space, ""
 
     def _into_update(
@@ -140,9 +140,10 @@ class Spaces:
         assert a.space.operand is not None
         shape, axes = a.space.operand
         kept = [d for d in range(len(shape)) if d not in axes]
+        made = self.views.made
         for n in b.eqns:
             for x in self.eqns[n].invars:
-                if not self.views.spreads(x, v, shape, kept):
+                if x in made and not self.views.spreads(x, v, shape, kept):
                     return False
             if is_view(self.eqns[n]) and not self.views.spreads(
                 self.eqns[n].outvars[0], v, shape, kept

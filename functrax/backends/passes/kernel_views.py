@@ -30,11 +30,21 @@ class Views:
         self.eqns = eqns
         self.fusible = fusible
         self.position = position
+        #: The views by their results.
+        self.made = {
+            v: eqn
+            for eqn, fits in zip(eqns, fusible, strict=True)
+            if fits and is_view(eqn)
+            for v in eqn.outvars
+        }
 
     def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
         """The values that an equation reads, by way of views: whether at its own points."""
         if eqn.primitive is contraction:  # it has the views that are good for it
             return {x: False for x in eqn.invars if isinstance(x, Var)}
+        made = self.made
+        if eqn.primitive.family == "elementwise" and made.keys().isdisjoint(eqn.invars):
+            return {x: True for x in reversed(eqn.invars) if type(x) is Var}
         reads: dict[Var, bool] = {}
         start = not is_view(eqn) or is_renaming(eqn)
         loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")
@@ -44,12 +54,10 @@ class Views:
             stack.append((x, start and (not loads or data)))
         while stack:
             x, here = stack.pop()
-            if not isinstance(x, Var):
+            if type(x) is not Var:
                 continue
-            n = self.position.get(x, -1)
-            view = n >= 0 and self.fusible[n] and is_view(self.eqns[n])
-            if view:
-                inner = self.eqns[n]
+            inner = made.get(x)
+            if inner is not None:
                 same = here and is_renaming(inner)
                 stack.extend((y, same) for y in inner.invars)
             else:
@@ -59,11 +67,10 @@ class Views:
     def spreads(self, x: Atom, v: Var, shape: Shape, kept: list[int]) -> bool:
         """Whether ``x`` is no view of ``v``, or one that repeats its elements along their rows."""
         chain = []
-        while isinstance(x, Var) and x is not v:
-            n = self.position.get(x, -1)
-            if n < 0 or not self.fusible[n] or not is_view(self.eqns[n]):
+        while type(x) is Var and x is not v:
+            eqn = self.made.get(x)
+            if eqn is None:
                 return True
-            eqn = self.eqns[n]
             if len(eqn.invars) != 1:
                 return not self._reaches_value(eqn, v)
             chain.append(eqn)
@@ -88,9 +95,9 @@ class Views:
             x = stack.pop()
             if x is v:
                 return True
-            n = self.position.get(x, -1)
-            if n >= 0 and self.fusible[n] and is_view(self.eqns[n]):
-                stack.extend(y for y in self.eqns[n].invars if isinstance(y, Var))
+            view = self.made.get(x)
+            if view is not None:
+                stack.extend(y for y in view.invars if isinstance(y, Var))
         return False
 
     def with_views(self, members: Iterable[int], reads: Mapping[Var, bool]) -> list[int]:
@@ -124,22 +131,29 @@ class Views:
             return n
 
         sizes: dict[int, int] = {}
+        position = self.position
         for n, eqn in enumerate(self.eqns):
             plain = self.fusible[n] and eqn.primitive.family == "elementwise"
             shape = squeezed(eqn.outvars[0].aval.shape) if plain else None
-            sources = [
-                self.position[x] for x in eqn.invars if isinstance(x, Var) and x in self.position
-            ]
-            same = [m for m in sources if plain and kind[m] == shape]
-            others = [depth[m] + 1 for m in sources if not (plain and kind[m] == shape)]
-            deepest = max([*others, *(depth[m] for m in same)], default=0)
+            same, deepest = [], 0
+            for x in eqn.invars:
+                m = position.get(x, -1)  # type: ignore[arg-type]
+                if m < 0:
+                    continue
+                here = depth[m]
+                if plain and kind[m] == shape:
+                    same.append(m)
+                else:
+                    here += 1
+                if here > deepest:
+                    deepest = here
             joined = {root(m) for m in same if depth[m] == deepest}
-            if sum(sizes[r] for r in joined) >= MAX_GROUP:
+            if joined and sum([sizes[r] for r in joined]) >= MAX_GROUP:
                 deepest, joined = deepest + 1, set()
             depth.append(deepest)
             kind.append(shape)
             if plain:
                 parent[n] = n
                 parent.update(dict.fromkeys(joined, n))
-                sizes[n] = 1 + sum(sizes.pop(r) for r in joined)
+                sizes[n] = 1 + sum([sizes.pop(r) for r in joined])
         return {n: root(n) for n in parent}

@@ -11,7 +11,7 @@ Start at :func:`pack`.
 
 from __future__ import annotations
 
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -44,9 +44,7 @@ def pack(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
             eqns.append(Eqn(optimization_barrier, (turned,), (copy,), {}, inner.source))
         params = {**inner.params, "dims": tuple(sorted(dims))}
         eqns.append(Eqn(broadcast_in_dim, (copy,), inner.outvars, params, inner.source))
-    if all(x is y for x, y in zip(eqns, jaxpr.eqns)) and len(eqns) == len(jaxpr.eqns):
-        return jaxpr
-    return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)
+    return with_eqns(jaxpr, eqns)
 
 
 def _turns(eqn: Eqn) -> bool:

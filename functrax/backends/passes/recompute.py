@@ -97,7 +97,7 @@ class _Copied:
         v, size = self.v, nbytes(self.v)
         if any(len(b.eqns) + len(self.eqns) > MAX_GROUP for b in self.readers):
             return False
-        saved = float(size * len(self.readers)) + (0 if v in self.fusion.outside else size)
+        saved: float = size * len(self.readers) + (0 if v in self.fusion.outside else size)
         for b in self.readers:
             saved -= sum(nbytes(x) for x in self.leaves if x not in b.reads)
             points = v.aval.size if b.reads[v] else max(v.aval.size, math.prod(b.space.full))

@@ -41,6 +41,7 @@ from functrax.core.prims.arithmetic import (
 from functrax.core.prims.convert import complex_, conj, convert_element_type as convert, imag, real
 from functrax.core.prims.reduce import highest, lowest, op_identity
 from functrax.core.prims.reindex import broadcast_in_dim, reshape
+from functrax.core.recorded import applied, asked
 from functrax.core.records import record
 
 
@@ -188,14 +189,21 @@ def _quotient_by_power_of_two(eqn: Eqn, made: Made) -> Any:
     x, y = eqn.invars
     if type(y) is not Literal or y.aval.dtype not in dtypes.FLOATING:
         return None
-    value = float(y.val)
+    if not asked(_has_exact_reciprocal, y.val, y.aval.dtype):
+        return None
+    return New(mul, (x, Literal(applied(_reciprocal, y.val), y.aval)))
+
+
+def _has_exact_reciprocal(number: Any, dtype: np.dtype[Any]) -> bool:
+    value = float(number)
     if not math.isfinite(value) or abs(math.frexp(value)[0]) != 0.5:
-        return None
-    reciprocal = 1 / value
-    info = dtypes.finfo(y.aval.dtype)
-    if not float(info.tiny) <= abs(reciprocal) <= float(info.max):
-        return None
-    return New(mul, (x, like(y, reciprocal)))
+        return False
+    info = dtypes.finfo(dtype)
+    return float(info.tiny) <= abs(1 / value) <= float(info.max)
+
+
+def _reciprocal(number: Any) -> float:
+    return 1 / float(number)
 
 
 def _power(eqn: Eqn, made: Made) -> Any:

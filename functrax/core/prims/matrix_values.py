@@ -14,6 +14,9 @@ import numpy as np
 
 #: As many columns of a matrix are eliminated together.
 PANEL = 32
+#: A few triangles up to this size are solved by one call: more arithmetic, but no recursion, whose
+#: calls take longer than that.  (Recursion takes many matrices at once; LAPACK one by one.)
+WHOLE = 32
 
 
 def each(function: Callable[..., Any], *stacks: Any, fallback: Callable[[Any], Any]) -> Any:
@@ -45,14 +48,32 @@ def solve(a: Any, b: Any) -> Any:
 def solve_lower(a: Any, b: Any) -> Any:
     """``inv(a) @ b`` for lower triangles ``a``, by halves; a zero on the diagonal divides."""
     n = a.shape[-1]
-    if n == 0:
+    if n == 0 or b.shape[-1] == 0:
         return b
     if n == 1:
         return b / a
+    if 4 * max(math.prod(a.shape[:-2]), 1) <= n <= WHOLE:
+        found = _solve_whole(a, b)
+        if found is not None:
+            return found
     k = n // 2
     first = solve_lower(a[..., :k, :k], b[..., :k, :])
     rest = b[..., k:, :] - a[..., k:, :k] @ first
     return np.concatenate([first, solve_lower(a[..., k:, k:], rest)], -2)
+
+
+def _solve_whole(a: Any, b: Any) -> Any:
+    """:func:`solve_lower` by one call of LAPACK, which works for numbers that are all finite.
+
+    Turned around, the triangle is an upper one.  Elimination finds zeros below each pivot, so it
+    exchanges no rows and changes none; what is left of the solution is substitution.
+    """
+    upper = np.triu(a[..., ::-1, ::-1])
+    try:
+        found = np.linalg.solve(upper, b[..., ::-1, :])[..., ::-1, :]
+    except np.linalg.LinAlgError:
+        return None
+    return found if np.isfinite(found).all() else None
 
 
 def lu(x: Any) -> tuple[Any, Any, Any]:

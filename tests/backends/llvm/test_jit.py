@@ -16,7 +16,7 @@ import pytest
 
 import functrax
 from functrax.backends import disk_cache
-from functrax.backends.cpu_info import cpu_info, parse_cpuinfo
+from functrax.backends.cpu_info import SECOND_CACHE, cpu_info, parse_cpuinfo, second_cache_of
 from functrax.backends.disk_cache import content_key
 from functrax.backends.llvm import code_generator, jit
 from functrax.backends.llvm.jit import Machine, function_name, machine
@@ -300,6 +300,31 @@ def test_facts_of_processors():
 )
 def test_widths_of_vectors(flags, width):
     assert type(cpu_info())("", "", frozenset(flags.split())).vector_bytes == width
+
+
+@pytest.mark.parametrize(
+    ("caches", "want"),
+    [
+        (
+            [
+                ("1", "Data", "48K", "1"),
+                ("2", "Unified", "2048K", "1"),
+                ("3", "Unified", "9M", "f"),
+            ],
+            2 << 20,
+        ),
+        ([("1", "Data", "48K", "3"), ("2", "Unified", "2048K", "0000,00000003")], 1 << 20),
+        ([("2", "Instruction", "2048K", "1"), ("2", "Data", "512K", "1")], 1 << 19),
+        ([("2", "Unified", "64K", "1")], 1 << 18),
+        ([], SECOND_CACHE),
+    ],
+)
+def test_the_second_cache(caches, want, tmp_path):
+    for number, facts in enumerate(caches):
+        (tmp_path / f"index{number}").mkdir()
+        for name, text in zip(("level", "type", "size", "shared_cpu_map"), facts, strict=True):
+            (tmp_path / f"index{number}" / name).write_text(text + "\n")
+    assert second_cache_of(str(tmp_path)) == want
 
 
 def test_this_processor():

@@ -6,19 +6,21 @@ import re
 
 import pytest
 
-from functrax.backends.llvm.tiles import _BLOCK, _exchanges
+from functrax.backends.llvm.tiles import _exchanges
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 64])
 def test_the_exchanges_of_a_square_transpose_it(lanes: int, size: int) -> None:
-    block = max(1, min(lanes, _BLOCK // size))
     vectors = [[(row, column) for column in range(lanes)] for row in range(lanes)]
-    exchanges, order = _exchanges(lanes, block)
+    exchanges, order = _exchanges(lanes, size)
     assert len(exchanges) == lanes // 2 * (lanes.bit_length() - 1)  # the fewest there can be
-    for first, second, *masks in exchanges:
+    for first, second, together, masks in exchanges:
+        assert size * together <= 8, "no shuffle moves longer elements"
         both = vectors[first] + vectors[second]
         for place, mask in zip((first, second), masks, strict=True):
-            vectors[place] = [both[int(m)] for m in re.findall(r"i32 (\d+)", mask)]
+            length, *elements = map(int, re.findall(r"(?:<|i32 )(\d+)", mask))
+            assert length == len(elements) == lanes // together
+            vectors[place] = [both[m * together + k] for m in elements for k in range(together)]
     columns = [[(row, column) for row in range(lanes)] for column in range(lanes)]
     assert [vectors[k] for k in order] == columns

@@ -128,6 +128,7 @@ def test_dumps_go_to_files_in_order(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("option", "value"), [("opt", False), ("opt_limit", "fuse=0"), ("opt_limit", "cse=0:dce=1")]
 )
+@pytest.mark.usefixtures("without_plans")
 def test_other_options_compile_again(option, value):
     """A program made under one value of an option is not used under another."""
 

@@ -1,0 +1,18 @@
+"""What ``jax.ad_checkpoint`` has: ``checkpoint``, and names for its policies to speak of.
+
+>>> import functrax, functrax.numpy as jnp
+>>> from functrax.ad_checkpoint import checkpoint, checkpoint_name, checkpoint_policies
+>>> policy = checkpoint_policies.save_only_these_names("cosine")
+>>> f = checkpoint(lambda x: jnp.sin(checkpoint_name(jnp.cos(x), "cosine")), policy=policy)
+>>> functrax.grad(f)(0.0)
+Array(-0., dtype=float32, weak_type=True)
+"""
+
+from __future__ import annotations
+
+from functrax.transforms.checkpoint import (
+    checkpoint as checkpoint,
+    checkpoint_name as checkpoint_name,
+    checkpoint_policies as checkpoint_policies,
+    remat as remat,
+)

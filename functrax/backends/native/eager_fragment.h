@@ -1,0 +1,67 @@
+// What tapes are made of: see eager_tape.h.
+
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "eager_steps.h"
+#include "eager_tape.h"
+#include "reference.h"
+#include "words.h"
+
+namespace functrax::eager {
+
+// How the cotangents of a fragment's operands follow from those of its results.
+struct Backward {
+  struct Contribution {
+    std::size_t position;  // which operand it is for
+    Operand value;
+    Ref aval;
+  };
+  Steps steps;
+  std::vector<Contribution> contributions;  // in the order in which they are added
+  Ref kept;                                 // whose addresses are in the words
+};
+
+struct Fragment {
+  Steps steps;
+  std::vector<Operand> outputs;
+  std::vector<Ref> avals;              // of the outputs
+  std::vector<std::size_t> tangents;   // of the outputs: an operand's, then new ones; or kNoNumber
+  std::vector<Ref> new_tangents;       // types
+  std::vector<std::size_t> residuals;  // places
+  enum class Shape { kSingle, kTuple, kList } shape;
+  Ref derive;  // by what is known of the cotangents of new tangents, how those of operands follow
+  std::unordered_map<Words, std::shared_ptr<Backward>, WordsHash> backward;
+};
+
+// An operation with other numbers in it each time is Python's business after so many.
+constexpr int kMostVariants = 64;
+
+struct Entry {
+  FragmentPointer fragment;  // null where `pull` is Python's
+  Ref pull;
+  std::vector<std::size_t> inputs, outputs;  // numbers
+  std::vector<Ref> residuals;
+  Ref line;
+};
+
+struct Tape {
+  PyObject_HEAD std::vector<Entry>* entries;
+  std::vector<Ref>* avals;  // of the tangents
+};
+
+inline Tape* as_tape(PyObject* self) { return reinterpret_cast<Tape*>(self); }
+
+// Places or numbers, kNoNumber for None; false with an error set.
+bool read_places(PyObject* given, std::vector<std::size_t>& places);
+
+// The sum of two values, as Python adds them; null with an error set.
+Ref sum_of(PyObject* x, PyObject* y);
+
+}  // namespace functrax::eager

@@ -1,0 +1,117 @@
+// See eager_steps.h.
+
+#include "eager_steps.h"
+
+#include <utility>
+
+#include "eager_state.h"
+#include "signature.h"
+#include "thread_state.h"
+
+namespace functrax::eager {
+namespace {
+
+bool read_step(PyObject* given, Step& step) {
+  PyObject *signature, *operands;
+  if (!PyArg_ParseTuple(given, "OO!", &signature, &PyTuple_Type, &operands)) return false;
+  step.signature = Ref::share(signature);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
+    Operand operand;
+    if (!read_operand(PyTuple_GET_ITEM(operands, i), operand)) return false;
+    step.operands.push_back(std::move(operand));
+  }
+  return true;
+}
+
+// A tuple of what a step is applied to.
+Ref operands_of(const Step& step, const Results& values) {
+  const auto count = static_cast<Py_ssize_t>(step.operands.size());
+  Ref operands(PyTuple_New(count));
+  for (Py_ssize_t i = 0; operands && i < count; ++i) {
+    PyObject* x = step.operands[static_cast<std::size_t>(i)].in(values);
+    PyTuple_SET_ITEM(operands.get(), i, Py_NewRef(x));
+  }
+  return operands;
+}
+
+// What an array of a result holds, which is shared.
+bool add_result(PyObject* array, Results& values) {
+  if (!Py_IS_TYPE(array, python.array)) {
+    PyErr_SetString(PyExc_SystemError, "a step gave something that is no array");
+    return false;
+  }
+  values.push_back(Ref::share(signature::buffer_of(array)));
+  return true;
+}
+
+// A step as Python records it, or runs it at once.
+bool run_in_python(PyObject* signature, PyObject* operands, PyObject* line, Results& values) {
+  PyObject* avals = slot(signature, python.of_signature.avals);
+  const Py_ssize_t count = PyTuple_GET_SIZE(operands);
+  Ref primitive(PyObject_GetAttrString(signature, "primitive"));
+  Ref params(PyObject_GetAttrString(signature, "params"));
+  Ref args(PyTuple_New(count));
+  if (!primitive || !params || !args) return false;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* x = PyTuple_GET_ITEM(operands, i);
+    PyObject* value = Py_NewRef(x);
+    if (!Py_IS_TYPE(x, python.literal)) {
+      value = signature::new_array(value, PyTuple_GET_ITEM(avals, i));
+    }
+    if (value == nullptr) return false;
+    PyTuple_SET_ITEM(args.get(), i, value);
+  }
+  const thread_state::Source source(line);
+  Ref result(PyObject_CallFunctionObjArgs(python.record, primitive.get(), args.get(), params.get(),
+                                          nullptr));
+  if (!result) return false;
+  if (!PyList_Check(result.get())) return add_result(result.get(), values);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(result.get()); ++i) {
+    if (!add_result(PyList_GET_ITEM(result.get(), i), values)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool read_operand(PyObject* given, Operand& operand) {
+  if (Py_IS_TYPE(given, python.literal)) {
+    operand.literal = Ref::share(given);
+    return true;
+  }
+  operand.place = PyLong_AsSize_t(given);
+  return !PyErr_Occurred();
+}
+
+bool read_steps(PyObject* constants, PyObject* steps, Steps& out) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
+    out.constants.push_back(Ref::share(PyTuple_GET_ITEM(constants, i)));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) {
+    Step step;
+    if (!read_step(PyTuple_GET_ITEM(steps, i), step)) return false;
+    out.steps.push_back(std::move(step));
+  }
+  return true;
+}
+
+bool run_steps(const Steps& steps, PyObject* line, bool records, Results& values) {
+  values.reserve(values.size() + steps.constants.size() + steps.steps.size());
+  for (const Ref& constant : steps.constants) values.push_back(Ref::share(constant.get()));
+  for (const Step& step : steps.steps) {
+    Ref operands = operands_of(step, values);
+    if (!operands) return false;
+    Outcome outcome = Outcome::kLeft;
+    if (records) {
+      const bool first = &step == &steps.steps.front();
+      outcome = new_node(step.signature.get(), std::move(operands), line, values, first);
+    }
+    if (outcome == Outcome::kError) return false;
+    if (outcome != Outcome::kLeft) continue;
+    const Ref again = operands_of(step, values);
+    if (!again || !run_in_python(step.signature.get(), again.get(), line, values)) return false;
+  }
+  return true;
+}
+
+}  // namespace functrax::eager

@@ -1,0 +1,47 @@
+// Operations that are known beforehand, and recorded one after the other: what the recipe of a
+// library function and a derivative consist of.
+
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "eager_node.h"
+#include "reference.h"
+
+namespace functrax::eager {
+
+// An operand of a step, or a result: a literal, or the place of a value.
+struct Operand {
+  Ref literal;
+  std::size_t place = 0;
+
+  PyObject* in(const Results& values) const {
+    return literal ? literal.get() : values[place].get();
+  }
+};
+
+struct Step {
+  Ref signature;
+  std::vector<Operand> operands;
+};
+
+// Values are numbered: those that are given, then the constants, then the results of the steps.
+struct Steps {
+  std::vector<Ref> constants;
+  std::vector<Step> steps;
+};
+
+// A literal or a place; false with an error set.
+bool read_operand(PyObject* given, Operand& operand);
+
+// As recipes.py writes them: a tuple of constants, and one of pairs (signature, operands).
+bool read_steps(PyObject* constants, PyObject* steps, Steps& out);
+
+// Records steps on `values`, those that are given, behind which everything else is put. What C++
+// cannot record Python does: all of it where `records` is false. False with an error set.
+bool run_steps(const Steps& steps, PyObject* line, bool records, Results& values);
+
+}  // namespace functrax::eager

@@ -1,0 +1,259 @@
+// See eager_tape.h: forwards. Start at follow_fragment.
+
+#include "eager_tape.h"
+
+#include <unordered_map>
+#include <utility>
+
+#include "eager_fragment.h"
+#include "eager_state.h"
+#include "pytree.h"
+#include "signature.h"
+#include "thread_state.h"
+
+namespace functrax::eager {
+
+namespace {
+
+constexpr std::size_t kMostFragments = 1 << 14;
+struct {
+  PyTypeObject *trace = nullptr, *tracer;
+  Py_ssize_t tape, of_trace, aval, primal, tangent, source;
+  PyObject *fragment_of, *add;
+} known;
+
+struct Derived {
+  FragmentPointer fragment;  // null where there is none
+  Ref kept;                  // whose addresses are in the words
+};
+
+// By mode, signature, literals and types of tangents. Never freed: Python ends before.
+auto& fragments = *new std::unordered_map<Words, Derived, WordsHash>;
+// How many fragments differ in literals alone.
+auto& variants = *new std::unordered_map<Words, int, WordsHash>;
+
+// ---- forwards -----------------------------------------------------------------------------------
+
+PyObject* new_tracer(PyObject* trace, PyObject* array, PyObject* aval, std::size_t number,
+                     PyObject* line) {
+  Ref tracer(known.tracer->tp_alloc(known.tracer, 0)), tangent(PyLong_FromSize_t(number));
+  if (!tracer || !tangent) return nullptr;
+  slot(tracer.get(), known.of_trace) = Py_NewRef(trace);
+  slot(tracer.get(), known.aval) = Py_NewRef(aval);
+  slot(tracer.get(), known.primal) = Py_NewRef(array);
+  slot(tracer.get(), known.tangent) = tangent.release();
+  slot(tracer.get(), known.source) = Py_NewRef(line);
+  return tracer.release();
+}
+
+// Output `k` of a fragment as the user sees it.
+Ref output(const Fragment& fragment, std::size_t k, const Results& values,
+           const std::vector<std::size_t>& numbers, PyObject* trace, PyObject* line) {
+  PyObject* aval = fragment.avals[k].get();
+  Ref array(signature::new_array(Py_NewRef(fragment.outputs[k].in(values)), aval));
+  if (!array || fragment.tangents[k] == kNoNumber) return array;
+  return Ref(new_tracer(trace, array.get(), aval, numbers[fragment.tangents[k]], line));
+}
+
+Ref outputs_of(const Fragment& fragment, const Results& values,
+               const std::vector<std::size_t>& numbers, PyObject* trace, PyObject* line) {
+  if (fragment.shape == Fragment::Shape::kSingle) {
+    return output(fragment, 0, values, numbers, trace, line);
+  }
+  const auto count = static_cast<Py_ssize_t>(fragment.outputs.size());
+  const bool list = fragment.shape == Fragment::Shape::kList;
+  Ref all(list ? PyList_New(count) : PyTuple_New(count));
+  for (Py_ssize_t k = 0; all && k < count; ++k) {
+    Ref made = output(fragment, static_cast<std::size_t>(k), values, numbers, trace, line);
+    if (!made) return Ref();
+    if (list) {
+      PyList_SET_ITEM(all.get(), k, made.release());
+    } else {
+      PyTuple_SET_ITEM(all.get(), k, made.release());
+    }
+  }
+  return all;
+}
+
+Ref tuple_of(const std::vector<Given>& operands, bool literals) {
+  const auto count = static_cast<Py_ssize_t>(operands.size());
+  Ref made(PyTuple_New(count));
+  for (Py_ssize_t i = 0; made && i < count; ++i) {
+    const Given& x = operands[static_cast<std::size_t>(i)];
+    PyObject* item = literals ? x.array : x.tangent;
+    if (item == nullptr || (literals && !Py_IS_TYPE(item, python.literal))) item = Py_None;
+    PyTuple_SET_ITEM(made.get(), i, Py_NewRef(item));
+  }
+  return made;
+}
+
+// Derives the fragment of a primitive; false with an error set. A null one is remembered, too.
+bool derive_fragment(PyObject* signature, const std::vector<Given>& operands, Words words,
+                     FragmentPointer& fragment) {
+  Words general = words;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (Py_IS_TYPE(operands[i].array, python.literal)) general[2 + i] = 1;
+  }
+  if (++variants[general] > kMostVariants) return true;
+  Ref literals = tuple_of(operands, true), tangents = tuple_of(operands, false);
+  if (!literals || !tangents) return false;
+  Ref made(PyObject_CallFunctionObjArgs(known.fragment_of, signature, literals.get(),
+                                        tangents.get(), nullptr));
+  if (!made) return false;
+  fragment = read_fragment(made.get());
+  if (PyErr_Occurred()) return false;
+  if (fragments.size() >= kMostFragments) {
+    std::unordered_map<Words, Derived, WordsHash> dropped;
+    dropped.swap(fragments);  // for what ends now may run Python
+    variants.clear();
+  }
+  Ref kept(PyTuple_Pack(3, signature, literals.get(), tangents.get()));
+  if (!kept) return false;
+  fragments.try_emplace(std::move(words), Derived{fragment, std::move(kept)});
+  return true;
+}
+
+}  // namespace
+
+bool read_places(PyObject* given, std::vector<std::size_t>& places) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i) {
+    PyObject* x = PyTuple_GET_ITEM(given, i);
+    places.push_back(x == Py_None ? kNoNumber : PyLong_AsSize_t(x));
+  }
+  return !PyErr_Occurred();
+}
+
+Ref sum_of(PyObject* x, PyObject* y) {
+  return Ref(PyObject_CallFunctionObjArgs(known.add, x, y, nullptr));
+}
+
+bool is_tracer(PyObject* x) { return known.trace != nullptr && Py_IS_TYPE(x, known.tracer); }
+
+PyObject* primal_of(PyObject* x) { return is_tracer(x) ? slot(x, known.primal) : x; }
+
+bool read_given(PyObject* x, PyObject* trace, Given& given) {
+  if (Py_IS_TYPE(x, python.array)) {
+    given = {x, nullptr, kNoNumber};
+    return true;
+  }
+  if (!is_tracer(x) || slot(x, known.of_trace) != trace || trace == nullptr) return false;
+  PyObject* array = slot(x, known.primal);
+  PyObject* tape = slot(trace, known.tape);
+  if (!Py_IS_TYPE(array, python.array)) return false;
+  const std::size_t number = PyLong_AsSize_t(slot(x, known.tangent));
+  const auto& avals = *as_tape(tape)->avals;
+  if (number >= avals.size()) return false;  // the tape has come to its end
+  given = {array, avals[number].get(), number};
+  return true;
+}
+
+FragmentPointer read_fragment(PyObject* given) {
+  if (given == Py_None) return nullptr;
+  PyObject *constants, *steps, *outputs, *avals, *tangents, *new_tangents, *residuals, *derive;
+  const char* shape;
+  if (!PyArg_ParseTuple(given, "O!O!O!O!sO!O!O!O", &PyTuple_Type, &constants, &PyTuple_Type, &steps,
+                        &PyTuple_Type, &outputs, &PyTuple_Type, &avals, &shape, &PyTuple_Type,
+                        &tangents, &PyTuple_Type, &new_tangents, &PyTuple_Type, &residuals,
+                        &derive)) {
+    return nullptr;
+  }
+  auto made = std::make_shared<Fragment>();
+  if (!read_steps(constants, steps, made->steps)) return nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) {
+    Operand operand;
+    if (!read_operand(PyTuple_GET_ITEM(outputs, i), operand)) return nullptr;
+    made->outputs.push_back(std::move(operand));
+    made->avals.push_back(Ref::share(PyTuple_GET_ITEM(avals, i)));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(new_tangents); ++i) {
+    made->new_tangents.push_back(Ref::share(PyTuple_GET_ITEM(new_tangents, i)));
+  }
+  if (!read_places(tangents, made->tangents) || !read_places(residuals, made->residuals)) {
+    return nullptr;
+  }
+  made->derive = Ref::share(derive);
+  made->shape = *shape == 's'   ? Fragment::Shape::kSingle
+                : *shape == 'l' ? Fragment::Shape::kList
+                                : Fragment::Shape::kTuple;
+  return made;
+}
+
+Outcome follow_fragment(const FragmentPointer& fragment, const std::vector<Given>& given,
+                        PyObject* mode, Ref& result) {
+  const Ref trace = Ref::share(thread_state::trace());
+  const Ref tape = Ref::share(slot(trace.get(), known.tape));
+  PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  const Ref line = user_line();
+  if (!line) return Outcome::kError;
+  Entry entry;
+  Results values;
+  for (const Given& x : given) {
+    PyObject* raw = operand_of(x.array, strict);
+    if (raw == nullptr) return Outcome::kLeft;
+    values.push_back(Ref::share(raw));
+    entry.inputs.push_back(x.number);
+  }
+  if (!run_steps(fragment->steps, line.get(), true, values)) return Outcome::kError;
+  std::vector<std::size_t> numbers = entry.inputs;
+  for (const Ref& aval : fragment->new_tangents) {
+    entry.outputs.push_back(as_tape(tape.get())->avals->size());
+    numbers.push_back(entry.outputs.back());
+    as_tape(tape.get())->avals->push_back(Ref::share(aval.get()));
+  }
+  result = outputs_of(*fragment, values, numbers, trace.get(), line.get());
+  if (!result) return Outcome::kError;
+  if (entry.outputs.empty()) return Outcome::kDone;
+  for (const std::size_t place : fragment->residuals) {
+    entry.residuals.push_back(Ref::share(values[place].get()));
+  }
+  entry.fragment = fragment;
+  entry.line = Ref::share(line.get());
+  as_tape(tape.get())->entries->push_back(std::move(entry));
+  return Outcome::kDone;
+}
+
+Outcome apply_taped(PyObject* mode, PyObject* signature, const std::vector<Given>& operands,
+                    Ref& result) {
+  Words words = {reinterpret_cast<std::uintptr_t>(mode),
+                 reinterpret_cast<std::uintptr_t>(signature)};
+  std::vector<Given> arrays;
+  for (const Given& x : operands) {
+    const bool literal = Py_IS_TYPE(x.array, python.literal);
+    words.push_back(reinterpret_cast<std::uintptr_t>(literal ? x.array : x.tangent));
+    if (!literal) arrays.push_back(x);
+  }
+  const auto found = fragments.find(words);
+  FragmentPointer fragment;
+  if (found != fragments.end()) {
+    fragment = found->second.fragment;
+  } else if (!derive_fragment(signature, operands, std::move(words), fragment)) {
+    return Outcome::kError;
+  }
+  return fragment ? follow_fragment(fragment, arrays, mode, result) : Outcome::kLeft;
+}
+
+PyObject* configure_tape(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 4 || !PyType_Check(args[0]) || !PyType_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "expected two classes and two functions");
+    return nullptr;
+  }
+  struct {
+    PyObject* owner;
+    const char* name;
+    Py_ssize_t* offset;
+  } found[] = {
+      {args[0], "tape", &known.tape},       {args[1], "_trace", &known.of_trace},
+      {args[1], "aval", &known.aval},       {args[1], "primal", &known.primal},
+      {args[1], "tangent", &known.tangent}, {args[1], "source", &known.source},
+  };
+  for (const auto& s : found) {
+    if (!pytree::find_slot(s.owner, s.name, *s.offset)) return nullptr;
+  }
+  known.tracer = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[1]));
+  known.fragment_of = Py_NewRef(args[2]);
+  known.add = Py_NewRef(args[3]);
+  known.trace = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[0]));
+  Py_RETURN_NONE;
+}
+
+}  // namespace functrax::eager

@@ -1,0 +1,48 @@
+"""Matrices of a known structure against SciPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg as wanted
+
+import functrax
+import functrax.scipy.linalg as linalg
+from functrax.errors import ArgumentError, ShapeError
+
+C, R = np.array([1.0, 2.0, 3.0, 4.0], "float32"), np.array([9.0, 5.0, 6.0], "float32")
+
+
+@pytest.mark.parametrize("name", ["toeplitz", "hankel"])
+@pytest.mark.parametrize("vectors", [(C,), (C, R), (R, C), (C * 1j,), (C[:1],), (C[:1], R)])
+def test_diagonals(name: str, vectors: tuple[Any, ...]) -> None:
+    got, want = getattr(linalg, name)(*vectors), getattr(wanted, name)(*vectors)
+    np.testing.assert_array_equal(got, want)
+    if len(vectors) == 1:
+        batch = getattr(linalg, name)(np.stack([vectors[0]] * 2))
+        np.testing.assert_array_equal(batch, np.stack([want] * 2))
+
+
+def test_other_structures() -> None:
+    np.testing.assert_array_equal(linalg.circulant(C), wanted.circulant(C))
+    np.testing.assert_array_equal(linalg.companion(C), wanted.companion(C))
+    np.testing.assert_array_equal(linalg.hadamard(8), wanted.hadamard(8))
+    np.testing.assert_allclose(linalg.hilbert(5), wanted.hilbert(5), rtol=1e-6)
+    for scale in (None, "n", "sqrtn"):
+        np.testing.assert_allclose(linalg.dft(5, scale), wanted.dft(5, scale), atol=1e-6)
+    with pytest.raises(ShapeError, match="roots"):
+        linalg.companion(C[:1])
+    with pytest.raises(ArgumentError, match="power of 2"):
+        linalg.hadamard(6)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_polar(side: str) -> None:
+    a = np.random.default_rng(0).normal(size=(4, 3))
+    a = a if side == "right" else a.T
+    for got, want in zip(linalg.polar(a, side), wanted.polar(a, side), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-5)
+    u, _ = functrax.vmap(lambda a: linalg.polar(a, side))(np.stack([a, -a]))
+    np.testing.assert_allclose(u[0], -u[1], atol=1e-5)

@@ -8,6 +8,7 @@ see tracing as it is for users.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -24,7 +25,14 @@ _checked: set[int] = set()  # hashes of programs that were found right
 
 
 def pytest_collection_finish() -> None:
-    """Keeps the collected tests out of every later search for garbage, which takes its time."""
+    """Keeps the collected tests out of every later search for garbage, which takes its time.
+
+    What loads the compiler in the background has ended, so that tests find the same memory in use
+    and the same modules whenever they run.
+    """
+    for thread in threading.enumerate():
+        if thread.name == "functrax-preload":
+            thread.join()
     gc.collect()
     gc.freeze()
 
@@ -42,6 +50,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("FUNCTRAX_CACHE_DIR", folder)
         patch.setenv("FUNCTRAX_CACHE_PROGRAMS", "0")
         yield
+
+
+@pytest.fixture
+def no_garbage() -> None:
+    """For tests that count memory: what others left behind is not freed while they do."""
+    gc.collect()
 
 
 @pytest.fixture

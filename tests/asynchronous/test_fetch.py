@@ -50,23 +50,22 @@ def test_the_order_is_that_of_the_calls() -> None:
 
 
 def test_a_slow_callback_does_not_hold_the_loop() -> None:
-    """J34: 40 callbacks of 5 ms take 200 ms; the loop does not wait for them."""
+    """J34: the callbacks begin when the loop has ended, so a loop that waits for one never ends."""
     step = functrax.jit(lambda x: x + 1)
     x = step(jnp.zeros(1000))
     seen: list[float] = []
+    looped = threading.Event()
 
     def slow(value: np.ndarray[Any, Any]) -> None:
-        time.sleep(0.005)
+        assert looped.wait(60), "the loop waits for a callback"
         seen.append(float(value[0]))
 
-    begin = time.perf_counter()
     for _ in range(40):
         x = step(x)
         x.fetch(slow)
-    looped = time.perf_counter() - begin
+    assert not seen
+    looped.set()
     functrax.effects_barrier()
-    assert time.perf_counter() - begin >= 0.2
-    assert looped < 0.15
     assert seen == [float(k) for k in range(2, 42)]
 
 
@@ -79,7 +78,7 @@ def test_the_value_is_that_of_the_call_though_the_buffer_is_donated(size: int) -
     seen: list[np.ndarray[Any, Any]] = []
 
     def hold(value: np.ndarray[Any, Any]) -> None:
-        gate.wait(10)
+        gate.wait(60)
         seen.append(value.copy())
 
     for _ in range(20):
@@ -96,7 +95,7 @@ def test_deletion_after_the_call_is_not_seen() -> None:
     gate = threading.Event()
     seen: list[Any] = []
     x = functrax.jit(lambda x: x * 2)(jnp.ones(1000))
-    done = x.fetch(lambda v: (gate.wait(10), seen.append(v.sum())))
+    done = x.fetch(lambda v: (gate.wait(60), seen.append(v.sum())))
     x.delete()
     other = functrax.jit(lambda x: x * 3)(jnp.ones(1000))  # would take memory that is free
     gate.set()
@@ -111,7 +110,7 @@ def test_memory_of_others_is_copied() -> None:
     gate = threading.Event()
     seen: list[Any] = []
     x = jnp.asarray(theirs)
-    functrax.fetch((x, theirs), lambda v: (gate.wait(10), seen.append([list(a) for a in v])))
+    functrax.fetch((x, theirs), lambda v: (gate.wait(60), seen.append([list(a) for a in v])))
     theirs[:] = 7
     gate.set()
     functrax.effects_barrier()
@@ -172,7 +171,7 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def loop() -> None:
         for k in range(10):
-            functrax.fetch(k, lambda v: gate.wait(10))
+            functrax.fetch(k, lambda v: gate.wait(60))
             made.append(k)
 
     thread = threading.Thread(target=loop)
@@ -180,17 +179,17 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     time.sleep(0.05)
     assert len(made) <= 4
     gate.set()
-    thread.join(10)
+    thread.join(60)
     functrax.effects_barrier()
     assert len(made) == 10
 
 
 def test_wait_with_a_time_limit() -> None:
     gate = threading.Event()
-    call = jnp.ones(1).fetch(lambda v: gate.wait(10))
+    call = jnp.ones(1).fetch(lambda v: gate.wait(60))
     assert call.wait(0.01) is False and not call.done()
     gate.set()
-    assert call.wait(10) is True
+    assert call.wait(60) is True
 
 
 def test_errors_of_the_call() -> None:
@@ -207,7 +206,7 @@ def test_the_end_of_the_process_delivers_what_waits() -> None:
         "jnp.ones(3).fetch(bad)\n"
         "for k in range(5): jnp.full(3, k).fetch(lambda v: (time.sleep(.01), print(v[0])))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and done.stdout.split() == list("01234")
     assert "ValueError: broken" in done.stderr
 
@@ -219,9 +218,9 @@ def test_a_forked_process_delivers_its_own() -> None:
         "pid = os.fork()\n"
         "if not pid:\n"
         "    done = []\n"
-        "    jnp.ones(1).fetch(done.append).wait(10)\n"
+        "    jnp.ones(1).fetch(done.append).wait(60)\n"
         "    os._exit(0 if len(done) == 1 else 3)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == ["[0.]", "0"], done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,12 +47,12 @@ def start() -> Any:
 def test_calls_return_before_the_work_is_done() -> None:
     step = functrax.jit(heavy)
     x = step(start()).block_until_ready()
-    begin = time.perf_counter()
-    x.block_until_ready()
-    y = step(step(x))
-    called = time.perf_counter() - begin
-    assert not y.is_ready() or called < 0.01
-    y.block_until_ready()
+    before = []
+    for _ in range(20):  # on a busy machine this thread may wait until the work is done
+        y = step(step(x))
+        before.append(not y.is_ready())
+        y.block_until_ready()
+    assert any(before)
     assert y.is_ready()
     want = synchronous(step, synchronous(step, x))
     assert np.asarray(y).tobytes() == np.asarray(want).tobytes()
@@ -104,6 +103,7 @@ def test_independent_programs_overlap() -> None:
     raise AssertionError("no two programs ran at the same time")
 
 
+@pytest.mark.usefixtures("no_garbage")
 def test_a_donated_input_is_updated_in_place() -> None:
     step = functrax.jit(heavy, donate_argnums=0)
     x = step(step(start()))
@@ -240,7 +240,7 @@ def test_many_threads() -> None:
     for t in threads:
         t.start()
     for t in threads:
-        t.join(120)
+        t.join(300)
     assert got == want
 
 
@@ -253,7 +253,7 @@ def python(code: str, **options: Any) -> subprocess.CompletedProcess[str]:
         "x = step(jnp.ones(300_000)).block_until_ready()\n"
     )
     return subprocess.run(
-        [sys.executable, "-c", head + code], capture_output=True, text=True, timeout=60, **options
+        [sys.executable, "-c", head + code], capture_output=True, text=True, timeout=300, **options
     )
 
 
@@ -278,8 +278,10 @@ def test_an_interrupt_stops_what_is_waited_for() -> None:
         "f = functrax.jit(lambda x, n: lax.while_loop(lambda y: y[0] < n, jnp.sin, x))\n"
         "f(x, -9.0).block_until_ready()\n"
         "y = f(x, 9.0)\nz = step(y)\n"
-        "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
-        "try: y.block_until_ready()\nexcept KeyboardInterrupt: print('stopped')\n"
+        "try:\n"
+        "    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "    y.block_until_ready()\n"
+        "except KeyboardInterrupt: print('stopped')\n"
         "for v in (y, z):\n"
         "    try: v.block_until_ready()\n"
         "    except functrax.errors.InterruptedProgramError: print('no value')\n"
@@ -330,7 +332,7 @@ def test_threads_that_call_one_function_use_all_cores() -> None:
         for t in threads:
             t.start()
         for t in threads:
-            t.join(60)
+            t.join(300)
         runs = functrax.core.recorder.recorder.stop().runs
         assert got == want
         if any(a.thread != b.thread and a.begin < b.begin < a.end for a in runs for b in runs):

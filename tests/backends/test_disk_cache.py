@@ -334,7 +334,7 @@ def test_four_processes_at_once(root):
         )
         for seed in range(4)
     ]
-    results = [worker.communicate(timeout=120) for worker in workers]
+    results = [worker.communicate(timeout=300) for worker in workers]
     assert [err for _, err in results] == [""] * 4
     assert sum(int(out) for out, _ in results) > 0  # they made room for each other
     cache = cache_at(root)

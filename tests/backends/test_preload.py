@@ -16,7 +16,7 @@ from functrax.core.collection import Pause, age
 
 def run(text: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "error", "-c", text], capture_output=True, text=True, timeout=300
     )
     assert not done.returncode, done.stderr
     assert not done.stderr
@@ -53,16 +53,17 @@ def test_it_ends_after_the_step_that_it_is_at():
 
     def first() -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(120)
         steps.append("first")
 
     preload = Preload([first, lambda: steps.append("second")])
     preload.start()
-    assert begun.wait(10)
+    assert begun.wait(120)
     stopping = threading.Thread(target=preload.stop)
     stopping.start()
+    assert preload._stop.wait(120)  # before that the next step may begin
     go_on.set()
-    stopping.join(10)
+    stopping.join(120)
     assert not stopping.is_alive() and steps == ["first"]
 
 
@@ -73,7 +74,7 @@ def test_what_cannot_be_loaded_is_left_to_who_needs_it():
     steps = []
     preload = Preload([fail, lambda: steps.append("second")])
     preload.start()
-    preload._thread.join(10)
+    preload._thread.join(120)
     assert not steps
 
 

@@ -267,7 +267,7 @@ def results(folder, native="1") -> list[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert not done.stderr
     return done.stdout.split()

@@ -21,7 +21,7 @@ BYTES = 4 * N
 
 
 @pytest.fixture(autouse=True)
-def compiled() -> Iterator[None]:
+def compiled(no_garbage: None) -> Iterator[None]:
     with fx.backend("llvm"):
         yield
 

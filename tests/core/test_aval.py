@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray, dtype_from_short_name, short_dtype_name
@@ -93,6 +93,7 @@ def test_text():
     assert repr(ShapedArray((2,), dtypes.float0)) == "ShapedArray(float0[2])"
 
 
+@settings(deadline=None, derandomize=True, database=None)
 @given(avals)
 def test_text_reads_back(aval):
     assert ShapedArray.from_short(aval.str_short()) is aval

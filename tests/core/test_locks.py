@@ -28,7 +28,7 @@ def test_a_child_finds_what_another_thread_held_open(make: Any) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # there are threads: that is the test
         pid = os.fork()
     if pid == 0:
-        os._exit(0 if lock.acquire(timeout=20) else 1)
+        os._exit(0 if lock.acquire(timeout=120) else 1)
     assert not lock.acquire(blocking=False)
     done.set()
     thread.join()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from functrax.core import native, pytree as pt, pytree_def
 from functrax.core.errors import ArgumentError, PyTreeError
@@ -466,6 +466,7 @@ _trees = st.recursive(
 )
 
 
+@settings(deadline=None, derandomize=True, database=None)
 @given(_trees)
 def test_round_trip(tree: Any) -> None:
     results = [engine.flatten(tree, None) for engine in pytree_def.engines.values()]

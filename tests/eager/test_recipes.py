@@ -160,6 +160,6 @@ def test_threads_share_recipes() -> None:
     for t in threads:
         t.start()
     for t in threads:
-        t.join(timeout=60)
+        t.join(timeout=300)
     assert not any(t.is_alive() for t in threads)
     assert not failures

@@ -134,7 +134,7 @@ def test_threads_record_and_run_at_once() -> None:
     for t in threads:
         t.start()
     for t in threads:
-        t.join(timeout=60)
+        t.join(timeout=300)
     assert not any(t.is_alive() for t in threads), "deadlock"
     assert not failures, failures[0]
 

@@ -6,7 +6,6 @@ import multiprocessing
 import pickle
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
+from functrax.backends.runtime import pool_stats
 from functrax.core import dlpack, native, shared_memory
 from functrax.errors import ArgumentError, DTypeError
 
@@ -164,24 +164,18 @@ def test_bfloat16_has_its_own_type_in_dlpack() -> None:
     assert dlpack._rename(capsule, 4, 4)
 
 
+@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize(
     "convert",
     [np.asarray, np.from_dlpack, jnp.from_dlpack, lambda x: jnp.asarray(np.asarray(x))],
     ids=["asarray", "np.from_dlpack", "jnp.from_dlpack", "jnp.asarray"],
 )
-def test_time_does_not_depend_on_size(convert: Callable[[Any], Any]) -> None:
-    small, large = made((256,)), made((1 << 26,))  # 1 KB and 256 MB
-    assert address(convert(large)) == address(large)
-
-    def best(x: Any) -> float:
-        times = []
-        for _ in range(50):
-            begin = time.perf_counter()
-            convert(x)
-            times.append(time.perf_counter() - begin)
-        return min(times)
-
-    assert best(large) < 3 * best(small) + 20e-6  # copying takes 100 times as long
+def test_nothing_is_copied(convert: Callable[[Any], Any]) -> None:
+    for x in made((256,)), made((1 << 20,)):
+        in_use = pool_stats().in_use
+        converted = convert(x)
+        assert address(converted) == address(x)
+        assert pool_stats().in_use <= in_use
 
 
 def test_pickles_hold_the_elements() -> None:
@@ -218,7 +212,7 @@ def other() -> Any:
     process.start()
     yield ours
     ours.send(None)
-    process.join(10)
+    process.join(60)
     ours.close()
     theirs.close()
     assert process.exitcode == 0
@@ -314,6 +308,6 @@ def test_hogwild_converges(tmp_path: Path) -> None:
     script = tmp_path / "hogwild.py"
     script.write_text(HOGWILD)
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.stdout.strip() == "[0, 0] True True", done.stdout + done.stderr

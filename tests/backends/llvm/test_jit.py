@@ -238,7 +238,7 @@ def start(numbers, root, **environment):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert err == ""
     return out.strip()
 

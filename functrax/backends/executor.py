@@ -44,7 +44,7 @@ from functrax.core.recorder import Event, recorder
 
 _KERNEL: Final = ctypes.CFUNCTYPE(
     None,
-    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.c_void_p,
     ctypes.POINTER(ctypes.c_int64),
     ctypes.c_int64,
     ctypes.c_int64,
@@ -176,10 +176,11 @@ def _results(
 
 def bound_kernel(x: Launch, places: Sequence[int]) -> Callable[[int, int], None]:
     """A launch as a function of the range of its units, for arrays at these addresses."""
-    buffers = (ctypes.c_void_p * len(places))(*places)
+    buffers = (ctypes.c_void_p * (1 + len(places)))(None, *places)  # a long one asks nobody
+    first = ctypes.byref(buffers, ctypes.sizeof(ctypes.c_void_p))
     params = (ctypes.c_int64 * len(x.params))(*x.params)
     function = _KERNEL(x.function)
-    return lambda begin, end: function(buffers, params, begin, end)
+    return lambda begin, end: function(first, params, begin, end)
 
 
 def _copy(target: int, source: int, nbytes: int) -> None:

@@ -6,7 +6,7 @@ The text is written already vectorised, so LLVM needs no passes over it.  A kern
 
 that does the units of work from ``begin`` to ``end``.  What depends on sizes (extents, strides,
 offsets) is read from ``numbers``: kernels that differ in those only have the same text, and are
-compiled once.
+compiled once.  In front of the buffers stands whom long loops ask whether to go on.
 
 This file writes the frame: the function, units of work, outer loops, rows and tiles.  Its parts,
 each of which uses those before it: ``writer`` has the lines and what is known; ``loops`` the nests;
@@ -95,16 +95,19 @@ class _Emitter:
         body = w.levels[0].lines
         text = "\n".join([*w.header, *body])
         called = "\n".join(self.math.texts.values())
+        fence = ["  fence seq_cst"] if self.stores.streams else []
         parts = [
             definitions(text + called),
             called,
             f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {{",
             "entry:",
             text,
-            *(["  fence seq_cst"] if self.stores.streams else []),
+            *fence,
             "  ret void",
+            *(["stopped:", *fence, "  ret void"] if w.looks else []),
             "}",
             *(["!0 = !{i32 1}"] if self.stores.streams else []),
+            *(['!1 = !{!"branch_weights", i32 1, i32 100000}'] if w.looks else []),
         ]
         lines = "\n".join(p for p in parts if p) + "\n"
         return Emitted(lines, tuple(w.numbers), tuple(w.functions.items()))

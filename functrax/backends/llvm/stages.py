@@ -10,7 +10,7 @@ Start at :meth:`Stages.stage`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from functrax.backends.llvm.loops import Loops
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.writer import Carried, Names, Writer
+
+#: Operations from which on a loop of steps that depend on one another can be interrupted.
+LONG: Final = 1 << 26
 
 
 class Stages:
@@ -38,6 +41,8 @@ class Stages:
         second = k.ahead is not None and stage is k.stages[min(1, len(k.stages) - 1)]
 
         def body(names: Names) -> Names:
+            if self._is_long(stage):
+                self.writer.look()
             running = names[len(names) - len(stage.carries) :]
             self._know_carries(stage, running)
             if second:
@@ -67,6 +72,14 @@ class Stages:
         else:
             final = self._while(stage, carried, body)
         self._know_results(stage, final)
+
+    def _is_long(self, stage: Stage) -> bool:
+        """Whether a stage may take so long that somebody wants to interrupt it."""
+        k = self.writer.kernel
+        if stage.condition is not None:
+            return True
+        steps = k.extents[k.inner[-1]] if stage.carries and stage.scan is None else 0
+        return steps * len(k.nodes()) >= LONG
 
     def _starts(self, stage: Stage) -> Carried:
         """The types and first values of what a stage carries."""
@@ -113,6 +126,7 @@ class Stages:
         level = w.levels[-1]
         level.lines.append(f"  br i1 {holds}, label %{label}.body, label %{label}.exit")
         level.lines.append(f"{label}.body:")
+        level.block = f"{label}.body"
         new = body(names)
         w.close_loop("1", None, new)
         return names

@@ -24,6 +24,11 @@ from functrax.core.records import field, record
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
 NAME: Final = "functrax_kernel"
 
+#: A loop is asked to end after a number of steps that is a power of two: about 2 to this power of
+#: operations, and 2 to that of steps at least.
+WORK_BETWEEN: Final = 17
+LEAST_STEPS: Final = 4
+
 
 class Known:
     """The name of a node's value, whether it is a vector, and in which level it is."""
@@ -78,6 +83,8 @@ class Writer:
         self.tail: Scalar | None = None
         #: The level of the loop over the vector dim while that is open, else -1.
         self.vector_level = -1
+        #: Whether a long loop looks now and then whether it is to end.
+        self.looks = False
         #: Arrays of which elements are written in the steps of a loop, maybe more than once.
         self.updated = {s.buffer for stage in kernel.stages for s in stage.stores if s.serial}
         self._counter = 0
@@ -194,6 +201,33 @@ class Writer:
     def loop_index(self) -> str:
         """The index of the innermost loop."""
         return f"%{self.open[-1]}.i"
+
+    def look(self) -> None:
+        """Ask once in many steps of the innermost loop whether the kernel is to end now.
+
+        What is asked stands in front of the addresses of the arrays: null, or a pointer to
+        something whose first word is a function of that pointer.
+        """
+        self.looks = True
+        steps = 1 << max(LEAST_STEPS, WORK_BETWEEN - len(self.kernel.nodes()).bit_length())
+        label, level = self.open[-1], self.levels[-1]
+        level.lines += [
+            f"  %{label}.seldom = and i64 {self.loop_index()}, {steps - 1}",
+            f"  %{label}.now = icmp eq i64 %{label}.seldom, {steps - 1}",
+            f"  br i1 %{label}.now, label %{label}.look, label %{label}.step, !prof !1",
+            f"{label}.look:",
+            f"  %{label}.place = getelementptr ptr, ptr %buffers, i64 -1",
+            f"  %{label}.asked = load ptr, ptr %{label}.place",
+            f"  %{label}.nobody = icmp eq ptr %{label}.asked, null",
+            f"  br i1 %{label}.nobody, label %{label}.step, label %{label}.ask",
+            f"{label}.ask:",
+            f"  %{label}.function = load ptr, ptr %{label}.asked",
+            f"  %{label}.answer = call i32 %{label}.function(ptr %{label}.asked)",
+            f"  %{label}.ends = icmp ne i32 %{label}.answer, 0",
+            f"  br i1 %{label}.ends, label %stopped, label %{label}.step",
+            f"{label}.step:",
+        ]
+        level.block = f"{label}.step"
 
     def open_level(self, block: str) -> None:
         """Begin a level, whose first lines are in a block."""

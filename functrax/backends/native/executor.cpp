@@ -27,6 +27,8 @@ constexpr std::int64_t kLeastCost = 1'000;          // an instruction is taken t
 constexpr std::int64_t kLookEvery = 50'000;         // ... and after this cost the clock is read:
 constexpr std::int64_t kSignalsEvery = 30'000'000;  // nanoseconds between looks at signals
 
+thread_local char this_thread;  // whose address no other thread's has
+
 std::int64_t coarse_now() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -66,11 +68,17 @@ class Run {
  private:
   bool timed(const Program& p, Frame& frame);
   bool instruction(const Program& p, const Instruction& x, Frame& frame);
-  void launch(const Instruction& x, Frame& frame);
+  bool launch(const Instruction& x, Frame& frame);
   bool host_call(const Program& p, const Instruction& x, Frame& frame);
   bool cond(const Program& p, const Instruction& x, Frame& frame);
   Ref views(const Program& p, const std::vector<int>& numbers, Frame& frame, bool writable);
   bool look_at_signals();
+  bool look_at_clock();
+  bool must_end() const;
+  bool end();
+  bool kernel_ends();
+  // Not a thread that Python does not know.
+  bool of_python() const { return cancelled_ == nullptr || saved_ != nullptr; }
 
   bool take_gil() {
     if (saved_ == nullptr) return false;
@@ -86,6 +94,8 @@ class Run {
   const std::atomic<bool>* const cancelled_ = nullptr;
   std::int64_t budget_ = kLookEvery;
   std::int64_t looked_ = 0;
+  const char* const thread_ = &this_thread;
+  std::atomic<bool> stopped_{false};  // what its kernels in other threads see
 };
 
 bool Run::program(const Program& p, Frame& frame) {
@@ -118,17 +128,15 @@ bool Run::inner(const Program& p, Frame& frame, void* const* targets) {
 
 // Counts what has been done, and now and then lets Python handle signals.
 bool Run::poll(std::int64_t cost) {
-  if (cancelled_ != nullptr) {
-    if (cancelled_->load(std::memory_order_relaxed)) return false;
-    if (saved_ == nullptr) return true;  // a thread that Python does not know
-  }
-  if (interpreter_exit::must_stop()) {
-    if (saved_ == nullptr) give_up_gil();
-    interpreter_exit::sleep_for_good();
-  }
+  if (must_end()) return end();
+  if (!of_python()) return true;
   budget_ -= std::max(cost, kLeastCost);
   if (budget_ > 0) return true;
   budget_ = kLookEvery;
+  return look_at_clock();
+}
+
+bool Run::look_at_clock() {
   const std::int64_t now = coarse_now();
   if (looked_ == 0) looked_ = now;
   if (now - looked_ < kSignalsEvery) return true;
@@ -143,21 +151,55 @@ bool Run::look_at_signals() {
   return true;
 }
 
-void Run::launch(const Instruction& x, Frame& frame) {
-  struct Call {
+bool Run::must_end() const {
+  if (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed)) return true;
+  return of_python() && interpreter_exit::must_stop();
+}
+
+// What a run that must end does: false, unless the process ends as well.
+bool Run::end() {
+  if (of_python() && interpreter_exit::must_stop()) {
+    if (saved_ == nullptr) give_up_gil();
+    interpreter_exit::sleep_for_good();
+  }
+  return false;
+}
+
+// Asked while a kernel runs: whether it is to end at once, and the run after it.
+bool Run::kernel_ends() {
+  const bool stopped = stopped_.load(std::memory_order_relaxed);
+  if (stopped || &this_thread != thread_) return stopped;
+  const bool ends = must_end() || (of_python() && !look_at_clock());
+  if (ends) stopped_.store(true, std::memory_order_relaxed);
+  return ends;
+}
+
+bool Run::launch(const Instruction& x, Frame& frame) {
+  struct Call : program::Asked {
+    Run* run;
     program::Kernel kernel;
     void** buffers;
     const std::int64_t* params;
   };
-  SmallArray<void*, 16> buffers(x.operands.size());
-  for (std::size_t k = 0; k < x.operands.size(); ++k) buffers[k] = frame.slots[x.operands[k]];
-  Call call{x.kernel, buffers.data(), x.params.data()};
+  SmallArray<void*, 16> buffers(x.operands.size() + 1);
+  for (std::size_t k = 0; k < x.operands.size(); ++k) buffers[k + 1] = frame.slots[x.operands[k]];
+  Call call;
+  call.function = [](program::Asked* asked) -> int {
+    return static_cast<Call*>(asked)->run->kernel_ends();
+  };
+  call.run = this;
+  call.kernel = x.kernel;
+  call.buffers = buffers.data() + 1;
+  call.params = x.params.data();
+  buffers[0] = static_cast<program::Asked*>(&call);
   thread_pool::parallel_for(
       [](void* context, std::int64_t begin, std::int64_t end) {
         auto* c = static_cast<Call*>(context);
         c->kernel(c->buffers, c->params, begin, end);
       },
-      &call, x.units, x.grain, x.cost);
+      &call, x.units, x.grain, x.cost,
+      [](void* context) { return static_cast<Call*>(context)->run->kernel_ends(); });
+  return !stopped_.load(std::memory_order_relaxed) || end();
 }
 
 Ref Run::views(const Program& p, const std::vector<int>& numbers, Frame& frame, bool writable) {
@@ -352,8 +394,7 @@ bool LoopRun::count(std::int64_t times, std::int64_t lower) {
 bool Run::instruction(const Program& p, const Instruction& x, Frame& frame) {
   switch (x.op) {
     case Op::kLaunch:
-      launch(x, frame);
-      return poll(x.cost);
+      return launch(x, frame) && poll(x.cost);
     case Op::kHost:
       return host_call(p, x, frame) && poll(0);
     case Op::kCopy:

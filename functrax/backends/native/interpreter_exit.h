@@ -1,8 +1,8 @@
 // The end of the interpreter, while daemon threads still run programs.
 //
 // When Python ends it frees machine code, arrays and functions, and waits for no daemon thread. So,
-// before that begins, runs in other threads are stopped: between two instructions each goes to
-// sleep for good, and the end waits, for a while, until all have.
+// before that begins, runs in other threads are stopped: between two instructions, or inside of a
+// long one, each goes to sleep for good, and the end waits, for a while, until all have.
 
 #pragma once
 

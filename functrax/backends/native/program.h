@@ -15,6 +15,13 @@
 
 namespace functrax::program {
 
+// Whom a kernel that runs long asks now and then whether to end at once, which is so if the answer
+// is not 0. Any thread that runs the kernel may ask.
+struct Asked {
+  int (*function)(Asked*);
+};
+
+// In front of the addresses of its arrays stands that of an Asked, or null.
 using Kernel = void (*)(void** buffers, const std::int64_t* params, std::int64_t begin,
                         std::int64_t end);
 

@@ -19,6 +19,7 @@ namespace functrax::thread_pool {
 namespace {
 
 constexpr std::int64_t kMinCost = 20'000;  // below it, handing over work does not pay
+constexpr double kMostCost = 10'000'000;   // of a range, so that a loop can be interrupted
 constexpr int kSpins = 1000;               // pauses before a worker sleeps, some 20 microseconds
 constexpr int kShare = 2;                  // a thread takes this part of its share of what is left
 
@@ -38,7 +39,25 @@ struct Job {
   std::int64_t units = 0;
   std::int64_t grain = 0;  // ranges begin at multiples of it
   std::int64_t least = 0;  // units of a range, but for the last one
+  std::int64_t most = 0;
+  Asked ends = nullptr;
 };
+
+// The most units of a range, of a loop that costs so much in all.
+std::int64_t most_units(std::int64_t units, std::int64_t grain, std::int64_t cost) {
+  if (cost <= kMostCost) return units;
+  const auto most = static_cast<std::int64_t>(static_cast<double>(units) * (kMostCost / cost));
+  return std::max(most / grain, std::int64_t{1}) * grain;
+}
+
+void run_alone(const Job& job) {
+  for (std::int64_t begin = 0; begin < job.units;) {
+    const std::int64_t end = begin + std::min(job.most, job.units - begin);
+    job.function(job.context, begin, end);
+    if (end < job.units && job.ends(job.context)) return;
+    begin = end;
+  }
+}
 
 // The gate: the loop's number in the upper half, whether it is open, how many workers have joined.
 constexpr std::uint64_t kOpen = std::uint64_t{1} << 31;
@@ -58,7 +77,7 @@ class Team {
  private:
   void start();
   void work();
-  void take_ranges();
+  void take_ranges(bool asks);
   std::int64_t size_of_range(std::int64_t begin) const;
   bool join(std::uint64_t& gate);
   bool wait_for_loop(std::uint64_t last, std::uint64_t& gate);
@@ -92,15 +111,16 @@ void Team::start() {
 // Ranges become shorter, so that all threads end at about the same time, whenever they began.
 std::int64_t Team::size_of_range(std::int64_t begin) const {
   const std::int64_t share = (job_.units - begin) / (kShare * threads_);
-  return std::max(share / job_.grain * job_.grain, job_.least);
+  return std::max(std::min(share / job_.grain * job_.grain, job_.most), job_.least);
 }
 
-void Team::take_ranges() {
+void Team::take_ranges(bool asks) {
   std::int64_t begin = next_.load(std::memory_order_relaxed);
   while (begin < job_.units) {
     const std::int64_t end = std::min(begin + size_of_range(begin), job_.units);
     if (!next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
     job_.function(job_.context, begin, end);
+    if (asks && end - begin == job_.most && job_.ends(job_.context)) next_.store(job_.units);
     begin = next_.load(std::memory_order_relaxed);
   }
 }
@@ -116,16 +136,17 @@ void Team::run(const Job& job) {
     wake_.notify_all();
   }
   inside_loop = true;
-  take_ranges();
-  inside_loop = false;
+  take_ranges(true);
   gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
   for (int spins = 0; gate_.load(std::memory_order_acquire) & kJoined; ++spins) {
     if (spins < kSpins) {
       pause();
-    } else {
-      sched_yield();
+      continue;
     }
+    sched_yield();
+    if (job.ends(job.context)) next_.store(job.units);
   }
+  inside_loop = false;
 }
 
 void Team::dismiss() {
@@ -165,7 +186,7 @@ void Team::work() {
     const bool joined = join(gate);  // perhaps a later loop than the one that was seen
     last = gate >> kNumberShift;
     if (!joined) continue;
-    take_ranges();
+    take_ranges(false);
     gate_.fetch_sub(1, std::memory_order_release);
   }
 }
@@ -206,14 +227,16 @@ void set_num_threads(int threads) {
 }
 
 void parallel_for(RangeFunction function, void* context, std::int64_t units, std::int64_t grain,
-                  std::int64_t cost) {
+                  std::int64_t cost, Asked ends) {
   if (units <= 0) return;
-  if (cost < kMinCost || inside_loop || units <= grain) return function(context, 0, units);
+  if (cost < kMinCost || units <= grain) return function(context, 0, units);
+  Job job{function, context, units, grain, grain, most_units(units, grain, cost), ends};
+  if (inside_loop) return run_alone(job);
   Team& all = team();
-  if (all.threads() == 1 || !all.try_lock()) return function(context, 0, units);
+  if (all.threads() == 1 || !all.try_lock()) return run_alone(job);
   const std::int64_t parts = std::max<std::int64_t>(1, cost / (kMinCost / 2));
-  const std::int64_t least = (units + parts * grain - 1) / (parts * grain) * grain;
-  all.run({function, context, units, grain, least});
+  job.least = (units + parts * grain - 1) / (parts * grain) * grain;
+  all.run(job);
   all.unlock();
 }
 

@@ -11,11 +11,14 @@
 namespace functrax::thread_pool {
 
 using RangeFunction = void (*)(void* context, std::int64_t begin, std::int64_t end);
+using Asked = bool (*)(void* context);
 
 // Calls `function` for ranges that make up [0, units) and begin at multiples of `grain`. `cost` is
 // an estimate of the whole in nanoseconds on one thread, by which the number of threads is chosen.
+// Between long ranges, and while it waits for others, the calling thread asks whether the loop
+// `ends` before all units are done; it returns when no thread is in `function` any more.
 void parallel_for(RangeFunction function, void* context, std::int64_t units, std::int64_t grain,
-                  std::int64_t cost);
+                  std::int64_t cost, Asked ends);
 
 // How many threads take part, the calling one among them.
 int num_threads();

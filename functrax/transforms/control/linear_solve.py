@@ -86,6 +86,30 @@ class Solve(HigherOrder):
         consts, operands = split_consts(values, num_consts)
         return [np.asarray(x) for x in run_jaxpr(programs[1], [*consts[1], *operands])]
 
+    def batch_over_axis(
+        self,
+        mapped: Hashable,
+        size: int,
+        args: Ops,
+        batched: Sequence[bool],
+        /,
+        *,
+        programs: Programs,
+        num_consts: tuple[int, ...],
+    ) -> tuple[Any, Any]:
+        """Batch all programs, with their collectives over the axis ``mapped``."""
+        consts, operands = split_consts(args, num_consts)
+        flags, own_flags = split_consts(batched, num_consts)
+        derived = batched_programs(size, mapped, programs, flags)
+        given = [[*d.consts, *own] for d, own in zip(derived, consts, strict=True)]
+        outs = self.bind(
+            *(c for own in given for c in own),
+            *spread(size, operands, own_flags, literals=True),
+            programs=tuple(d.jaxpr for d in derived),
+            num_consts=tuple(map(len, given)),
+        )
+        return outs, [True] * len(outs)
+
 
 class LinearSolve(Solve):
     """``solve(b)``, whose first results ``x`` solve ``A x = b``; others are auxiliary."""
@@ -138,30 +162,6 @@ class LinearSolve(Solve):
             ct if isinstance(x, Linear) else None for x, ct in zip(b, found[: len(b)], strict=True)
         ]
         return [*[None] * sum(num_consts), *cts_b]
-
-    def batch_over_axis(
-        self,
-        mapped: Hashable,
-        size: int,
-        args: Ops,
-        batched: Sequence[bool],
-        /,
-        *,
-        programs: Programs,
-        num_consts: tuple[int, ...],
-    ) -> tuple[Any, Any]:
-        """Batch all programs, with their collectives over the axis ``mapped``."""
-        consts, b = split_consts(args, num_consts)
-        flags, b_flags = split_consts(batched, num_consts)
-        derived = batched_programs(size, mapped, programs, flags)
-        given = [[*d.consts, *own] for d, own in zip(derived, consts, strict=True)]
-        outs = self.bind(
-            *(c for own in given for c in own),
-            *spread(size, b, b_flags, literals=True),
-            programs=tuple(d.jaxpr for d in derived),
-            num_consts=tuple(map(len, given)),
-        )
-        return outs, [True] * len(outs)
 
 
 def _difference(a: Value | None, b: Value | None) -> Value | None:

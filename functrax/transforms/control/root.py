@@ -12,11 +12,11 @@ Start at :func:`custom_root`; the primitive is :class:`Root`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Value, spread
+from functrax.core.primitive import Value
 from functrax.core.prims.arithmetic import neg
 from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import tree_flatten, tree_unflatten
@@ -25,7 +25,6 @@ from functrax.transforms.control.linear_solve import (
     Programs,
     Solve,
     Vectors,
-    batched_programs,
     split_consts,
 )
 from functrax.transforms.derivatives import linearize
@@ -62,30 +61,6 @@ class Root(Solve):
         ]
         dx = eval_jaxpr(programs[2], (), *consts[2], *x, *rhs)
         return outs, [*(neg.bind(d) for d in dx), *[None] * (len(outs) - len(x))]
-
-    def batch_over_axis(
-        self,
-        mapped: Hashable,
-        size: int,
-        args: Ops,
-        batched: Sequence[bool],
-        /,
-        *,
-        programs: Programs,
-        num_consts: tuple[int, ...],
-    ) -> tuple[Any, Any]:
-        """Batch all programs, with their collectives over the axis ``mapped``."""
-        consts, guess = split_consts(args, num_consts)
-        flags, guess_flags = split_consts(batched, num_consts)
-        derived = batched_programs(size, mapped, programs, flags)
-        given = [[*d.consts, *own] for d, own in zip(derived, consts, strict=True)]
-        outs = self.bind(
-            *(c for own in given for c in own),
-            *spread(size, guess, guess_flags, literals=True),
-            programs=tuple(d.jaxpr for d in derived),
-            num_consts=tuple(map(len, given)),
-        )
-        return outs, [True] * len(outs)
 
 
 root_p = Root()

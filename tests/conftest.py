@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from functrax.backends.generic import error_observers
 from functrax.core.config import Override, config
 from functrax.core.jaxpr import Jaxpr, all_eqns
 from functrax.core.parsing import parse_jaxpr
@@ -67,11 +68,19 @@ def without_plans() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def checked_programs() -> Iterator[None]:
-    """Fails a test that traced a program that breaks a rule of the language."""
+    """Fails a test that traced a program that breaks a rule of the language.
+
+    And one in which the compiler did not take the numbers of a plan, which users do not notice.
+    """
     traced: list[Jaxpr] = []
+    errors: list[Exception] = []
     program_observers.append(traced.append)
+    error_observers.append(errors.append)
     yield
     program_observers.remove(traced.append)
+    error_observers.remove(errors.append)
+    for error in errors:
+        raise error
     for jaxpr in traced:
         _check(jaxpr)
 

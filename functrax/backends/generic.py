@@ -17,7 +17,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from functrax.backends.compile_log import CompileLog, logged
 from functrax.backends.program import Copy, Instruction, Launch, Program, Slot
@@ -36,6 +36,8 @@ MEMBERS, MOST_EQUATIONS, PLANS = 3, 2000, 12
 USELESS = 4
 #: So many families are remembered, and of each so many members that no plan holds for.
 FAMILIES, REMEMBERED = 128, 8
+#: Called with what nobody expected while a plan was made; the program is compiled then.
+error_observers: Final[list[Callable[[Exception], object]]] = []
 
 
 class _ByChanceError(NotGenericError):
@@ -290,7 +292,9 @@ class Member:
         except NotGenericError:
             family.tries -= USELESS
             return None
-        except Exception:  # also where a part of the compiler does not take recorded numbers
+        except Exception as error:  # a part of the compiler does not take recorded numbers
+            for observer in error_observers:
+                observer(error)
             family.tries = 0
             return None
         family.tries -= 1 if plan.pins == 0 else USELESS

@@ -1,12 +1,10 @@
-"""Convolutions and trends, as in ``jax.scipy.signal``; spectra are in ``spectra``.
+"""Convolutions, as in ``jax.scipy.signal``; spectra and trends are in ``spectra``.
 
 Start at :func:`convolve`.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +15,13 @@ from functrax import lax
 from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value
-from functrax.scipy.spectra import csd as csd, istft as istft, stft as stft, welch as welch
+from functrax.scipy.spectra import (
+    csd as csd,
+    detrend as detrend,
+    istft as istft,
+    stft as stft,
+    welch as welch,
+)
 
 __all__ = [
     "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft",
@@ -208,46 +212,6 @@ def fftconvolve(
     full = back(product, sizes, where).astype(dtype)
     out = _cropped(full, x.shape[lead:], y.shape[lead:], mode)
     return jnp.moveaxis(out, tuple(range(-len(last), 0)), last)
-
-
-def detrend(
-    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
-) -> Value:
-    """Take the mean, or the line of least squares, off an array.
-
-    Args:
-      data: an array.
-      axis: along which.
-      type: "linear" or "constant".
-      bp: where the line may break: each part has one of its own.
-      overwrite_data: must be None.
-
-    Raises:
-      ArgumentError: for another ``type``.
-
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.signal.detrend(jnp.array([1.0, 2.0, 6.0]), type="constant")
-    Array([-2., -1.,  3.], dtype=float32)
-    """
-    x = jnp.asarray(data)
-    x = x.astype(jnp.result_type(x, float))
-    if type in ("constant", "c"):
-        return x - jnp.mean(x, axis=axis, keepdims=True)
-    if type not in ("linear", "l"):
-        raise ArgumentError("detrend: unknown type", got=repr(type), fix="'linear' or 'constant'")
-    moved = jnp.moveaxis(x, axis, -1)
-    size = moved.shape[-1]
-    breaks = sorted({0, size, *np.atleast_1d(np.asarray(bp)).tolist()})
-    parts = []
-    for start, stop in itertools.pairwise(breaks):
-        part = moved[..., start:stop]
-        n = stop - start
-        slope_of = np.arange(n) - (n - 1) / 2
-        weights = slope_of / max(math.fsum(slope_of**2), 1e-300)
-        slope = jnp.sum(part * jnp.asarray(weights, part.dtype), -1, keepdims=True)
-        line = slope * jnp.asarray(slope_of, part.dtype)
-        parts.append(part - jnp.mean(part, -1, keepdims=True) - line)
-    return jnp.moveaxis(jnp.concatenate(parts, -1), -1, axis)
 
 
 _explain_all(globals())

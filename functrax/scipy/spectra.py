@@ -1,13 +1,14 @@
-"""Spectra of signals in windows of time, as in ``jax.scipy.signal``.
+"""Spectra of signals in windows of time, and trends, as in ``jax.scipy.signal``.
 
-Every function cuts the signal into overlapping segments, multiplies each by a window and takes its
-Fourier transform (:func:`_segments`); they differ in the scale and in what becomes of the segments.
+For a spectrum the signal is cut into overlapping segments, each is multiplied by a window, and its
+Fourier transform is taken (:func:`_segments`); spectra differ in the scale and in what follows.
 
 Start at :func:`stft`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -86,15 +87,53 @@ class _Frames:
         return _Frames(size, overlap, length, _window(window, size))
 
 
-def _segments(x: Value, frames: _Frames, detrend: Any, onesided: bool) -> Value:
-    """Transforms of the segments along the last axis: of shape ``(..., segments, frequencies)``."""
-    from functrax.scipy import signal
+def detrend(
+    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
+) -> Value:
+    """Take the mean, or the line of least squares, off an array.
 
+    Args:
+      data: an array.
+      axis: along which.
+      type: "linear" or "constant".
+      bp: where the line may break: each part has one of its own.
+      overwrite_data: must be None.
+
+    Raises:
+      ArgumentError: for another ``type``.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.signal.detrend(jnp.array([1.0, 2.0, 6.0]), type="constant")
+    Array([-2., -1.,  3.], dtype=float32)
+    """
+    x = jnp.asarray(data)
+    x = x.astype(jnp.result_type(x, float))
+    if type in ("constant", "c"):
+        return x - jnp.mean(x, axis=axis, keepdims=True)
+    if type not in ("linear", "l"):
+        raise ArgumentError("detrend: unknown type", got=repr(type), fix="'linear' or 'constant'")
+    moved = jnp.moveaxis(x, axis, -1)
+    size = moved.shape[-1]
+    breaks = sorted({0, size, *np.atleast_1d(np.asarray(bp)).tolist()})
+    parts = []
+    for start, stop in itertools.pairwise(breaks):
+        part = moved[..., start:stop]
+        n = stop - start
+        slope_of = np.arange(n) - (n - 1) / 2
+        weights = slope_of / max(math.fsum(slope_of**2), 1e-300)
+        slope = jnp.sum(part * jnp.asarray(weights, part.dtype), -1, keepdims=True)
+        line = slope * jnp.asarray(slope_of, part.dtype)
+        parts.append(part - jnp.mean(part, -1, keepdims=True) - line)
+    return jnp.moveaxis(jnp.concatenate(parts, -1), -1, axis)
+
+
+def _segments(x: Value, frames: _Frames, trend: Any, onesided: bool) -> Value:
+    """Transforms of the segments along the last axis: of shape ``(..., segments, frequencies)``."""
     count = (x.shape[-1] - frames.overlap) // frames.step
     places = np.arange(count)[:, None] * frames.step + np.arange(frames.size)
     pieces = x[..., places]
-    if detrend:
-        pieces = signal.detrend(pieces, type=detrend)
+    if trend:
+        pieces = detrend(pieces, type=trend)
     pieces = pieces * jnp.asarray(frames.window, jnp.real(pieces).dtype)
     return (jnp.fft.rfft if onesided else jnp.fft.fft)(pieces, frames.length)
 

@@ -183,8 +183,10 @@ class Jaxpr:
         return hash(self) == hash(other) and self.structure() == other.structure()
 
     def __hash__(self) -> int:
+        """Of types and operations alone: the structure of a long program takes long to make."""
         if self._hash is None:
-            self._hash = hash(self.structure())
+            types = [x.aval for x in (*self.constvars, *self.invars, *self.outvars)]
+            self._hash = hash((*types, *[eqn.primitive for eqn in self.eqns]))
         return self._hash
 
     def as_text(self, source: bool = True) -> str:

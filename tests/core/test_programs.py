@@ -137,3 +137,16 @@ def environment() -> dict[str, str]:
     """The environment of a process that imports the functrax under test."""
     root = str(Path(functrax.__file__).parent.parent)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+
+
+def test_programs_of_the_same_operations_are_told_apart() -> None:
+    text = """{{ lambda ; x:f32[3] y:f32[3]. let
+        a:f32[3] = sub {} {}
+        b:f32[3] = mul a {}
+      in (b,) }}"""
+    programs = [parse_jaxpr(text.format(*names)) for names in ("xyx", "yxx", "xyy", "xxx")]
+    assert len({hash(p) for p in programs}) == 1
+    assert len(set(programs)) == 4
+    again = parse_jaxpr(str(programs[0]))
+    assert again == programs[0] and hash(again) == hash(programs[0])
+    assert len({*programs, again}) == 4

@@ -17,7 +17,6 @@ Start at :data:`PIPELINE`.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -36,10 +35,10 @@ from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.simplify import simplify
 from functrax.backends.passes.widen import widen
 from functrax.core.config import state as options
-from functrax.core.dtypes import is_complex
 from functrax.core.errors import ArgumentError, FunctraxError, VerificationError
-from functrax.core.jaxpr import Eqn, Jaxpr, all_eqns
+from functrax.core.jaxpr import Jaxpr, subjaxprs
 from functrax.core.option_text import levels, limits
+from functrax.core.primitive import Primitive
 from functrax.core.records import record
 
 
@@ -62,19 +61,19 @@ class Pass:
 
 
 def _on_demand(
-    module: str, name: str, concerns: Callable[[Eqn], bool]
+    module: str, name: str, concerns: Callable[[Primitive], bool]
 ) -> Callable[[Jaxpr, Rewrites], Jaxpr]:
-    """A pass that changes only programs with certain equations: the first one imports it.
+    """A pass that changes only programs with certain primitives: the first one imports it.
 
     Args:
       module: of ``backends/passes/``.
       name: the function in it.
-      concerns: whether an equation is one of them.
+      concerns: whether a primitive is one of them.
     """
     path = f"functrax.backends.passes.{module}"
 
     def run(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
-        if path not in sys.modules and not any(concerns(eqn) for eqn in all_eqns(jaxpr)):
+        if not any(map(concerns, _primitives(jaxpr))):
             return jaxpr
         after: Jaxpr = getattr(import_module(path), name)(jaxpr, rewrites)
         return after
@@ -82,25 +81,32 @@ def _on_demand(
     return run
 
 
-def _is_contraction(eqn: Eqn) -> bool:
-    return eqn.primitive is contraction
+def _primitives(jaxpr: Jaxpr) -> set[Primitive]:
+    """The primitives of a program, for which passes that change nothing ask in turn."""
+    found: set[Primitive] | None = jaxpr.memo.get("primitives")
+    if found is None:
+        found = jaxpr.memo["primitives"] = {eqn.primitive for eqn in jaxpr.eqns}
+        if any(primitive.holds_programs for primitive in found):
+            for eqn in jaxpr.eqns:
+                found.update(*map(_primitives, subjaxprs(eqn)))
+    return found
 
 
-def _is_complex_contraction(eqn: Eqn) -> bool:
-    return _is_contraction(eqn) and is_complex(eqn.outvars[0].aval.dtype)
+def _is_contraction(primitive: Primitive) -> bool:
+    return primitive is contraction
 
 
-def _is_reduction(eqn: Eqn) -> bool:
-    return eqn.primitive.family == "reindex_reduce"
+def _is_reduction(primitive: Primitive) -> bool:
+    return primitive.family == "reindex_reduce"
 
 
-def _is_scan(eqn: Eqn) -> bool:
-    return eqn.primitive.name == "scan"
+def _is_scan(primitive: Primitive) -> bool:
+    return primitive.name == "scan"
 
 
 split_loops = _on_demand("split_loops", "split_loops", _is_scan)
 recognise = _on_demand("recognise", "recognise", _is_reduction)
-absorb = _on_demand("conjugates", "absorb", _is_complex_contraction)
+absorb = _on_demand("conjugates", "absorb", _is_contraction)
 repeats = _on_demand("repeats", "repeats", _is_contraction)
 batch = _on_demand("batch", "batch", _is_contraction)
 share = _on_demand("share", "share", _is_contraction)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import functrax
+from functrax.backends import pipeline
 from functrax.backends.compiler import CompiledProgram
 from functrax.backends.passes.cse import cse
 from functrax.backends.passes.rewrites import Rewrites
@@ -182,3 +183,20 @@ def test_environment_variables_of_the_wrong_form(variable, value, said):
     assert said in found.stderr
     for part in (f"got   {value!r}", "try   "):
         assert part in found.stderr
+
+
+def test_passes_ask_once_for_the_primitives_of_a_program_and_of_those_inside():
+    text = """{ lambda ; x:f32[3]. let
+        y:f32[] = jit[jaxpr={ lambda ; x:f32[3]. let
+            s:f32[] = reduce_sum[axes=(0,)] x
+          in (s,) }] x
+        z:f32[] = neg y
+      in (z,) }"""
+    jaxpr = parse_jaxpr(text)
+    found = pipeline._primitives(jaxpr)
+    assert {p.name for p in found} == {"jit", "reduce_sum", "neg"}
+    assert pipeline._primitives(jaxpr) is found
+    only_sines = parse_jaxpr(TEXT)
+    rewrites = Rewrites()
+    assert pipeline.recognise(only_sines, rewrites) is only_sines
+    assert pipeline.share(only_sines, rewrites) is only_sines

@@ -48,8 +48,8 @@ from functrax.backends.passes.kernel_groups import (
     UNRELATED,
     KernelGroup,
     Shape,
+    all_fusible,
     is_dear,
-    is_fusible,
     is_view,
     nbytes,
     work_of,
@@ -135,7 +135,7 @@ class Fusion:
         self.recomputed = 0.0
         self.eqns = jaxpr.eqns
         self.takes = takes
-        self.fusible = [is_fusible(e, takes) for e in self.eqns]
+        self.fusible = all_fusible(self.eqns, takes)
         self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
         self.groups: dict[int, KernelGroup] = {}
         self.group_of: dict[int, int] = {}  # as they were before any merge
@@ -370,19 +370,23 @@ class Fusion:
         """Bytes that a merge saves."""
         saved = float(LAUNCH)
         through = b.reads.keys() & a.writes
+        views = False
         for v in through:
             size = nbytes(v)
             alone = len(self.readers[v]) == 1 and v not in self.outside  # b is the only reader
             saved += 2 * size if alone else size
+            views = views or not b.reads[v]
         for v in b.reads.keys() & a.reads.keys():
             if v not in through:
                 saved += nbytes(v)
-        return saved - self._recomputed_by(a, b) if through else saved
+        return saved - self._recomputed_by(a, b) if views else saved
 
     def _recomputed_by(self, a: KernelGroup, b: KernelGroup) -> float:
         """What it costs that ``b`` reads values of ``a`` through views, if they are merged."""
-        views = [v for v, here in b.reads.items() if v in a.writes and not here]
-        return sum(self._recomputed(a, v, b) for v in views if not is_row_value(a, v))
+        if a.space.row is None and a.space.full == b.space.full:
+            return 0.0  # a value is computed once for each point in either case
+        views = [v for v, here in b.reads.items() if not here and v in a.writes]
+        return sum([self._recomputed(a, v, b) for v in views if not is_row_value(a, v)])
 
     def _recomputed(self, a: KernelGroup, v: Var, b: KernelGroup) -> float:
         """What it costs to compute a value at every point that reads it through a view."""
@@ -420,6 +424,8 @@ class Fusion:
             if b.reads.pop(v, None) is not None:
                 self.readers[v].discard(b.number)
         b.space, b.writes = space, writes
+        if len(a.eqns) > len(b.eqns):  # the shorter way, for chains grow at their ends
+            a.eqns, b.eqns = b.eqns, a.eqns
         b.eqns |= a.eqns
         b.work += a.work
         b.dear = b.dear or a.dear

@@ -52,19 +52,25 @@ class KernelGraph:
     def has_detour(self, a: int, b: int, most: int = sys.maxsize) -> bool:
         """Whether a path leads from ``a`` to ``b`` through another node.
 
-        After looking at ``most`` nodes the answer is that one might.
+        The search begins at the end that has fewer edges.  After looking at ``most`` nodes the
+        answer is that one might.
         """
-        end = self.level[b]
-        stack = [s for s in self.successors[a] if s != b and self.level[s] < end]
+        level = self.level
+        if len(self.predecessors[b]) < len(self.successors[a]):
+            ahead, a, b = self.predecessors, b, a
+            low, high = level[b], level[a]
+        else:
+            ahead, low, high = self.successors, level[a], level[b]
+        stack = [s for s in ahead[a] if s != b and low < level[s] < high]
         seen = set(stack)
         while stack:
             if len(seen) > most:
                 return True
             n = stack.pop()
-            for s in self.successors[n]:
+            for s in ahead[n]:
                 if s == b:
                     return True
-                if s not in seen and self.level[s] < end:
+                if s not in seen and low < level[s] < high:
                     seen.add(s)
                     stack.append(s)
         return False

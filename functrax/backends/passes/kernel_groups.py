@@ -7,8 +7,8 @@ iteration space of a kernel, :class:`KernelGroup` what is known of equations tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import contraction
@@ -77,6 +77,22 @@ def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
         if how.carries != (x.dtype,):
             return False  # memory does not hold what it accumulates
     return all(a.dtype in dtypes.SCALAR for a in (*avals, *results))
+
+
+def all_fusible(eqns: Sequence[Eqn], takes: Callable[[Jaxpr], bool] | None = None) -> list[bool]:
+    """:func:`is_fusible` of each of many equations, most of which are like others."""
+    known: dict[Any, bool] = {}
+    found = []
+    for eqn in eqns:
+        if eqn.primitive.family != "elementwise":
+            found.append(is_fusible(eqn, takes))
+            continue
+        key = (eqn.primitive, *[x.aval for x in eqn.invars], *[v.aval for v in eqn.outvars])
+        fits = known.get(key)
+        if fits is None:
+            fits = known[key] = is_fusible(eqn, takes)
+        found.append(fits)
+    return found
 
 
 def is_sum(eqn: Eqn) -> bool:

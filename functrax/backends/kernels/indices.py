@@ -204,6 +204,18 @@ class Indices:
             if inner.number < len(self.extents):
                 self.divisors.setdefault(inner.number, set()).add(atom.divisor // coef)
 
+    def divisors_but_of_holes(self, dim: int) -> dict[int, set[int]]:
+        """What dims were divided by, without that by which elements of an array are set apart along
+        one of them: what else is read along it stays contiguous, and the holes are masked lanes.
+        """
+        holes = {
+            divisor // coef
+            for expr, divisor in self.strides
+            for atom, coef in expr.terms
+            if isinstance(atom, Dim) and atom.number == dim and coef > 0
+        }
+        return {d: found - holes if d == dim else found for d, found in self.divisors.items()}
+
     def affine_part(self, address: IndexExpr, size: int) -> tuple[IndexExpr, Scalar | None]:
         """An address as a part affine in the dims, and the rest.
 

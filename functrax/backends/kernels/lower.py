@@ -63,6 +63,8 @@ def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False, parts: bool = Tru
     divisors = plain.indices.divisors
     if strict:
         divisors = {d: found for d, found in divisors.items() if d not in axes}
+    elif axes and axes[-1] == len(shape) - 1:
+        divisors = plain.indices.divisors_but_of_holes(axes[-1])
     pieces = split_dims(divisors, shape)
     if pieces is not None:
         return [Lowering(jaxpr, name, shape, axes, pieces, strict=strict).kernel()]

@@ -122,8 +122,14 @@ def comes_in_parts(jaxpr: Jaxpr) -> bool:
 
     So it is where the holes of a spread operand are read: by the gradient of a strided convolution.
     """
-    maps = [e.params["map"] for e in jaxpr.eqns if e.primitive is reindex]
-    return any(_asks_to_be_divisible(c) for m in maps for c in m.conditions)
+    return any(map(has_holes, jaxpr.eqns))
+
+
+def has_holes(eqn: Eqn) -> bool:
+    """Whether an equation is a view of elements that are set apart, with a fill value between."""
+    if eqn.primitive is reindex:
+        return any(map(_asks_to_be_divisible, eqn.params["map"].conditions))
+    return any(eqn.params.get("interior", ()))
 
 
 def _asks_to_be_divisible(condition: Condition) -> bool:

@@ -65,6 +65,9 @@ class Spaces:
         if a.center is not None or b.center is not None:
             through = [v for v in b.reads if v in a.writes]
             reason = joined(a, b, through, written() if through else set())
+            around = b if a.center is not None else a
+            if not reason and self.views.with_holes(around.eqns):
+                reason = "contraction: an array with holes in it is read around it"
             return (None, reason) if reason else ((a if a.center is not None else b).space, "")
         if a.update:
             return None, "update: a scatter ends its kernel"

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from functrax.backends.passes.groups import contraction
-from functrax.backends.passes.kernel_groups import MAX_GROUP, Shape, is_renaming, is_view, squeezed
+from functrax.backends.passes.kernel_groups import (
+    MAX_GROUP,
+    Shape,
+    has_holes,
+    is_renaming,
+    is_view,
+    squeezed,
+)
 from functrax.core.jaxpr import Atom, Eqn, Var
 
 
@@ -63,6 +70,18 @@ class Views:
             else:
                 reads[x] = reads.get(x, True) and here
         return reads
+
+    def with_holes(self, members: Iterable[int]) -> bool:
+        """Whether equations read, by way of views, an array whose elements are set apart."""
+        stack = [x for n in members for x in self.eqns[n].invars]
+        while stack:
+            eqn = self.made.get(stack.pop())  # type: ignore[arg-type]
+            if eqn is None:
+                continue
+            if has_holes(eqn):
+                return True
+            stack.extend(eqn.invars)
+        return False
 
     def spreads(self, x: Atom, v: Var, shape: Shape, kept: list[int]) -> bool:
         """Whether ``x`` is no view of ``v``, or one that repeats its elements along their rows."""

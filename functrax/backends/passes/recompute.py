@@ -18,6 +18,7 @@ from functrax.backends.passes.kernel_groups import (
     MAX_GROUP,
     OPERATION,
     KernelGroup,
+    has_holes,
     is_dear,
     is_renaming,
     is_sum,
@@ -86,6 +87,8 @@ class _Copied:
                 if len(self.eqns) > MAX_COPIED or is_dear(eqn):
                     return False
             if is_view(eqn):
+                if has_holes(eqn):
+                    return False  # each of its elements is looked up
                 here = here and is_renaming(eqn)
             stack.extend((y, here) for y in eqn.invars)
         return self.v not in self.leaves

@@ -195,6 +195,25 @@ def test_what_uses_the_gradient_of_a_strided_convolution_is_apart():
     assert "tanh" in inside(found.eqns[-1])
 
 
+def test_an_array_with_holes_is_not_read_around_a_contraction():
+    """It would come in parts, one for each remainder; nor is it computed there again."""
+
+    def spread(s):
+        return lax.pad(s, np.float32(0), ((0, 0, 0), (0, 1, 1)))
+
+    small = array(32, 32)
+    found = grouped(lambda x, w, s: x @ w + spread(s), X, W, small)
+    assert kinds(found) == ["contraction", "fused"]
+
+    def twice(x, w, r, s):
+        gated = jnp.where(r > 0, r + spread(s), 0)
+        return x @ w + gated, jnp.sum(gated, 0)
+
+    found = grouped(twice, X, W, R, small)
+    assert sum("pad" in inside(eqn) for eqn in found.eqns) == 1
+    assert all("pad" not in inside(e) for e in found.eqns if e.primitive.name == "contraction")
+
+
 def test_products_behind_a_contraction_are_computed_where_they_are_added_up(monkeypatch):
     """The way back of a norm whose rows are long: a first round makes that cheap for a second."""
 

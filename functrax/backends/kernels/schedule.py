@@ -277,7 +277,8 @@ def _ends_in_row(kernel: Kernel) -> bool:
 def _choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | None:
     """The dim, of some or of all, along which most accesses are contiguous.
 
-    Stores count twice, and what is read at several places of one array once.
+    Stores count twice, what is read at several places of one array once, and what is read or
+    written once for each row as much less as there are points in it.
     """
     if dims is None:
         dims = (*kernel.outer, *kernel.inner)
@@ -293,6 +294,10 @@ def _choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int |
         (number, *coefficients(address, rank)): 2.0 if stored else 1.0
         for address, number, stored in accesses(kernel)
     }
+    length = math.prod(kernel.extents[d] for d in kernel.inner)
+    for row in rows:
+        if not any(row[d + 1] for d in kernel.inner):
+            rows[row] /= length
     for d in candidates:
         if kernel.extents[d] < 2:
             continue
@@ -333,7 +338,10 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
     elif v in kernel.inner and any(s.scan is not None for s in kernel.stages):
         pass  # what goes from step to step is short
     elif kernel.inner:
-        lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
+        if v in kernel.inner:  # vectors are added up before they are widened: two at least
+            lanes *= 4 if work <= 2 * LIGHT else 2
+        else:
+            lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
         if work <= LIGHT and _is_column_sum(kernel) and target.vector_bytes >= 64:
             lanes *= 2  # there are registers for it, and memory is read in longer pieces
     elif any(n.op in MATH for n in kernel.nodes()) and _points(kernel) >= MANY_POINTS:

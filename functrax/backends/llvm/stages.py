@@ -9,17 +9,25 @@ Start at :meth:`Stages.stage`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
+from functrax.backends.cpu_info import cpu_info
 from functrax.backends.kernels.ir import Carry, Reduce, Stage
 from functrax.backends.llvm.instructions import constant, llvm_type
 from functrax.backends.llvm.loops import Loops
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.writer import Carried, Names, Writer
+from functrax.core import dtypes
+from functrax.core.lowering import Scalar
+from functrax.core.records import replace
+
+#: Sums of fewer float32 are rounded once, in the end.
+LONG_ROW: Final = 256
 
 #: Operations from which on a loop of steps that depend on one another can be interrupted.
 LONG: Final = 1 << 26
@@ -88,9 +96,10 @@ class Stages:
         lanes = w.lanes if in_lanes else 1
         carried = []
         for reduction in stage.reductions:
+            count = self._lanes_of(reduction)
             for start in reduction.how.empty(w.builder):
-                text = constant(start.attr, start.dtype, lanes)
-                carried.append((llvm_type(start.dtype, lanes), text))
+                text = constant(start.attr, start.dtype, count)
+                carried.append((llvm_type(start.dtype, count), text))
         for carry in stage.carries:
             self.nodes.value(carry.initial)
             if in_lanes and carry.acc.attr[2]:
@@ -100,6 +109,26 @@ class Stages:
                 text = w.operand(carry.initial).name
                 carried.append((llvm_type(carry.initial.dtype, 1), text))
         return carried
+
+    def _lanes_of(self, reduction: Reduce) -> int:
+        """The lanes that a reduction accumulates in.
+
+        Of long rows, float32 that are carried in float64 are added up first until they fill one
+        vector, which saves most of the conversions.
+        """
+        w = self.writer
+        k = w.kernel
+        if k.vector is None:
+            return 1
+        (value, *others) = reduction.values
+        wide = value.op == "convert" and value.dtype == dtypes.float64
+        if others or not wide or reduction.how.name != "add" or not self.nodes.contract:
+            return w.lanes
+        if k.vector not in k.inner or value.args[0].dtype != dtypes.float32:
+            return w.lanes
+        if math.prod(k.extents[d] for d in k.inner) < LONG_ROW:
+            return w.lanes
+        return min(w.lanes, cpu_info().vector_bytes // dtypes.float32.itemsize)
 
     def _know_carries(self, stage: Stage, names: Names) -> None:
         w = self.writer
@@ -142,7 +171,7 @@ class Stages:
             names = final[position : position + width]
             position += width
             if horizontal:
-                names = self._across_lanes(reduction, names)
+                names = self._across_lanes(reduction, names, self._lanes_of(reduction), 1)
             for result, name in zip(reduction.results, names, strict=True):
                 w.know(id(result), name, in_lanes and not horizontal, level)
         for carry, name in zip(stage.carries, final[position:], strict=True):
@@ -191,26 +220,47 @@ class Stages:
         w = self.writer
         level = len(w.levels) - 1
         in_lanes = w.kernel.vector is not None and w.lanes > 1
-        values = reduction.values
+        values, lanes = reduction.values, self._lanes_of(reduction)
+        if lanes < w.lanes:
+            values = values[0].args
         if w.masked and w.tail is not None and w.kernel.vector in w.kernel.inner:
             starts = reduction.how.empty(w.builder)
             pairs = zip(values, starts, strict=True)
-            values = tuple(w.builder.select(w.tail, v, start) for v, start in pairs)
+            values = tuple(
+                w.builder.select(w.tail, v, w.builder.convert(start, v.dtype)) for v, start in pairs
+            )
         for acc, name in zip(reduction.accs, names, strict=True):
             w.know(id(acc), name, in_lanes, level)
+        if lanes < w.lanes:
+            return [self._wide_sum(reduction, values[0], lanes)]
         out = []
         for node in reduction.how.combine(w.builder, reduction.accs, values):
             self.nodes.value(node)
             out.append(w.as_vector(node) if in_lanes else w.operand(node).name)
         return out
 
-    def _across_lanes(self, reduction: Reduce, names: Names) -> Names:
-        """The lanes of a vector as one value, by halves: in an order that sizes alone decide."""
+    def _wide_sum(self, reduction: Reduce, value: Scalar, lanes: int) -> str:
+        """A sum in float64 and fewer lanes, with one vector of float32 more."""
         w = self.writer
-        lanes = w.lanes
         level = len(w.levels) - 1
+        self.nodes.value(value)
+        narrow = replace(reduction, values=(value,))
+        names = self._across_lanes(narrow, [w.as_vector(value)], w.lanes, lanes)
+        part = w.builder.node("acc", value.dtype, (), ("part", lanes, w.count()))
+        all_lanes, w.lanes = w.lanes, lanes
+        w.know(id(part), names[0], True, level)
+        wide = w.builder.convert(part, reduction.values[0].dtype)
+        (node,) = reduction.how.combine(w.builder, reduction.accs, (wide,))
+        self.nodes.value(node)
+        name = w.as_vector(node)
+        w.lanes = all_lanes
+        return name
+
+    def _across_lanes(self, reduction: Reduce, names: Names, lanes: int, left: int) -> Names:
+        """So many lanes of a vector as fewer, by halves: in an order that sizes alone decide."""
+        level = len(self.writer.levels) - 1
         values = reduction.values
-        while lanes > 1:
+        while lanes > left:
             half = lanes // 2
             parts = [
                 [self._half(v.dtype, name, lanes, first, level) for v, name in zip(values, names)]

@@ -16,6 +16,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
 from functrax.backends import codegen
+from functrax.backends.cpu_info import CpuInfo
 from functrax.backends.kernels import accesses, lower, schedule
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm import emit
@@ -239,8 +240,13 @@ def test_the_next_row_is_fetched_while_one_is_computed(
     assert emitted[-1][0].ahead is None, "it is in a cache"
 
 
-def test_quotients_by_a_number_of_the_row_are_rounded_once() -> None:
+@pytest.mark.parametrize("fast", [False, True])
+def test_quotients_by_a_number_of_the_row_are_rounded_once(
+    fast: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of any bits: zeros, infinities, NaN and subnormal numbers on both sides."""
+    monkeypatch.setattr(CpuInfo, "divides_fast", fast)
+    sign = -1 if fast else 1  # equal programs are compiled once
     random = np.random.default_rng(0)
     x, rows = (random.integers(0, 2**32, s, np.uint32).view("f4") for s in ((300, 257), (300, 1)))
     rows[:9, 0] = [0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -3e-39, 2.0**-126, 3.4e38]
@@ -248,10 +254,64 @@ def test_quotients_by_a_number_of_the_row_are_rounded_once() -> None:
     with np.errstate(all="ignore"):
         near = (random.normal(size=x.shape) * rows).astype("f4")
         for values in (x, near):
-            got, want = run(lambda v, r: v / r, values, rows), values / rows
+            got, want = sign * run(lambda v, r: v / r * sign, values, rows), values / rows
             np.testing.assert_array_equal(got, want)
             there = ~np.isnan(want)
             np.testing.assert_array_equal(np.signbit(got)[there], np.signbit(want)[there])
+
+
+@pytest.mark.parametrize("columns", [256, 333, 5000])
+def test_vectors_of_float32_are_added_up_before_they_are_widened(
+    columns: int, emitted: list[tuple[Kernel, str]]
+) -> None:
+    """A few additions of each sum are in float32, whatever its length."""
+    x = numbers(50, columns) + 3
+    got = run(lambda v: jnp.sum(v * 2 - 1, 1), x)
+    (kernel, text), *_ = emitted
+    assert kernel.lanes > 16 and f"<{kernel.lanes} x double>" not in text
+    terms = x.astype("f8") * 2 - 1
+    assert np.all(np.abs(got - terms.sum(1)) <= 2.0**-21 * np.abs(terms).sum(1))
+    with Override("strict", True):
+        run(lambda v: jnp.sum(v * 2 - 1, 1), x)
+    assert f"<{emitted[-1][0].lanes} x double>" in emitted[-1][1]
+    short = x[:, :255]
+    rounded = (short * 2 - 1).astype("f8").sum(1).astype("f4")
+    np.testing.assert_array_equal(run(lambda v: jnp.sum(v * 2 - 1, 1), short), rounded)
+
+
+def test_sums_of_many_numbers_lose_none_of_them() -> None:
+    ones = np.ones((1 << 24) + 3, "f4")
+    assert run(lambda v: jnp.sum(v), ones) == np.float32(ones.size)
+
+
+def test_lanes_go_along_rows_whose_sums_are_few(emitted: list[tuple[Kernel, str]]) -> None:
+    """What is stored once for each row does not decide."""
+    x = numbers(16, 32, 8, 8)
+
+    def statistics(v: Any) -> Any:
+        mean = jnp.mean(v, (0, 2, 3), keepdims=True)
+        return mean, jnp.mean((v - mean) ** 2, (0, 2, 3))
+
+    run(lambda v: statistics(v)[1], x)
+    assert emitted[0][0].vector in emitted[0][0].inner
+
+
+def test_rows_with_holes_are_reduced_along_the_lanes(emitted: list[tuple[Kernel, str]]) -> None:
+    """Where elements are set apart, what is read beside them stays contiguous."""
+    x, y, gain = numbers(8, 16, 16, 32), numbers(8, 16, 8, 16), numbers(16)
+
+    def function(x: Any, y: Any, gain: Any) -> Any:
+        spread = lax.pad(y, 0.0, ((0, 0, 0), (0, 0, 0), (0, 1, 1), (0, 1, 1)))
+        terms = (x + spread) * gain[:, None, None]
+        return terms - jnp.mean(terms, (0, 2, 3), keepdims=True)
+
+    got = run(function, x, y, gain)
+    kernel = emitted[0][0]
+    assert kernel.vector in kernel.inner and kernel.extents[kernel.vector or 0] == 32
+    want = x.astype("f8")
+    want[:, :, ::2, ::2] += y
+    want *= gain[:, None, None]
+    np.testing.assert_allclose(got, want - want.mean((0, 2, 3), keepdims=True), atol=1e-5)
 
 
 def test_what_is_written_through_the_caches_is_not_done_in_pieces(

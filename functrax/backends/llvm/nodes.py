@@ -79,7 +79,8 @@ class Nodes:
         """
         if node.op != "div" or node.dtype != dtypes.float32 or not self.contract:
             return False
-        if 4 * self.writer.lanes < _WIDE or cpu_info().vector_bytes < _WIDE:
+        info = cpu_info()
+        if 4 * self.writer.lanes < _WIDE or info.vector_bytes < _WIDE or info.divides_fast:
             return False
         x, y = map(self.writer.operand, node.args)
         return x.vector and not y.vector and x.level > y.level

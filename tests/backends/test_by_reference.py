@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
+import functrax
+import functrax.numpy as jnp
 from functrax.backends.compiler import compile_program
 from functrax.backends.program import HostCall
 from functrax.core import dtypes
+from functrax.core.jaxpr import Jaxpr
+from functrax.core.stage import close
+from functrax.scipy.sparse.linalg import cg
 from tests.backends.random_checks import traced
 from tests.primitives.harness import Case, first_cases
 
@@ -19,11 +26,16 @@ PAGE = Path(__file__).parents[2] / "docs" / "kernels.md"
 COMPLEX = {"complex", "conj", "imag", "real"}
 
 
+def makes_calls(jaxpr: Jaxpr) -> bool:
+    """Whether a program calls the reference."""
+    works = compile_program(jaxpr).works
+    return any(isinstance(i, HostCall) for work in works for i in work.instructions)
+
+
 def is_called(case: Case, dtype: np.dtype[np.generic]) -> bool:
     """Whether the reference is called for a sample of a primitive."""
     jaxpr, _ = traced(lambda *xs: list(case.apply(*xs, dtype=dtype)), case.operands(dtype))
-    works = compile_program(jaxpr).works
-    return any(isinstance(i, HostCall) for work in works for i in work.instructions)
+    return makes_calls(jaxpr)
 
 
 def test_the_list_is_true() -> None:
@@ -41,3 +53,35 @@ def test_the_list_is_true() -> None:
         "explain"
     }
     assert called - COMPLEX == listed
+
+
+def attention_over_edges(nodes: Any, weights: Any) -> Any:
+    """The gradient adds products to where index arrays say, twice to the same nodes."""
+    ends = [np.arange(40, dtype=np.int32) * k % 9 for k in (3, 5)]
+    both = jnp.concatenate([nodes[e] for e in ends], axis=-1)
+    return jnp.sum(jnp.tanh(both @ weights))
+
+
+def newton_step(matrix: Any, x: Any) -> Any:
+    gradient = functrax.grad(lambda x: jnp.sum(jnp.cosh(matrix @ x)))
+    return cg(lambda v: functrax.jvp(gradient, (x,), (v,))[1] + v, gradient(x), maxiter=5)[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (functrax.grad(attention_over_edges, (0, 1)), ((9, 4), (8,))),
+        (newton_step, ((6, 5), (5,))),
+        (functrax.grad(lambda a, x: jnp.sum(newton_step(a, x)), 1), ((6, 5), (5,))),
+    ],
+)
+def test_what_no_reference_is_called_for(function: Any, shapes: Any) -> None:
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(shape).astype(np.float32) / 2 for shape in shapes]
+    jaxpr = close(functrax.make_jaxpr(function)(*args).jaxpr)
+    assert not makes_calls(jaxpr)
+    with functrax.backend("interp"):
+        wanted = functrax.tree.map(np.asarray, functrax.jit(function)(*args))
+    found = functrax.jit(function)(*args)
+    for x, y in zip(functrax.tree.leaves(found), functrax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)

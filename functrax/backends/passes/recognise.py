@@ -276,14 +276,16 @@ class _Recognition:
 
 
 def _adds_up(eqn: Eqn) -> bool:
-    """Whether a reduction of a product is a contraction."""
+    """Whether a reduction of a product is a contraction; one by index arrays is an update."""
     name, aval = eqn.primitive.name, eqn.invars[0].aval
     if name == "reduce_or":
         return bool(aval.dtype == np.bool_)
     if name == "reindex_reduce":
         index_map = eqn.params["map"]
         empty = 0 in index_map.domain or 0 in index_map.codomain
-        return bool(eqn.params["op"] == "add" and aval.dtype != np.bool_ and not empty)
+        by_arrays = len(eqn.invars) > 1
+        adds = eqn.params["op"] == "add" and aval.dtype != np.bool_
+        return bool(adds and not by_arrays and not empty)
     return bool(name == "reduce_sum" and eqn.params["axes"] and not dtypes.BOOL & {aval.dtype})
 
 

@@ -11,6 +11,7 @@ Start at :func:`custom_linear_solve`; the primitive is :class:`LinearSolve`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from functrax.backends.device import run_jaxpr
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, PyTreeError, ShapeError
 from functrax.core.inputs import as_value, concrete
-from functrax.core.jaxpr import Jaxpr
+from functrax.core.jaxpr import Jaxpr, Var
 from functrax.core.primitive import Avals, HigherOrder, Linear, Value, spread
 from functrax.core.prims.arithmetic import neg, sub
 from functrax.core.prims.convert import convert_element_type
@@ -60,6 +61,19 @@ def batched_programs(
         )
         for p, own in zip(programs, flags, strict=True)
     ]
+
+
+@functools.lru_cache(maxsize=256)
+def _solve_alone(programs: Programs, num_consts: tuple[int, ...]) -> Jaxpr:
+    solve = programs[1]
+    own = solve.invars[: num_consts[1]]
+    inputs = [
+        own if i == 1 else [Var(v.aval) for v in program.invars[:n]]
+        for i, (program, n) in enumerate(zip(programs, num_consts, strict=True))
+    ]
+    flat = [v for part in inputs for v in part]
+    rest = solve.invars[num_consts[1] :]
+    return Jaxpr((), [*flat, *rest], solve.outvars, solve.eqns, solve.name)
 
 
 class Solve(HigherOrder):
@@ -109,6 +123,10 @@ class Solve(HigherOrder):
             num_consts=tuple(map(len, given)),
         )
         return outs, [True] * len(outs)
+
+    def inlines(self, params: dict[str, Any]) -> Jaxpr:
+        """The solve; it does not use the other programs' constants."""
+        return _solve_alone(params["programs"], params["num_consts"])
 
 
 class LinearSolve(Solve):

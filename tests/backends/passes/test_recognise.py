@@ -254,3 +254,14 @@ def test_no_product_is_stored(name):
     sizes = [v.aval.size for v in (*jaxpr.invars, *jaxpr.outvars)]
     assert largest(jaxpr) > 3 * largest(found)
     assert largest(found) <= 2 * max(sizes)
+
+
+def test_a_sum_by_index_arrays_is_an_update():
+    """No kernel of contractions adds to where index arrays say."""
+    at = jnp.array([0, 3, 3, 1] * 8)
+
+    def f(x, w):
+        return jnp.zeros((4, 6)).at[at].add(x[:, None] * w)
+
+    jaxpr = program(f, array(32), array(6))
+    assert "sum_of_products" not in str(recognised(jaxpr))

@@ -40,7 +40,7 @@ from functrax.transforms.flat import (
 from functrax.transforms.forward import zero_tangent
 
 
-class _Custom(ABC):
+class CustomFunction(ABC):
     """What the two decorators share: resolving arguments, and putting the fixed ones aside."""
 
     @abstractmethod
@@ -110,7 +110,7 @@ class _Custom(ABC):
         )
 
 
-class custom_jvp(_Custom):  # noqa: N801 - a decorator
+class custom_jvp(CustomFunction):  # noqa: N801 - a decorator
     """Give a function a forward derivative rule of your own; it serves both modes.
 
     Args:
@@ -259,7 +259,7 @@ def fitted(rule: str, what: str, value: Value, aval: ShapedArray) -> Value:
     return value
 
 
-class custom_vjp(_Custom):  # noqa: N801 - a decorator
+class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
     """Give a function a backward derivative rule of your own; it serves reverse mode only.
 
     Args:

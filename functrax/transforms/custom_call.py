@@ -64,7 +64,7 @@ def filled(value: Value | None, aval: ShapedArray, symbolic: bool) -> Value:
     return zeros(aval)
 
 
-def _batch_all(
+def batch_all(
     function: Flat, trace: BatchTrace, args: Sequence[Any], batched: Sequence[bool]
 ) -> list[Value]:
     """Batched results of a batched call; results that are not batched are repeated."""
@@ -119,16 +119,16 @@ class CustomJVP:
         flags = batched[self.num_consts :]
 
         def function(*args: Value) -> list[Value]:
-            return _batch_all(self.function, trace, args, batched)
+            return batch_all(self.function, trace, args, batched)
 
         def rule(*args: Value) -> list[Value]:
-            return _batch_all(self.rule, trace, args, [*flags, *flags])
+            return batch_all(self.rule, trace, args, [*flags, *flags])
 
         return replace(self, function=function, rule=rule, jaxpr=None)
 
     def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """An equation ``custom_jvp_call``."""
-        return _stage(custom_jvp_call, self, trace, args)
+        return stage_call(custom_jvp_call, self, trace, args)
 
 
 @record(eq=False)
@@ -179,7 +179,7 @@ class CustomVJP:
         flags = batched[self.num_consts :]
 
         def function(*args: Value) -> list[Value]:
-            return _batch_all(self.function, trace, args, batched)
+            return batch_all(self.function, trace, args, batched)
 
         def forward(
             *args: Value, perturbed: tuple[bool, ...]
@@ -192,7 +192,7 @@ class CustomVJP:
                 num_outs = len(outs)
                 return [*outs, *residuals]
 
-            both = _batch_all(results_and_residuals, trace, args, flags)
+            both = batch_all(results_and_residuals, trace, args, flags)
             return both[:num_outs], both[num_outs:]
 
         def backward(*args: Value) -> list[Value | None]:
@@ -204,7 +204,7 @@ class CustomVJP:
                 present = tuple(ct is not None for ct in cts)
                 return [ct for ct in cts if ct is not None]
 
-            cts = iter(_batch_all(found, trace, args, [True] * len(args)))
+            cts = iter(batch_all(found, trace, args, [True] * len(args)))
             return [
                 None if not p else next(cts) if b else reduce_sum.bind(next(cts), axes=(0,))
                 for p, b in zip(present, flags, strict=True)
@@ -214,7 +214,7 @@ class CustomVJP:
 
     def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """An equation ``custom_vjp_call``."""
-        return _stage(custom_vjp_call, self, trace, args)
+        return stage_call(custom_vjp_call, self, trace, args)
 
 
 def _without_constants(
@@ -233,12 +233,10 @@ def _without_constants(
     return primals[n:], tangents[n:]
 
 
-def _stage(
-    primitive: CustomCallPrimitive,
-    call: CustomJVP | CustomVJP,
-    trace: Trace,
-    args: Sequence[Value],
+def stage_call(
+    primitive: CustomCallPrimitive, call: Any, trace: Trace, args: Sequence[Value]
 ) -> Sequence[Value]:
+    """Write a call into a program: an equation that holds the function's program and the rules."""
     if call.jaxpr is None:
         jaxpr, consts = stage(call.function, [x.aval for x in args], call.name)
         # Constants that were arguments already (of an earlier staging) come after the new ones.

@@ -35,6 +35,7 @@ MODULES: Final = sources(
         "functrax.transforms.control.root": "custom_root",
         "functrax.transforms.control.scan": "scan",
         "functrax.transforms.control.while_loop": "while",
+        "functrax.transforms.user_checks": "check",
     }
 )
 

@@ -1,0 +1,368 @@
+"""Assertions in programs: ``check`` states them, ``checkify`` makes a value of what failed.
+
+>>> import functrax, functrax.numpy as jnp
+>>> from functrax.experimental import checkify
+>>> def root(x):
+...     checkify.check(x >= 0, "{x} is negative", x=x)
+...     return jnp.sqrt(x)
+>>> error, y = functrax.jit(checkify.checkify(root))(-1.0)
+>>> error.get()
+'-1.0 is negative (`check` failed)'
+
+A check that ``checkify`` does not take up raises ``RuntimeError`` when the program runs.
+
+The evaluation carries along what the first failure was: a number that says which check failed (0
+for none) and the values that its message shows.  Loops carry that with them, choices return it,
+calls are gone through.  Which checks a program can make is known before (:class:`_Sites`), so what
+is carried has one type from start to end.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from functrax import lax, numpy as jnp
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError, DTypeError
+from functrax.core.inputs import as_value, concrete
+from functrax.core.jaxpr import Eqn, Jaxpr, Literal, programs_in
+from functrax.core.primitive import Elementwise, Value
+from functrax.core.pytree import register_pytree_node_class, tree_unflatten
+from functrax.core.stage import stage
+from functrax.core.trace import Tracer, state
+from functrax.errors import JaxRuntimeError as JaxRuntimeError
+from functrax.transforms.call import Call
+from functrax.transforms.custom_call import CustomCallPrimitive
+from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
+from functrax.transforms.user_checks import SUFFIX, check_p, message
+
+user_checks = frozenset({"user"})
+nan_checks = frozenset({"nan"})
+div_checks = frozenset({"division"})
+float_checks = nan_checks | div_checks
+
+#: A message, and the names of the last values that it shows.
+Text: TypeAlias = tuple[str, tuple[str, ...]]
+
+
+@register_pytree_node_class
+class Error:
+    """What :func:`checkify` found: a pytree, which can leave ``jit`` and ``vmap``.
+
+    Args:
+      code: which message tells of the failure, counted from 1; 0 if nothing failed.
+      values: for each message what it shows.
+      texts: each message, and the names of what it shows.
+    """
+
+    def __init__(self, code: Any, values: Sequence[Any], texts: tuple[Text, ...]) -> None:
+        self.code = code
+        self.values = values
+        self.texts = texts
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
+        """The arrays, and the messages."""
+        return (self.code, *self.values), self.texts
+
+    @classmethod
+    def tree_unflatten(cls, texts: Any, children: Sequence[Any]) -> Error:
+        """The error of these arrays."""
+        return cls(children[0], tuple(children[1:]), texts)
+
+    def get(self) -> str | None:
+        """What failed, or None; after ``vmap``, a line for each element that failed."""
+        codes = np.asarray(self.code)
+        if not codes.any():
+            return None
+        if not codes.shape:
+            return self._said(())
+        lines = [
+            f"at mapped index {', '.join(map(str, i))}: {self._said(i)}"
+            for i in np.ndindex(codes.shape)
+            if codes[i]
+        ]
+        return "\n".join(lines)
+
+    def _said(self, index: tuple[int, ...]) -> str:
+        which = int(np.asarray(self.code)[index]) - 1
+        return message(*self.texts[which], [np.asarray(x)[index] for x in self.values[which]])
+
+    def throw(self) -> None:
+        """Raise a ``RuntimeError`` if something failed; in a program, a check that nothing did."""
+        check_error(self)
+
+    def __repr__(self) -> str:
+        return "Error(in a program)" if isinstance(self.code, Tracer) else f"Error({self.get()})"
+
+
+init_error = Error(np.int32(0), (), ())
+
+
+def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs: Any) -> None:
+    """State that ``pred`` holds.
+
+    Args:
+      pred: a scalar bool.
+      msg: what is said if it does not; ``{}`` and ``{name}`` show the other arguments, as in
+        ``str.format``.
+      fmt_args: arrays.
+      debug: whether the check is made under :func:`checkify` only.
+      fmt_kwargs: the same by name.
+
+    Raises:
+      DTypeError: if ``pred`` is no scalar bool.
+      ArgumentError: if ``msg`` shows what is not given.
+      RuntimeError: if ``pred`` does not hold, outside of :func:`checkify`.
+    """
+    holds = as_value(pred, "the predicate of check")
+    if holds.aval.shape or holds.aval.dtype != dtypes.bool_:
+        raise DTypeError(
+            "check: the predicate is not a scalar bool",
+            got=holds.aval.str_short(),
+            fix="pred.all() for an array of bools",
+        )
+    values, names = [*fmt_args, *fmt_kwargs.values()], tuple(fmt_kwargs)
+    try:
+        message(msg, names, [0] * len(values))
+    except (IndexError, KeyError) as error:
+        raise ArgumentError(
+            "check: the message shows a value that is not given",
+            got=f"{msg!r}, which asks for {error}",
+            fix="check(pred, '{x} is negative', x=x); two braces for a brace",
+        ) from None
+    except (TypeError, ValueError):  # a format that an array does not take, or that of a float
+        pass
+    shown = [as_value(x, "a value that check shows") for x in values]
+    check_p.bind(holds, *shown, text=msg, names=names, debug=debug)
+
+
+def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
+    """As :func:`check`, but nothing happens outside of :func:`checkify`."""
+    check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
+
+
+def check_error(error: Error) -> None:
+    """State that an error is none, with the message that it has."""
+    if not isinstance(error, Error):
+        raise ArgumentError(
+            "check_error: the argument is not an Error",
+            got=type(error).__name__,
+            fix="the first result of checkify(f)(...)",
+        )
+    if not isinstance(error.code, Tracer):
+        found = error.get()
+        if found is not None:
+            raise JaxRuntimeError(found)
+        return
+    for i, ((text, names), values) in enumerate(zip(error.texts, error.values, strict=True)):
+        holds = as_value(jnp.all(error.code != i + 1))
+        said = text.removesuffix(SUFFIX)
+        check_p.bind(holds, *map(as_value, values), text=said, names=names, debug=False)
+
+
+def checkify(
+    f: Callable[..., Any], errors: frozenset[str] = user_checks
+) -> Callable[..., tuple[Error, Any]]:
+    """A function that returns what failed, beside the results.
+
+    Args:
+      f: a function of pytrees of arrays.
+      errors: what is looked for: ``user_checks`` (what :func:`check` states), ``nan_checks`` (the
+        operation that gave the first NaN), ``div_checks`` (division by zero), or a union of them.
+
+    Returns:
+      A function of the same arguments, which returns ``(error, results)``; ``error.get()`` is
+      what failed first, or None, and ``error.throw()`` raises it.  It can be transformed.
+
+    >>> import functrax.numpy as jnp
+    >>> checkify(jnp.log, errors=nan_checks)(-1.0)[0].get()
+    'nan generated by primitive: log.'
+    """
+    check_callable("checkify", f)
+    unknown = set(errors) - (user_checks | float_checks)
+    if unknown:
+        raise ArgumentError(
+            "checkify: unknown kinds of errors",
+            got=", ".join(sorted(unknown)),
+            fix="user_checks, nan_checks, div_checks, or a union of them",
+        )
+
+    @functools.wraps(f)
+    def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
+        flat, in_tree = flatten_args(f, args, kwargs)
+        function = FlatFunction(f, in_tree)
+        jaxpr, consts = stage(function, [x.aval for x in flat], name_of(f))
+        sites = _Sites(jaxpr, frozenset(errors))
+        error, outs = _evaluate(sites, sites.nothing(), jaxpr, [*consts, *flat])
+        return error, tree_unflatten(function.out_tree, map(concrete, outs))
+
+    return checked
+
+
+class _Sites:
+    """The checks that a program can make: numbers, and what their messages show."""
+
+    def __init__(self, jaxpr: Jaxpr, errors: frozenset[str]) -> None:
+        self.errors = errors
+        self.numbers: dict[int, int] = {}
+        self.texts: list[Text] = []
+        self.types: list[list[Any]] = []
+        self.eqns: list[Eqn] = []  # held, so that their ids stay theirs
+        self._walk(jaxpr)
+
+    def _walk(self, jaxpr: Jaxpr) -> None:
+        for eqn in jaxpr.eqns:
+            if id(eqn) in self.numbers:
+                continue
+            if eqn.primitive is check_p and "user" in self.errors:
+                first = len(eqn.invars[0].aval.shape)
+                types = [(x.aval.shape[first:], x.aval.dtype) for x in eqn.invars[1:]]
+                self._add(eqn, eqn.params["text"] + SUFFIX, eqn.params["names"], types)
+            elif text := self._automatic(eqn):
+                self._add(eqn, text, (), [])
+            for program in programs_in(eqn.params):
+                self._walk(program)
+
+    def _automatic(self, eqn: Eqn) -> str | None:
+        name = eqn.primitive.name
+        if "division" in self.errors and name in ("div", "rem"):
+            return "division by zero"
+        inexact = any(dtypes.is_inexact(v.aval.dtype) for v in eqn.outvars)
+        makes = isinstance(eqn.primitive, Elementwise) or name.startswith("reduce")
+        if "nan" in self.errors and inexact and makes:
+            return f"nan generated by primitive: {name}."
+        return None
+
+    def _add(self, eqn: Eqn, text: str, names: tuple[str, ...], types: list[Any]) -> None:
+        self.texts.append((text, names))
+        self.types.append(types)
+        self.eqns.append(eqn)
+        self.numbers[id(eqn)] = len(self.texts)
+
+    def nothing(self) -> Error:
+        """No failure so far."""
+        values = [[jnp.zeros(shape, dtype) for shape, dtype in types] for types in self.types]
+        return Error(jnp.int32(0), tuple(values), tuple(self.texts))
+
+    def within(self, params: dict[str, Any]) -> bool:
+        """Whether an operation that holds programs can make checks."""
+
+        def makes(jaxpr: Jaxpr) -> bool:
+            return any(id(e) in self.numbers or self.within(e.params) for e in jaxpr.eqns)
+
+        return any(makes(program) for program in programs_in(params))
+
+    def failed(self, error: Error, eqn: Eqn, holds: Any, values: Sequence[Any] = ()) -> Error:
+        """The error after a check: the first failure stays."""
+        number = self.numbers[id(eqn)]
+        new = (error.code == 0) & ~jnp.all(holds)
+        shown = list(error.values)
+        if values:
+            ndim, at = jnp.ndim(holds), jnp.argmin(jnp.ravel(holds))
+            rows = [jnp.reshape(x, (-1, *jnp.shape(x)[ndim:]))[at] for x in values]
+            pairs = zip(rows, shown[number - 1], strict=True)
+            shown[number - 1] = [jnp.where(new, x, old) for x, old in pairs]
+        code = jnp.where(new, jnp.int32(number), error.code)
+        return Error(code, tuple(shown), error.texts)
+
+
+def _evaluate(
+    sites: _Sites, error: Error, jaxpr: Jaxpr, args: Sequence[Any]
+) -> tuple[Error, list[Any]]:
+    """The results of a program, and the error after it."""
+    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), args, strict=True))
+    previous = state.source
+    try:
+        for eqn in jaxpr.eqns:
+            operands: list[Value] = [x if type(x) is Literal else env[x] for x in eqn.invars]
+            state.source = eqn.source or previous
+            error, outs = _apply(sites, error, eqn, operands)
+            env.update(zip(eqn.outvars, outs, strict=True))
+    finally:
+        state.source = previous
+    return error, [x if type(x) is Literal else env[x] for x in jaxpr.outvars]
+
+
+def _apply(
+    sites: _Sites, error: Error, eqn: Eqn, operands: list[Value]
+) -> tuple[Error, Sequence[Any]]:
+    """The results of an operation, and the error after it."""
+    primitive, params = eqn.primitive, eqn.params
+    number = sites.numbers.get(id(eqn))
+    if primitive is check_p and number:
+        return sites.failed(error, eqn, *_shown(operands)), []
+    if primitive.name in _FUNCTIONAL and sites.within(params):
+        return _FUNCTIONAL[primitive.name](sites, error, operands, **params)
+    if isinstance(primitive, (Call, CustomCallPrimitive)) and sites.within(params):
+        return _evaluate(sites, error, params["jaxpr"], operands)
+    out = primitive.bind(*operands, **params)
+    outs = out if primitive.multiple_results else [out]
+    if number and sites.texts[number - 1][0] == "division by zero":
+        error = sites.failed(error, eqn, jnp.all(concrete(operands[1]) != 0))
+    elif number:
+        floats = [concrete(x) for x in outs if dtypes.is_inexact(x.aval.dtype)]
+        error = sites.failed(error, eqn, ~jnp.any(jnp.array([jnp.isnan(x).any() for x in floats])))
+    return error, outs
+
+
+def _shown(operands: Sequence[Value]) -> tuple[Any, list[Any]]:
+    holds, *values = map(concrete, operands)
+    return holds, values
+
+
+def _scan(
+    sites: _Sites, error: Error, operands: list[Value], *, jaxpr: Jaxpr, length: int,
+    num_consts: int, num_carry: int, reverse: bool,
+) -> tuple[Error, Sequence[Any]]:  # fmt: skip
+    consts = operands[:num_consts]
+    carry = operands[num_consts : num_consts + num_carry]
+
+    def step(before: Any, rows: Any) -> Any:
+        now, outs = _evaluate(sites, before[0], jaxpr, [*consts, *before[1], *rows])
+        return (now, outs[:num_carry]), outs[num_carry:]
+
+    rows = operands[num_consts + num_carry :]
+    (error, last), results = lax.scan(step, (error, carry), rows, length, reverse)
+    return error, [*last, *results]
+
+
+def _while(
+    sites: _Sites, error: Error, operands: list[Value], *, cond: Jaxpr, body: Jaxpr,
+    cond_consts: int, body_consts: int, checkpoints: int,
+) -> tuple[Error, Sequence[Any]]:  # fmt: skip
+    of_cond, of_body = operands[:cond_consts], operands[cond_consts : cond_consts + body_consts]
+
+    def holds(error: Error, carry: Sequence[Any]) -> tuple[Error, Any]:
+        error, (value,) = _evaluate(sites, error, cond, [*of_cond, *carry])
+        return error, value
+
+    def step(before: Any) -> Any:
+        error, carry = _evaluate(sites, before[0], body, [*of_body, *before[2]])
+        return (*holds(error, carry), carry)
+
+    carry = operands[cond_consts + body_consts :]
+    start = (*holds(error, carry), carry)
+    error, _, last = lax.while_loop(lambda c: c[1], step, start, checkpoints=checkpoints or None)
+    return error, last
+
+
+def _cond(
+    sites: _Sites, error: Error, operands: list[Value], *, branches: Sequence[Jaxpr]
+) -> tuple[Error, Sequence[Any]]:
+    def function(branch: Jaxpr) -> Callable[..., Any]:
+        return lambda error, *xs: _evaluate(sites, error, branch, xs)
+
+    index, *rest = map(concrete, operands)
+    outs: tuple[Error, Sequence[Any]] = lax.switch(index, [*map(function, branches)], error, *rest)
+    return outs
+
+
+_FUNCTIONAL: dict[str, Callable[..., tuple[Error, Sequence[Any]]]] = {
+    "scan": _scan,
+    "while": _while,
+    "cond": _cond,
+}

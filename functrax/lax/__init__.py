@@ -185,6 +185,13 @@ if TYPE_CHECKING:
         conv_transpose as conv_transpose,
         conv_with_general_padding as conv_with_general_padding,
     )
+    from functrax.lax.exchanges import (
+        all_to_all as all_to_all,
+        pbroadcast as pbroadcast,
+        pshuffle as pshuffle,
+        psum_scatter as psum_scatter,
+        pswapaxes as pswapaxes,
+    )
     from functrax.lax.fourier import FftType as FftType, fft as fft
     from functrax.lax.gather_maps import (
         GatherDimensionNumbers as GatherDimensionNumbers,
@@ -246,6 +253,7 @@ else:
                 "functrax.lax.convolution": (
                     "conv conv_general_dilated conv_transpose conv_with_general_padding"
                 ),
+                "functrax.lax.exchanges": "all_to_all pbroadcast pshuffle psum_scatter pswapaxes",
                 "functrax.lax.fourier": "FftType fft",
                 "functrax.lax.gather_maps": (
                     "GatherDimensionNumbers GatherScatterMode ScatterDimensionNumbers"

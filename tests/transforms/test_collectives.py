@@ -10,7 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.errors import ArgumentError, AxisNameError
+from functrax.errors import ArgumentError, AxisNameError, ShapeError
 
 X = np.array([1.0, 5.0, 3.0], np.float32)
 M = np.array([[1.0, 2.0], [8.0, 4.0], [5.0, 9.0]], np.float32)
@@ -244,3 +244,57 @@ def test_make_jaxpr_with_axis_env() -> None:
     (eqn,) = closed.eqns
     assert eqn.primitive.name == "psum" and eqn.params == {"axis_name": "i"}
     assert ("axis", "i") in closed.effects
+
+
+PARTS = np.arange(36, dtype=np.int32).reshape(3, 6, 2)
+
+
+def _exchange(f: Any) -> Any:
+    return np.asarray(functrax.vmap(f, axis_name="i")(PARTS))
+
+
+def test_all_to_all_swaps_the_axis() -> None:
+    swapped = _exchange(lambda x: lax.all_to_all(x[:3], "i", 0, 1))
+    np.testing.assert_array_equal(swapped, PARTS[:, :3].transpose(1, 2, 0))
+    np.testing.assert_array_equal(
+        _exchange(lambda x: lax.pswapaxes(x[:3], "i", 0)), PARTS[:, :3].swapaxes(0, 1)
+    )
+    tiled = _exchange(lambda x: lax.all_to_all(x, "i", 0, 1, tiled=True))
+    parts = PARTS.reshape(3, 3, 2, 2)
+    np.testing.assert_array_equal(tiled, parts.transpose(1, 2, 0, 3).reshape(3, 2, 6))
+
+
+def test_psum_scatter_gives_each_element_its_part() -> None:
+    tiled = _exchange(lambda x: lax.psum_scatter(x, "i", tiled=True))
+    np.testing.assert_array_equal(tiled, PARTS.sum(0).reshape(3, 2, 2))
+    rows = _exchange(lambda x: lax.psum_scatter(x.T[:, :3], "i", scatter_dimension=1))
+    np.testing.assert_array_equal(rows, PARTS.sum(0)[:3])
+
+
+def test_pshuffle_and_pbroadcast() -> None:
+    shuffled = _exchange(lambda x: lax.pshuffle(x, "i", [2, 0, 1]))
+    np.testing.assert_array_equal(shuffled, PARTS[[2, 0, 1]])
+    np.testing.assert_array_equal(
+        _exchange(lambda x: lax.pbroadcast(x, "i", 1)), np.stack([PARTS[1]] * 3)
+    )
+
+
+def test_exchanges_are_differentiated() -> None:
+    x = np.arange(9.0, dtype=np.float32).reshape(3, 3)
+    w = np.arange(9.0, dtype=np.float32).reshape(3, 3) ** 2
+    f = functrax.vmap(lambda r: lax.all_to_all(r, "i", 0, 0), axis_name="i")
+    np.testing.assert_array_equal(functrax.grad(lambda x: (f(x) * w).sum())(x), w.T)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda x: lax.all_to_all(x, "i", 1, 0), ShapeError, "a part for each element"),
+        (lambda x: lax.psum_scatter(x, "i", scatter_dimension=5), ArgumentError, "out of range"),
+        (lambda x: lax.pshuffle(x, "i", [0, 0, 1]), ArgumentError, "not a permutation"),
+        (lambda x: lax.pbroadcast(x, "i", 3), ArgumentError, "no such element"),
+    ],
+)
+def test_wrong_exchanges(call: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        _exchange(call)

@@ -13,8 +13,10 @@ from functrax.core.lazy import on_demand as _on_demand
 
 if TYPE_CHECKING:
     from functrax.scipy import (
+        cluster as cluster,
         fft as fft,
         integrate as integrate,
+        interpolate as interpolate,
         linalg as linalg,
         ndimage as ndimage,
         optimize as optimize,
@@ -27,7 +29,8 @@ else:
     __getattr__, __dir__ = _on_demand(
         globals(),
         (
-            *("fft", "integrate", "linalg", "ndimage", "optimize", "signal", "sparse", "special"),
+            *("cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize"),
+            *("signal", "sparse", "special"),
             "stats",
         ),
         {},

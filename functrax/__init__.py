@@ -114,6 +114,7 @@ _explain_all(globals())
 if TYPE_CHECKING:
     from functrax import (
         ad_checkpoint as ad_checkpoint,
+        custom_batching as custom_batching,
         debug as debug,
         dlpack as dlpack,
         example_libraries as example_libraries,
@@ -128,6 +129,7 @@ if TYPE_CHECKING:
         profiler as profiler,
         random as random,
         scipy as scipy,
+        test_util as test_util,
     )
     from functrax.core.parsing import parse as parse
     from functrax.explanation import (
@@ -159,9 +161,18 @@ else:
     __getattr__, __dir__ = _on_demand(
         globals(),
         (
-            *("ad_checkpoint", "debug", "dlpack", "example_libraries", "experimental", "extend"),
+            *(
+                "ad_checkpoint",
+                "custom_batching",
+                "test_util",
+                "debug",
+                "dlpack",
+                "example_libraries",
+                "experimental",
+                "extend",
+            ),
             *("flatten_util", "image", "interop", "interpreters", "nn", "ops", "profiler"),
-            *("random", "scipy"),
+            *("random", "scipy", "test_util"),
         ),
         {
             "parse": "functrax.core.parsing",

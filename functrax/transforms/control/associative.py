@@ -14,12 +14,16 @@ from typing import Any
 from functrax.core.errors import ArgumentError, AxisError, PyTreeError, ShapeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.primitive import Value
+from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reindex import reshape, rev
 from functrax.core.prims.slicing import concatenate, slice_
 from functrax.core.pytree import tree_flatten, tree_unflatten
 from functrax.transforms.flat import check_callable, name_of
 
 Combine = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
+#: The prefixes of so many pairs are stored: each element that follows from them reads two, each of
+#: which would be computed from two of the next level, and so on.
+STORED = 8
 
 
 def associative_scan(
@@ -97,6 +101,8 @@ def _prefixes(combine: Combine, elems: list[Value], axes: Sequence[int]) -> list
 
     pairs = combine(every_other(elems, 0, size - 1), every_other(elems, 1, size))
     odd = _prefixes(combine, pairs, axes)
+    if size >= 2 * STORED:
+        odd = [optimization_barrier.bind(x)[0] for x in odd]
     # Prefix 2 i is prefix 2 i - 1 with element 2 i, and prefix 0 is element 0.
     num_even = (size + 1) // 2 - 1
     first = [_slice(x, a, 0, 1, 1) for x, a in zip(elems, axes, strict=True)]

@@ -215,6 +215,16 @@ def real_dtype(dtype: DType) -> DType:
     return float32 if dtype == complex64 else float64
 
 
+def complex_dtype(dtype: DType) -> DType:
+    """The dtype of complex numbers with parts of ``dtype``, which is float32 or float64."""
+    return complex64 if dtype == float32 else complex128
+
+
+def parts_of(dtype: DType) -> tuple[DType, ...]:
+    """The dtypes of the real numbers that one of ``dtype`` is made of: itself, or two floats."""
+    return (real_dtype(dtype),) * 2 if dtype in COMPLEX else (dtype,)
+
+
 class extended(np.generic):  # noqa: N801  # an abstract type of elements, as np.number
     """The kind of dtypes that NumPy does not have; a dtype says by its ``type`` that it is one."""
 

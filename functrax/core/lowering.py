@@ -25,6 +25,10 @@ unless said):
 - ``popcount clz``: of integers, the result too; ``clz`` of 0 is the number of bits.
 - the functions of ``MATH``: expanded by the target into the operations above.
 - ``const``: a number; ``load``, ``index``: made by the kernel, not by primitives.
+- ``real(z) imag(z)``: the parts of a complex number; ``complex(x, y)``: the number that has them.
+
+No other operation takes or gives complex numbers: a Builder writes those with real ones
+(``core/complex_scalars.py``).
 
 Start at :class:`Builder`.
 """
@@ -37,6 +41,7 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.core import dtypes
+from functrax.core.complex_scalars import ARITHMETIC
 from functrax.core.errors import DTypeError
 
 #: Functions of one or two floats which a target expands, with their number of operands.
@@ -75,6 +80,13 @@ MATH: Final[dict[str, int]] = {
     "pow": 2,
     "atan2": 2,
 }
+#: Those that ``core/complex_functions.py`` writes for complex numbers.
+COMPLEX_MATH: Final = frozenset(
+    (
+        *("exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt"),
+        *("sin", "cos", "tan", "sinh", "cosh", "tanh"),
+    )
+)
 
 _COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _BOOL: Final = np.dtype(np.bool_)
@@ -136,6 +148,9 @@ class Builder:
     def const(self, value: Any, dtype: np.dtype[Any]) -> Scalar:
         """A number of a dtype; converted to it as NumPy would."""
         number = np.asarray(value).astype(dtype)[()]
+        if dtype.kind == "c":
+            part = dtypes.real_dtype(dtype)
+            return self.complex(self.const(number.real, part), self.const(number.imag, part))
         # Keyed by the bits: 0.0 and -0.0 differ, and a NaN is equal to itself.
         return self._constant(number, dtype)
 
@@ -161,7 +176,36 @@ class Builder:
         if dtype in _LOW_PRECISION:
             wide = [self.widen(a) for a in args]
             return self.convert(self.node(op, dtypes.float32, tuple(wide)), dtype)
+        if dtype.kind == "c":
+            return ARITHMETIC[op](self, *args)
         return self.node(op, dtype, args)
+
+    def complex(self, x: Scalar, y: Scalar) -> Scalar:
+        """The complex number ``x + iy`` of two floats."""
+        if x.op == "real" and y.op == "imag" and x.args == y.args:
+            return x.args[0]
+        return self.node("complex", dtypes.complex_dtype(x.dtype), (x, y))
+
+    def real(self, z: Scalar) -> Scalar:
+        """The real part of a complex number."""
+        return self._part("real", 0, z)
+
+    def imag(self, z: Scalar) -> Scalar:
+        """The imaginary part of a complex number."""
+        return self._part("imag", 1, z)
+
+    def _part(self, name: str, number: int, z: Scalar) -> Scalar:
+        if z.op == "complex":
+            return z.args[number]
+        return self.node(name, dtypes.real_dtype(z.dtype), (z,))
+
+    def parts(self, x: Scalar) -> tuple[Scalar, ...]:
+        """The real numbers that ``x`` is: itself, or its parts if it is complex."""
+        return (self.real(x), self.imag(x)) if x.dtype.kind == "c" else (x,)
+
+    def whole(self, parts: tuple[Scalar, ...]) -> Scalar:
+        """The number whose :meth:`parts` are given."""
+        return parts[0] if len(parts) == 1 else self.complex(*parts)
 
     def add(self, x: Scalar, y: Scalar) -> Scalar:
         """``x + y``."""
@@ -230,12 +274,20 @@ class Builder:
     def math(self, name: str, *args: Scalar) -> Scalar:
         """A function of ``MATH``, of floats."""
         assert len(args) == MATH[name], f"{name} takes {MATH[name]} operands"
+        if args[0].dtype.kind == "c":
+            # Imported here, for few programs need it.
+            from functrax.core.complex_functions import FUNCTIONS
+
+            return FUNCTIONS[name](self, *args)
         return self._arithmetic(name, *args)
 
     def compare(self, kind: str, x: Scalar, y: Scalar) -> Scalar:
         """A bool: ``eq ne lt le gt ge``."""
         assert kind in _COMPARISONS
         assert x.dtype == y.dtype, f"{kind} of {x.dtype} and {y.dtype}"
+        if x.dtype.kind == "c":
+            re, im = map(self.compare, (kind, kind), self.parts(x), self.parts(y))
+            return self.logic("and" if kind == "eq" else "or", re, im)
         if x.is_constant and y.is_constant:
             return self.const(getattr(operator, kind)(x.attr, y.attr), _BOOL)
         return self.node(kind, _BOOL, (self.widen(x), self.widen(y)))
@@ -248,6 +300,9 @@ class Builder:
             return x
         if which.is_constant:
             return x if which.attr else y
+        if x.dtype.kind == "c":
+            re, im = map(self.select, (which, which), self.parts(x), self.parts(y))
+            return self.complex(re, im)
         return self.node("select", x.dtype, (which, x, y))
 
     def logic(self, op: str, *args: Scalar) -> Scalar:
@@ -264,9 +319,11 @@ class Builder:
         return self.logic("and", x, y)
 
     def convert(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
-        """``x`` as another dtype, which is not bool."""
+        """``x`` as another dtype, which is not bool; of a complex number its real part."""
         if x.dtype == dtype:
             return x
+        if x.dtype.kind == "c" or dtype.kind == "c":
+            return self._convert_parts(x, dtype)
         # NumPy leaves open what integer a float out of range becomes.
         if x.is_constant and (dtype.kind not in "iu" or x.dtype.kind in "iub"):
             return self.const(x.attr, dtype)
@@ -274,6 +331,14 @@ class Builder:
         if self._goes_through_single(x.dtype, dtype):
             x = self.node("convert", dtypes.float32, (x,))
         return self.node("convert", dtype, (x,))
+
+    def _convert_parts(self, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
+        """From complex numbers, or to them."""
+        part = dtypes.real_dtype(dtype)
+        parts = [self.convert(p, part) for p in self.parts(x)]
+        if dtype.kind != "c":
+            return parts[0]
+        return self.complex(parts[0], parts[1] if len(parts) > 1 else self.const(0, part))
 
     @staticmethod
     def _goes_through_single(old: np.dtype[Any], new: np.dtype[Any]) -> bool:

@@ -191,17 +191,17 @@ class Primitive(ABC):
         """Whether it can run inside a kernel: one element can be written in scalar operations.
 
         Elementwise primitives do it by :meth:`lower`, reindexing ones by their ``index_map``,
-        reductions by their ``reduction``.  Complex numbers are left to the references.
+        reductions by their ``reduction``.
         """
-        return type(self).lower is not Primitive.lower and self.is_real(avals, params)
+        return type(self).lower is not Primitive.lower and self.is_numeric(avals, params)
 
-    def is_real(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
-        """Whether all operands and results are of dtypes that kernels compute with."""
-        if not all(a.dtype in dtypes.SCALAR for a in avals):
+    def is_numeric(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        """Whether all operands and results are of dtypes that kernels read and write."""
+        if not all(a.dtype in dtypes.ALL for a in avals):
             return False
         outs = self.infer(avals, params)
         results = outs if isinstance(outs, tuple) else (outs,)
-        return all(a.dtype in dtypes.SCALAR for a in results)
+        return all(a.dtype in dtypes.ALL for a in results)
 
     def simplify(self, *args: Value, **params: Any) -> Value | None:
         """An equal value that needs no operation, if there is one, else None.

@@ -167,6 +167,16 @@ class ElementwiseSteps(Values):
             operands.append(self.other(x)[0])
         self.keep(primitive.bind(*operands))
 
+    def parts(self, x: Any, bound: float) -> None:
+        """Complex numbers of floats, and what they are made of."""
+        dtype = x.aval.dtype
+        if dtype.kind == "c":
+            self.keep(bind(self.pick(("real", "imag", "conj")), x), bound)
+            return
+        y, other = self.other(x)
+        if dtype.kind == "f" and dtype.itemsize > 2 and y.aval.shape == x.aval.shape:
+            self.keep(bind("complex", x, y), bound + other)
+
     def select(self, x: Any, bound: float) -> None:
         y, _ = self.other(x)
         names = ("eq", "ne", "lt", "le", "gt", "ge") if x.aval.dtype.kind != "c" else ("eq", "ne")

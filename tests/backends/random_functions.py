@@ -140,6 +140,8 @@ class Maker(ElementwiseSteps, Moves, Reductions, IndexMaps):
         kinds += [self.pick((self.scatter, self.ordered, self.product, self.segments))]
         if self.kind != "smooth":
             kinds.append(self.bits)
+        if self.kind == "exact":
+            kinds.append(self.parts)
         if self.control and self.chance(0.12):
             kinds = [self.cond, self.scan, self.while_loop, self.fori]
         self.pick(kinds)(*self.value())

@@ -26,7 +26,7 @@ def lower_cumulative(eqn: Eqn) -> Kernel:
     (x,), (out,) = eqn.invars, eqn.outvars
     assert isinstance(eqn.primitive, Cumulative)
     usable = eqn.primitive.op is not None and x.aval.size > 0
-    if not usable or not eqn.primitive.is_real((x.aval,), dict(eqn.params)):
+    if not usable or not eqn.primitive.is_numeric((x.aval,), dict(eqn.params)):
         raise NotAKernelError("it is no operation of scalars")
     how = eqn.primitive.reduction(x.aval)
     axis, shape = eqn.params["axis"], x.aval.shape

@@ -160,6 +160,9 @@ _PLAIN: Final[dict[str, Callable[..., Any]]] = {
     "unlikely": np.where,
     "popcount": bits.population_count,
     "clz": bits.clz,
+    "real": np.real,
+    "imag": np.imag,
+    "complex": registry["complex"].reference,
 }
 #: ``(dtype of the result, *operands)`` -> the result.
 _RULES: Final[dict[str, Callable[..., Any]]] = {

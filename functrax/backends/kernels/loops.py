@@ -20,6 +20,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
 from functrax.backends.kernels.row_loops import MATH_INSTRUCTIONS, lower_row_loop
@@ -84,8 +86,8 @@ def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel:
     """
     if eqn.params.get("length") == 0:
         raise NotAKernelError("no step")
-    if not all(x.aval.dtype in dtypes.SCALAR for x in (*eqn.invars, *eqn.outvars)):
-        raise NotAKernelError("complex numbers")
+    if not all(x.aval.dtype in dtypes.ALL for x in (*eqn.invars, *eqn.outvars)):
+        raise NotAKernelError("no numbers at all")
     if eqn.primitive.has_side_effects(dict(eqn.params)):
         raise NotAKernelError("a step has side effects")
     programs = [opened(eqn.params[name]) for name in _PROGRAMS if name in eqn.params]
@@ -200,8 +202,8 @@ def _check_lowers(eqn: Eqn) -> None:
     if eqn.primitive.has_side_effects(dict(eqn.params)):
         raise NotAKernelError("a step has effects")
     avals = tuple(x.aval for x in (*eqn.invars, *eqn.outvars))
-    if not all(a.dtype in dtypes.SCALAR and a.size for a in avals):
-        raise NotAKernelError("complex numbers, or no numbers at all")
+    if not all(a.dtype in dtypes.ALL and a.size for a in avals):
+        raise NotAKernelError("no numbers at all")
     operands = tuple(x.aval for x in eqn.invars)
     if eqn.primitive.family == "elementwise":
         if not eqn.primitive.lowers(operands, dict(eqn.params)):
@@ -384,9 +386,14 @@ class _LoopLowering:
         found = self.carries.get((k, index))
         if found is None:
             batched = bool(aval.shape) and bool(self.batch)
-            found = self.builder.node("acc", aval.dtype, (), (k, index, batched))
-            self.carries[k, index] = found
+            found = self.carries[k, index] = self._leaf("acc", aval.dtype, (k, index, batched))
         return found
+
+    def _leaf(self, op: str, dtype: np.dtype[Any], attr: tuple[Any, ...]) -> Scalar:
+        """A leaf for each real number that a value is."""
+        b = self.builder
+        parts = enumerate(dtypes.parts_of(dtype))
+        return b.whole(tuple([b.node(op, d, (), (*attr, part)) for part, d in parts]))
 
     # ---- results ------------------------------------------------------------------------------
 
@@ -410,10 +417,14 @@ class _LoopLowering:
                 continue
             aval = first.aval
             for index, point in self._points_of(aval.shape):
-                acc = self._carry(k, index, aval)
-                new = body.at(results[k], point)
-                result = self.builder.node("result", aval.dtype, (), acc.attr)
-                out.append(Carry(self._read(first, point, None), acc, new, result))
+                values = (
+                    self._read(first, point, None),
+                    self._carry(k, index, aval),
+                    body.at(results[k], point),
+                )
+                for start, acc, new in zip(*map(self.builder.parts, values), strict=True):
+                    result = self.builder.node("result", acc.dtype, (), acc.attr)
+                    out.append(Carry(start, acc, new, result))
         return out
 
     def _stacked(self, body: Values, result: Atom, k: int) -> list[Store]:
@@ -451,8 +462,13 @@ class _LoopLowering:
         aval = self.eqn.outvars[k].aval
         buffer = len(self.buffers) + k
         results = {carry.acc: carry.result for carry in stage.carries}
+        b = self.builder
         return [
-            Store(buffer, flatten(point, aval.shape), results[self._carry(k, index, aval)])
+            Store(
+                buffer,
+                flatten(point, aval.shape),
+                b.whole(tuple([results[x] for x in b.parts(self._carry(k, index, aval))])),
+            )
             for index, point in self._points_of(aval.shape)
         ]
 

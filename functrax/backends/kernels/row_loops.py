@@ -20,6 +20,7 @@ from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.small_arrays import LANE, Memory, Rows, SmallArrays, row_lanes
 from functrax.backends.kernels.values import NotAKernelError
+from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.jaxpr import Atom, Eqn, Literal, Var
@@ -82,9 +83,11 @@ class _RowLoop:
         rows = []
         position = 0
         for k, v in enumerate(self.eqn.outvars[: self.num_carry]):
-            count = _rows(v.aval)
+            parts = len(dtypes.parts_of(v.aval.dtype))
+            count = parts * _rows(v.aval)
             results = [c.result for c in stage.carries[position : position + count]]
-            rows += self._stores(k, as_expr(0), v.aval, results)
+            wholes = [tuple(results[n : n + parts]) for n in range(0, count, parts)]
+            rows += self._stores(k, as_expr(0), v.aval, list(map(self.builder.whole, wholes)))
             position += count
         operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.buffers]
         operands += [Operand(v.aval.dtype, v.aval.size, True) for v in self.eqn.outvars]
@@ -149,8 +152,12 @@ class _RowLoop:
         return env
 
     def _accs(self, k: int, aval: ShapedArray) -> list[Scalar]:
-        node, batched = self.builder.node, bool(aval.shape)
-        return [node("acc", aval.dtype, (), (k, (r,), batched)) for r in range(_rows(aval))]
+        b, batched = self.builder, bool(aval.shape)
+        parts = list(enumerate(dtypes.parts_of(aval.dtype)))
+        return [
+            b.whole(tuple([b.node("acc", d, (), (k, (r,), batched, n)) for n, d in parts]))
+            for r in range(_rows(aval))
+        ]
 
     def _memory(self, x: Atom, aval: ShapedArray, base: IndexExpr) -> Any:
         if isinstance(x, Literal):
@@ -164,9 +171,10 @@ class _RowLoop:
         for k, (x, result) in enumerate(zip(initial, results)):
             first = self.arrays.rows(self._memory(x, x.aval, as_expr(0)))
             new = self.arrays.rows(self.arrays.numbers(result, env))
-            for start, acc, value in zip(first, self._accs(k, x.aval), new, strict=True):
-                last = self.builder.node("result", acc.dtype, (), acc.attr)
-                out.append(Carry(start, acc, value, last))
+            for values in zip(first, self._accs(k, x.aval), new, strict=True):
+                for start, acc, value in zip(*map(self.builder.parts, values), strict=True):
+                    last = self.builder.node("result", acc.dtype, (), acc.attr)
+                    out.append(Carry(start, acc, value, last))
         return out
 
     def _stores(

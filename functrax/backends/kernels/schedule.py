@@ -40,6 +40,7 @@ from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
 from functrax.backends.kernels.rows import keep_rows
 from functrax.backends.kernels.scans import in_scans
 from functrax.backends.kernels.tile_order import choose_tile, share_tiles
+from functrax.core.dtypes import real_dtype
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.core.records import record, replace
@@ -330,7 +331,7 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
     if v is None:
         return
     touched = {number for _, number, _ in accesses(kernel)}
-    widest = max(kernel.operands[k].dtype.itemsize for k in touched)
+    widest = max(real_dtype(kernel.operands[k].dtype).itemsize for k in touched)
     lanes = target.vector_bytes // max(widest, 2)
     work = sum(1 for n in kernel.nodes() if n.args or n.op == "load")
     if target.strict and v in kernel.inner:

@@ -159,7 +159,16 @@ class SmallArrays:
     def _lanes(self, values: Any, dtype: Any) -> Scalar:
         """Numbers, one for each of the first lanes."""
         rest = [values[0]] * (self.lanes - len(values))
-        return self.builder.node("lanes", np.dtype(dtype), (), tuple(map(_plain, [*values, *rest])))
+        every = np.asarray([*values, *rest], dtype)
+        parts = (every.real, every.imag) if every.dtype.kind == "c" else (every,)
+        b = self.builder
+        return b.whole(tuple([b.node("lanes", p.dtype, (), tuple(p.tolist())) for p in parts]))
+
+    def _permuted(self, x: Scalar, table: Sequence[int]) -> Scalar:
+        """The lanes of a row in another order."""
+        b = self.builder
+        parts = [b.node("permute", p.dtype, (p,), tuple(table)) for p in b.parts(x)]
+        return b.whole(tuple(parts))
 
     # ---- reductions ---------------------------------------------------------------------------
 
@@ -209,7 +218,7 @@ class SmallArrays:
         half = self.lanes // 2
         while half:
             table = (*range(half, 2 * half), *range(half, self.lanes))
-            other = tuple(b.node("permute", x.dtype, (x,), table) for x in total)
+            other = tuple(self._permuted(x, table) for x in total)
             total = how.combine(b, total, other)
             half //= 2
         return how.finish(b, tuple(self.lane(x, 0) for x in total))
@@ -234,7 +243,11 @@ class SmallArrays:
 
     def lane(self, x: Scalar, k: int) -> Scalar:
         """One lane of a row."""
-        return x if x.op == "const" else self.builder.node("lane", x.dtype, (x,), k)
+        b = self.builder
+        parts = b.parts(x)
+        return b.whole(
+            tuple([p if p.op == "const" else b.node("lane", p.dtype, (p,), k) for p in parts])
+        )
 
     def _row(self, numbers: Numbers) -> Scalar:
         which = np.searchsorted(self._starts, numbers, side="right") - 1
@@ -289,7 +302,7 @@ class SmallArrays:
         if (table[lanes] == identity[lanes]).all():
             return row
         rest = range(len(table), self.lanes)
-        return self.builder.node("permute", row.dtype, (row,), (*table.tolist(), *rest))
+        return self._permuted(row, (*table.tolist(), *rest))
 
     def _computed(self, source: Elementwise, flat: Numbers) -> Scalar:
         args = [
@@ -309,10 +322,6 @@ class SmallArrays:
         args = () if inside is None else (inside,)
         attr = (source.buffer, address, False, inside is not None)
         return self.builder.node("load", source.aval.dtype, args, attr)
-
-
-def _plain(x: Any) -> Any:
-    return x.item() if isinstance(x, np.generic) else x
 
 
 def row_lanes(avals: Sequence[ShapedArray], most: int) -> int:

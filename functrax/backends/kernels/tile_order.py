@@ -27,6 +27,8 @@ STREAMED_LINES: Final = 2048
 CACHED_LINES: Final = 128
 #: Tiles of fewer points along a dim do not pay.
 LEAST_LANES: Final = 4
+#: Bytes of the largest element that is read in tiles.
+LARGEST: Final = 8
 #: The least number of points in a unit of work.
 UNIT: Final = 4096
 #: Fewer tiles along a dim than this are not shared by threads if another dim has more.
@@ -44,12 +46,14 @@ def choose_tile(kernel: Kernel, vector_bytes: int) -> None:
     rows = [(coefficients(address, rank), stored) for address, _, stored in accesses(kernel)]
     if any(stored and row[v] != 1 for row, stored in rows):
         return
+    widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
+    if widest > LARGEST:
+        return
     across = [row for row, _ in rows if row[v] not in (0, 1)]
     dims = [d for d in kernel.outer if d != v and any(row[d] == 1 for row in across)]
     if not dims:
         return
     w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
-    widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
     lanes = min(vector_bytes // max(widest, 4), 16)
     while min(kernel.extents[v], kernel.extents[w]) < lanes:
         lanes //= 2

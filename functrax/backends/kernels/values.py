@@ -17,8 +17,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+
 from functrax.backends.kernels.indices import Indices
 from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import IndexExpr
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Literal, Var
@@ -72,6 +75,10 @@ _GIVEN = frozenset({dtypes.float32, dtypes.float64})
 def number(b: Builder, x: Literal) -> Scalar:
     """A number of a program."""
     dtype, value = x.aval.dtype, x.val
+    if dtypes.is_complex(dtype):
+        kind = ShapedArray((), dtypes.real_dtype(dtype))
+        parts = [Literal(applied(part, value), kind) for part in (np.real, np.imag)]
+        return b.complex(number(b, parts[0]), number(b, parts[1]))
     if dtype not in _GIVEN or asked(_is_written, value):
         return b.const(value, dtype)
     return b.node("given", dtype, (), applied(_bits, value))

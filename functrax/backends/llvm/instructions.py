@@ -39,6 +39,8 @@ _REGISTERS: Final[dict[np.dtype[Any], str]] = {
     dtypes.float32: "float",
     dtypes.float64: "double",
 }
+#: A complex number is a vector of its two parts; several are in turn what is in memory.
+_PARTS: Final = {dtypes.complex64: "float", dtypes.complex128: "double"}
 #: Powers of two that numbers are multiplied with are larger than minus this.
 _MOST_POWER: Final = 1 << 20
 _SUFFIXES: Final = {"half": "f16", "float": "f32", "double": "f64"}
@@ -47,12 +49,14 @@ _SUFFIXES: Final = {"half": "f16", "float": "f32", "double": "f64"}
 @cache
 def llvm_type(dtype: np.dtype[Any], lanes: int) -> str:
     """The type of ``lanes`` elements of a dtype in registers; of one lane no vector."""
+    if dtype in _PARTS:
+        return f"<{2 * lanes} x {_PARTS[dtype]}>"
     element = _REGISTERS.get(dtype)
     if element is None:
         raise DTypeError(
-            "a kernel computes with bools, integers and floats",
+            "a kernel computes with bools, integers, floats and complex numbers",
             got=str(dtype),
-            fix="split complex numbers into their parts before they get here",
+            fix="leave it to the reference",
         )
     return _vector(element, lanes)
 
@@ -403,6 +407,28 @@ def _times_power_of_two(t: Template, x: str, n: str) -> str:
     return x
 
 
+def _part(first: int) -> Rule:
+    """The real or the imaginary parts of complex numbers."""
+
+    def rule(t: Template, x: str) -> str:
+        if t.lanes == 1:
+            return t.add(f"extractelement {t.type} {x}, i64 {first}")
+        places = ", ".join(f"i32 {k}" for k in range(first, 2 * t.lanes, 2))
+        return t.add(f"shufflevector {t.type} {x}, {t.type} poison, <{t.lanes} x i32> <{places}>")
+
+    return rule
+
+
+def _pairs(t: Template, x: str, y: str) -> str:
+    """Complex numbers of their parts."""
+    if t.lanes == 1:
+        type_ = llvm_type(t.dtype, 1)
+        half = t.add(f"insertelement {type_} poison, {t.type} {x}, i64 0")
+        return t.add(f"insertelement {type_} {half}, {t.type} {y}, i64 1")
+    places = ", ".join(f"i32 {k}, i32 {k + t.lanes}" for k in range(t.lanes))
+    return t.add(f"shufflevector {t.type} {x}, {t.type} {y}, <{2 * t.lanes} x i32> <{places}>")
+
+
 _RULES: Final[dict[str, Rule]] = {
     "add": _binary("fadd", "add"),
     "sub": _binary("fsub", "sub"),
@@ -429,6 +455,9 @@ _RULES: Final[dict[str, Rule]] = {
     "convert": _convert,
     "bitcast": _bitcast,
     "ldexp": _times_power_of_two,
+    "real": _part(0),
+    "imag": _part(1),
+    "complex": _pairs,
     "popcount": _intrinsic("ctpop"),
     "clz": _intrinsic("ctlz", ", i1 false"),
 }

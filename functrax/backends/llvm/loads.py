@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.backends.kernels.accesses import coefficient
-from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.memory import Memory, alignment, memory_type, words_of
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import Writer
 from functrax.core.index_expr import IndexExpr
@@ -78,7 +78,7 @@ class Loads:
         if guard is not None:  # outside, any element will do
             inside = w.operand(guard).name
             pointer = w.line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", level)
-        return w.line(f"load {memory_type(dtype)}, ptr {pointer}", level)
+        return w.line(f"load {memory_type(dtype)}, ptr {pointer}{alignment(dtype)}", level)
 
     def _row(
         self,
@@ -113,11 +113,11 @@ class Loads:
         dtype = w.kernel.operands[buffer].dtype
         type_ = memory_type(dtype, w.lanes)
         pointers = self.memory.lane_pointers(buffer, pointer, stride, offset, level)
-        mask = self.memory.all_lanes(self.memory.mask(guard, level))
-        name = f"llvm.masked.gather.{self.memory.suffix(dtype)}.v{w.lanes}p0"
-        lanes = w.lanes
+        mask = self.memory.lanes_of(dtype, self.memory.mask(guard, level), level)
+        name = f"llvm.masked.gather.{self.memory.suffix(dtype)}.v{w.lanes * words_of(dtype)}p0"
+        places = self.memory.places_of(dtype, pointers, level)
         return w.line(
-            f"call {type_} @{name}(<{lanes} x ptr> {pointers}, i32 {dtype.itemsize}, "
-            f"<{lanes} x i1> {mask}, {type_} zeroinitializer)",
+            f"call {type_} @{name}({places}, i32 {min(dtype.itemsize, 8)}, {mask}, "
+            f"{type_} zeroinitializer)",
             level,
         )

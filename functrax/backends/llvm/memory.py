@@ -3,7 +3,8 @@
 An address is a sum of dims times strides.  Its pointer is computed dim by dim, outermost loop
 first, so that each step is in the loop that it depends on and is shared with other addresses; the
 vector dim is the stride between lanes.  An offset that depends on data is added last.  A bool is a
-byte in memory and ``i1`` in a register.
+byte in memory and ``i1`` in a register.  A complex number is one element of 8 or 16 bytes in
+memory, of which the latter moves as two words, and two floats in a register.
 
 Start at :meth:`Memory.pointer`.
 """
@@ -26,8 +27,21 @@ _INT64 = np.dtype(np.int64)
 
 def memory_type(dtype: np.dtype[Any], lanes: int = 1) -> str:
     """The type of ``lanes`` elements of a dtype in memory; of one lane no vector."""
+    if dtype.kind == "c":
+        words = lanes * words_of(dtype)
+        return llvm_type(dtype, 1) if lanes == 1 else f"<{words} x i64>"
     element = "i8" if dtype == _BOOL else llvm_type(dtype, 1)
     return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def alignment(dtype: np.dtype[Any]) -> str:
+    """What to say of an access of one element: complex numbers are as aligned as their parts."""
+    return f", align {dtype.itemsize // 2}" if dtype.kind == "c" else ""
+
+
+def words_of(dtype: np.dtype[Any]) -> int:
+    """How many elements of the type in memory one of a dtype is."""
+    return 2 if dtype.itemsize == 16 else 1
 
 
 class Memory:
@@ -130,12 +144,37 @@ class Memory:
         element = memory_type(dtype)
         return w.line(f"getelementptr {element}, ptr {pointer}, <{w.lanes} x i64> {steps}", level)
 
-    def all_lanes(self, mask: str | None) -> str:
-        """A mask as text, of true lanes if there is none."""
-        return "splat (i1 true)" if mask is None else mask
+    def lanes_of(self, dtype: np.dtype[Any], mask: str | None, level: int) -> str:
+        """A mask of elements of a dtype with its type, of true lanes if there is none."""
+        count = self.writer.lanes * words_of(dtype)
+        if mask is None:
+            return f"<{count} x i1> splat (i1 true)"
+        return f"<{count} x i1> {self._by_words(dtype, 'i1', mask, level)}"
+
+    def places_of(self, dtype: np.dtype[Any], pointers: str, level: int) -> str:
+        """A vector of pointers to elements of a dtype, with its type."""
+        count = self.writer.lanes * words_of(dtype)
+        if words_of(dtype) > 1:
+            name = self._by_words(dtype, "ptr", pointers, level)
+            steps = ", ".join(["i64 0, i64 8"] * self.writer.lanes)
+            text = f"getelementptr i8, <{count} x ptr> {name}, <{count} x i64> <{steps}>"
+            pointers = self.writer.line(text, level)
+        return f"<{count} x ptr> {pointers}"
+
+    def _by_words(self, dtype: np.dtype[Any], element: str, name: str, level: int) -> str:
+        """A lane for each word of an element."""
+        lanes, words = self.writer.lanes, words_of(dtype)
+        if words == 1:
+            return name
+        places = ", ".join(f"i32 {k}, i32 {k}" for k in range(lanes))
+        type_ = f"<{lanes} x {element}>"
+        mask = f"<{words * lanes} x i32> <{places}>"
+        return self.writer.line(f"shufflevector {type_} {name}, {type_} poison, {mask}", level)
 
     def suffix(self, dtype: np.dtype[Any]) -> str:
         """What the names of intrinsics say of a vector of a dtype."""
+        if dtype.kind == "c":
+            return f"v{self.writer.lanes * words_of(dtype)}i64"
         element = memory_type(dtype)
         return f"v{self.writer.lanes}" + {"float": "f32", "double": "f64"}.get(element, element)
 
@@ -149,8 +188,8 @@ class Memory:
             return w.line(f"load {type_}, ptr {pointer}, align {size}", level)
         name = f"llvm.masked.load.{self.suffix(dtype)}.p0"
         return w.line(
-            f"call {type_} @{name}(ptr {pointer}, i32 {size}, <{w.lanes} x i1> {mask}, "
-            f"{type_} zeroinitializer)",
+            f"call {type_} @{name}(ptr {pointer}, i32 {size}, "
+            f"{self.lanes_of(dtype, mask, level)}, {type_} zeroinitializer)",
             level,
         )
 
@@ -188,15 +227,20 @@ class Memory:
     def from_memory(self, name: str, dtype: np.dtype[Any], vector: bool, level: int) -> str:
         """A value as registers have it."""
         w = self.writer
+        type_ = memory_type(dtype, w.lanes if vector else 1)
+        if dtype.kind == "c" and vector and w.lanes > 1:
+            return w.line(f"bitcast {type_} {name} to {llvm_type(dtype, w.lanes)}", level)
         if dtype != _BOOL:
             return name
-        type_ = memory_type(dtype, w.lanes if vector else 1)
         return w.line(
             f"icmp ne {type_} {name}, zeroinitializer" if vector else f"icmp ne i8 {name}, 0", level
         )
 
     def to_memory(self, name: str, dtype: np.dtype[Any], lanes: int, level: int) -> str:
         """A value as memory has it."""
+        if dtype.kind == "c" and lanes > 1:
+            text = f"bitcast {llvm_type(dtype, lanes)} {name} to {memory_type(dtype, lanes)}"
+            return self.writer.line(text, level)
         if dtype != _BOOL:
             return name
         return self.writer.line(

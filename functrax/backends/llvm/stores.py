@@ -11,7 +11,7 @@ from __future__ import annotations
 from functrax.backends.kernels.accesses import CACHE_LINE, is_streamed
 from functrax.backends.kernels.ir import Store
 from functrax.backends.llvm.loads import Loads
-from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.memory import Memory, alignment, memory_type, words_of
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.writer import Writer
 from functrax.core.errors import VerificationError
@@ -42,7 +42,8 @@ class Stores:
             old = w.builder.node("acc", value.dtype, (), ("store", store.buffer, w.count()))
             here = len(w.levels) - 1  # it changes from one point to the next
             self.loads.read(id(old), store.buffer, store.address, store.offset, store.guard, here)
-            (value,) = store.combine.combine(w.builder, (old,), (value,))
+            b = w.builder
+            value = b.whole(store.combine.combine(b, b.parts(old), b.parts(value)))
             self.nodes.value(value)
         self._write(store, value)
 
@@ -67,7 +68,7 @@ class Stores:
         mask = self.memory.mask(store.guard, level)
         type_ = memory_type(dtype, w.lanes)
         lines = w.levels[level].lines
-        size, lanes = dtype.itemsize, w.lanes
+        size = dtype.itemsize
         if stride == 1 and not scattered:
             pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
             if mask is None and is_streamed(w.kernel, store):
@@ -81,14 +82,15 @@ class Stores:
             call = f"llvm.masked.store.{self.memory.suffix(dtype)}.p0"
             lines.append(
                 f"  call void @{call}({type_} {name}, ptr {pointer}, i32 {size}, "
-                f"<{lanes} x i1> {mask})"
+                f"{self.memory.lanes_of(dtype, mask, level)})"
             )
             return
         pointers = self.memory.lane_pointers(store.buffer, pointer, stride, store.offset, level)
-        call = f"llvm.masked.scatter.{self.memory.suffix(dtype)}.v{lanes}p0"
+        call = f"llvm.masked.scatter.{self.memory.suffix(dtype)}.v{w.lanes * words_of(dtype)}p0"
+        places = self.memory.places_of(dtype, pointers, level)
         lines.append(
-            f"  call void @{call}({type_} {name}, <{lanes} x ptr> {pointers}, i32 {size}, "
-            f"<{lanes} x i1> {self.memory.all_lanes(mask)})"
+            f"  call void @{call}({type_} {name}, {places}, i32 {min(size, 8)}, "
+            f"{self.memory.lanes_of(dtype, mask, level)})"
         )
 
     def _stream(self, text: str, size: int, level: int) -> None:
@@ -112,7 +114,7 @@ class Stores:
         dtype = w.kernel.operands[store.buffer].dtype
         name = self.memory.to_memory(w.operand(value).name, dtype, 1, level)
         pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
-        write = f"  store {memory_type(dtype)} {name}, ptr {pointer}"
+        write = f"  store {memory_type(dtype)} {name}, ptr {pointer}{alignment(dtype)}"
         lines = w.levels[level].lines
         if store.guard is None:
             lines.append(write)

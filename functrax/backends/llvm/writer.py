@@ -168,6 +168,11 @@ class Writer:
         """A scalar in every lane."""
         vector, element = llvm_type(dtype, self.lanes), llvm_type(dtype, 1)
         one, all_ = self.fresh(), self.fresh()
+        if dtype.kind == "c":
+            pairs = ", ".join(["i32 0, i32 1"] * self.lanes)
+            mask = f"<{2 * self.lanes} x i32> <{pairs}>"
+            lines.append(f"  {all_} = shufflevector {element} {name}, {element} poison, {mask}")
+            return all_
         lines.append(f"  {one} = insertelement {vector} poison, {element} {name}, i64 0")
         zero = f"<{self.lanes} x i32> zeroinitializer"
         lines.append(f"  {all_} = shufflevector {vector} {one}, {vector} poison, {zero}")

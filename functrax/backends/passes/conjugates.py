@@ -1,6 +1,6 @@
 """Conjugates, signs and conversions of complex operands become part of the contraction.
 
-Kernels compute with real numbers, but contractions of complex ones, whose sides are evaluated part
+Contractions of complex numbers are those of real ones, whose sides are evaluated part
 by part (``kernels/complex_parts.py``).  So ``x.conj() @ y``, and the transposes of such a product,
 are one kernel, where fusion would leave a call of the reference for the conjugate.
 

@@ -60,7 +60,7 @@ def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
     """
     if eqn.primitive is contraction:
         if dtypes.is_complex(eqn.outvars[0].aval.dtype):
-            return False  # nothing around it computes with complex numbers
+            return False  # it is one of real numbers, over another space than what is around it
         return takes is not None and takes(eqn.params["jaxpr"])
     family = eqn.primitive.family
     avals = tuple([x.aval for x in eqn.invars])
@@ -74,9 +74,9 @@ def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
     if is_update(eqn):
         x = avals[1 if eqn.primitive.name == "scatter" else 0]
         how = eqn.primitive.reduction(x, **eqn.params)  # type: ignore[attr-defined]
-        if how.carries != (x.dtype,):
+        if how.carries != dtypes.parts_of(x.dtype):
             return False  # memory does not hold what it accumulates
-    return all(a.dtype in dtypes.SCALAR for a in (*avals, *results))
+    return all(a.dtype in dtypes.ALL for a in (*avals, *results))
 
 
 def all_fusible(eqns: Sequence[Eqn], takes: Callable[[Jaxpr], bool] | None = None) -> list[bool]:

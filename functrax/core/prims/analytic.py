@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functrax.core import dtypes
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.aval import ShapedArray
+from functrax.core.lowering import COMPLEX_MATH, Builder, Scalar
 from functrax.core.primitive import Elementwise, Ops, Sample, Tangents, Value, like
 from functrax.core.prims import special_values as values
 from functrax.core.prims.arithmetic import add, div, mul, neg, sub
@@ -41,6 +42,10 @@ class Unary(Elementwise):
 
     def lower(self, b: Builder, x: Scalar) -> Scalar:
         return b.math(self.name, x)
+
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        real = not dtypes.is_complex(avals[0].dtype)
+        return (real or self.name in COMPLEX_MATH) and super().lowers(avals, params)
 
     def samples(self) -> Iterable[Sample]:
         for shape in ((3, 4), (), (0, 2)):
@@ -70,7 +75,11 @@ class Exp(Unary):
 
 
 def _exp2(x: Any) -> Any:
-    return np.exp(x * x.dtype.type(math.log(2))) if x.dtype.kind == "c" else np.exp2(x)
+    if x.dtype.kind != "c":
+        return np.exp2(x)
+    scaled = np.empty_like(x)
+    scaled.real, scaled.imag = (part * part.dtype.type(math.log(2)) for part in (x.real, x.imag))
+    return np.exp(scaled)
 
 
 class Exp2(Unary):
@@ -276,6 +285,9 @@ class Atan2(Elementwise):
 
     def lower(self, b: Builder, y: Scalar, x: Scalar) -> Scalar:
         return b.math("atan2", y, x)
+
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        return not dtypes.is_complex(avals[0].dtype) and super().lowers(avals, params)
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
         y, x = operands

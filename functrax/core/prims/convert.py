@@ -100,6 +100,9 @@ class Real(Elementwise):
     def reference(self, x: Any) -> Any:
         return np.real(x)
 
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.real(x)
+
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         return self.bind(primals[0]), None if tangents[0] is None else self.bind(tangents[0])
 
@@ -118,6 +121,9 @@ class Imag(Elementwise):
 
     def reference(self, x: Any) -> Any:
         return np.imag(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.imag(x)
 
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         return self.bind(primals[0]), None if tangents[0] is None else self.bind(tangents[0])
@@ -142,6 +148,9 @@ class Complex(Elementwise):
         out.real, out.imag = x, y
         return out
 
+    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
+        return b.complex(x, y)
+
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         out = self.bind(*primals)
         if tangents[0] is None and tangents[1] is None:
@@ -164,6 +173,9 @@ class Conj(Elementwise):
 
     def reference(self, x: Any) -> Any:
         return np.conj(x)
+
+    def lower(self, b: Builder, x: Scalar) -> Scalar:
+        return b.complex(b.real(x), b.neg(b.imag(x)))
 
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         return self.bind(primals[0]), None if tangents[0] is None else self.bind(tangents[0])
@@ -193,6 +205,10 @@ class BitcastConvertType(Elementwise):
 
     def lower(self, b: Builder, x: Scalar, *, dtype: Any) -> Scalar:
         return b.bitcast(x, dtype)
+
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        whole = dtypes.is_complex(avals[0].dtype) or dtypes.is_complex(params["dtype"])
+        return not whole and super().lowers(avals, params)
 
     def jvp(self, primals: Ops, tangents: Tangents, *, dtype: Any) -> tuple[Any, Any]:
         return self.bind(primals[0], dtype=dtype), None

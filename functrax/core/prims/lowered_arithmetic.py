@@ -30,7 +30,7 @@ def _is_safe(y: Scalar) -> bool:
 
 def div(b: Builder, x: Scalar, y: Scalar) -> Scalar:
     """The quotient; integers by 0 give all bits set, the least one by -1 gives itself."""
-    if dtypes.is_float(x.dtype) or _is_safe(y):
+    if dtypes.is_inexact(x.dtype) or _is_safe(y):
         return b.div(x, y)
     quotient = b.div(x, _safe_divisor(b, y))
     if y.dtype.kind == "i":
@@ -63,7 +63,11 @@ def clamp(b: Builder, low: Scalar, x: Scalar, high: Scalar) -> Scalar:
 
 
 def sign(b: Builder, x: Scalar) -> Scalar:
-    """-1, 0 or 1; zeros keep their sign, NaN stays NaN."""
+    """-1, 0 or 1; zeros keep their sign, NaN stays NaN.  ``x / |x|`` of complex numbers."""
+    if dtypes.is_complex(x.dtype):
+        from functrax.core.complex_functions import sign as of_complex  # which few programs need
+
+        return of_complex(b, x)
     if not dtypes.is_float(x.dtype):
         zero = b.like(x, 0)
         above, below = b.compare("gt", x, zero), b.compare("lt", x, zero)

@@ -89,7 +89,7 @@ class Fold(Reduction):
     Args:
       op: the operation.
       dtype: of elements and result.
-      carried: the dtype to compute in.
+      carried: the dtype to compute in; of complex numbers both parts are carried.
       identity: of the operation; None for ``set``.
     """
 
@@ -97,20 +97,21 @@ class Fold(Reduction):
         self, op: str, dtype: np.dtype[Any], carried: np.dtype[Any], identity: Any
     ) -> None:
         self.op = self.name = op
-        self.carries = (carried,)
-        self.identity = None if identity is None else (identity,)
+        self.carries = dtypes.parts_of(carried)
+        self.identity = None if identity is None else (identity, 0)[: len(self.carries)]
         self.commutative = op != "set"
         self._dtype = dtype
+        self._carried = carried
         self._function = _COMBINE[op]
 
     def start(self, b: Builder, x: Scalar, place: Scalar) -> Carried:
-        return (b.convert(x, self.carries[0]),)
+        return b.parts(b.convert(x, self._carried))
 
     def combine(self, b: Builder, left: Carried, right: Carried) -> Carried:
-        return (self._function(b, left[0], right[0]),)
+        return b.parts(self._function(b, b.whole(left), b.whole(right)))
 
     def finish(self, b: Builder, carried: Carried) -> Scalar:
-        return b.convert(carried[0], self._dtype)
+        return b.convert(b.whole(carried), self._dtype)
 
 
 class ArgExtremum(Reduction):

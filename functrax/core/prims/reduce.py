@@ -58,7 +58,7 @@ class ReindexReduce(Primitive):
         """
 
     def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
-        return self.is_real(avals, params)
+        return self.is_numeric(avals, params)
 
 
 class AxisReduce(ReindexReduce):

@@ -53,7 +53,7 @@ class Reindex(Primitive):
         """``(*avals, **params)`` -> the map from output points to operand elements."""
 
     def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
-        return self.is_real(avals, params)
+        return self.is_numeric(avals, params)
 
     def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
         primals, tangents = args

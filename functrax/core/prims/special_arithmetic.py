@@ -159,11 +159,11 @@ def _complex_sign(x: Array) -> Array:
         _, exponent = np.frexp(largest)
         exponent = np.where(np.isfinite(largest), exponent, 0)
         half = -(exponent // 2)  # in two steps, each of which is a normal number
-        one = np.ones((), largest.dtype)
-        scaled = x * np.ldexp(one, half) * np.ldexp(one, -exponent - half)
-        size = np.abs(scaled)
+        re, im = (np.ldexp(np.ldexp(p, half), -exponent - half) for p in (x.real, x.imag))
+        size = np.hypot(re, im)
+        size = np.where(np.isinf(size), np.nan, size).astype(re.dtype)
         unit = np.empty_like(x)
-        unit.real, unit.imag = scaled.real / size, scaled.imag / size
+        unit.real, unit.imag = re / size, im / size
         return np.asarray(np.where(x == 0, x, unit))
 
 
@@ -291,7 +291,7 @@ def log1p(x: Array) -> Array:
         near = np.maximum(np.abs(re), np.abs(im)) < 3
         parts = _log_size_near_one(np.where(near, re, 0), np.where(near, im, 0))
         out = np.empty(x.shape, np.complex128)
-        out.real = np.where(near, parts, np.log(np.abs((1 + re) + 1j * im)))
+        out.real = np.where(near, parts, np.log(np.hypot(1 + re, im)))
         out.imag = np.arctan2(im, 1 + re)
         return np.asarray(out.astype(x.dtype))
 

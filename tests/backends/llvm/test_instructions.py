@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from functrax.backends.llvm.instructions import OPERATIONS, constant, definitions, llvm_type
+from functrax.core import dtypes
 from functrax.core.errors import DTypeError
 from functrax.core.lowering import Builder, Scalar
 from tests.backends.llvm.scalar_kernels import (
@@ -338,7 +339,8 @@ def test_every_operation_is_tested_for_what_the_builder_makes() -> None:
     of_builder |= {"and", "or", "xor", "not", "shl", "shr", "popcount", "clz"}
     of_builder |= {"eq", "ne", "lt", "le", "gt", "ge", "select", "convert", "bitcast"}
     of_functions = {"ldexp", "unlikely"}  # which is a select, where it cannot branch
-    assert of_builder | of_functions == OPERATIONS
+    of_complex = {"real", "imag", "complex"}  # test_complex_kernels.py
+    assert of_builder | of_functions | of_complex == OPERATIONS
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -426,8 +428,9 @@ def test_text() -> None:
     assert definitions(text) == ""
     assert llvm_type(np.dtype(np.float16), 8) == "<8 x i16>"
     assert constant(np.float64("nan"), np.dtype(np.float64), 1) == "0x7FF8000000000000"
-    with pytest.raises(DTypeError, match="complex64"):
-        llvm_type(np.dtype(np.complex64), 4)
+    assert llvm_type(np.dtype(np.complex64), 4) == "<8 x float>"
+    with pytest.raises(DTypeError, match="float0"):
+        llvm_type(dtypes.float0, 4)
 
 
 @pytest.mark.parametrize("seed", range(4))

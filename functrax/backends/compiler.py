@@ -21,6 +21,7 @@ from functrax.backends.codes import Codes
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
 from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.library_calls import library_launches
 from functrax.backends.llvm.jit import LaunchCode, side_by_side
 from functrax.backends.members import Members
 from functrax.backends.passes.groups import contraction, fused, grouped
@@ -300,12 +301,17 @@ class Assembly:
     # ---- what is no kernel --------------------------------------------------------------------
 
     def _host_call(self, eqn: Eqn) -> None:
+        """Functions of libraries, or else a call of the reference."""
         function = _reference_call(eqn)
         inputs = self._operands(eqn.invars)
         name = eqn.primitive.name
         if eqn.primitive is contraction:
             name = eqn.params["name"]
         outputs = self._results(eqn)
+        launches = library_launches(self.builder, eqn, inputs, outputs)
+        if launches is not None:
+            self._add(eqn, launches, inputs, outputs)
+            return
         self._add(eqn, [HostCall(function, name, inputs, outputs)], inputs, outputs)
 
     def _same(self, eqn: Eqn) -> None:

@@ -50,6 +50,10 @@ class ProgramBuilder:
         """The slots and the instructions so far."""
         return tuple(self._slots), tuple(self._instructions)
 
+    def slot(self, number: int) -> Slot:
+        """A slot by its number; whether a value is an output is not known yet."""
+        return self._slots[number]
+
     def _slot(self, kind: Kind, shape: Sequence[int], dtype: Any, value: Any = None) -> int:
         number = self._counts.get(kind, 0)
         self._counts[kind] = number + 1

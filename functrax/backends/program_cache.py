@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends import disk_cache
+from functrax.backends.library import LibraryFunction
 from functrax.backends.llvm.jit import Compiled, LaunchCode, machine
 from functrax.backends.program import Cond, Copy, For, Launch, Program, Scan, Slot, While
 from functrax.backends.program_key import program_key
@@ -29,7 +30,9 @@ from functrax.core.aval import ShapedArray
 from functrax.core.config import compile_context, state as options
 from functrax.core.jaxpr import Jaxpr
 
-_RECORDS: Final = (Slot, Launch, Copy, Cond, While, For, Scan, Program, LaunchCode)
+_RECORDS: Final = (
+    *(Slot, Launch, Copy, Cond, While, For, Scan, Program, LaunchCode, LibraryFunction),
+)
 _NUMBERS: Final = {kind: number for number, kind in enumerate(_RECORDS)}
 _VALUES: Final = {kind: attrgetter(*[f.name for f in fields(kind)]) for kind in _RECORDS}
 _FUNCTION, _PARAMS, _OWNER = (
@@ -162,9 +165,12 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _place(values: list[Any]) -> None:
     """Put the addresses that machine code has in this process into the fields of a launch."""
     owner: LaunchCode = values[_OWNER]
-    values[_FUNCTION] = owner.kernel.address
-    if owner.calls:
-        params = list(values[_PARAMS])
-        for place, code in owner.calls:
-            params[place] = code.address
-        values[_PARAMS] = tuple(params)
+    try:
+        values[_FUNCTION] = owner.kernel.address
+        if owner.calls:
+            params = list(values[_PARAMS])
+            for place, code in owner.calls:
+                params[place] = code.address
+            values[_PARAMS] = tuple(params)
+    except LookupError:  # a library that this process has not
+        raise _UnknownError from None

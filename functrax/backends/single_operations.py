@@ -127,9 +127,11 @@ def _executable(
 
 
 def _is_compiled(eqn: Eqn) -> bool:
-    from functrax.backends.passes.kernel_groups import is_fusible  # a part of the compiler
+    from functrax.backends.library_calls import OTHER_BITS  # parts of the compiler
+    from functrax.backends.passes.kernel_groups import is_fusible
 
-    return eqn.primitive.name in _COMPILED or is_fusible(eqn)
+    name = eqn.primitive.name
+    return name in _COMPILED or name in OTHER_BITS or is_fusible(eqn)
 
 
 def _write(description: Description, inputs: list[Var], eqns: list[Eqn]) -> Atom:

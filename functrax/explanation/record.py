@@ -62,7 +62,7 @@ class KernelFacts:
     Args:
       number: counts the kernels and calls of the whole program.
       name: what it does, the last first.
-      kind: ``"kernel"``, or ``"call"`` of a Python function such as LAPACK's.
+      kind: ``"kernel"``, or ``"call"`` of a library function such as LAPACK's, or of Python.
       eqns: its equations, with the user's lines.
       level: the number of the program that it is in.
       place: which equation of that program it is.

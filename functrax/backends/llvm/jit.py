@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 from weakref import WeakValueDictionary
 
 from functrax.backends import disk_cache
@@ -67,6 +67,15 @@ class Compiled:
     key: bytes = b""
 
 
+class Function(Protocol):
+    """Machine code at an address."""
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+        ...
+
+
 @record
 class LaunchCode:
     """The machine code behind a launch, which keeps it alive.
@@ -77,8 +86,8 @@ class LaunchCode:
         with these functions.
     """
 
-    kernel: Compiled
-    calls: tuple[tuple[int, Compiled], ...] = ()
+    kernel: Function
+    calls: tuple[tuple[int, Function], ...] = ()
 
 
 class Request:

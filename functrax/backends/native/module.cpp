@@ -19,6 +19,7 @@
 #include "executable.h"
 #include "interpreter_exit.h"
 #include "jit_caller.h"
+#include "library.h"
 #include "object_loader.h"
 #include "pool.h"
 #include "pytree.h"
@@ -134,5 +135,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("num_threads", functrax::thread_pool::num_threads,
              "How many threads run a large kernel.");
   module.def("set_num_threads", set_num_threads, py::arg("threads"), "Choose how many.");
+  module.def("library_functions", functrax::library::functions,
+             "Names and addresses of the kernels that the extension holds.");
   add_object_loader(module);
 }

@@ -117,8 +117,12 @@ def _size(x: Any) -> Any:
 
 
 def permutation_of_pivots(pivots: Any, size: int) -> Any:
-    """The order of rows that exchanging row ``i`` with row ``pivots[i]``, in turn, leaves."""
+    """The order of rows that exchanging row ``i`` with row ``pivots[i]``, in turn, leaves.
+
+    Pivots that are no rows are taken as gathers take them: from the end, or as the nearest row.
+    """
     lead = pivots.shape[:-1]
+    pivots = np.clip(np.where(pivots < 0, pivots + size, pivots), 0, size - 1)
     swaps = pivots.reshape(math.prod(lead), pivots.shape[-1])
     order = np.tile(np.arange(size, dtype=pivots.dtype), (swaps.shape[0], 1))
     every = np.arange(swaps.shape[0])
@@ -146,11 +150,28 @@ def cofactors(x: Any) -> Any:
     return (sign[..., None, None] * product).astype(x.dtype)
 
 
-def each_svd(x: Any, full: bool = False) -> tuple[Any, Any, Any]:
+def each_svd(x: Any, full: bool = False) -> Any:
     """The singular value decomposition; NaN where it does not converge."""
+    return each_of_several(lambda m: np.linalg.svd(m, full_matrices=full), x)
+
+
+def singular_values(x: Any) -> Any:
+    """The singular values; NaN where they do not converge."""
+    return each_of_several(lambda m: (np.linalg.svd(m, compute_uv=False),), x)[0]
+
+
+def eigh(x: Any, lower: bool) -> Any:
+    """Eigenvalues and eigenvectors of Hermitian matrices; NaN where they do not converge."""
+    return each_of_several(lambda m: np.linalg.eigh(m, UPLO="L" if lower else "U"), x)
+
+
+def each_of_several(function: Callable[[Any], Any], x: Any) -> tuple[Any, ...]:
+    """As :func:`each`, for a function of one stack that has several results."""
     try:
-        return np.linalg.svd(x, full_matrices=full)
+        return tuple(function(x))
     except np.linalg.LinAlgError:
-        u, s, vh = np.linalg.svd(np.zeros_like(x), full_matrices=full)
-        nan = s.dtype.type(np.nan)
-        return u * nan, s * nan, vh * nan
+        pass
+    if x.ndim == 2:
+        return tuple([np.full_like(r, np.nan) for r in function(np.zeros_like(x))])
+    found = [each_of_several(function, m) for m in x]
+    return tuple([np.stack(results) for results in zip(*found, strict=True)])

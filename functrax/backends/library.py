@@ -1,0 +1,127 @@
+"""Functions that launches call beside the compiler's own kernels, found by name.
+
+A name enters; an address leaves, if this process has such a function: one of the extension's, or
+an inner loop of a NumPy ufunc.  Those of ``numpy.linalg`` and ``numpy.fft`` are C functions of
+arrays, sizes and strides that need no lock of Python's; the extension's function ``call_loop``
+calls them as a kernel.  Addresses hold in one process, names in all: programs on disk have names.
+
+NumPy documents where a ufunc keeps its loops (``PyUFuncObject``), and has never moved it.  Nothing
+is called that does not look as described: the counts, the name and the types of the loop must be
+those that Python sees.
+
+Start at :class:`LibraryFunction`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from functrax.core import native
+from functrax.core.records import record
+
+LINALG: Final = "numpy.linalg._umath_linalg"
+FFT: Final = "numpy.fft._pocketfft_umath"
+
+
+@record
+class LibraryFunction:
+    """A function by its name.
+
+    Args:
+      module: the module whose ufunc it is an inner loop of; empty for the extension's functions.
+      name: of the ufunc, or of the function.
+      types: the characters of the loop's dtypes, as in ``ufunc.types``.
+      data: what the loop is called with, instead of the loop itself.
+    """
+
+    module: str
+    name: str
+    types: str = ""
+    data: bool = False
+
+    @property
+    def address(self) -> int:
+        """Where it is in this process.
+
+        Raises:
+          LookupError: this process has no such function.
+        """
+        found = _loop(self.module, self.name, self.types) if self.module else _own(self.name)
+        if found is None:
+            raise LookupError(f"{self.module or 'functrax'}: no function {self.name} {self.types}")
+        return found[self.data]
+
+
+def numpy_loop(module: str, name: str, types: str) -> LibraryFunction | None:
+    """The inner loop of a ufunc for some dtypes, if it is there and can be called."""
+    return None if _loop(module, name, types) is None else LibraryFunction(module, name, types)
+
+
+def own_function(name: str) -> LibraryFunction | None:
+    """A function of the extension, if that is there."""
+    return None if _own(name) is None else LibraryFunction("", name)
+
+
+def signature(module: str, name: str) -> str:
+    """The core dimensions of a ufunc, such as ``(m,n),(n)->(m)``."""
+    found: str = getattr(import_module(module), name).signature
+    return found
+
+
+@cache
+def _functions() -> dict[str, int]:
+    return {} if native.extension is None else native.extension.library_functions()
+
+
+def _own(name: str) -> tuple[int, int] | None:
+    found = _functions().get(name)
+    return None if found is None else (found, 0)
+
+
+class _Ufunc(ctypes.Structure):
+    """The beginning of ``PyUFuncObject`` in ``numpy/ufuncobject.h``, after the object's head."""
+
+    _fields_ = (
+        ("nin", ctypes.c_int),
+        ("nout", ctypes.c_int),
+        ("nargs", ctypes.c_int),
+        ("identity", ctypes.c_int),
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("ntypes", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+        ("types", ctypes.POINTER(ctypes.c_byte)),
+    )
+
+
+@cache
+def _loop(module: str, name: str, types: str) -> tuple[int, int] | None:
+    """The addresses of an inner loop and of its data."""
+    if sys.implementation.name != "cpython":
+        return None
+    try:
+        ufunc: Any = getattr(import_module(module), name, None)
+    except ImportError:
+        return None
+    if not isinstance(ufunc, np.ufunc) or types not in ufunc.types:
+        return None
+    seen = _Ufunc.from_address(id(ufunc) + object.__basicsize__)
+    counts = (seen.nin, seen.nout, seen.nargs, seen.ntypes)
+    if counts != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes):
+        return None
+    if seen.name != ufunc.__name__.encode():
+        return None
+    number = ufunc.types.index(types)
+    wanted = [np.dtype(c).num for c in types.replace("->", "")]
+    if seen.types[number * ufunc.nargs : (number + 1) * ufunc.nargs] != wanted:
+        return None
+    function = seen.functions[number]
+    data = seen.data[number] if seen.data else None
+    return None if not function else (function, data or 0)

@@ -1,0 +1,26 @@
+// Functions that launches call beside the compiler's kernels: loops of NumPy, and loops over small
+// matrices.
+//
+// Each has the form of a kernel (program.h), so the executor knows nothing of them. Their names and
+// addresses go out; functrax/backends/library.py looks them up, and library_calls.py writes their
+// params. Their Python twin is the NumPy reference of the primitive.
+
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "program.h"
+
+namespace functrax::library {
+
+using Named = std::pair<const char*, program::Kernel>;
+
+// The loops over matrices (matrix_loops.cpp).
+const std::vector<Named>& matrix_loops();
+
+// Names and addresses of all functions.
+pybind11::dict functions();
+
+}  // namespace functrax::library

@@ -39,16 +39,17 @@ def spare(jaxpr: Jaxpr, rewrites: Rewrites, budget: int) -> Jaxpr:
       budget: bytes that values between equations may take; where that cannot be reached, the
         program takes as few as are found.
     """
-    plan = _Plan(jaxpr, list(jaxpr.eqns))
-    changed = False
+    first = best = plan = _Plan(jaxpr, list(jaxpr.eqns))
     while plan.most > budget:
         better = next(plan.better(rewrites), None)
         if better is None:
             break
-        plan, changed = better, True
-    if not changed:
+        plan = better
+        if plan.most < best.most:  # else there are only fewer places that are as full
+            best = plan
+    if best is first:
         return jaxpr
-    return Jaxpr((), jaxpr.invars, jaxpr.outvars, plan.eqns, jaxpr.name, jaxpr.arg_names)
+    return Jaxpr((), jaxpr.invars, jaxpr.outvars, best.eqns, jaxpr.name, jaxpr.arg_names)
 
 
 def alive(jaxpr: Jaxpr) -> int:

@@ -89,7 +89,6 @@ def check_random_program(seed: int) -> bool:
     smaller = spare(jaxpr, rewrites, 0)
     verify(smaller)
     if smaller is jaxpr:
-        assert rewrites.count == 0
         return False
     assert rewrites.count and alive(smaller) < alive(jaxpr)
     values = draw(jaxpr, seed)
@@ -99,6 +98,13 @@ def check_random_program(seed: int) -> bool:
 
 def test_random_programs() -> None:
     assert sum(map(check_random_program, range(24))) > 1
+
+
+def test_what_frees_nothing_in_the_end_is_not_done() -> None:
+    """There would be fewer places that are as full as before, but still one."""
+    jaxpr = grouped(65)
+    rewrites = Rewrites()
+    assert spare(jaxpr, rewrites, 0) is jaxpr and rewrites.count > 0
 
 
 @pytest.mark.slow

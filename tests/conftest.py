@@ -54,9 +54,11 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
-def no_garbage() -> None:
-    """For tests that count memory: what others left behind is not freed while they do."""
-    gc.collect()
+def no_collection() -> Iterator[None]:
+    """For tests that count memory: what others left in cycles is not freed while they do."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

@@ -531,7 +531,7 @@ def test_P8_other_threads_run_while_a_program_does() -> None:
         thread.join()
 
 
-@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.usefixtures("no_collection")
 def test_P10_a_steady_state_asks_the_system_for_no_memory() -> None:
     step = functrax.jit(lambda w, x: w - 0.1 * functrax.grad(lambda w: jnp.sum((x @ w) ** 2))(w))
     w, x = array(64, 64), array(256, 64)
@@ -543,7 +543,7 @@ def test_P10_a_steady_state_asks_the_system_for_no_memory() -> None:
     assert pool_stats().allocations == before
 
 
-@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.usefixtures("no_collection")
 def test_P12_memory_goes_with_the_last_reference() -> None:
     f = functrax.jit(lambda x: jnp.sin(x) * 2)
     x = array(10_000)

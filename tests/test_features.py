@@ -175,7 +175,7 @@ def test_J8_backward_closure() -> None:
         assert not meta_only(program(derivative, x))
 
 
-@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.usefixtures("no_collection")
 def test_J9_no_value_of_rank_seven_is_stored() -> None:
     x, p = array(2, 4, 16, 16), array(8, 4, 3, 3)
     expanded = 2 * 8 * 16 * 16 * 4 * 3 * 3 * 8  # bytes of the product

@@ -103,7 +103,7 @@ def test_independent_programs_overlap() -> None:
     raise AssertionError("no two programs ran at the same time")
 
 
-@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.usefixtures("no_collection")
 def test_a_donated_input_is_updated_in_place() -> None:
     step = functrax.jit(heavy, donate_argnums=0)
     x = step(step(start()))

@@ -192,7 +192,7 @@ def donations(function: Any, *args: Any) -> int:
     return int(runtime.pool_stats().peak - before)
 
 
-@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.skipif(runtime.NATIVE is None, reason="C++ makes the calls that donate memory")
 @pytest.mark.parametrize(
     "function",

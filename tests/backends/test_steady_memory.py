@@ -21,7 +21,7 @@ BYTES = 4 * N
 
 
 @pytest.fixture(autouse=True)
-def compiled(no_garbage: None) -> Iterator[None]:
+def compiled(no_collection: None) -> Iterator[None]:
     with fx.backend("llvm"):
         yield
 

@@ -216,7 +216,7 @@ def test_calls_leave_nothing_behind(jit: Callable[..., Any]) -> None:
     assert second - first < 20_000
 
 
-@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.usefixtures("no_collection")
 def test_many_calls_allocate_nothing_new(jit: Callable[..., Any]) -> None:
     f = jit(lambda xs: [x + 1 for x in xs])
     xs = [jnp.ones(3)] * 5

@@ -164,7 +164,7 @@ def test_bfloat16_has_its_own_type_in_dlpack() -> None:
     assert dlpack._rename(capsule, 4, 4)
 
 
-@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize(
     "convert",
     [np.asarray, np.from_dlpack, jnp.from_dlpack, lambda x: jnp.asarray(np.asarray(x))],

@@ -343,7 +343,7 @@ def test_a_wrong_result_of_a_python_function_is_refused(runtime: Runtime, result
         runtime.load(b.build((y,)))([X])
 
 
-@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.usefixtures("no_collection")
 def test_an_exception_leaves_nothing_behind(runtime: Runtime) -> None:
     def fail(i: Any, x: Any) -> Any:
         if i == 3:

@@ -17,7 +17,7 @@ from functrax.backends.runtime import Runtime
 from functrax.core.errors import DonatedBufferError
 from tests.backends.runtime.programs import F32, function_program, host
 
-pytestmark = pytest.mark.usefixtures("no_garbage")
+pytestmark = pytest.mark.usefixtures("no_collection")
 
 LARGE = ((1 << 20,), F32)  # 4 MB
 

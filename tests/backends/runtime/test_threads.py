@@ -118,7 +118,7 @@ def test_other_threads_run_meanwhile(runtime: Runtime) -> None:
     assert not worker.is_alive() and np.asarray(results[0]) == 3
 
 
-@pytest.mark.usefixtures("no_garbage")
+@pytest.mark.usefixtures("no_collection")
 def test_an_interrupt_ends_a_long_loop(runtime: Runtime) -> None:
     program, flag = waiting_program()
     call = runtime.load(program)

@@ -34,6 +34,7 @@ from functrax.backends.eager_graph import (
     SMALL_BYTES,
     Node,
     Part,
+    Recorded,
     Region,
     Signature,
     ancestors,
@@ -94,19 +95,29 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     strict = options.strict
     signature = signature_of(primitive, strict, [x.aval for x in args], params)
     operands = tuple([_operand(x, strict) for x in args])
-    size, begin, region = _extent(signature, operands)
-    node = Node(signature, operands, current_source(), size, begin, region)
-    if signature.holds:
-        _note_arrays(node)
-    types = signature.types
-    if type(types) is ShapedArray:
-        return ConcreteArray(node, types)
-    parts = [Part(node, number) for number in range(len(signature.results))]
-    node.parts = tuple([weakref.ref(part) for part in parts])
-    return [ConcreteArray(p, aval) for p, aval in zip(parts, signature.results)]
+    found = _new_node(signature, operands, current_source())
+    results = [ConcreteArray(x, aval) for x, aval in zip(found, signature.results, strict=True)]
+    return results[0] if type(signature.types) is ShapedArray else results
 
 
 EVAL.executor = record
+
+
+def _node(
+    signature: Signature, operands: tuple[Any, ...], source: SourceLine | None
+) -> list[Recorded]:
+    """Record an operation: what arrays of its results hold."""
+    node = Node(signature, operands, source, *_extent(signature, operands))
+    if signature.holds:
+        _note_arrays(node)
+    if type(signature.types) is ShapedArray:
+        return [node]
+    parts = [Part(node, number) for number in range(len(signature.results))]
+    node.parts = tuple([weakref.ref(part) for part in parts])
+    return [*parts]
+
+
+_new_node: Final[Callable[..., list[Recorded]]] = getattr(native.extension, "eager_node", _node)
 
 
 def records() -> bool:
@@ -199,13 +210,32 @@ def _counted(
     if size <= limit:
         region.since = now - size
         return size, begin, region
-    eager_run.run(producers, requested=False)
+    _run_unasked(producers)
     grown = [n for n in producers if n.value is None]
     return 1 + len(ancestors(grown)), now, None
 
 
+def _run_unasked(nodes: list[Node]) -> None:
+    """Run operations whose values nobody asked for."""
+    eager_run.run(nodes, requested=False)
+
+
+def _bytes_of(nodes: Sequence[Node]) -> int:
+    """The bytes of the arrays that operations keep alive."""
+    return sum(
+        {id(x): x.nbytes for n in nodes for x in n.operands if hasattr(x, "nbytes")}.values()
+    )
+
+
+def _sweep(nodes: Sequence[Node]) -> None:
+    """Run operations that keep arrays alive, if these are many bytes."""
+    if _bytes_of(nodes) > MAX_BYTES // 2:
+        for node in nodes:
+            _run_unasked([node])
+
+
 class _Held:
-    """Recorded operations that keep arrays alive; any thread may add some."""
+    """Recorded operations that keep arrays alive, where there is no extension to count them."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
@@ -222,14 +252,12 @@ class _Held:
     def _sweep(self) -> None:
         with self._lock:
             alive = [n for ref in self._nodes if (n := ref()) is not None and n.value is None]
-            arrays = {id(x): x.nbytes for n in alive for x in n.operands if hasattr(x, "nbytes")}
-            self._bytes = sum(arrays.values())
+            self._bytes = _bytes_of(alive)
             self._nodes = [weakref.ref(n) for n in alive]
             if self._bytes <= MAX_BYTES // 2:
                 return
             self._nodes, self._bytes = [], 0
-        for node in alive:
-            eager_run.run([node], requested=False)
+        _sweep(alive)
 
 
 _held: Final = _Held()
@@ -251,9 +279,9 @@ def _install() -> None:
     """Tell C++, which records what it can, what it needs: see ``eager_record.h``."""
     if native.extension is None:
         return
-    classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Region, Trace)
-    functions = (_mode, _held.add, is_internal, user_line, scopes, record)
-    bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, GROWN, REPEATED, FEW_BYTES)
+    classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Trace)
+    functions = (_mode, _sweep, is_internal, user_line, scopes, record, _run_unasked)
+    bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, GROWN, REPEATED, FEW_BYTES, MAX_BYTES)
     native.extension.eager_configure(classes, _signatures, functions, bounds)
     EVAL.executor = native.extension.eager_execute
 

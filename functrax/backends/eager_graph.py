@@ -19,9 +19,9 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from functrax.core import dtypes
+from functrax.core import dtypes, native
 from functrax.core.array import Pending
 from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Literal
@@ -130,46 +130,57 @@ class Region:
         return large
 
 
-class Node(Pending):
-    """An operation that is recorded.
+if TYPE_CHECKING or native.extension is None:
 
-    Args:
-      signature: what it is.
-      operands: for each operand a node or part that was not computed when the operation was
-        recorded, a raw value, or a literal.
-      source: the user's line.
-      size: an upper bound of the number of operations that have to run for it.
-      begin: when the first of them was recorded, as a number that each operation has.
-      region: what it shares with what it needs; None while that is itself alone.
-    """
+    class EagerNode:
+        """What a node is made of.
 
-    __slots__ = (
-        "__weakref__", "begin", "operands", "parts", "region", "signature", "size", "source",
-        "value",
-    )  # fmt: skip
+        Args:
+          signature: what it is.
+          operands: for each operand a node or part that was not computed when the operation was
+            recorded, a raw value, or a literal.
+          source: the user's line.
+          size: an upper bound of the number of operations that have to run for it.
+          begin: when the first of them was recorded, as a number that each operation has.
+          region: what it shares with what it needs; None while that is itself alone.
+        """
+
+        __slots__ = (
+            "__weakref__", "begin", "operands", "parts", "region", "signature", "size", "source",
+            "value",
+        )  # fmt: skip
+
+        def __init__(
+            self,
+            signature: Signature,
+            operands: tuple[Any, ...],
+            source: SourceLine | None,
+            size: int,
+            begin: int,
+            region: Region | None,
+        ) -> None:
+            self.signature = signature
+            self.operands = operands
+            self.source = source
+            self.size = size
+            self.begin = begin
+            self.region = region
+            #: The raw result, when it is known.
+            self.value: Any = None
+            #: Of an operation with several results, those that somebody refers to.
+            self.parts: tuple[weakref.ref[Part], ...] = ()
+
+else:
+    EagerNode = native.extension.EagerNode
+
+
+class Node(EagerNode, Pending):
+    """An operation that is recorded."""
+
+    __slots__ = ()
 
     #: Computes nodes; ``backends/eager_run.py`` puts itself here.
     run: ClassVar[Callable[[Sequence[Node]], None]]
-
-    def __init__(
-        self,
-        signature: Signature,
-        operands: tuple[Any, ...],
-        source: SourceLine | None,
-        size: int,
-        begin: int,
-        region: Region | None,
-    ) -> None:
-        self.signature = signature
-        self.operands = operands
-        self.source = source
-        self.size = size
-        self.begin = begin
-        self.region = region
-        #: The raw result, when it is known.
-        self.value: Any = None
-        #: Of an operation with several results, those that somebody refers to.
-        self.parts: tuple[weakref.ref[Part], ...] = ()
 
     def result(self) -> Any:
         if self.value is None:

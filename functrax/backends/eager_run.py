@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -161,14 +161,23 @@ def _single(node: Node) -> bool:
 def settle(raw: Any) -> None:
     """Compute the recorded operations that read a raw value.
 
-    Values do not know who reads them, so they are looked for among all objects, but only if
-    somebody besides the array and the caller refers to the value.
+    Values do not know who reads them, so they are looked for among all that is recorded, but only
+    if somebody besides the array and the caller refers to the value.
     """
-    if sys.getrefcount(raw) <= _ARRAY_ALONE:
-        return
+    if sys.getrefcount(raw) > _ARRAY_ALONE:
+        run(_readers(raw), requested=False)
+
+
+def _find_readers(raw: Any) -> list[Node]:
+    """The operations that have a raw value among their operands."""
     holders = {id(x): x for x in gc.get_referrers(raw) if type(x) is tuple}
     nodes = {n for x in holders.values() for n in gc.get_referrers(x) if type(n) is Node}
-    run([n for n in nodes if n.value is None and id(n.operands) in holders], requested=False)
+    return [n for n in nodes if n.value is None and id(n.operands) in holders]
+
+
+_readers: Final[Callable[[Any], list[Node]]] = getattr(
+    native.extension, "eager_readers", _find_readers
+)
 
 
 def _alone(holder: Sequence[Any]) -> int:

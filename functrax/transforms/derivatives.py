@@ -53,6 +53,8 @@ def _with_zeros(values: Sequence[Value | None], avals: Sequence[ShapedArray]) ->
 
 def _cotangents(cts: Sequence[Value | None], avals: Sequence[ShapedArray]) -> list[Value]:
     """Cotangents as the caller sees them: weak where the argument is, so that steps stay weak."""
+    if True not in [a.weak_type for a in avals]:
+        return _with_zeros(cts, avals)
     weak = [
         convert_element_type.bind(ct, dtype=ct.aval.dtype, weak_type=True)
         if ct is not None and a.weak_type and not ct.aval.weak_type
@@ -283,12 +285,11 @@ def value_and_grad(
     @functools.wraps(fun)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         restricted, chosen = restricted_to("grad", fun, positions, args, kwargs)
-        primals = tuple(args[i] for i in chosen)
+        primals = [args[i] for i in chosen]
         flat, in_tree = flatten_args(fun, primals, {})
         _check_inputs(fun, flat, chosen, primals, holomorphic, allow_int)
         aux = _Aux(restricted, has_aux)
-        flat_fun = FlatFunction(aux, in_tree)
-        linear = Linearized(flat_fun, flat, tree_flatten(primals)[1], once=True)
+        linear = Linearized(FlatFunction(aux, in_tree), flat, in_tree.children()[0], once=True)
         try:
             _check_scalar(fun, linear, holomorphic)
             cts = _gradient(linear)
@@ -333,10 +334,11 @@ def _check_inputs(
     holomorphic: bool,
     allow_int: bool,
 ) -> None:
+    if allow_int and not holomorphic:
+        return
+    allowed = dtypes.COMPLEX if holomorphic else dtypes.INEXACT
     for number, x in enumerate(flat):
-        dtype = x.aval.dtype
-        fine = dtypes.is_complex(dtype) if holomorphic else allow_int or dtypes.is_inexact(dtype)
-        if fine:
+        if x.aval.dtype in allowed:
             continue
         # Paths are worked out for the error alone.
         by_position = dict(zip(positions, primals, strict=True))
@@ -358,8 +360,11 @@ def _check_inputs(
 
 def _check_scalar(fun: Any, linear: Linearized, holomorphic: bool) -> None:
     avals = linear.out_avals
+    if len(avals) == linear.out_tree.num_nodes == 1 and avals[0].shape == ():
+        if (dtypes.is_complex if holomorphic else dtypes.is_float)(avals[0].dtype):
+            return
     shown = ", ".join(a.str_short() for a in avals)
-    if len(avals) != 1 or str(linear.out_tree) != "PyTreeDef(*)" or avals[0].shape != ():
+    if len(avals) != 1 or linear.out_tree.num_nodes != 1 or avals[0].shape != ():
         raise DifferentiationError(
             f"grad: {name_of(fun)} does not return a scalar",
             got=f"{shown or 'nothing'} in {linear.out_tree}",

@@ -85,7 +85,7 @@ def normalize_argnums(
                 got=f"{num_args} positional arguments to {name_of(function)}",
                 fix="argnums counts positional arguments from 0; pass that argument by position",
             )
-    return tuple(i % num_args for i in argnums)
+    return tuple([i % num_args for i in argnums])
 
 
 def restricted_to(
@@ -99,6 +99,8 @@ def restricted_to(
     chosen = normalize_argnums(transform, function, argnums_tuple(argnums), len(args))
 
     def restricted(*differentiated: Any) -> Any:
+        if chosen == (0,):
+            return function(*differentiated, *args[1:], **kwargs)
         full = list(args)
         for i, x in zip(chosen, differentiated, strict=True):
             full[i] = x

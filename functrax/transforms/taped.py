@@ -18,6 +18,7 @@ Start at :func:`tape_flat`.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -374,6 +375,11 @@ def _function_fragment(
 # ---- the transformation -------------------------------------------------------------------------
 
 
+@functools.lru_cache(256)
+def _one(aval: ShapedArray) -> Literal:
+    return Literal(1, aval)
+
+
 class GradTape:
     """A function's tape, which can be read backwards once.
 
@@ -392,7 +398,7 @@ class GradTape:
         """The cotangents of the inputs, if that of the first result, of a type, is 1."""
         if self.number is None:
             return [None] * len(self.nonzero)
-        rest = iter(self.tape.backward(self.number, Literal(1, aval), sum(self.nonzero)))
+        rest = iter(self.tape.backward(self.number, _one(aval), sum(self.nonzero)))
         return [next(rest) if nz else None for nz in self.nonzero]
 
     def end(self) -> None:
@@ -409,10 +415,9 @@ def applies(primals: Sequence[Value], nonzero: Sequence[bool]) -> bool:
         return False
     if options.check_tracer_leaks or not eager.records():
         return False
-    differentiated = [x for x, nz in zip(primals, nonzero, strict=True) if nz]
-    if len(differentiated) == 1 and not differentiated[0].aval.shape:
+    if sum(nonzero) == 1 and not primals[nonzero.index(True)].aval.shape:
         return False
-    return all(type(x) is ConcreteArray for x in primals)
+    return {type(x) for x in primals} <= {ConcreteArray}
 
 
 def tape_flat(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -266,6 +267,26 @@ def test_recorded_operations_do_not_keep_much_memory() -> None:
     waiting = sum(is_pending(x) for x in totals)
     assert waiting * N * N * 4 <= eager.MAX_BYTES
     assert [float(x) for x in totals] == [(k % 7) * N * N for k in range(len(totals))]
+
+
+def test_a_long_chain_is_forgotten_at_once() -> None:
+    x = square()
+    y = jnp.sin(x)
+    last = weakref.ref(y._buffer)
+    for _ in range(eager.PATIENCE - 100):
+        y = y + 1.0
+    assert is_pending(y)
+    assert last() is not None
+    del y
+    assert last() is None  # however deep it was
+
+
+def test_an_array_counts_once_however_often_it_is_held() -> None:
+    x = square()
+    most = eager.MAX_BYTES // x.nbytes
+    pending = [x + float(k + 1) for k in range(2 * most)]
+    assert all(map(is_pending, pending))
+    np.testing.assert_array_equal(pending[-1], np.asarray(x) + np.float32(2 * most))
 
 
 def test_immediate_mode() -> None:

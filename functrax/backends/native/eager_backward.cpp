@@ -62,14 +62,15 @@ bool from_value(PyObject* value, Cotangent& x) {
 }
 
 // A cotangent added to what is there.
-bool accumulate(Cotangent& total, Cotangent more, PyObject* line) {
+bool accumulate(Cotangent& total, Cotangent more, Line& line) {
   if (!total.value) {
     total = std::move(more);
     return true;
   }
-  const thread_state::Source source(line);
+  PyObject* source = line.object();
   Ref x(as_value(total)), y(as_value(more));
-  if (!x || !y) return false;
+  if (source == nullptr || !x || !y) return false;
+  const thread_state::Source as(source);
   Ref sum = sum_of(x.get(), y.get());
   return sum && from_value(sum.get(), total);
 }
@@ -117,7 +118,7 @@ bool pull(const Entry& entry, Cotangents& cts) {
 }
 
 // How the cotangents of an entry's operands follow from those of its results; null with an error.
-std::shared_ptr<Backward> backward_of(const Entry& entry, PyObject* mode,
+std::shared_ptr<Backward> backward_of(Entry& entry, PyObject* mode,
                                       const std::vector<Cotangent>& given) {
   Fragment& fragment = *entry.fragment;
   Words words = {reinterpret_cast<std::uintptr_t>(mode)};
@@ -134,7 +135,9 @@ std::shared_ptr<Backward> backward_of(const Entry& entry, PyObject* mode,
     PyObject* kind = literal ? given[i].value.get() : given[i].aval ? given[i].aval.get() : Py_None;
     PyTuple_SET_ITEM(kinds.get(), static_cast<Py_ssize_t>(i), Py_NewRef(kind));
   }
-  const thread_state::Source source(entry.line.get());
+  PyObject* source = entry.line.object();
+  if (source == nullptr) return nullptr;
+  const thread_state::Source as(source);
   Ref derived(PyObject_CallOneArg(fragment.derive.get(), kinds.get()));
   if (!derived) return nullptr;
   std::shared_ptr<Backward> made = read_backward(derived.get(), kinds.get());
@@ -144,7 +147,7 @@ std::shared_ptr<Backward> backward_of(const Entry& entry, PyObject* mode,
   return made;
 }
 
-bool transpose(const Entry& entry, PyObject* mode, Cotangents& cts) {
+bool transpose(Entry& entry, PyObject* mode, Cotangents& cts) {
   std::vector<Cotangent> given;
   bool any = false;
   for (const std::size_t number : entry.outputs) {
@@ -169,12 +172,12 @@ bool transpose(const Entry& entry, PyObject* mode, Cotangents& cts) {
     if (!ct.value || Py_IS_TYPE(ct.value.get(), python.literal)) continue;
     values.push_back(std::move(ct.value));
   }
-  if (!run_steps(rule->steps, entry.line.get(), records, values)) return false;
+  if (!run_steps(rule->steps, entry.line, records, values)) return false;
   for (const auto& contribution : rule->contributions) {
     Cotangent more = {Ref::share(contribution.value.in(values)),
                       Ref::share(contribution.aval.get())};
     Cotangent& total = cts[entry.inputs[contribution.position]];
-    if (!accumulate(total, std::move(more), entry.line.get())) return false;
+    if (!accumulate(total, std::move(more), entry.line)) return false;
   }
   return true;
 }
@@ -186,7 +189,7 @@ PyObject* backward(PyObject* self, PyObject* args) {
   Py_ssize_t number, count;
   PyObject* ct;
   if (!PyArg_ParseTuple(args, "nOn", &number, &ct, &count)) return nullptr;
-  const std::vector<Entry> entries = std::move(*as_tape(self)->entries);
+  std::vector<Entry> entries = std::move(*as_tape(self)->entries);
   as_tape(self)->entries->clear();
   Cotangents cts(as_tape(self)->avals->size());
   if (static_cast<std::size_t>(number) >= cts.size() ||

@@ -48,7 +48,7 @@ struct Entry {
   Ref pull;
   std::vector<std::size_t> inputs, outputs;  // numbers
   std::vector<Ref> residuals;
-  Ref line;
+  Line line;
 };
 
 struct Tape {

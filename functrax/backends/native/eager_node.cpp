@@ -1,11 +1,16 @@
-// See eager_node.h.
+// See eager_node.h. Start at new_node.
 
 #include "eager_node.h"
 
+#include <structmember.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "eager_run.h"
 #include "eager_state.h"
@@ -16,6 +21,13 @@ namespace functrax::eager {
 namespace {
 
 constexpr std::size_t kMostRemembered = 1 << 14;
+
+// Those that have operands, the last one first.
+Node* first_node = nullptr;
+
+// Bytes of arrays that nodes hold; an array counts once for each of them. Where they are more than
+// the bound, Python looks at what they hold really, and the next time some more later.
+std::int64_t held_bytes = 0, held_bound = 0;
 
 std::int64_t counter = 0;
 std::int64_t looked_at = 0;
@@ -34,114 +46,126 @@ int is_internal(PyObject* code) {
   return internal;
 }
 
+#if PY_VERSION_HEX >= 0x030B0000
+bool line_of_frame(Line& line) {
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  while (frame != nullptr) {
+    Ref held(reinterpret_cast<PyObject*>(frame));
+    Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    const int internal = is_internal(code.get());
+    if (internal < 0) return false;
+    if (internal == 0) {
+      line = Line(std::move(code), PyFrame_GetLasti(frame));
+      return true;
+    }
+    frame = PyFrame_GetBack(frame);
+  }
+  line = Line(Ref::share(Py_None));
+  return true;
+}
+#endif
+
+void unlink(Node* node) {
+  if (node->before != nullptr) {
+    node->before->after = node->after;
+  } else if (first_node == node) {
+    first_node = node->after;
+  } else {
+    return;
+  }
+  if (node->after != nullptr) node->after->before = node->before;
+  node->before = node->after = nullptr;
+  held_bytes -= node->held;
+  node->held = 0;
+}
+
 // ---- what has to run ----------------------------------------------------------------------------
 
-// The region of a node, borrowed; null with an error set.
-PyObject* region_of(PyObject* node) {
-  PyObject*& known = slot(node, python.of_node.region);
-  PyObject* region = known;
-  if (region == Py_None) {
-    region = PyObject_CallOneArg(python.region_class, slot(node, python.of_node.signature));
-    if (region == nullptr) return nullptr;
-    Py_SETREF(known, region);
-    return region;
+// The region of a node.
+const RegionPointer& region_of(Node* node) {
+  if (!node->region) node->region = RegionPointer(node->signature);
+  node->region.settle();
+  return node->region;
+}
+
+std::size_t count_for(const Node* node) {
+  return count_of(node->operands, static_cast<std::size_t>(Py_SIZE(node)));
+}
+
+// As _counted of eager.py, where the bound of the size is more than the limit; false with an error
+// set.
+bool count_operations(Node* node, std::int64_t limit) {
+  node->size = 1 + static_cast<std::int64_t>(count_for(node));
+  if (node->size <= limit) {
+    node->region->since = counter - node->size;
+    return true;
   }
-  PyObject* joined;
-  while ((joined = slot(region, python.of_region.joined)) != Py_None) region = joined;
-  if (region != known) Py_SETREF(known, Py_NewRef(region));
-  return region;
-}
-
-std::int64_t since(PyObject* region) {
-  return PyLong_AsLongLong(slot(region, python.of_region.since));
-}
-
-bool set_since(PyObject* region, std::int64_t number) {
-  PyObject* made = PyLong_FromLongLong(number);
-  if (made == nullptr) return false;
-  Py_SETREF(slot(region, python.of_region.since), made);
+  Ref producers(PyList_New(0));
+  for (Py_ssize_t i = 0; producers && i < Py_SIZE(node); ++i) {
+    Node* producer = producer_of(node->operands[i]);
+    if (producer == nullptr) continue;
+    if (PyList_Append(producers.get(), as_object(producer)) != 0) return false;
+  }
+  if (!producers || !Ref(PyObject_CallOneArg(python.run, producers.get()))) return false;
+  node->size = 1 + static_cast<std::int64_t>(count_for(node));
+  node->begin = counter;
+  node->region = RegionPointer();
   return true;
 }
 
-// As Region.join; null with an error set.
-Ref join(PyObject* one, PyObject* other, std::int64_t mine, std::int64_t others) {
-  const std::int64_t number = std::max(since(one) - others, since(other) - mine);
-  PyObject* small = slot(one, python.of_region.entries);
-  PyObject* large = slot(other, python.of_region.entries);
-  const bool swapped = PySet_GET_SIZE(small) > PySet_GET_SIZE(large);
-  if (swapped) std::swap(small, large);
-  Ref into = Ref::share(swapped ? one : other);
-  const Ref from = Ref::share(swapped ? other : one);
-  const Ref grown(PyNumber_InPlaceOr(large, small));
-  if (!grown || !set_since(into.get(), number)) return Ref();
-  Py_SETREF(slot(from.get(), python.of_region.joined), Py_NewRef(into.get()));
-  return into;
-}
-
-struct Extent {
-  std::int64_t size = 0, begin;
-  Ref region;
-};
-
-// As _counted of eager.py, where the bound of the size is more than the limit.
-Outcome counted(PyObject* operands, std::int64_t limit, Extent& extent) {
-  extent.size = 1 + static_cast<std::int64_t>(count_of(operands));
-  if (extent.size <= limit) {
-    const bool set = set_since(extent.region.get(), counter - extent.size);
-    return set ? Outcome::kDone : Outcome::kError;
-  }
-  Ref ran(run(nullptr, operands));
-  if (!ran) return Outcome::kError;
-  if (ran.get() != Py_True) return Outcome::kLeft;
-  extent.size = 1 + static_cast<std::int64_t>(count_of(operands));
-  extent.begin = counter;
-  extent.region = Ref();
-  return Outcome::kDone;
-}
-
-// What has to run for a new operation, as `_extent` of eager.py.
-Outcome extent_of(PyObject* signature, PyObject* operands, bool may_run, Extent& extent) {
+// What has to run for a new operation, as `_extent` of eager.py; false with an error set.
+bool find_extent(Node* node, bool may_run) {
   const std::int64_t number = counter++;
-  extent.begin = number;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
-    const Ref node = Ref::share(producer_of(PyTuple_GET_ITEM(operands, i)));
-    if (!node) continue;
-    Ref region = Ref::share(region_of(node.get()));
-    if (!region) return Outcome::kError;
-    const std::int64_t size = PyLong_AsLongLong(slot(node.get(), python.of_node.size));
-    if (!extent.region) {
-      extent.region = std::move(region);
-    } else if (extent.region.get() != region.get()) {
-      extent.region = join(extent.region.get(), region.get(), extent.size, size);
-      if (!extent.region) return Outcome::kError;
+  node->size = 1;
+  node->begin = number;
+  std::int64_t size = 0;
+  for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
+    Node* producer = producer_of(node->operands[i]);
+    if (producer == nullptr) continue;
+    const RegionPointer& region = region_of(producer);
+    if (!node->region) {
+      node->region = region;
+    } else if (!(node->region == region)) {
+      node->region = join(node->region, region, size, producer->size);
     }
-    extent.size += size;
-    const std::int64_t begin = PyLong_AsLongLong(slot(node.get(), python.of_node.begin));
-    if (begin < extent.begin) extent.begin = begin;
+    size += producer->size;
+    node->begin = std::min(node->begin, producer->begin);
   }
-  if (!extent.region) {
-    extent.size = 1;
-    return Outcome::kDone;
-  }
-  if (extent.size > number - extent.begin) extent.size = number - extent.begin;
-  ++extent.size;
-  if (!may_run || extent.size <= python.most_nodes / 2) return Outcome::kDone;
-  if (number - looked_at < python.patience) return Outcome::kDone;
-  const int begins = PySet_Contains(slot(extent.region.get(), python.of_region.entries), signature);
-  if (begins < 0) return Outcome::kError;
+  if (!node->region) return true;
+  node->size = std::min(size, number - node->begin) + 1;
+  if (!may_run || node->size <= python.most_nodes / 2) return true;
+  if (number - looked_at < python.patience) return true;
+  const bool begins = node->region->begins_with(node->signature);
   const std::int64_t limit = begins ? python.most_nodes / 2 : python.most_nodes;
-  if (extent.size <= limit || number - since(extent.region.get()) <= limit) return Outcome::kDone;
-  return counted(operands, limit, extent);
+  if (node->size <= limit || number - node->region->since <= limit) return true;
+  return count_operations(node, limit);
+}
+
+// ---- nodes --------------------------------------------------------------------------------------
+
+// An operation without results, extent and line; null with an error set.
+Ref allocate(PyObject* signature, PyObject* const* operands, std::size_t count) {
+  Ref made(python.node->tp_alloc(python.node, static_cast<Py_ssize_t>(count)));
+  if (!made) return made;
+  Node* node = as_node(made.get());
+  new (&node->line) Line;
+  new (&node->region) RegionPointer;
+  node->signature = Py_NewRef(signature);
+  for (std::size_t i = 0; i < count; ++i) node->operands[i] = Py_NewRef(operands[i]);
+  node->after = first_node;
+  if (first_node != nullptr) first_node->before = node;
+  first_node = node;
+  return made;
 }
 
 // The results of a node of several, which nobody refers to yet.
-bool add_parts(PyObject* node, Py_ssize_t count, Results& results) {
+bool add_parts(Node* node, Py_ssize_t count, Results& results) {
   Ref parts(PyTuple_New(count));
   if (!parts) return false;
   for (Py_ssize_t i = 0; i < count; ++i) {
     Ref part(python.part->tp_alloc(python.part, 0)), number(PyLong_FromSsize_t(i));
     if (!part || !number) return false;
-    slot(part.get(), python.of_part.node) = Py_NewRef(node);
+    slot(part.get(), python.of_part.node) = Py_NewRef(as_object(node));
     slot(part.get(), python.of_part.number) = number.release();
     slot(part.get(), python.of_part.value) = Py_NewRef(Py_None);
     PyObject* reference = PyWeakref_NewRef(part.get(), nullptr);
@@ -149,107 +173,250 @@ bool add_parts(PyObject* node, Py_ssize_t count, Results& results) {
     PyTuple_SET_ITEM(parts.get(), i, reference);
     results.push_back(std::move(part));
   }
-  slot(node, python.of_node.parts) = parts.release();
+  node->parts = parts.release();
   return true;
 }
 
-// Tells Python of the arrays that a node keeps alive, if they are worth counting.
-bool note_arrays(PyObject* signature, PyObject* node) {
-  if (slot(signature, python.of_signature.holds) != Py_True) return true;
-  PyObject* operands = slot(node, python.of_node.operands);
-  PyObject* sizes = slot(signature, python.of_signature.operand_bytes);
-  long long bytes = 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
-    PyObject* x = PyTuple_GET_ITEM(operands, i);
+// The nodes that fulfil a condition, as a list; null with an error set.
+template <typename Condition>
+PyObject* nodes_where(const Condition& condition) {
+  std::vector<Ref> found;
+  for (Node* node = first_node; node != nullptr; node = node->after) {
+    if (condition(node)) found.push_back(Ref::share(as_object(node)));
+  }
+  Ref all(PyList_New(static_cast<Py_ssize_t>(found.size())));
+  for (std::size_t i = 0; all && i < found.size(); ++i) {
+    PyList_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), found[i].release());
+  }
+  return all.release();
+}
+
+// Counts the arrays that a node keeps alive, if they are worth it; runs all if they are too many.
+bool note_arrays(Node* node) {
+  if (slot(node->signature, python.of_signature.holds) != Py_True) return true;
+  PyObject* sizes = slot(node->signature, python.of_signature.operand_bytes);
+  std::int64_t bytes = 0;
+  for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
+    PyObject* x = node->operands[i];
     if (Py_IS_TYPE(x, python.literal) || producer_of(x) != nullptr) continue;
     bytes += PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i));
   }
   if (bytes <= python.few_bytes) return true;
-  Ref size(PyLong_FromLongLong(bytes));
-  return size && Ref(PyObject_CallFunctionObjArgs(python.hold, node, size.get(), nullptr));
+  node->held = bytes;
+  held_bytes += bytes;
+  held_bound = std::max(held_bound, static_cast<std::int64_t>(python.most_bytes));
+  if (held_bytes <= python.most_bytes / 2) held_bound = python.most_bytes;
+  if (held_bytes <= held_bound) return true;
+  held_bound = held_bytes + python.most_bytes / 2;
+  Ref holders(nodes_where([](const Node* x) { return x->held != 0 && x->value == nullptr; }));
+  return holders && Ref(PyObject_CallOneArg(python.sweep, holders.get()));
 }
+
+// ---- the type -----------------------------------------------------------------------------------
+
+// Chains of operations may be longer than the stack is deep: what is deeper waits for the
+// outermost.
+constexpr int kDeepest = 100;
+
+void destroy(PyObject* self) {
+  static int depth = 0;
+  static std::vector<PyObject*> waiting;
+  Node* node = as_node(self);
+  if (node->weak_references != nullptr) PyObject_ClearWeakRefs(self);
+  if (++depth < kDeepest) {
+    drop_operands(node);
+  } else {
+    unlink(node);
+    waiting.insert(waiting.end(), node->operands, node->operands + Py_SIZE(node));
+  }
+  node->line.~Line();
+  node->region.~RegionPointer();
+  Py_DECREF(node->signature);
+  Py_XDECREF(node->parts);
+  Py_XDECREF(node->value);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+  while (depth == 1 && !waiting.empty()) {
+    PyObject* x = waiting.back();
+    waiting.pop_back();
+    Py_DECREF(x);
+  }
+  --depth;
+}
+
+Ref operands_of(const Node* node) {
+  Ref all(PyTuple_New(Py_SIZE(node)));
+  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(all.get()); ++i) {
+    PyTuple_SET_ITEM(all.get(), i, Py_NewRef(node->operands[i]));
+  }
+  return all;
+}
+
+PyObject* get_operands(PyObject* self, void*) { return operands_of(as_node(self)).release(); }
+
+int set_operands(PyObject* self, PyObject* given, void*) {
+  if (given == nullptr || !PyTuple_Check(given) || PyTuple_GET_SIZE(given) != 0) {
+    PyErr_SetString(PyExc_TypeError, "the operands of an operation can only be dropped");
+    return -1;
+  }
+  drop_operands(as_node(self));
+  return 0;
+}
+
+PyObject* get_value(PyObject* self, void*) {
+  PyObject* value = as_node(self)->value;
+  return Py_NewRef(value == nullptr ? Py_None : value);
+}
+
+int set_value(PyObject* self, PyObject* value, void*) {
+  Py_XSETREF(as_node(self)->value, Py_XNewRef(value));
+  return 0;
+}
+
+PyObject* get_parts(PyObject* self, void*) {
+  PyObject* parts = as_node(self)->parts;
+  return parts == nullptr ? PyTuple_New(0) : Py_NewRef(parts);
+}
+
+PyObject* get_source(PyObject* self, void*) { return Py_XNewRef(as_node(self)->line.object()); }
+
+PyGetSetDef properties[] = {
+    {"operands", get_operands, set_operands, "What it is applied to.", nullptr},
+    {"value", get_value, set_value, "The raw result, when it is known.", nullptr},
+    {"parts", get_parts, nullptr, "Of several results, those that somebody refers to.", nullptr},
+    {"source", get_source, nullptr, "The user's line.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weak_references), READONLY, nullptr},
+    {"signature", T_OBJECT, offsetof(Node, signature), READONLY, "What it is."},
+    {"size", T_LONGLONG, offsetof(Node, size), READONLY, "A bound of what has to run for it."},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_getset, properties},
+    {Py_tp_members, members},
+    {Py_tp_doc, const_cast<char*>("An operation that is recorded.")},
+    {0, nullptr},
+};
+
+PyType_Spec spec = {"functrax._native.EagerNode", offsetof(Node, operands), sizeof(PyObject*),
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
 }  // namespace
 
-// The line that a new operation belongs to.
-Ref user_line() {
+Line Line::share() const {
+  Line shared;
+  shared.object_ = Ref::share(object_.get());
+  shared.code_ = Ref::share(code_.get());
+  shared.offset_ = offset_;
+  return shared;
+}
+
+PyObject* Line::object() {
+  if (object_) return object_.get();
+  if (!code_) return Py_None;
+  Ref offset(PyLong_FromLong(offset_));
+  Ref made(python.source_line->tp_alloc(python.source_line, 0));
+  if (!made || !offset) return nullptr;
+  slot(made.get(), python.of_source.code) = Py_NewRef(code_.get());
+  slot(made.get(), python.of_source.offset) = offset.release();
+  object_ = std::move(made);
+  return object_.get();
+}
+
+Node* producer_of(PyObject* x) {
+  if (is_node(x)) return as_node(x)->value == nullptr ? as_node(x) : nullptr;
+  if (!Py_IS_TYPE(x, python.part) || slot(x, python.of_part.value) != Py_None) return nullptr;
+  PyObject* node = slot(x, python.of_part.node);
+  return node == Py_None ? nullptr : as_node(node);
+}
+
+void drop_operands(Node* node) {
+  const Py_ssize_t count = Py_SIZE(node);
+  Py_SET_SIZE(as_object(node), 0);
+  unlink(node);
+  for (Py_ssize_t i = 0; i < count; ++i) Py_DECREF(node->operands[i]);
+}
+
+bool user_line(Line& line) {
   if (PyObject* given = thread_state::source(); given != nullptr && given != Py_None) {
-    return Ref::share(given);
+    line = Line(Ref::share(given));
+    return true;
   }
 #if PY_VERSION_HEX >= 0x030B0000
   Ref scope(PyObject_GetAttr(python.scopes, python.name_name));
-  if (!scope) return Ref();
-  if (PyUnicode_GET_LENGTH(scope.get()) != 0) return Ref(PyObject_CallNoArgs(python.user_line));
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
-  while (frame != nullptr) {
-    Ref held(reinterpret_cast<PyObject*>(frame));
-    Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-    const int internal = is_internal(code.get());
-    if (internal < 0) return Ref();
-    if (internal == 0) {
-      Ref offset(PyLong_FromLong(PyFrame_GetLasti(frame)));
-      Ref line(python.source_line->tp_alloc(python.source_line, 0));
-      if (!line || !offset) return Ref();
-      slot(line.get(), python.of_source.code) = code.release();
-      slot(line.get(), python.of_source.offset) = offset.release();
-      return line;
-    }
-    frame = PyFrame_GetBack(frame);
-  }
-  return Ref::share(Py_None);
-#else
-  return Ref(PyObject_CallNoArgs(python.user_line));
+  if (!scope) return false;
+  if (PyUnicode_GET_LENGTH(scope.get()) == 0) return line_of_frame(line);
 #endif
+  line = Line(Ref(PyObject_CallNoArgs(python.user_line)));
+  return static_cast<bool>(line);
 }
 
-// An operand as a node holds it; null if Python has to see to it.
 PyObject* operand_of(PyObject* x, PyObject* strict) {
   if (!Py_IS_TYPE(x, python.array)) return x;  // a literal
   PyObject* raw = signature::buffer_of(x);
   if (raw == nullptr || raw == Py_None || Py_IS_TYPE(raw, python.borrowed)) return nullptr;
-  const bool is_node = Py_IS_TYPE(raw, python.node);
-  if (!is_node && !Py_IS_TYPE(raw, python.part)) return raw;
-  if (PyObject* node = producer_of(raw); node != nullptr) {
-    PyObject* recorded = slot(node, python.of_node.signature);
-    return slot(recorded, python.of_signature.strict) == strict ? raw : nullptr;
+  if (!is_node(raw) && !Py_IS_TYPE(raw, python.part)) return raw;
+  if (Node* node = producer_of(raw); node != nullptr) {
+    return slot(node->signature, python.of_signature.strict) == strict ? raw : nullptr;
   }
-  PyObject* value = slot(raw, is_node ? python.of_node.value : python.of_part.value);
+  PyObject* value = is_node(raw) ? as_node(raw)->value : slot(raw, python.of_part.value);
   if (value == Py_None || PyTuple_Check(value)) return nullptr;
   signature::buffer_of(x) = Py_NewRef(value);
   Py_DECREF(raw);
   return value;
 }
 
-Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& results,
-                 bool may_run) {
+bool new_node(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line,
+              Results& results, bool may_run) {
+  Ref made = allocate(signature, operands, count);
+  if (!made) return false;
+  Node* node = as_node(made.get());
+  node->line = line.share();
+  if (!find_extent(node, may_run)) return false;
   PyObject* types = slot(signature, python.of_signature.types);
-  Extent extent;
-  const Outcome bounded = extent_of(signature, operands.get(), may_run, extent);
-  if (bounded != Outcome::kDone) return bounded;
-  Ref size(PyLong_FromLongLong(extent.size)), begin(PyLong_FromLongLong(extent.begin));
-  Ref node(python.node->tp_alloc(python.node, 0));
-  if (!size || !begin || !node) return Outcome::kError;
-  const auto& at = python.of_node;
-  PyObject* made = node.get();
-  slot(made, at.signature) = Py_NewRef(signature);
-  slot(made, at.operands) = operands.release();
-  slot(made, at.source) = Py_NewRef(line);
-  slot(made, at.size) = size.release();
-  slot(made, at.begin) = begin.release();
-  slot(made, at.region) = extent.region ? extent.region.release() : Py_NewRef(Py_None);
-  slot(made, at.value) = Py_NewRef(Py_None);
   if (PyTuple_Check(types)) {
-    if (!add_parts(made, PyTuple_GET_SIZE(types), results)) return Outcome::kError;
+    if (!add_parts(node, PyTuple_GET_SIZE(types), results)) return false;
   } else {
-    slot(made, at.parts) = PyTuple_New(0);
-    results.push_back(Ref::share(made));
+    results.push_back(Ref::share(made.get()));
   }
-  return note_arrays(signature, made) ? Outcome::kDone : Outcome::kError;
+  return note_arrays(node);
+}
+
+PyObject* make_node_type() { return PyType_FromSpec(&spec); }
+
+PyObject* node_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (python.array == nullptr || count != 3 || !PyTuple_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "expected a signature, operands and a line");
+    return nullptr;
+  }
+  Results results;
+  const Line line(Ref::share(args[2]));
+  const auto inputs = static_cast<std::size_t>(PyTuple_GET_SIZE(args[1]));
+  if (!new_node(args[0], &PyTuple_GET_ITEM(args[1], 0), inputs, line, results)) return nullptr;
+  Ref all(PyList_New(static_cast<Py_ssize_t>(results.size())));
+  for (std::size_t i = 0; all && i < results.size(); ++i) {
+    PyList_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), results[i].release());
+  }
+  return all.release();
+}
+
+PyObject* readers(PyObject*, PyObject* value) {
+  return nodes_where([&](const Node* node) {
+    PyObject* const* end = node->operands + Py_SIZE(node);
+    return node->value == nullptr && std::find(node->operands, end, value) != end;
+  });
 }
 
 PyObject* line(PyObject*, PyObject*) {
   if (python.user_line == nullptr) Py_RETURN_NONE;
-  return user_line().release();
+  Line found;
+  return user_line(found) ? Py_XNewRef(found.object()) : nullptr;
 }
 
 PyObject* now(PyObject*, PyObject*) { return PyLong_FromLongLong(counter++); }

@@ -4,8 +4,12 @@
 
 #include <Python.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "eager_region.h"
+#include "eager_state.h"
 #include "reference.h"
 
 namespace functrax::eager {
@@ -16,17 +20,71 @@ enum class Outcome { kDone, kLeft, kError };  // kLeft: Python has to do it
 // part for each of several results.
 using Results = std::vector<Ref>;
 
-// The line that a new operation belongs to; null with an error set.
-Ref user_line();
+// A line of the user's program: an object as core/source.py has them, or what one is made of.
+class Line {
+ public:
+  Line() = default;
+  explicit Line(Ref object) : object_(std::move(object)) {}
+  Line(Ref code, int offset) : code_(std::move(code)), offset_(offset) {}
+  Line share() const;
+
+  PyObject* object();  // borrowed; null with an error set
+
+  explicit operator bool() const { return object_ || code_; }
+
+ private:
+  Ref object_, code_;
+  int offset_ = 0;
+};
+
+// An operation that is recorded. Its class in Python, Node, stands on this type and adds methods.
+// It is unknown to the collector of garbage, for it refers to what is older than itself only.
+struct Node {
+  PyObject_VAR_HEAD  // the size is the number of operands
+      PyObject* weak_references;
+  PyObject *signature, *value, *parts;  // no value: not known; no parts: a single result
+  Line line;
+  RegionPointer region;
+  std::int64_t size, begin;
+  std::int64_t held;  // bytes of the arrays among its operands, if they are worth counting
+  // Of the cut that was made last: which one it was, where the node is in it, and how often its
+  // operands refer to the node.
+  std::uint64_t cut;
+  std::size_t place;
+  Py_ssize_t uses;
+  Node *before, *after;  // those that have operands
+  PyObject* operands[1];
+};
+
+inline bool is_node(PyObject* x) { return Py_IS_TYPE(x, python.node); }
+inline Node* as_node(PyObject* x) { return reinterpret_cast<Node*>(x); }
+inline PyObject* as_object(Node* node) { return reinterpret_cast<PyObject*>(node); }
+
+// The operation that has to run for an operand of a node, borrowed; null if it is known.
+Node* producer_of(PyObject* x);
+
+// Lets go of a node's operands.
+void drop_operands(Node* node);
+
+// The line that a new operation belongs to; false with an error set.
+bool user_line(Line& line);
 
 // An operand as a node holds it, borrowed; null if Python has to see to it.
 PyObject* operand_of(PyObject* x, PyObject* strict);
 
-// Records an operation; `operands` is a tuple of what nodes hold. Its results are appended. Where
+// Records an operation; `operands` are what nodes hold, borrowed. Its results are appended. Where
 // too much waits, what waits for it is run before; but not between the operations of one function,
-// which then share kernels.
-Outcome new_node(PyObject* signature, Ref operands, PyObject* line, Results& results,
-                 bool may_run = true);
+// which then share kernels. False with an error set.
+bool new_node(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line,
+              Results& results, bool may_run = true);
+
+PyObject* make_node_type();  // functrax._native.EagerNode
+
+// eager_node(signature, operands, line) -> a list of what arrays of its results hold.
+PyObject* node_of(PyObject* self, PyObject* const* args, Py_ssize_t count);
+
+// eager_readers(value) -> the nodes that have a raw value among their operands.
+PyObject* readers(PyObject* self, PyObject* value);
 
 // eager_line() -> the line that a new operation belongs to, as current_source of core/trace.py.
 PyObject* line(PyObject* self, PyObject* unused);

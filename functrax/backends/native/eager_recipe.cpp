@@ -124,8 +124,8 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
     if (raw == nullptr) return Outcome::kLeft;
     values.push_back(Ref::share(raw));
   }
-  const Ref line = user_line();
-  if (!line || !run_steps(recipe.steps, line.get(), true, values)) return Outcome::kError;
+  Line line;
+  if (!user_line(line) || !run_steps(recipe.steps, line, true, values)) return Outcome::kError;
   const auto outputs = static_cast<Py_ssize_t>(recipe.outputs.size());
   Ref all(PyTuple_New(outputs));
   for (Py_ssize_t i = 0; all && i < outputs; ++i) {

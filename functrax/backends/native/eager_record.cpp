@@ -29,13 +29,13 @@ constexpr std::size_t kMostRemembered = 1 << 14;
 
 constexpr Py_ssize_t kMostOperands = 16;
 
-// Records an operation of a known signature; `operands` is a tuple of them as nodes hold them.
-Outcome record(PyObject* signature, Ref operands, Ref& result) {
-  const Ref line = user_line();
-  if (!line) return Outcome::kError;
+// Records an operation of a known signature; `operands` are what nodes hold, borrowed.
+Outcome record(PyObject* signature, PyObject* const* operands, std::size_t count, Ref& result) {
+  Line line;
   Results results;
-  const Outcome outcome = new_node(signature, std::move(operands), line.get(), results);
-  if (outcome != Outcome::kDone) return outcome;
+  if (!user_line(line) || !new_node(signature, operands, count, line, results)) {
+    return Outcome::kError;
+  }
   PyObject* types = slot(signature, python.of_signature.types);
   if (!PyTuple_Check(types)) {
     result = Ref(signature::new_array(results[0].release(), types));
@@ -118,14 +118,12 @@ Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyOb
     if (!simpler) return Outcome::kError;
     if (simpler.get() != Py_None) return Outcome::kLeft;
   }
-  Ref operands(PyTuple_New(count));
-  if (!operands) return Outcome::kError;
+  PyObject* operands[kMostOperands];
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* operand = operand_of(args[i], strict);
-    if (operand == nullptr) return Outcome::kLeft;
-    PyTuple_SET_ITEM(operands.get(), i, Py_NewRef(operand));
+    operands[i] = operand_of(args[i], strict);
+    if (operands[i] == nullptr) return Outcome::kLeft;
   }
-  return record(signature.get(), std::move(operands), result);
+  return record(signature.get(), operands, static_cast<std::size_t>(count), result);
 }
 
 // ---- methods ------------------------------------------------------------------------------------
@@ -215,14 +213,14 @@ void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* g
   PyObject* result = primal_of(given);
   if (!Py_IS_TYPE(result, python.array)) return;
   PyObject* node = signature::buffer_of(result);
-  if (node == nullptr || !Py_IS_TYPE(node, python.node)) return;
-  PyObject* operands = slot(node, python.of_node.operands);
-  PyObject* signature = slot(node, python.of_node.signature);
+  if (node == nullptr || !is_node(node)) return;
+  PyObject* const* operands = as_node(node)->operands;
+  PyObject* signature = as_node(node)->signature;
   Ref primitive(PyObject_GetAttrString(signature, "primitive"));
   if (!primitive) return PyErr_Clear();
-  if (primitive.get() != method->primitive || PyTuple_GET_SIZE(operands) != 2) return;
-  PyObject* left = PyTuple_GET_ITEM(operands, method->reflected ? 1 : 0);
-  PyObject* right = PyTuple_GET_ITEM(operands, method->reflected ? 0 : 1);
+  if (primitive.get() != method->primitive || Py_SIZE(node) != 2) return;
+  PyObject* left = operands[method->reflected ? 1 : 0];
+  PyObject* right = operands[method->reflected ? 0 : 1];
   PyObject* literal = nullptr;
   if (left != signature::buffer_of(x)) return;
   if (Py_IS_TYPE(right, python.literal)) {
@@ -251,14 +249,11 @@ Outcome record_operator(const Method* method, PyObject* mode, const Recorded& re
     return apply_taped(mode, known.get(), operands, result);
   }
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
-  Ref operands(PyTuple_New(2));
-  if (!operands) return Outcome::kError;
-  PyObject* x = operand_of(left.array, strict);
-  if (x != nullptr) PyTuple_SET_ITEM(operands.get(), method->reflected, Py_NewRef(x));
-  PyObject* y = literal ? literal.get() : operand_of(right.array, strict);
-  if (y != nullptr) PyTuple_SET_ITEM(operands.get(), !method->reflected, Py_NewRef(y));
-  if (x == nullptr || y == nullptr) return Outcome::kLeft;
-  return record(known.get(), std::move(operands), result);
+  PyObject* operands[] = {operand_of(left.array, strict),
+                          literal ? literal.get() : operand_of(right.array, strict)};
+  if (operands[0] == nullptr || operands[1] == nullptr) return Outcome::kLeft;
+  if (method->reflected) std::swap(operands[0], operands[1]);
+  return record(known.get(), operands, 2, result);
 }
 
 PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {

@@ -30,94 +30,104 @@ struct Program {
 
 std::unordered_map<Words, Program, WordsHash> programs;
 
-// What has to run for one operation, as eager_graph.cut has it. References are held to the nodes,
-// so it must not outlive the GIL being held.
+// What has to run for one operation, as eager_graph.cut has it. Nodes know their places in it until
+// another is made, so it must not outlive the GIL being held.
 struct Cut {
-  std::vector<PyObject*> nodes;      // owned
-  std::vector<PyObject*> operands;   // of the nodes, owned: others may drop them
-  std::vector<std::size_t> first;    // the number of the first result of each node
-  PointerMap places;                 // of the nodes
-  std::vector<PyObject*> inputs;     // borrowed from the operands
+  std::vector<Node*> nodes;        // owned
+  std::vector<std::size_t> first;  // the number of the first result of each node
+  std::vector<Ref> inputs;
+  PointerMap uses;                   // of parts: how often operands refer to them
   std::vector<PyObject*> outputs;    // owned: nodes, and parts of nodes
   std::vector<std::size_t> numbers;  // of the outputs
   Words words;
 
   ~Cut() {
-    for (PyObject* node : nodes) Py_DECREF(node);
-    for (PyObject* tuple : operands) Py_DECREF(tuple);
+    for (Node* node : nodes) Py_DECREF(as_object(node));
     for (PyObject* output : outputs) Py_DECREF(output);
   }
 };
 
-// How often operands of the operations of a cut refer to each of their results.
-using Uses = PointerMap;
-
 constexpr std::size_t kMostNodes = 4096;
-
-PyObject* signature_of(PyObject* node) { return slot(node, python.of_node.signature); }
 
 bool is_part(PyObject* x) { return Py_IS_TYPE(x, python.part); }
 
-// The place of a node of a cut.
-std::size_t place_of(const Cut& cut, PyObject* node) {
-  return static_cast<std::size_t>(*cut.places.find(node));
-}
-
 // The number of a result of a cut that an operand stands for.
 std::size_t number_of(const Cut& cut, PyObject* x) {
-  if (!is_part(x)) return cut.first[place_of(cut, x)];
+  if (!is_part(x)) return cut.first[as_node(x)->place];
   PyObject* number = slot(x, python.of_part.number);
-  return cut.first[place_of(cut, slot(x, python.of_part.node))] + PyLong_AsSize_t(number);
+  return cut.first[as_node(slot(x, python.of_part.node))->place] + PyLong_AsSize_t(number);
 }
 
 // The operations that have to run for some, each after its operands; false: Python's business.
-bool collect(std::vector<PyObject*> stack, Cut& cut) {
+bool collect(std::vector<Node*> stack, Cut& cut) {
+  static std::uint64_t cuts = 0;
+  ++cuts;
   std::size_t count = 0;
   while (!stack.empty()) {
-    PyObject* node = stack.back();
-    if (cut.places.find(node) != nullptr) {
+    Node* node = stack.back();
+    if (node->cut == cuts) {
       stack.pop_back();
       continue;
     }
-    PyObject* operands = slot(node, python.of_node.operands);
     const std::size_t before = stack.size();
-    for (Py_ssize_t i = PyTuple_GET_SIZE(operands) - 1; i >= 0; --i) {
-      PyObject* producer = producer_of(PyTuple_GET_ITEM(operands, i));
-      if (producer != nullptr && cut.places.find(producer) == nullptr) stack.push_back(producer);
+    for (Py_ssize_t i = Py_SIZE(node) - 1; i >= 0; --i) {
+      Node* producer = producer_of(node->operands[i]);
+      if (producer != nullptr && producer->cut != cuts) stack.push_back(producer);
     }
     if (stack.size() != before) continue;
     stack.pop_back();
     if (cut.nodes.size() == kMostNodes) return false;
-    cut.places.at(node) = static_cast<std::int64_t>(cut.nodes.size());
-    cut.nodes.push_back(Py_NewRef(node));
-    cut.operands.push_back(Py_NewRef(operands));
+    node->cut = cuts;
+    node->place = cut.nodes.size();
+    node->uses = 0;
+    Py_INCREF(as_object(node));
+    cut.nodes.push_back(node);
     cut.first.push_back(count);
-    PyObject* types = slot(signature_of(node), python.of_signature.types);
+    PyObject* types = slot(node->signature, python.of_signature.types);
     count += PyTuple_Check(types) ? PyTuple_GET_SIZE(types) : 1;
   }
   return true;
 }
 
-// Numbers operands and inputs; false: another thread computed an operation meanwhile.
-bool wire(Cut& cut, Uses& uses) {
+// Inputs of a cut by value and type.
+struct Inputs {
   struct Input {
     PyObject* aval;
     std::int64_t before;  // another input of the same value, or -1
   };
-  std::vector<Input> described(cut.inputs.size());
+  std::vector<Input> described;
   PointerMap known;  // the last input of a value
-  for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
-    PyObject* signature = signature_of(cut.nodes[n]);
-    PyObject* operands = cut.operands[n];
+
+  // The number of an input, counted from 1, and whether it is new.
+  std::pair<std::size_t, bool> number_of(PyObject* x, PyObject* aval, Cut& cut) {
+    std::int64_t& last = known.at(x, -1);
+    std::int64_t found = last;
+    while (found >= 0 && described[static_cast<std::size_t>(found)].aval != aval) {
+      found = described[static_cast<std::size_t>(found)].before;
+    }
+    if (found >= 0) return {static_cast<std::size_t>(found) + 1, false};
+    cut.inputs.push_back(Ref::share(x));
+    described.resize(cut.inputs.size());
+    described.back() = {aval, last};
+    last = static_cast<std::int64_t>(cut.inputs.size()) - 1;
+    return {cut.inputs.size(), true};
+  }
+};
+
+// Numbers operands and inputs; false: another thread computed an operation meanwhile.
+bool wire(Cut& cut) {
+  Inputs inputs;
+  for (Node* node : cut.nodes) {
+    PyObject* signature = node->signature;
     PyObject* avals = slot(signature, python.of_signature.avals);
-    if (PyTuple_GET_SIZE(operands) != PyTuple_GET_SIZE(avals)) return false;
+    if (PyTuple_GET_SIZE(avals) != Py_SIZE(node)) return false;
     const bool numbers = slot(signature, python.of_signature.literals_are_inputs) == Py_True;
     cut.words.push_back(reinterpret_cast<std::uintptr_t>(signature));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
-      PyObject* x = PyTuple_GET_ITEM(operands, i);
+    for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
+      PyObject* x = node->operands[i];
       if (Py_IS_TYPE(x, python.literal)) {
         if (numbers) {
-          cut.inputs.push_back(slot(x, python.literal_val));
+          cut.inputs.push_back(Ref::share(slot(x, python.literal_val)));
           cut.words.push_back(2 * cut.inputs.size() + 1);
         } else {
           cut.words.push_back(reinterpret_cast<std::uintptr_t>(x));
@@ -125,29 +135,21 @@ bool wire(Cut& cut, Uses& uses) {
         continue;
       }
       if (producer_of(x) != nullptr) {
-        ++uses.at(x);
+        if (is_part(x)) {
+          ++cut.uses.at(x);
+        } else {
+          ++as_node(x)->uses;
+        }
         cut.words.push_back(2 * number_of(cut, x));
         continue;
       }
-      if (Py_IS_TYPE(x, python.node)) x = slot(x, python.of_node.value);
+      if (is_node(x)) x = as_node(x)->value;
       if (is_part(x)) x = slot(x, python.of_part.value);
       if (x == Py_None || PyTuple_Check(x)) return false;
-      PyObject* aval = PyTuple_GET_ITEM(avals, i);
-      std::int64_t& last = known.at(x, -1);
-      std::int64_t found = last;
-      while (found >= 0 && described[static_cast<std::size_t>(found)].aval != aval) {
-        found = described[static_cast<std::size_t>(found)].before;
-      }
-      if (found < 0) {
-        cut.inputs.push_back(x);
-        described.resize(cut.inputs.size());
-        found = static_cast<std::int64_t>(cut.inputs.size()) - 1;
-        described.back() = {aval, last};
-        last = found;
-        // A product that was put off is summed in another order than an array.
-        cut.words.push_back(reinterpret_cast<std::uintptr_t>(Py_TYPE(x)));
-      }
-      cut.words.push_back(2 * static_cast<std::uintptr_t>(found + 1) + 1);
+      const auto [number, is_new] = inputs.number_of(x, PyTuple_GET_ITEM(avals, i), cut);
+      // A product that was put off is summed in another order than an array.
+      if (is_new) cut.words.push_back(reinterpret_cast<std::uintptr_t>(Py_TYPE(x)));
+      cut.words.push_back(2 * number + 1);
     }
   }
   cut.words.push_back(0);
@@ -156,32 +158,31 @@ bool wire(Cut& cut, Uses& uses) {
 
 long long bytes_of(PyObject* number) { return PyLong_AsLongLong(number); }
 
-// The operations whose results are much larger than what they are made of: `_grown`.
+// The operations whose results are much larger than what they are made of: `_grown`. Empty where
+// there are none.
 std::vector<bool> grown(const Cut& cut) {
   const auto& at = python.of_signature;
+  const bool any = std::any_of(cut.nodes.begin(), cut.nodes.end(), [&](const Node* node) {
+    return bytes_of(slot(node->signature, at.out_bytes)) > python.small_bytes;
+  });
+  if (!any) return {};
   std::vector<bool> found(cut.nodes.size(), false);
-  bool any = false;
-  for (PyObject* node : cut.nodes) {
-    any = any || bytes_of(slot(signature_of(node), at.out_bytes)) > python.small_bytes;
-  }
-  if (!any) return found;
   struct MadeOf {
     long long bytes;
     long steps;
   };
   std::vector<MadeOf> made(cut.nodes.size());
   for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
-    PyObject* signature = signature_of(cut.nodes[n]);
-    const long long out = bytes_of(slot(signature, at.out_bytes));
+    const Node* node = cut.nodes[n];
+    const long long out = bytes_of(slot(node->signature, at.out_bytes));
     made[n] = {out, 0};
-    if (slot(signature, at.spreads) != Py_True) continue;
-    PyObject* operands = slot(cut.nodes[n], python.of_node.operands);
-    PyObject* sizes = slot(signature, at.operand_bytes);
+    if (slot(node->signature, at.spreads) != Py_True) continue;
+    PyObject* sizes = slot(node->signature, at.operand_bytes);
     MadeOf total = {0, 1};
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
-      PyObject* producer = producer_of(PyTuple_GET_ITEM(operands, i));
+    for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
+      const Node* producer = producer_of(node->operands[i]);
       const MadeOf operand = producer == nullptr ? MadeOf{bytes_of(PyTuple_GET_ITEM(sizes, i)), 0}
-                                                 : made[place_of(cut, producer)];
+                                                 : made[producer->place];
       total.bytes += operand.bytes;
       total.steps += operand.steps;
     }
@@ -206,83 +207,85 @@ PyObject* alive(PyObject* reference) {
 
 // What must come out, as `_wanted`: results that somebody outside refers to, and the root. One that
 // has grown stays recorded, and what it is made of comes out instead.
-void choose(Cut& cut, const Uses& uses, PyObject* root) {
+void choose(Cut& cut, PyObject* root) {
   const std::vector<bool> large = grown(cut);
   std::unordered_set<PyObject*> forced;
-  std::vector<std::vector<std::pair<std::size_t, PyObject*>>> chosen(cut.nodes.size());
-  const auto is_held = [&](PyObject* x) {  // the cut, or its caller, holds one reference
-    const std::int64_t* known = uses.find(x);
-    return Py_REFCNT(x) - 1 > (known == nullptr ? 0 : *known);
+  // The cut, or its caller, holds one reference.
+  const auto is_wanted = [&](PyObject* x, Py_ssize_t uses) {
+    return Py_REFCNT(x) - 1 > uses || (!forced.empty() && forced.count(x) != 0);
   };
+  std::vector<std::pair<std::size_t, PyObject*>> found;  // the last first
   for (std::size_t n = cut.nodes.size(); n-- > 0;) {
-    PyObject* node = cut.nodes[n];
-    PyObject* parts = slot(node, python.of_node.parts);
-    auto& found = chosen[n];
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
-      PyObject* part = alive(PyTuple_GET_ITEM(parts, i));
-      if (part == nullptr) continue;
-      if (forced.count(part) != 0 || is_held(part)) {
-        found.emplace_back(number_of(cut, part), Py_NewRef(part));
-      }
-      Py_DECREF(part);
+    Node* node = cut.nodes[n];
+    PyObject* itself = as_object(node);
+    const std::size_t before = found.size();
+    const Py_ssize_t parts = node->parts == nullptr ? 0 : PyTuple_GET_SIZE(node->parts);
+    for (Py_ssize_t i = parts - 1; i >= 0; --i) {
+      const Ref part(alive(PyTuple_GET_ITEM(node->parts, i)));
+      if (!part) continue;
+      const std::int64_t* uses = cut.uses.find(part.get());
+      if (!is_wanted(part.get(), uses == nullptr ? 0 : *uses)) continue;
+      found.emplace_back(number_of(cut, part.get()), Py_NewRef(part.get()));
     }
-    if (PyTuple_GET_SIZE(parts) == 0 && (node == root || forced.count(node) || is_held(node))) {
-      found.emplace_back(cut.first[n], Py_NewRef(node));
+    if (node->parts == nullptr && (itself == root || is_wanted(itself, node->uses))) {
+      found.emplace_back(cut.first[n], Py_NewRef(itself));
     }
-    if (found.empty() || !large[n] || node == root) continue;
-    PyObject* operands = slot(node, python.of_node.operands);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
-      PyObject* x = PyTuple_GET_ITEM(operands, i);
-      if (producer_of(x) != nullptr) forced.insert(x);
+    if (found.size() == before || large.empty() || !large[n] || itself == root) continue;
+    for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
+      if (producer_of(node->operands[i]) != nullptr) forced.insert(node->operands[i]);
     }
-    for (auto& [number, output] : found) Py_DECREF(output);
-    found.clear();
+    for (; found.size() != before; found.pop_back()) Py_DECREF(found.back().second);
   }
-  for (const auto& found : chosen) {
-    for (const auto& [number, output] : found) {
-      cut.numbers.push_back(number);
-      cut.outputs.push_back(output);
-      cut.words.push_back(2 * number);
-    }
+  for (auto output = found.rbegin(); output != found.rend(); ++output) {
+    cut.numbers.push_back(output->first);
+    cut.outputs.push_back(output->second);
+    cut.words.push_back(2 * output->first);
   }
 }
 
 // Gives a result to the node or part that it is of.
 void deliver(PyObject* output, PyObject* result) {
-  const bool part = is_part(output);
-  PyObject*& value = slot(output, part ? python.of_part.value : python.of_node.value);
-  if (value != Py_None) return;  // another thread was faster, with the same bits
-  Py_SETREF(value, Py_NewRef(result));
+  if (!is_part(output)) {  // where another thread was faster, it has the same bits
+    if (as_node(output)->value == nullptr) as_node(output)->value = Py_NewRef(result);
+    return;
+  }
+  PyObject*& value = slot(output, python.of_part.value);
+  if (value == Py_None) Py_SETREF(value, Py_NewRef(result));
 }
 
 // Forgets what a node was made of, if nobody needs to compute it any more: `_let_go`.
-void let_go(PyObject* node) {
-  PyObject* parts = slot(node, python.of_node.parts);
-  PyObject*& value = slot(node, python.of_node.value);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(parts); ++i) {
-    Ref part(alive(PyTuple_GET_ITEM(parts, i)));
-    if (part) Py_SETREF(slot(part.get(), python.of_part.node), Py_NewRef(Py_None));
+void let_go(Node* node) {
+  if (node->parts != nullptr) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(node->parts); ++i) {
+      Ref part(alive(PyTuple_GET_ITEM(node->parts, i)));
+      if (part) Py_SETREF(slot(part.get(), python.of_part.node), Py_NewRef(Py_None));
+    }
+    Py_XSETREF(node->value, PyTuple_New(0));
   }
-  if (PyTuple_GET_SIZE(parts) != 0) Py_SETREF(value, PyTuple_New(0));
-  if (value != Py_None) Py_SETREF(slot(node, python.of_node.operands), PyTuple_New(0));
+  if (node->value != nullptr) drop_operands(node);
 }
 
 // A cut for Python: its words, the number of its inputs, the numbers of its outputs, and the
 // objects whose addresses are in the words.
 PyObject* description(const Cut& cut) {
-  Ref outputs(PyList_New(0)), kept(PyList_New(0));
-  if (!outputs || !kept) return nullptr;
-  for (const std::size_t output : cut.numbers) {
-    Ref number(PyLong_FromSize_t(output));
-    if (!number || PyList_Append(outputs.get(), number.get()) != 0) return nullptr;
-  }
-  for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
-    PyObject* operands = cut.operands[n];
-    if (PyList_Append(kept.get(), signature_of(cut.nodes[n])) != 0) return nullptr;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
-      PyObject* x = PyTuple_GET_ITEM(operands, i);
-      if (Py_IS_TYPE(x, python.literal) && PyList_Append(kept.get(), x) != 0) return nullptr;
+  std::vector<Ref> held;  // by itself: a list that is made may run Python, which drops operands
+  for (Node* node : cut.nodes) {
+    held.push_back(Ref::share(node->signature));
+    for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
+      PyObject* x = node->operands[i];
+      if (Py_IS_TYPE(x, python.literal)) held.push_back(Ref::share(x));
     }
+  }
+  Ref outputs(PyList_New(static_cast<Py_ssize_t>(cut.numbers.size())));
+  Ref kept(PyList_New(static_cast<Py_ssize_t>(held.size())));
+  if (!outputs || !kept) return nullptr;
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    PyList_SET_ITEM(kept.get(), static_cast<Py_ssize_t>(i), held[i].release());
+  }
+  for (std::size_t i = 0; i < cut.numbers.size(); ++i) {
+    PyObject* number = PyLong_FromSize_t(cut.numbers[i]);
+    if (number == nullptr) return nullptr;
+    PyList_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i), number);
   }
   const auto size = static_cast<Py_ssize_t>(cut.words.size() * sizeof(std::uintptr_t));
   return Py_BuildValue("(y#nOO)", reinterpret_cast<const char*>(cut.words.data()), size,
@@ -292,22 +295,21 @@ PyObject* description(const Cut& cut) {
 // Runs what a node needs, and returns True, if the program is known; else what it is made of, or
 // False where Python alone can tell; null with an error set.
 // Without a root nobody asked for a value.
-PyObject* run_known(std::vector<PyObject*> roots, PyObject* root) {
+PyObject* run_known(std::vector<Node*> roots, PyObject* root) {
   Cut cut;
-  Uses uses;
   PyObject* mode = current_mode();
   if (mode == nullptr) return nullptr;
   if (mode == Py_None || !collect(std::move(roots), cut)) Py_RETURN_FALSE;
   cut.words.push_back(reinterpret_cast<std::uintptr_t>(mode));
-  if (!wire(cut, uses)) Py_RETURN_FALSE;
-  choose(cut, uses, root);
+  if (!wire(cut)) Py_RETURN_FALSE;
+  choose(cut, root);
   const auto found = programs.find(cut.words);
   if (found == programs.end()) return description(cut);
   Ref executable = Ref::share(found->second.executable);
   Ref values(PyList_New(static_cast<Py_ssize_t>(cut.inputs.size())));
   if (!values) return nullptr;
   for (std::size_t i = 0; i < cut.inputs.size(); ++i) {
-    PyList_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Py_NewRef(cut.inputs[i]));
+    PyList_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), cut.inputs[i].release());
   }
   Ref results(PyObject_CallOneArg(executable.get(), values.get()));
   if (!results) return nullptr;
@@ -319,7 +321,7 @@ PyObject* run_known(std::vector<PyObject*> roots, PyObject* root) {
   for (std::size_t i = 0; i < cut.outputs.size(); ++i) {
     deliver(cut.outputs[i], PyList_GET_ITEM(results.get(), static_cast<Py_ssize_t>(i)));
   }
-  for (PyObject* node : cut.nodes) let_go(node);
+  for (Node* node : cut.nodes) let_go(node);
   Py_RETURN_TRUE;
 }
 
@@ -327,25 +329,25 @@ PyObject* run_known(std::vector<PyObject*> roots, PyObject* root) {
 
 PyObject* run(PyObject*, PyObject* given) {
   if (python.array == nullptr) Py_RETURN_FALSE;
-  if (Py_IS_TYPE(given, python.node)) {
+  if (is_node(given)) {
     note_look();
-    return run_known({given}, given);
+    return run_known({as_node(given)}, given);
   }
   if (!PyTuple_Check(given)) Py_RETURN_FALSE;
-  std::vector<PyObject*> roots;  // the first one on top of the stack
+  std::vector<Node*> roots;  // the first one on top of the stack
   for (Py_ssize_t i = PyTuple_GET_SIZE(given) - 1; i >= 0; --i) {
-    PyObject* node = producer_of(PyTuple_GET_ITEM(given, i));
+    Node* node = producer_of(PyTuple_GET_ITEM(given, i));
     if (node != nullptr) roots.push_back(node);
   }
   if (roots.empty()) Py_RETURN_TRUE;
   return run_known(std::move(roots), nullptr);
 }
 
-std::size_t count_of(PyObject* operands) {
+std::size_t count_of(PyObject* const* operands, std::size_t count) {
   Cut cut;
-  std::vector<PyObject*> roots;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
-    PyObject* node = producer_of(PyTuple_GET_ITEM(operands, i));
+  std::vector<Node*> roots;
+  for (std::size_t i = 0; i < count; ++i) {
+    Node* node = producer_of(operands[i]);
     if (node != nullptr) roots.push_back(node);
   }
   return collect(std::move(roots), cut) ? cut.nodes.size() : kMostNodes;

@@ -18,7 +18,7 @@ namespace functrax::eager {
 PyObject* run(PyObject* self, PyObject* nodes);
 
 // The number of operations that have to run for those that produce operands; many if they are many.
-std::size_t count_of(PyObject* operands);
+std::size_t count_of(PyObject* const* operands, std::size_t count);
 
 // eager_remember(description, program) -> None: the program of what eager_run described.
 PyObject* remember(PyObject* self, PyObject* const* args, Py_ssize_t count);

@@ -41,30 +41,15 @@ PyObject* current_mode() {
   return mode;
 }
 
-PyObject* producer_of(PyObject* x) {
-  if (Py_IS_TYPE(x, python.node)) return slot(x, python.of_node.value) == Py_None ? x : nullptr;
-  if (!Py_IS_TYPE(x, python.part) || slot(x, python.of_part.value) != Py_None) return nullptr;
-  PyObject* node = slot(x, python.of_part.node);
-  return node == Py_None ? nullptr : node;
-}
-
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 9 ||
-      !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 6 ||
-      !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 6) {
-    PyErr_SetString(PyExc_TypeError, "expected 9 classes, a dict, 6 functions and 6 numbers");
+  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 8 ||
+      !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 7 ||
+      !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 7) {
+    PyErr_SetString(PyExc_TypeError, "expected 8 classes, a dict, 7 functions and 7 numbers");
     return nullptr;
   }
   auto& p = python;
   const Slot found[] = {
-      {1, "signature", &p.of_node.signature},
-      {1, "operands", &p.of_node.operands},
-      {1, "source", &p.of_node.source},
-      {1, "size", &p.of_node.size},
-      {1, "begin", &p.of_node.begin},
-      {1, "region", &p.of_node.region},
-      {1, "value", &p.of_node.value},
-      {1, "parts", &p.of_node.parts},
       {2, "node", &p.of_part.node},
       {2, "number", &p.of_part.number},
       {2, "value", &p.of_part.value},
@@ -81,18 +66,15 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
       {6, "operand_bytes", &p.of_signature.operand_bytes},
       {6, "spreads", &p.of_signature.spreads},
       {3, "val", &p.literal_val},
-      {7, "entries", &p.of_region.entries},
-      {7, "joined", &p.of_region.joined},
-      {7, "since", &p.of_region.since},
   };
   for (const Slot& s : found) {
     if (!pytree::find_slot(PyTuple_GET_ITEM(args[0], s.owner), s.name, *s.offset)) return nullptr;
   }
-  if (!thread_state::set_trace_class(PyTuple_GET_ITEM(args[0], 8))) return nullptr;
+  if (!thread_state::set_trace_class(PyTuple_GET_ITEM(args[0], 7))) return nullptr;
   if (!signature::set_array_class(PyTuple_GET_ITEM(args[0], 0))) return nullptr;
-  long long* bounds[] = {&p.most_nodes,  &p.patience,      &p.small_bytes,
-                         &p.most_growth, &p.most_repeated, &p.few_bytes};
-  for (Py_ssize_t i = 0; i < 6; ++i) {
+  long long* bounds[] = {&p.most_nodes,    &p.patience,  &p.small_bytes, &p.most_growth,
+                         &p.most_repeated, &p.few_bytes, &p.most_bytes};
+  for (Py_ssize_t i = 0; i < 7; ++i) {
     *bounds[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(args[3], i));
   }
   if (PyErr_Occurred()) return nullptr;
@@ -101,13 +83,12 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   p.literal = class_at(args[0], 3);
   p.borrowed = class_at(args[0], 4);
   p.source_line = class_at(args[0], 5);
-  p.region_class = Py_NewRef(PyTuple_GET_ITEM(args[0], 7));
   p.signatures = Py_NewRef(args[1]);
-  PyObject** functions[] = {&p.mode, &p.hold, &p.is_internal, &p.user_line, &p.scopes, &p.record};
-  for (Py_ssize_t i = 0; i < 6; ++i) *functions[i] = Py_NewRef(PyTuple_GET_ITEM(args[2], i));
+  PyObject** functions[] = {&p.mode,   &p.sweep,  &p.is_internal, &p.user_line,
+                            &p.scopes, &p.record, &p.run};
+  for (Py_ssize_t i = 0; i < 7; ++i) *functions[i] = Py_NewRef(PyTuple_GET_ITEM(args[2], i));
   p.simplify_name = PyUnicode_InternFromString("simplify");
   p.name_name = PyUnicode_InternFromString("name");
-  p.join_name = PyUnicode_InternFromString("join");
   p.array = class_at(args[0], 0);
   Py_RETURN_NONE;
 }

@@ -13,9 +13,6 @@ namespace functrax::eager {
 struct Python {
   PyTypeObject *array = nullptr, *node, *part, *literal, *borrowed, *source_line;
   struct {
-    Py_ssize_t signature, operands, source, size, begin, region, value, parts;
-  } of_node;
-  struct {
     Py_ssize_t node, number, value;
   } of_part;
   struct {
@@ -26,13 +23,10 @@ struct Python {
         operand_bytes, spreads;
   } of_signature;
   Py_ssize_t literal_aval, literal_val;
-  struct {
-    Py_ssize_t entries, joined, since;
-  } of_region;
-  PyObject *signatures, *mode, *hold, *region_class, *is_internal, *user_line, *scopes, *record;
-  PyObject *simplify_name, *name_name, *join_name;
+  PyObject *signatures, *mode, *sweep, *is_internal, *user_line, *scopes, *record, *run;
+  PyObject *simplify_name, *name_name;
   // Bounds, see backends/eager.py and eager_graph.py.
-  long long most_nodes, patience, small_bytes, most_growth, most_repeated, few_bytes;
+  long long most_nodes, patience, small_bytes, most_growth, most_repeated, few_bytes, most_bytes;
 };
 
 extern Python python;
@@ -44,9 +38,6 @@ inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
 // What decides how operations are recorded now, borrowed and never freed: (strict, contexts), or
 // None where they are not recorded; null with an error set.
 PyObject* current_mode();
-
-// The operation that has to run for an operand of a node, borrowed; null if it is known.
-PyObject* producer_of(PyObject* x);
 
 // eager_configure(classes, signatures, functions, bounds): see backends/eager.py.
 PyObject* configure(PyObject* self, PyObject* const* args, Py_ssize_t count);

@@ -45,15 +45,19 @@ bool add_result(PyObject* array, Results& values) {
 }
 
 // A step as Python records it, or runs it at once.
-bool run_in_python(PyObject* signature, PyObject* operands, PyObject* line, Results& values) {
+bool run_in_python(const Step& step, Line& line, Results& values) {
+  PyObject* signature = step.signature.get();
+  PyObject* source = line.object();
+  const Ref operands = operands_of(step, values);
+  if (source == nullptr || !operands) return false;
   PyObject* avals = slot(signature, python.of_signature.avals);
-  const Py_ssize_t count = PyTuple_GET_SIZE(operands);
+  const Py_ssize_t count = PyTuple_GET_SIZE(operands.get());
   Ref primitive(PyObject_GetAttrString(signature, "primitive"));
   Ref params(PyObject_GetAttrString(signature, "params"));
   Ref args(PyTuple_New(count));
   if (!primitive || !params || !args) return false;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* x = PyTuple_GET_ITEM(operands, i);
+    PyObject* x = PyTuple_GET_ITEM(operands.get(), i);
     PyObject* value = Py_NewRef(x);
     if (!Py_IS_TYPE(x, python.literal)) {
       value = signature::new_array(value, PyTuple_GET_ITEM(avals, i));
@@ -61,7 +65,7 @@ bool run_in_python(PyObject* signature, PyObject* operands, PyObject* line, Resu
     if (value == nullptr) return false;
     PyTuple_SET_ITEM(args.get(), i, value);
   }
-  const thread_state::Source source(line);
+  const thread_state::Source as(source);
   Ref result(PyObject_CallFunctionObjArgs(python.record, primitive.get(), args.get(), params.get(),
                                           nullptr));
   if (!result) return false;
@@ -95,21 +99,21 @@ bool read_steps(PyObject* constants, PyObject* steps, Steps& out) {
   return true;
 }
 
-bool run_steps(const Steps& steps, PyObject* line, bool records, Results& values) {
+bool run_steps(const Steps& steps, Line& line, bool records, Results& values) {
   values.reserve(values.size() + steps.constants.size() + steps.steps.size());
   for (const Ref& constant : steps.constants) values.push_back(Ref::share(constant.get()));
+  std::vector<PyObject*> operands;
   for (const Step& step : steps.steps) {
-    Ref operands = operands_of(step, values);
-    if (!operands) return false;
-    Outcome outcome = Outcome::kLeft;
-    if (records) {
-      const bool first = &step == &steps.steps.front();
-      outcome = new_node(step.signature.get(), std::move(operands), line, values, first);
+    if (!records) {
+      if (!run_in_python(step, line, values)) return false;
+      continue;
     }
-    if (outcome == Outcome::kError) return false;
-    if (outcome != Outcome::kLeft) continue;
-    const Ref again = operands_of(step, values);
-    if (!again || !run_in_python(step.signature.get(), again.get(), line, values)) return false;
+    operands.clear();
+    for (const Operand& operand : step.operands) operands.push_back(operand.in(values));
+    const bool first = &step == &steps.steps.front();
+    if (!new_node(step.signature.get(), operands.data(), operands.size(), line, values, first)) {
+      return false;
+    }
   }
   return true;
 }

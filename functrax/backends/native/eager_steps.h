@@ -40,8 +40,8 @@ bool read_operand(PyObject* given, Operand& operand);
 // As recipes.py writes them: a tuple of constants, and one of pairs (signature, operands).
 bool read_steps(PyObject* constants, PyObject* steps, Steps& out);
 
-// Records steps on `values`, those that are given, behind which everything else is put. What C++
-// cannot record Python does: all of it where `records` is false. False with an error set.
-bool run_steps(const Steps& steps, PyObject* line, bool records, Results& values);
+// Records steps on `values`, those that are given, behind which everything else is put. Where
+// `records` is false Python runs them. False with an error set.
+bool run_steps(const Steps& steps, Line& line, bool records, Results& values);
 
 }  // namespace functrax::eager

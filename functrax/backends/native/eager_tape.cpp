@@ -183,8 +183,8 @@ Outcome follow_fragment(const FragmentPointer& fragment, const std::vector<Given
   const Ref trace = Ref::share(thread_state::trace());
   const Ref tape = Ref::share(slot(trace.get(), known.tape));
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
-  const Ref line = user_line();
-  if (!line) return Outcome::kError;
+  Line line;
+  if (!user_line(line)) return Outcome::kError;
   Entry entry;
   Results values;
   for (const Given& x : given) {
@@ -193,21 +193,23 @@ Outcome follow_fragment(const FragmentPointer& fragment, const std::vector<Given
     values.push_back(Ref::share(raw));
     entry.inputs.push_back(x.number);
   }
-  if (!run_steps(fragment->steps, line.get(), true, values)) return Outcome::kError;
+  if (!run_steps(fragment->steps, line, true, values)) return Outcome::kError;
   std::vector<std::size_t> numbers = entry.inputs;
   for (const Ref& aval : fragment->new_tangents) {
     entry.outputs.push_back(as_tape(tape.get())->avals->size());
     numbers.push_back(entry.outputs.back());
     as_tape(tape.get())->avals->push_back(Ref::share(aval.get()));
   }
-  result = outputs_of(*fragment, values, numbers, trace.get(), line.get());
+  PyObject* source = line.object();
+  if (source == nullptr) return Outcome::kError;
+  result = outputs_of(*fragment, values, numbers, trace.get(), source);
   if (!result) return Outcome::kError;
   if (entry.outputs.empty()) return Outcome::kDone;
   for (const std::size_t place : fragment->residuals) {
     entry.residuals.push_back(Ref::share(values[place].get()));
   }
   entry.fragment = fragment;
-  entry.line = Ref::share(line.get());
+  entry.line = std::move(line);
   as_tape(tape.get())->entries->push_back(std::move(entry));
   return Outcome::kDone;
 }

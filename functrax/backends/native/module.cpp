@@ -103,6 +103,8 @@ PYBIND11_MODULE(_native, module) {
       fast<functrax::jit_caller::configure>("jit_configure", "Tells what jitted calls need."),
       fast<functrax::eager::configure>("eager_configure", "Tells what recording needs."),
       fast<functrax::eager::execute>("eager_execute", "Applies an operation, later."),
+      fast<functrax::eager::node_of>("eager_node", "Records an operation."),
+      {"eager_readers", functrax::eager::readers, METH_O, "The nodes that read a raw value."},
       {"eager_run", functrax::eager::run, METH_O, "Runs what a node needs, if it can."},
       fast<functrax::eager::remember>("eager_remember", "Tells the program of a node."),
       {"eager_forget", functrax::eager::forget_programs, METH_NOARGS, "Forget programs."},
@@ -125,6 +127,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "BufferExporter", functrax::buffer_exporter::make_type());
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
+  add_type(module, "EagerNode", functrax::eager::make_node_type());
   add_type(module, "EagerMethod", functrax::eager::make_type());
   add_type(module, "EagerFunction", functrax::eager::make_function_type());
   add_type(module, "EagerTape", functrax::eager::make_tape_type());

@@ -86,7 +86,6 @@ class EagerMethod:
 
 @final
 class EagerFunction:
-    known: dict[Any, Any]
     __wrapped__: Callable[..., Any]
     def __new__(
         cls,

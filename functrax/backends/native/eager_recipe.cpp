@@ -4,9 +4,11 @@
 
 #include <structmember.h>
 
-#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,15 +20,14 @@
 #include "reference.h"
 #include "signature.h"
 #include "thread_state.h"
+#include "words.h"
 
 namespace functrax::eager {
 namespace {
 
 constexpr Py_ssize_t kMostArguments = 16;
 // So many kinds of arguments are known of a function; then all are forgotten.
-constexpr Py_ssize_t kMostRecipes = 512;
-constexpr const char* kCapsule = "functrax recipe";
-constexpr const char* kTapedCapsule = "functrax taped recipe";
+constexpr std::size_t kMostRecipes = 512;
 
 // What a function records. Values are the arguments that are arrays, then the constants, then the
 // results of the steps, in order.
@@ -37,68 +38,116 @@ struct Recipe {
   bool single;
 };
 
+// What is known of calls of a kind: at first only that there was one, then the recipe or the
+// fragment, if there is any.
+struct Kind {
+  std::vector<Ref> kept;  // whose addresses are in the words
+  bool prepared = false;
+  std::shared_ptr<const Recipe> recipe;
+  FragmentPointer fragment;
+};
+
+using Kinds = std::unordered_map<Words, Kind, WordsHash>;
+
 struct Function {
   PyObject_HEAD vectorcallfunc call;
   PyObject *function, *prepare, *prepare_taped, *as_value, *static_class;
-  PyObject* known;  // a dict: by what a call is, its recipe, None for none, False at first
+  Kinds* known;
 };
 
 Function* as_function(PyObject* self) { return reinterpret_cast<Function*>(self); }
 
+void forget_kinds(Function* self) {
+  Kinds dropped;
+  dropped.swap(*self->known);  // for what ends now may run Python
+}
+
 // ---- what a call is -----------------------------------------------------------------------------
 
-bool is_plain(PyObject* x) {
-  if (PyFloat_CheckExact(x)) {  // no NaN equals another; and -0.0 equals 0.0, so it is left out
-    const double value = PyFloat_AS_DOUBLE(x);
-    return value < 0 || value > 0 || (value == 0 && !std::signbit(value));
-  }
-  return x == Py_None || PyLong_CheckExact(x) || PyBool_Check(x) || PyUnicode_CheckExact(x) ||
-         PyType_Check(x);
-}
+// What arguments are of, before the words that say more.
+enum Tag : std::uintptr_t { kArray, kObject, kInteger, kNumber, kTuple };
 
-bool is_static(PyObject* x, PyObject* static_class) {
-  if (is_plain(x) || PyObject_TypeCheck(x, reinterpret_cast<PyTypeObject*>(static_class))) {
+struct Key {
+  Words words;
+  std::vector<PyObject*> kept;  // borrowed
+
+  void add(Tag tag, PyObject* object) {
+    words.push_back(tag);
+    words.push_back(reinterpret_cast<std::uintptr_t>(object));
+    kept.push_back(object);
+  }
+
+  bool add_integer(PyObject* x) {
+    int overflow = 0;
+    words.push_back(kInteger);
+    words.push_back(static_cast<std::uintptr_t>(PyLong_AsLongLongAndOverflow(x, &overflow)));
+    return overflow == 0;
+  }
+
+  void add_number(PyObject* x) {
+    const double value = PyFloat_AS_DOUBLE(x);
+    std::uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    words.push_back(kNumber);
+    words.push_back(bits);
+  }
+};
+
+// Adds an argument that is no array: by its value, or as the object that it is, of which an equal
+// one has a recipe of its own. False where the function has to be called.
+bool add_static(PyObject* x, PyObject* static_class, Key& key) {
+  if (PyFloat_CheckExact(x)) return key.add_number(x), true;
+  if (PyLong_CheckExact(x)) return key.add_integer(x);
+  if (PyTuple_CheckExact(x)) {
+    key.words.push_back(kTuple);
+    key.words.push_back(static_cast<std::uintptr_t>(PyTuple_GET_SIZE(x)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(x, i);
+      if (!PyLong_CheckExact(item) || !key.add_integer(item)) return false;
+    }
     return true;
   }
-  if (!PyTuple_CheckExact(x)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i) {
-    if (!PyLong_CheckExact(PyTuple_GET_ITEM(x, i))) return false;
-  }
-  return true;
+  const bool is_object = x == Py_None || PyBool_Check(x) || PyUnicode_CheckExact(x) ||
+                         PyType_Check(x) ||
+                         PyObject_TypeCheck(x, reinterpret_cast<PyTypeObject*>(static_class));
+  if (is_object) key.add(kObject, x);
+  return is_object;
 }
 
-// The types of arrays and the values of what else is given; null where the function has to be
-// called, or with an error set.
-Ref key_of(const Function* self, PyObject* mode, PyObject* const* args, Py_ssize_t count,
-           PyObject* names) {
-  Ref key(PyTuple_New(2 + 2 * count));
-  if (!key) return Ref();
-  PyTuple_SET_ITEM(key.get(), 0, Py_NewRef(mode));
-  PyTuple_SET_ITEM(key.get(), 1, Py_NewRef(names == nullptr ? Py_None : names));
+// The types of arrays and the values of what else is given; false where the function has to be
+// called.
+bool read_key(const Function* self, PyObject* mode, PyObject* const* args, Py_ssize_t count,
+              PyObject* names, Key& key) {
+  key.words.reserve(16);
+  key.add(kObject, mode);
+  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+  key.words.push_back(static_cast<std::uintptr_t>(named));
+  for (Py_ssize_t i = 0; i < named; ++i) key.add(kObject, PyTuple_GET_ITEM(names, i));
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* given = primal_of(args[i]);
-    const bool is_array = Py_IS_TYPE(given, python.array);
-    PyObject* value = is_array ? signature::aval_of(given) : given;
-    if (value == nullptr || (!is_array && !is_static(value, self->static_class))) return Ref();
-    PyObject* type = reinterpret_cast<PyObject*>(Py_TYPE(given));
-    PyTuple_SET_ITEM(key.get(), 2 + 2 * i, Py_NewRef(type));
-    PyTuple_SET_ITEM(key.get(), 3 + 2 * i, Py_NewRef(value));
+    if (!Py_IS_TYPE(given, python.array)) {
+      if (!add_static(given, self->static_class, key)) return false;
+      continue;
+    }
+    PyObject* aval = signature::aval_of(given);
+    if (aval == nullptr) return false;
+    key.add(kArray, aval);
   }
-  return key;
+  return true;
 }
 
 // ---- recipes ------------------------------------------------------------------------------------
 
 // A recipe as recipes.py writes it: (constants, steps, places of the outputs, their types, whether
 // there is a single one).
-std::unique_ptr<Recipe> read_recipe(PyObject* given) {
+std::shared_ptr<const Recipe> read_recipe(PyObject* given) {
   PyObject *constants, *steps, *outputs, *avals;
   int single;
   if (!PyArg_ParseTuple(given, "O!O!O!O!p", &PyTuple_Type, &constants, &PyTuple_Type, &steps,
                         &PyTuple_Type, &outputs, &PyTuple_Type, &avals, &single)) {
     return nullptr;
   }
-  auto recipe = std::make_unique<Recipe>();
+  auto recipe = std::make_shared<Recipe>();
   if (!read_steps(constants, steps, recipe->steps)) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) {
     recipe->outputs.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(outputs, i)));
@@ -107,10 +156,6 @@ std::unique_ptr<Recipe> read_recipe(PyObject* given) {
   recipe->single = single != 0;
   if (PyErr_Occurred()) return nullptr;
   return recipe;
-}
-
-void drop_recipe(PyObject* capsule) {
-  delete static_cast<Recipe*>(PyCapsule_GetPointer(capsule, kCapsule));
 }
 
 // Records what a recipe says; kLeft where the function has to be called after all.
@@ -139,91 +184,76 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
   return Outcome::kDone;
 }
 
-// A recipe, which is made once: at once, or the second time that it is asked for, for the first
-// call of its kind may be the only one. Null where there is none, or with an error set. `write`
-// gives what to read or None, `wrap` a capsule of what it wrote.
-template <typename Write, typename Wrap>
-Ref remembered(Function* self, PyObject* key, bool at_once, const Write& write, const Wrap& wrap) {
-  PyObject* found = PyDict_GetItemWithError(self->known, key);
-  if (found == nullptr) {
-    if (PyErr_Occurred()) return Ref();
-    if (PyDict_GET_SIZE(self->known) >= kMostRecipes) PyDict_Clear(self->known);
-    if (PyDict_SetItem(self->known, key, Py_False) != 0 || !at_once) return Ref();
-    found = Py_False;
+// What is known of calls of a kind. Recipes are made once: at once, or the second time that one is
+// asked for, for the first call of its kind may be the only one. `write` gives what to read or
+// None, `read` puts it in its place. Null where there is no recipe, or with an error set.
+template <typename Write, typename Read>
+const Kind* prepared(Function* self, Key& key, bool at_once, const Write& write, const Read& read) {
+  auto found = self->known->find(key.words);
+  if (found != self->known->end() && found->second.prepared) return &found->second;
+  if (found == self->known->end()) {
+    if (self->known->size() >= kMostRecipes) forget_kinds(self);
+    Kind kind;
+    for (PyObject* x : key.kept) kind.kept.push_back(Ref::share(x));
+    self->known->emplace(key.words, std::move(kind));
+    if (!at_once) return nullptr;
   }
-  if (found == Py_None) return Ref();
-  if (found != Py_False) return Ref::share(found);
   Ref written(write());
-  if (!written) return Ref();
-  found = PyDict_GetItemWithError(self->known, key);
-  if (found != nullptr && found != Py_False) {  // another thread was faster
-    return found == Py_None ? Ref() : Ref::share(found);
-  }
-  if (PyErr_Occurred()) return Ref();
-  if (written.get() == Py_None) {
-    PyDict_SetItem(self->known, key, Py_None);
-    return Ref();
-  }
-  Ref capsule = wrap(written.get());
-  if (!capsule || PyDict_SetItem(self->known, key, capsule.get()) != 0) return Ref();
-  return capsule;
+  if (!written) return nullptr;
+  found = self->known->find(key.words);  // others may have forgotten it meanwhile
+  if (found == self->known->end()) return nullptr;
+  Kind& kind = found->second;
+  if (kind.prepared) return &kind;  // another thread was faster
+  if (written.get() != Py_None && !read(written.get(), kind)) return nullptr;
+  kind.prepared = true;
+  return &kind;
 }
 
 // Records a call without a tangent among its arguments.
-Outcome call_plain(Function* self, PyObject* mode, PyObject* key, PyObject* const* args,
+Outcome call_plain(Function* self, PyObject* mode, Key& key, PyObject* const* args,
                    Py_ssize_t count, PyObject* names, Ref& result) {
   const auto write = [&] {
     return PyObject_Vectorcall(self->prepare, args, static_cast<std::size_t>(count), names);
   };
-  const auto wrap = [](PyObject* written) {
-    std::unique_ptr<Recipe> recipe = read_recipe(written);
-    Ref capsule(recipe ? PyCapsule_New(recipe.get(), kCapsule, drop_recipe) : nullptr);
-    if (capsule) recipe.release();
-    return capsule;
+  const auto read = [](PyObject* written, Kind& kind) {
+    kind.recipe = read_recipe(written);
+    return kind.recipe != nullptr;
   };
-  // Other threads may forget it, or replace it by an equal one, while it is followed.
-  const Ref capsule = remembered(self, key, false, write, wrap);
-  if (!capsule) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
-  const void* recipe = PyCapsule_GetPointer(capsule.get(), kCapsule);
+  const Kind* kind = prepared(self, key, false, write, read);
+  if (kind == nullptr) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
+  // Others may forget it while it is followed.
+  const std::shared_ptr<const Recipe> recipe = kind->recipe;
+  if (recipe == nullptr) return Outcome::kLeft;
   const Py_ssize_t all = count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
-  return follow(*static_cast<const Recipe*>(recipe), mode, args, all, result);
-}
-
-void drop_fragment(PyObject* capsule) {
-  delete static_cast<FragmentPointer*>(PyCapsule_GetPointer(capsule, kTapedCapsule));
+  return follow(*recipe, mode, args, all, result);
 }
 
 // Records a call that a derivative goes through, on the tape.
-Outcome call_taped(Function* self, PyObject* mode, PyObject* key, const std::vector<Given>& given,
+Outcome call_taped(Function* self, PyObject* mode, Key& key, const std::vector<Given>& given,
                    PyObject* const* args, Py_ssize_t count, PyObject* names, Ref& result) {
-  Ref tangents(PyTuple_New(static_cast<Py_ssize_t>(given.size())));
-  if (!tangents) return Outcome::kError;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    PyObject* tangent = given[i].tangent == nullptr ? Py_None : given[i].tangent;
-    PyTuple_SET_ITEM(tangents.get(), static_cast<Py_ssize_t>(i), Py_NewRef(tangent));
-  }
-  Ref both(PyTuple_Pack(2, key, tangents.get()));
-  if (!both) return Outcome::kError;
-  const auto write = [&] {
+  for (const Given& x : given) key.add(kObject, x.tangent == nullptr ? Py_None : x.tangent);
+  const auto write = [&]() -> PyObject* {
+    Ref tangents(PyTuple_New(static_cast<Py_ssize_t>(given.size())));
+    if (!tangents) return nullptr;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      PyObject* tangent = given[i].tangent == nullptr ? Py_None : given[i].tangent;
+      PyTuple_SET_ITEM(tangents.get(), static_cast<Py_ssize_t>(i), Py_NewRef(tangent));
+    }
     const Py_ssize_t all = count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
     std::vector<PyObject*> more = {tangents.get()};
     more.insert(more.end(), args, args + all);
     return PyObject_Vectorcall(self->prepare_taped, more.data(),
                                static_cast<std::size_t>(count + 1), names);
   };
-  const auto wrap = [](PyObject* written) {
-    auto fragment = std::make_unique<FragmentPointer>(read_fragment(written));
-    if (!*fragment) return Ref();
-    Ref capsule(PyCapsule_New(fragment.get(), kTapedCapsule, drop_fragment));
-    if (capsule) fragment.release();
-    return capsule;
+  const auto read = [](PyObject* written, Kind& kind) {
+    kind.fragment = read_fragment(written);
+    return kind.fragment != nullptr;
   };
   // At once, for it keeps less for the way back than the operations by themselves would.
-  const Ref capsule = remembered(self, both.get(), true, write, wrap);
-  if (!capsule) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
-  const FragmentPointer fragment =
-      *static_cast<FragmentPointer*>(PyCapsule_GetPointer(capsule.get(), kTapedCapsule));
-  return follow_fragment(fragment, given, mode, result);
+  const Kind* kind = prepared(self, key, true, write, read);
+  if (kind == nullptr) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
+  const FragmentPointer fragment = kind->fragment;
+  return fragment ? follow_fragment(fragment, given, mode, result) : Outcome::kLeft;
 }
 
 // The arguments, with arrays in the place of NumPy's, which are taken as they are now. The new ones
@@ -263,10 +293,10 @@ Outcome record_call(Function* self, PyObject* const* args, Py_ssize_t count, PyO
     if (!read_given(args[i], thread_state::trace(), given.back())) return Outcome::kLeft;
     traced = traced || given.back().tangent != nullptr;
   }
-  const Ref key = key_of(self, mode, args, all, names);
-  if (!key) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
-  if (!traced) return call_plain(self, mode, key.get(), args, count, names, result);
-  return call_taped(self, mode, key.get(), given, args, count, names, result);
+  Key key;
+  if (!read_key(self, mode, args, all, names, key)) return Outcome::kLeft;
+  if (!traced) return call_plain(self, mode, key, args, count, names, result);
+  return call_taped(self, mode, key, given, args, count, names, result);
 }
 
 PyObject* call_function(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
@@ -291,15 +321,14 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
       !numpy_arrays::load()) {
     return nullptr;
   }
-  Ref known(PyDict_New());
   auto* self = as_function(type->tp_alloc(type, 0));
-  if (self == nullptr || !known) return nullptr;
+  if (self == nullptr) return nullptr;
   self->function = Py_NewRef(function);
   self->prepare = Py_NewRef(prepare);
   self->prepare_taped = Py_NewRef(prepare_taped);
   self->as_value = Py_NewRef(as_value);
   self->static_class = Py_NewRef(static_class);
-  self->known = known.release();
+  self->known = new Kinds;
   self->call = call_function;
   return reinterpret_cast<PyObject*>(self);
 }
@@ -311,7 +340,6 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(as_function(self)->prepare_taped);
   Py_VISIT(as_function(self)->as_value);
   Py_VISIT(as_function(self)->static_class);
-  Py_VISIT(as_function(self)->known);
   return 0;
 }
 
@@ -321,7 +349,6 @@ int clear(PyObject* self) {
   Py_CLEAR(as_function(self)->prepare_taped);
   Py_CLEAR(as_function(self)->as_value);
   Py_CLEAR(as_function(self)->static_class);
-  Py_CLEAR(as_function(self)->known);
   return 0;
 }
 
@@ -329,21 +356,20 @@ void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
   clear(self);
+  forget_kinds(as_function(self));
+  delete as_function(self)->known;
   type->tp_free(self);
   Py_DECREF(type);
 }
 
 PyObject* forget(PyObject* self, PyObject*) {
-  PyObject* empty = PyDict_New();
-  if (empty == nullptr) return nullptr;
-  Py_SETREF(as_function(self)->known, empty);
+  forget_kinds(as_function(self));
   Py_RETURN_NONE;
 }
 
 // Its name, its documentation and the like are those of the function.
 PyObject* get_attribute(PyObject* self, PyObject* name) {
-  for (const char* own :
-       {"__wrapped__", "__class__", "__reduce__", "__reduce_ex__", "forget", "known"}) {
+  for (const char* own : {"__wrapped__", "__class__", "__reduce__", "__reduce_ex__", "forget"}) {
     if (PyUnicode_CompareWithASCIIString(name, own) == 0) {
       return PyObject_GenericGetAttr(self, name);
     }
@@ -369,7 +395,6 @@ PyMethodDef methods[] = {
 
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, call), READONLY, nullptr},
-    {"known", T_OBJECT, offsetof(Function, known), READONLY, "The recipes, by kinds of calls."},
     {"__wrapped__", T_OBJECT, offsetof(Function, function), READONLY, "The function itself."},
     {nullptr, 0, 0, 0, nullptr},
 };

@@ -29,7 +29,7 @@ def lower_cumulative(eqn: Eqn) -> Kernel:
     if not usable or not eqn.primitive.is_numeric((x.aval,), dict(eqn.params)):
         raise NotAKernelError("it is no operation of scalars")
     how = eqn.primitive.reduction(x.aval)
-    axis, shape = eqn.params["axis"], x.aval.shape
+    axis, shape = int(eqn.params["axis"]), x.aval.shape
     b = Builder()
     point: list[IndexExpr] = [Dim(d) if n > 1 else as_expr(0) for d, n in enumerate(shape)]
     if eqn.params["reverse"]:

@@ -6,9 +6,9 @@ algorithms of the reference are faster, and in a process that lacks a function
 (``backends/library.py``).
 
 What ``numpy.linalg`` computes by inner loops of ufuncs, these do by the same loops on the same
-numbers, float32 made float64 on the way in and back, so the bits are the reference's.  Transforms
-of float32 are computed in float32, where ``numpy.fft`` computes some in float64.  Triangular
-solutions and eliminations are loops of the extension (``native/matrix_loops.cpp``).
+numbers, float32 made float64 on the way in and back, so the bits are the reference's.  Triangular
+solutions, eliminations and most transforms are loops of the extension (``native/matrix_loops.cpp``,
+``native/fourier_loops.cpp``); transforms of other lengths are the loops of ``numpy.fft``.
 
 Start at :func:`library_launches`.
 """
@@ -22,6 +22,7 @@ from typing import Final
 
 import numpy as np
 
+from functrax.backends.fourier_tables import radices, table
 from functrax.backends.library import (
     FFT,
     LINALG,
@@ -86,12 +87,13 @@ class Site:
         outputs: tuple[int, ...],
         params: Sequence[int],
         cost: int,
+        units: int | None = None,
     ) -> Launch | None:
         """A launch of one of the extension's functions, with the cost of one unit."""
         found = own_function(function)
         if found is None:
             return None
-        units = self.units
+        units = self.units if units is None else units
         return Launch(
             found.address,
             self.name,
@@ -370,29 +372,56 @@ def _transforms(
 def _transform(
     site: Site, name: str, source: int, target: int, axis: int, size: int
 ) -> Launch | None:
-    """A launch of a ufunc of ``numpy.fft`` along one axis of two slots, which may be the same."""
+    """A launch that transforms along one axis of two slots, which may be the same.
+
+    Args:
+      site: of the equation.
+      name: of the ufunc of ``numpy.fft``.
+      source: the slot of the operand.
+      target: the slot of the result.
+      axis: the axis.
+      size: the length of the transform.
+    """
     given, result = site.builder.slot(source), site.builder.slot(target)
-    real = _REAL[result.dtype.char]
-    loop = numpy_loop(FFT, name, f"{given.dtype.char}{real}->{result.dtype.char}")
+    real = np.dtype(_REAL[result.dtype.char])
+    scale = np.reciprocal(size, dtype=real) if name in ("ifft", "irfft") else np.ones((), real)
+    units, inner = math.prod(given.shape[:axis]), math.prod(given.shape[axis + 1 :])
+    places = []
+    for s in (given, result):
+        step = inner * s.dtype.itemsize
+        places.append((s.shape[axis] * step, s.dtype.itemsize, step))
+    if units == 1:  # split by threads along the other axes
+        units, inner = inner, 1
+        places = [(item, 0, step) for _, item, step in places]
+    is_real = "r" in name
+    is_halved = is_real and size % 2 == 0
+    passes = radices(size // 2 if is_halved else size)
+    if passes is not None:
+        roots = site.builder.const(table(size, is_halved, scale, real))
+        inputs = (roots,) if source == target else (source, roots)
+        params = [len(inputs) if source == target else 0, len(inputs) - 1, len(inputs)]
+        params += [size, int(name.startswith("i")), int(is_real), inner]
+        params += [stride // real.itemsize for place in places for stride in place]
+        cost = 30 + 3 * size * inner
+        return site.own(
+            f"transform_{real.char}",
+            inputs,
+            (target,),
+            (*params, len(passes), *passes),
+            cost,
+            units,
+        )
+    loop = numpy_loop(FFT, name, f"{given.dtype.char}{real.char}->{result.dtype.char}")
     if loop is None:
         return None
-    scale = np.reciprocal(size, dtype=real) if name in ("ifft", "irfft") else np.ones((), real)
     factor = site.builder.const(scale)
-    units, inner = math.prod(given.shape[:axis]), math.prod(given.shape[axis + 1 :])
-    is_split = units == 1  # by threads along the other axes
-    dims, arguments = [], []
-    for slot, s in ((source, given), (factor, None), (target, result)):
-        if s is None:
-            arguments.append(Argument(slot, 0, ()))
-            continue
-        item = s.dtype.itemsize
-        whole, step = s.shape[axis] * inner * item, inner * item
-        dims.append(s.shape[axis])
-        strides = (item, 0) if is_split else (whole, item)
-        arguments.append(Argument(slot, strides[0], (step,), strides[1]))
+    operand, out = [
+        Argument(slot, unit, (step,), apart)
+        for slot, (unit, apart, step) in zip((source, target), places, strict=True)
+    ]
+    dims = (given.shape[axis], result.shape[axis])
     cost = 500 + 6 * size * inner
-    if is_split:
-        units, inner, cost = inner, 1, 500 + 6 * size
+    arguments = (operand, Argument(factor, 0, ()), out)
     return loop_launch(site, loop, arguments, (target,), dims, units, cost, inner)
 
 

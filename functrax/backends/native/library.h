@@ -1,5 +1,5 @@
-// Functions that launches call beside the compiler's kernels: loops of NumPy, and loops over small
-// matrices.
+// Functions that launches call beside the compiler's kernels: loops of NumPy, loops over small
+// matrices, and Fourier transforms.
 //
 // Each has the form of a kernel (program.h), so the executor knows nothing of them. Their names and
 // addresses go out; functrax/backends/library.py looks them up, and library_calls.py writes their
@@ -19,6 +19,8 @@ using Named = std::pair<const char*, program::Kernel>;
 
 // The loops over matrices (matrix_loops.cpp).
 const std::vector<Named>& matrix_loops();
+// Fourier transforms (fourier_loops.cpp).
+const std::vector<Named>& fourier_loops();
 
 // Names and addresses of all functions.
 pybind11::dict functions();

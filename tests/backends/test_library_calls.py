@@ -132,7 +132,7 @@ def test_permutations_take_any_pivots(dtype: type) -> None:
 
 @pytest.mark.parametrize("char", "fd")
 @pytest.mark.parametrize("length", [1, 2, 5, 12, 97])
-def test_transforms(length: int, char: str) -> None:
+def test_transforms_along_axes(length: int, char: str) -> None:
     tolerance = {"rtol": 0, "atol": 3e-5 if char == "f" else 1e-12}
     x = random(3, length, 4, char=char)
     z = random(3, length, 4, char=char.upper())
@@ -150,6 +150,31 @@ def test_transforms(length: int, char: str) -> None:
             lambda v, s=sizes, a=axes: jnp.fft.irfftn(v, s=s, axes=a), half.astype(z.dtype)
         )
         np.testing.assert_allclose(got, x, **tolerance)
+
+
+@pytest.mark.parametrize("char", "fd")
+@pytest.mark.parametrize("length", [3, 4, 15, 50, 64, 135, 2048, 1 << 15])
+def test_transforms_of_many_lengths(length: int, char: str) -> None:
+    close = {"rtol": 0, "atol": np.finfo(char).eps * 8 * length**0.5}
+    x, z = random(3, length, char=char), random(3, length, char=char.upper())
+    half = np.fft.rfft(x)
+    for got, wanted in (
+        (results(jnp.fft.fft, z), np.fft.fft(z.astype("D"))),
+        (results(jnp.fft.ifft, z), np.fft.ifft(z.astype("D"))),
+        (results(jnp.fft.rfft, x), half),
+        (results(lambda v: jnp.fft.irfft(v, n=length), half.astype(z.dtype)), x),
+    ):
+        np.testing.assert_allclose(got[0], wanted, **close)
+    for vector in (0, 2):  # alone, and together with others
+        (alone,), (together,) = results(jnp.fft.fft, z[vector]), results(jnp.fft.fft, z)
+        np.testing.assert_array_equal(alone, together[vector])
+
+
+def test_inverse_transforms_look_at_real_parts_of_real_elements() -> None:
+    for length in (6, 9):
+        half = random(length // 2 + 1, char="F")
+        (got,) = results(lambda v, n=length: jnp.fft.irfft(v, n=n), half)
+        np.testing.assert_allclose(got, np.fft.irfft(half, n=length), rtol=0, atol=1e-6)
 
 
 def test_matrices_at_fault_alone_are_nan_and_nobody_is_told() -> None:

@@ -326,6 +326,13 @@ def _lu(site: Site) -> list[Launch | None]:
     return [site.own(f"lu_{site.char}", site.inputs, site.outputs, (m, n), cost)]
 
 
+def _cofactor(site: Site) -> list[Launch | None]:
+    n = site.shape[-1]
+    if n**3 > MOST_WORK:
+        return [None]
+    return [site.own(f"cofactor_{site.char}", site.inputs, site.outputs, (n,), 10 + 2 * n**3)]
+
+
 def _permutation(site: Site) -> list[Launch | None]:
     count, size = site.shape[-1], site.params["permutation_size"]
     name = "permutation_i" if site.avals[0].dtype.itemsize == 4 else "permutation_l"
@@ -426,7 +433,7 @@ def _transform(
 
 
 #: What these give by library functions has other last bits than the reference's results.
-OTHER_BITS: Final = frozenset({"triangular_solve", "lu", "fft"})
+OTHER_BITS: Final = frozenset({"triangular_solve", "lu", "cofactor", "fft"})
 
 _RULES: Final[dict[str, Callable[[Site], list[Launch | None]]]] = {
     "linear_solve": _linear_solve,
@@ -438,6 +445,7 @@ _RULES: Final[dict[str, Callable[[Site], list[Launch | None]]]] = {
     "qr": _qr,
     "triangular_solve": _triangular_solve,
     "lu": _lu,
+    "cofactor": _cofactor,
     "lu_pivots_to_permutation": _permutation,
     "fft": _fft,
 }

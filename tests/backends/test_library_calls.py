@@ -21,7 +21,7 @@ from functrax.backends.runtime import NATIVE, PYTHON
 from functrax.core.config import config, enable_x64
 from functrax.core.native import extension
 from functrax.core.prims import matrix_values
-from functrax.core.prims.linear_systems import triangular_solve
+from functrax.core.prims.linear_systems import cofactor, triangular_solve
 
 pytestmark = pytest.mark.skipif(extension is None, reason="the extension has the functions")
 
@@ -120,6 +120,23 @@ def test_elimination_of_zeros_and_nans() -> None:
     x = np.array([[[0, 1], [0, 2]], [[1, 2], [np.nan, 1]]], np.float32)
     for ours, theirs in zip(results(lax.linalg.lu, x), matrix_values.lu(x), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("char", "fdFD")
+@pytest.mark.parametrize("n", [1, 2, 4, 7, 20])
+def test_cofactors_of_any_rank(n: int, char: str) -> None:
+    for rank in range(max(n - 2, 0), n + 1):
+        x = (random(2, n, rank, char=char) @ random(2, rank, n, char=char, seed=1)).astype(char)
+        x = (x / max(float(np.abs(x).max()), 1)).astype(char)
+        (got,) = results(cofactor, x)
+        wanted = matrix_values.cofactors(x.astype("D" if char in "FD" else "d"))
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-5 if char in "fF" else 1e-13)
+
+
+def test_the_derivative_of_a_determinant() -> None:
+    x = random(5, 5, char="d")
+    (got,) = results(functrax.grad(jnp.linalg.det), x)
+    np.testing.assert_allclose(got, np.linalg.det(x) * np.linalg.inv(x).T, rtol=1e-11)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

@@ -1,5 +1,5 @@
 // Loops over small matrices that NumPy has no function for: triangular solutions, elimination with
-// partial pivoting, permutations of pivots, and parts of matrices.
+// partial pivoting, cofactors, permutations of pivots, and parts of matrices.
 //
 // Each is a kernel whose units are matrices; buffers are its operands, then its results. Strides
 // are in elements of rows and columns, so that transposed and reversed matrices are read where they
@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "library.h"
+#include "small_array.h"
 
 namespace functrax::library {
 namespace {
@@ -148,6 +149,81 @@ void lu(void** buffers, const Index* p, Index begin, Index end) {
   }
 }
 
+// Exchanges rows and columns so that the largest of what is left is the pivot, and eliminates.
+template <typename T>
+bool eliminate_completely(T* a, Index* rows, Index* columns, Index n) {
+  bool is_even = true;
+  for (Index i = 0; i < n; ++i) rows[i] = columns[i] = i;
+  for (Index j = 0; j < n; ++j) {
+    Index row = j, column = j;
+    for (Index i = j; i < n; ++i) {
+      for (Index k = j; k < n; ++k) {
+        if (magnitude(a[i * n + k]) > magnitude(a[row * n + column])) row = i, column = k;
+      }
+    }
+    is_even = is_even == ((row != j) == (column != j));
+    std::swap(rows[j], rows[row]);
+    std::swap(columns[j], columns[column]);
+    if (row != j) std::swap_ranges(a + j * n, a + (j + 1) * n, a + row * n);
+    for (Index i = 0; i < n && column != j; ++i) std::swap(a[i * n + j], a[i * n + column]);
+    const T pivot = a[j * n + j];
+    for (Index i = j + 1; i < n; ++i) {
+      T* line = a + i * n;
+      if (pivot != T(0)) line[j] = line[j] / pivot;  // else all that is left is zero
+      const T factor = line[j];
+      for (Index k = j + 1; k < n; ++k) line[k] -= times(factor, a[j * n + k]);
+    }
+  }
+  return is_even;
+}
+
+// The adjugate of an upper triangle u, without a division: that of its first k + 1 rows and columns
+// is made of that of the first k, which `out` has already.
+template <typename T>
+void adjugate_of_upper(const T* u, T* out, Index n) {
+  T det(1);
+  for (Index k = 0; k < n; ++k) {
+    const T pivot = u[k * n + k];
+    for (Index i = 0; i < k; ++i) {
+      T sum(0);
+      for (Index j = i; j < k; ++j) {
+        sum += times(out[i * n + j], u[j * n + k]);
+        out[i * n + j] = times(out[i * n + j], pivot);
+      }
+      out[i * n + k] = -sum;
+      out[k * n + i] = T(0);
+    }
+    out[k * n + k] = det;
+    det = times(det, pivot);
+  }
+}
+
+// Buffers x, cofactors. Params: n. Singular matrices have cofactors, too: a zero pivot comes last.
+template <typename T>
+void cofactor(void** buffers, const Index* p, Index begin, Index end) {
+  const Index n = p[0];
+  SmallArray<T, 512> scratch(2 * n * n);
+  SmallArray<Index, 32> order(2 * n);
+  T *lu = scratch.data(), *adjugate = lu + n * n;
+  Index *rows = order.data(), *columns = rows + n;
+  for (Index u = begin; u < end; ++u) {
+    const T* x = static_cast<const T*>(buffers[0]) + u * n * n;
+    T* out = static_cast<T*>(buffers[1]) + u * n * n;
+    std::copy(x, x + n * n, lu);
+    const bool is_even = eliminate_completely(lu, rows, columns, n);
+    adjugate_of_upper(lu, adjugate, n);
+    for (Index i = 0; i < n; ++i) {
+      T* line = adjugate + i * n;  // times the inverse of the lower triangle
+      for (Index j = n - 1; j >= 0; --j) {
+        T sum = line[j];
+        for (Index k = j + 1; k < n; ++k) sum -= times(line[k], lu[k * n + j]);
+        line[j] = sum;
+        out[rows[j] * n + columns[i]] = is_even ? sum : -sum;
+      }
+    }
+  }
+}
+
 // Buffers pivots, permutation. Params: pivots of a matrix, rows of it. Pivots may be anybody's:
 // those that are no rows are taken as gathers take them, from the end or as the nearest row.
 template <typename T>
@@ -198,6 +274,10 @@ const std::vector<Named>& matrix_loops() {
       {"triangular_solve_d", triangular_solve<double>},
       {"triangular_solve_F", triangular_solve<F>},
       {"triangular_solve_D", triangular_solve<D>},
+      {"cofactor_f", cofactor<float>},
+      {"cofactor_d", cofactor<double>},
+      {"cofactor_F", cofactor<F>},
+      {"cofactor_D", cofactor<D>},
       {"lu_f", lu<float>},
       {"lu_d", lu<double>},
       {"lu_F", lu<F>},

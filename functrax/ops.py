@@ -12,7 +12,12 @@ import numpy as np
 
 from functrax import numpy as jnp
 from functrax.core import dtypes
-from functrax.core.errors import DTypeError, ShapeError
+from functrax.core.errors import (
+    ConcretizationError,
+    DTypeError,
+    ShapeError,
+    TracerIntegerConversionError,
+)
 from functrax.numpy.rearranging import is_known
 
 index = np.s_
@@ -139,7 +144,14 @@ def _segments(name: str, data: Any, ids: Any, num_segments: int | None, empty: A
     if num_segments is None:
         # Known numbers stay known while a program is traced: they are not traced themselves.
         known = np.asarray(numbers) if is_known(numbers) else numbers
-        num_segments = int(known.max(initial=-1)) + 1
+        try:
+            num_segments = int(known.max(initial=-1)) + 1
+        except TracerIntegerConversionError:
+            raise ConcretizationError(
+                f"{name}: how many segments there are depends on the values of a traced array",
+                got=f"segment_ids {numbers.aval.str_short()}, num_segments=None",
+                fix="num_segments=..., a number that is known",
+            ) from None
     # A negative index would count from the end.
     beyond = jnp.where(numbers < 0, num_segments, numbers)
     full = jnp.full((num_segments, *values.shape[rank:]), empty, values.dtype)

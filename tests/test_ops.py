@@ -8,7 +8,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import ops
-from functrax.errors import DTypeError, ShapeError
+from functrax.errors import ConcretizationError, DTypeError, ShapeError
 from functrax.flatten_util import ravel_pytree
 
 REDUCTIONS = {
@@ -133,3 +133,8 @@ def test_wrong_vectors():
         unravel(flat[1:])
     with pytest.raises(DTypeError, match="unravel"):
         unravel(flat.astype(int))
+
+
+def test_traced_numbers_need_a_number_of_segments():
+    with pytest.raises(ConcretizationError, match="how many segments there are"):
+        functrax.jit(lambda i: functrax.ops.segment_sum(jnp.ones(3), i))(jnp.zeros(3, int))

@@ -123,7 +123,7 @@ def _work_out(spec: Any) -> DType:
     elif isinstance(getattr(spec, "dtype", None), np.dtype):
         if hasattr(spec, "shape") and not isinstance(spec, type):
             raise DTypeError(
-                "as_dtype: an array is not a dtype",
+                "dtype: an array is not one",
                 got=f"{type(spec).__name__} of dtype {spec.dtype}",
                 fix="pass its .dtype",
             )
@@ -147,10 +147,16 @@ def _work_out(spec: Any) -> DType:
 
 def _unsupported(spec: Any, shown: str) -> DTypeError:
     kind = "" if spec is None or isinstance(spec, type) else f" ({type(spec).__name__})"
+    names = [name for name in _NAMED if name != "float0"]
+    near: list[str] = []
+    if isinstance(spec, str):
+        import difflib  # for errors only
+
+        near = difflib.get_close_matches(spec, names, 1)
     return DTypeError(
-        "as_dtype: not a dtype that arrays can have",
+        "dtype: not one that arrays can have",
         got=shown + kind,
-        fix="one of " + ", ".join(name for name in _NAMED if name != "float0"),
+        fix=near[0] if near else "one of " + ", ".join(names),
     )
 
 

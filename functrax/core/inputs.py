@@ -58,6 +58,15 @@ def as_value(x: Any, what: str = "argument") -> Value:
     )
 
 
+def shown_type(x: Any) -> str:
+    """What errors call something that should have been a container."""
+    if isinstance(x, Array):
+        return f"an array {x.aval.str_short()}"
+    if isinstance(x, (tuple, list)):
+        return f"{type(x).__name__} of length {len(x)}"
+    return type(x).__name__
+
+
 def check_not_masked(x: Any, what: str) -> None:
     """Refuse NumPy's masked arrays, whose mask would be forgotten.
 

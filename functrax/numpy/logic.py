@@ -36,7 +36,6 @@ from functrax.numpy.promote import (
     convert,
     inexact,
     numeric,
-    operand,
     promote_dtypes,
     promote_pair,
     result,
@@ -277,7 +276,11 @@ def where(
         )
     (which,) = promote_dtypes("where", condition)
     if x is None or y is None:
-        operand("where", 1 if x is None else 2, None)
+        raise ArgumentError(
+            "where: one of x and y is missing",
+            got="where(condition, x)" if y is None else "where(condition, y=...)",
+            fix="where(condition, x, y) to choose, where(condition) for the indices",
+        )
     cases = promote_pair("where", x, y)
     return result(choose(which, *cases))
 

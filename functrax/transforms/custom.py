@@ -14,7 +14,7 @@ from functrax.core import dtypes
 from functrax.core.arguments import argument_error
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, PyTreeError, TangentError
-from functrax.core.inputs import as_value, concrete
+from functrax.core.inputs import as_value, concrete, shown_type
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
@@ -223,7 +223,7 @@ class _FlatJVPRule:
         if not (isinstance(both, (tuple, list)) and len(both) == 2):
             raise PyTreeError(
                 f"the jvp rule of {self.name} does not return a pair",
-                got=type(both).__name__,
+                got=shown_type(both),
                 fix="return value, tangent",
             )
         outs, self.out_tree = tree_flatten(both[0])
@@ -363,7 +363,7 @@ class _FlatVJPRules:
         if not (isinstance(both, (tuple, list)) and len(both) == 2):
             raise PyTreeError(
                 f"the fwd rule of {self.name} does not return a pair",
-                got=type(both).__name__,
+                got=shown_type(both),
                 fix="return value, residuals",
             )
         outs, self.out_tree = tree_flatten(both[0])
@@ -389,8 +389,7 @@ class _FlatVJPRules:
         if not isinstance(found, tuple) or len(found) != len(wanted):
             raise PyTreeError(
                 f"the bwd rule of {self.name} must return a tuple of cotangents",
-                got=f"{type(found).__name__}"
-                + (f" of length {len(found)}" if isinstance(found, tuple) else ""),
+                got=shown_type(found),
                 fix=f"a tuple with {len(wanted)} entries, one for each differentiated argument",
             )
         flat: list[Value | None] = [None] * self.in_tree.num_leaves

@@ -13,7 +13,7 @@ from typing import Any
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, PyTreeError, ShapeError
-from functrax.core.inputs import as_value, concrete
+from functrax.core.inputs import as_value, concrete, shown_type
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import zeros
@@ -242,7 +242,7 @@ class _FlatVmapRule:
         if not (isinstance(both, (tuple, list)) and len(both) == 2):
             raise PyTreeError(
                 f"the batching rule of {self.name} does not return a pair",
-                got=type(both).__name__,
+                got=shown_type(both),
                 fix="return results, out_batched",
             )
         leaves, self.out_tree = tree_flatten(both[0])

@@ -16,7 +16,7 @@ from typing import Any
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DifferentiationError, PyTreeError, TangentError
-from functrax.core.inputs import as_value, concrete
+from functrax.core.inputs import as_value, concrete, shown_type
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
@@ -119,7 +119,7 @@ def jvp(
         if not isinstance(given, (tuple, list)):
             raise ArgumentError(
                 f"jvp: {what} is not a tuple or list of arguments",
-                got=f"{type(given).__name__}",
+                got=shown_type(given),
                 fix="functrax.jvp(f, (x,), (t,))",
             )
     flat, in_tree = flatten_args(fun, primals, {})
@@ -153,8 +153,7 @@ class _Aux:
         if not (isinstance(out, (tuple, list)) and len(out) == 2):
             raise PyTreeError(
                 f"{self.__name__}: with has_aux=True it must return a pair (value, aux)",
-                got=f"{type(out).__name__}"
-                + (f" of length {len(out)}" if isinstance(out, (tuple, list)) else ""),
+                got=shown_type(out),
                 fix="return value, aux",
             )
         value, aux = out

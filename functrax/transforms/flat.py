@@ -7,13 +7,21 @@ it returned.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import is_dataclass
 from typing import Any
 
-from functrax.core.errors import ArgumentError
+from functrax.core.errors import ArgumentError, DTypeError, FunctraxError
 from functrax.core.inputs import as_value
 from functrax.core.primitive import Value
-from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.pytree import (
+    KeyPath,
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
 
 
 def name_of(function: Any) -> str:
@@ -47,12 +55,66 @@ class FlatFunction:
 
 
 def flatten_args(
-    function: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    function: Any, args: Sequence[Any], kwargs: dict[str, Any], static: Collection[int] = ()
 ) -> tuple[list[Value], PyTreeDef]:
-    """The leaves of arguments as values, and their structure."""
+    """The leaves of arguments as values, and their structure.
+
+    ``static`` are the positions of further arguments, which are not among ``args``.
+    """
     leaves, tree = tree_flatten((tuple(args), kwargs))
-    what = f"an argument of {name_of(function)}"
-    return [as_value(x, what) for x in leaves], tree
+    try:
+        return [as_value(x) for x in leaves], tree
+    except FunctraxError:  # say which of them it is
+        paths = tree_flatten_with_path((tuple(args), kwargs))[0]
+        names = _given_names(function, len(args), static)
+        values = []
+        for path, x in paths:
+            try:
+                values.append(as_value(x, _argument(function, path, names)))
+            except DTypeError as error:
+                fix = _advice(x, error.fix)
+                raise DTypeError(error.what, got=error.got, fix=fix) from None
+    return values, tree
+
+
+def _argument(function: Any, path: KeyPath, names: Sequence[str]) -> str:
+    """What a leaf of ``(args, kwargs)`` is called in errors."""
+    (where, which), inside = path[:2], keystr(path[2:])
+    name = names[which.idx] if where.idx == 0 else which.key
+    return f"argument {name}{inside} of {name_of(function)}"
+
+
+def _advice(x: Any, fallback: str) -> str:
+    """What to do about an argument that is no array."""
+    kind = type(x)
+    if isinstance(x, (str, bytes)):
+        return "text is for static arguments (static_argnums, static_argnames), or to close over"
+    if is_dataclass(x) and not isinstance(x, type):
+        return (
+            f"functrax.tree_util.register_dataclass({kind.__name__}), which makes a container "
+            "of it; or a static argument"
+        )
+    if callable(x):
+        return (
+            "close over it, make it a static argument (static_argnums), or wrap it in "
+            "functrax.tree_util.Partial"
+        )
+    if kind.__module__ != "builtins":
+        return (
+            f"functrax.tree_util.register_pytree_node_class for {kind.__name__}, if it is a "
+            "container of arrays; else a static argument, or close over it"
+        )
+    return fallback
+
+
+def _given_names(function: Any, count: int, static: Collection[int]) -> list[str]:
+    """The names of ``count`` positional arguments, or their positions."""
+    total = count + len(static)
+    signature = signature_of(function)
+    known = [] if signature is None else positional_names(signature)
+    names = [*known[:total], *map(str, range(len(known), total))]
+    fixed = {i % total for i in static}
+    return [name for i, name in enumerate(names) if i not in fixed]
 
 
 def argnums_tuple(argnums: int | Sequence[int]) -> tuple[int, ...]:

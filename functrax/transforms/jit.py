@@ -138,7 +138,7 @@ class Jitted(JitCaller):
 
     def _call_program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Traced]:
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
-        flat, in_tree = flatten_args(self._fun, dynamic, dynamic_kwargs)
+        flat, in_tree = flatten_args(self._fun, dynamic, dynamic_kwargs, self._roles.static_nums)
         traced = self._trace(_key([x.aval for x in flat], in_tree, static))
         if self._inline and state.trace is not EVAL:
             outs = eval_jaxpr(traced.jaxpr, (), *traced.consts, *flat)

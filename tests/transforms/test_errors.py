@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import Any
 
@@ -288,12 +289,51 @@ def test_arguments_that_are_not_arrays() -> None:
         return functrax.jit(lambda x: x)({"a": object()})
 
     parts, _ = parts_of(f)
-    assert parts["what"] == "an argument of <lambda> is not an array or a scalar"
+    assert parts["what"] == "argument x['a'] of <lambda> is not an array or a scalar"
     assert "of type builtins.object" in parts["got"]
     with pytest.raises(FunctraxError, match="is not an array"):
         functrax.grad(lambda x: x)("text")
     with pytest.raises(FunctraxError, match="is not an array"):
         functrax.vmap(lambda x: x)(np)
+
+
+@dataclasses.dataclass
+class Weights:
+    w: Any
+
+
+@pytest.mark.parametrize(
+    ("call", "what", "fix"),
+    [
+        (lambda: functrax.jit(lambda x, mode: x)(1.0, "relu"), "argument mode of", "text is for"),
+        (lambda: functrax.jit(lambda x, f=None: f(x))(1.0, f=jnp.sin), "argument f", "Partial"),
+        (
+            lambda: functrax.jit(lambda n, x, mode: x, static_argnums=0)(3, 1.0, "relu"),
+            "argument mode of",
+            "static_argnames",
+        ),
+        (
+            lambda: functrax.grad(lambda p: p["layer"].w)({"layer": Weights(1.0)}),
+            "argument p['layer'] of",
+            "register_dataclass(Weights)",
+        ),
+        (
+            lambda: functrax.vmap(lambda *xs: xs)(jnp.ones(2), [FunctraxError("no")]),
+            "argument 1[0] of",
+            "register_pytree_node_class for FunctraxError",
+        ),
+    ],
+)
+def test_which_argument_is_no_array_and_what_to_do(call: Any, what: str, fix: str) -> None:
+    parts, _ = parts_of(call)
+    assert what in parts["what"] and fix in parts["try"], parts
+
+
+def test_what_should_have_been_a_pair() -> None:
+    parts, _ = parts_of(lambda: functrax.grad(lambda x: x.sum(), has_aux=True)(jnp.ones(3)))
+    assert parts["got"] == "an array f32[]"
+    parts, _ = parts_of(lambda: functrax.lax.scan(lambda c, _: [c], 0.0, None, 2))
+    assert parts["got"] == "list of length 1"
 
 
 def test_unknown_keywords() -> None:

@@ -14,7 +14,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
-from functrax.core.inputs import as_value, concrete
+from functrax.core.inputs import as_value, concrete, shown_type
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value
 from functrax.core.prims.arithmetic import add, lt
@@ -88,7 +88,7 @@ def _scan(
         if not (isinstance(out, (tuple, list)) and len(out) == 2):
             raise PyTreeError(
                 f"{body.loop}: {body.name} does not return a pair",
-                got=type(out).__name__,
+                got=shown_type(out),
                 fix="return carry, y; y may be None",
             )
         return out[0], out[1]

@@ -9,6 +9,7 @@ Start at :func:`measured`.
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import statistics
 import time
@@ -27,6 +28,9 @@ _LEAST, _MOST, _SECONDS = 3, 25, 0.05
 #: Launches that take fewer seconds are timed so many at a time.
 _SHORT, _BATCH = 2e-5, 50
 _LONGEST_TIMELINE: Final = 10_000
+#: Machine code that looks at none of its arguments and does next to nothing.  A kernel of one unit
+#: does all of its work for an empty range, too, so the call of one is timed with this.
+_IDLE: Final = int(ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value or 0)
 
 
 def measured(explanation: Explanation, values: Sequence[Any]) -> Explanation:
@@ -134,10 +138,12 @@ def _timed(x: Instruction, arrays: Sequence[Any], run: Callable[[], None]) -> Ca
 
         return timed
     launch = x
-    kernel = bound_kernel(launch, [a.ctypes.data for a in arrays])
+    places = [a.ctypes.data for a in arrays]
+    kernel = bound_kernel(launch, places)
+    idle = bound_kernel(dataclasses.replace(launch, function=_IDLE), places)
 
     def nothing(begin: int, end: int) -> None:
-        kernel(0, 0)
+        idle(begin, end)
 
     def everything(begin: int, end: int) -> None:  # one more call, as in nothing
         kernel(begin, end)

@@ -17,11 +17,13 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
+from functrax.backends.executor import bound_kernel
 from functrax.backends.llvm.jit import function_name
+from functrax.backends.program import Launch
 from functrax.core.config import Override
 from functrax.core.jaxpr import Var
 from functrax.core.parsing import parse_jaxpr
-from functrax.explanation import Explanation
+from functrax.explanation import Explanation, measuring
 from functrax.explanation.layout import layered
 from functrax.explanation.tables import quantity, seconds, size
 
@@ -236,6 +238,26 @@ def test_measured_kernels_have_rates() -> None:
             (k.bytes_read + k.bytes_written) / k.measured.seconds / 1e9
         )
     assert e.timeline == (0, 1) and "GB/s" in str(e)
+
+
+def test_the_baseline_of_a_measurement_runs_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel of one unit, such as a product's, would do its work for an empty range too."""
+    kernels, ranges = set(), []
+
+    def bound(x: Launch, places: Any) -> Any:
+        run = bound_kernel(x, places)
+
+        def recorded(begin: int, end: int) -> None:
+            ranges.append((begin, end))
+            run(begin, end)
+
+        kernels.add(x.function)
+        return recorded
+
+    monkeypatch.setattr(measuring, "bound_kernel", bound)
+    functrax.explain(lambda x: jnp.tanh(x @ x.T), measure=True)(jnp.ones((96, 32)))
+    assert measuring._IDLE in kernels and len(kernels) > 1
+    assert all(begin < end for begin, end in ranges)
 
 
 def test_measuring_counts_launches_in_loops_and_takes_types() -> None:

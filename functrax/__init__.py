@@ -85,6 +85,7 @@ from functrax.transforms.inspect_types import (
     ShapeDtypeStruct as ShapeDtypeStruct,
     eval_shape as eval_shape,
     make_jaxpr as make_jaxpr,
+    typeof as typeof,
 )
 from functrax.transforms.jit import (
     clear_caches as clear_caches,
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from functrax import (
         ad_checkpoint as ad_checkpoint,
         custom_batching as custom_batching,
+        custom_derivatives as custom_derivatives,
         debug as debug,
         dlpack as dlpack,
         example_libraries as example_libraries,
@@ -161,16 +163,8 @@ else:
     __getattr__, __dir__ = _on_demand(
         globals(),
         (
-            *(
-                "ad_checkpoint",
-                "custom_batching",
-                "test_util",
-                "debug",
-                "dlpack",
-                "example_libraries",
-                "experimental",
-                "extend",
-            ),
+            *("ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "dlpack"),
+            *("example_libraries", "experimental", "extend"),
             *("flatten_util", "image", "interop", "interpreters", "nn", "ops", "profiler"),
             *("random", "scipy", "test_util"),
         ),

@@ -116,6 +116,8 @@ from functrax.lax.elementwise import (
 )
 from functrax.lax.monoids import reduce as reduce
 from functrax.lax.ordering import (
+    approx_max_k as approx_max_k,
+    approx_min_k as approx_min_k,
     cumlogsumexp as cumlogsumexp,
     cummax as cummax,
     cummin as cummin,
@@ -213,6 +215,10 @@ if TYPE_CHECKING:
         reindex as reindex,
         reindex_reduce as reindex_reduce,
     )
+    from functrax.lax.platforms import (
+        composite as composite,
+        platform_dependent as platform_dependent,
+    )
     from functrax.lax.window_shapes import (
         padtype_to_pads as padtype_to_pads,
         reduce_window_shape_tuple as reduce_window_shape_tuple,
@@ -264,6 +270,7 @@ else:
                 ),
                 "functrax.lax.mapping": "map",
                 "functrax.lax.meta_operators": "reindex reindex_reduce",
+                "functrax.lax.platforms": "composite platform_dependent",
                 "functrax.lax.window_shapes": "padtype_to_pads reduce_window_shape_tuple",
                 "functrax.lax.windows": "conv_general_dilated_patches reduce_window",
                 "functrax.transforms.collectives": (

@@ -17,6 +17,7 @@ from functrax.core.prims.matrices import adjoint, check_matrix, is_complex
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import slice_
 from functrax.lax.operands import ArrayLike, as_array, as_ints, value_of
+from functrax.lax.tridiagonal import tridiagonal_solve
 
 __all__ = [
     "cholesky",
@@ -27,6 +28,7 @@ __all__ = [
     "qr",
     "svd",
     "triangular_solve",
+    "tridiagonal_solve",
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from functrax.core.operators import Array
 from functrax.core.primitive import Primitive
-from functrax.core.prims import cumulative, ordering
+from functrax.core.prims import arithmetic, cumulative, ordering
 from functrax.lax.operands import ArrayLike, as_array, axis_of, value_of
 
 _CUMULATIVE_DOC = """{summary}
@@ -120,3 +120,42 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
     x = value_of("top_k", operand)
     place = axis_of("top_k", x.aval.ndim, axis)
     return [as_array(v) for v in ordering.top_k.bind(x, k=python_operator.index(k), axis=place)]
+
+
+def approx_max_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    """The ``k`` largest elements along an axis, exactly: what :func:`top_k` gives.
+
+    Args:
+      operand: an array of floats.
+      k: how many.
+      reduction_dimension: the axis.
+      recall_target: accepted for compatibility; all of them are found.
+      reduction_input_size_override: accepted for compatibility.
+      aggregate_to_topk: accepted for compatibility.
+
+    Returns:
+      ``[values, indices]``.
+    """
+    return top_k(operand, k, axis=reduction_dimension)
+
+
+def approx_min_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> list[Array]:
+    """The ``k`` smallest elements along an axis, the smallest first; see :func:`approx_max_k`."""
+    values, indices = top_k(
+        as_array(arithmetic.neg(value_of("approx_min_k", operand))), k, axis=reduction_dimension
+    )
+    return [as_array(arithmetic.neg(value_of("approx_min_k", values))), indices]

@@ -88,6 +88,15 @@ def type_of(x: Any, what: str) -> ShapedArray:
     return aval
 
 
+def typeof(x: Any) -> ShapedArray:
+    """The type of an array or a number: its shape, dtype and weak type.
+
+    >>> typeof(1.0)
+    ShapedArray(float32[], weak_type=True)
+    """
+    return type_of(x, "the argument of typeof")
+
+
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The types of a function's results, without computing them.
 

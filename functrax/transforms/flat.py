@@ -17,6 +17,7 @@ from functrax.core.primitive import Value
 from functrax.core.pytree import (
     KeyPath,
     PyTreeDef,
+    SequenceKey,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
@@ -79,9 +80,9 @@ def flatten_args(
 
 def _argument(function: Any, path: KeyPath, names: Sequence[str]) -> str:
     """What a leaf of ``(args, kwargs)`` is called in errors."""
-    (where, which), inside = path[:2], keystr(path[2:])
-    name = names[which.idx] if where.idx == 0 else which.key
-    return f"argument {name}{inside} of {name_of(function)}"
+    which: Any = path[1]
+    name = names[which.idx] if isinstance(which, SequenceKey) else which.key
+    return f"argument {name}{keystr(path[2:])} of {name_of(function)}"
 
 
 def _advice(x: Any, fallback: str) -> str:

@@ -133,14 +133,15 @@ def _step(both: Callable[[Value], Any], s: _Search, most: int) -> _Search:
     rho = 1.0 / jnp.where(useful, curvature, 1.0)
     left = jnp.eye(moved.size, dtype=moved.dtype) - rho * jnp.outer(moved, bent)
     h = left @ s.h @ left.T + rho * jnp.outer(moved, moved)
+    x = jnp.where(found, s.x + moved, s.x)
     return _Search(
-        jnp.where(found, s.x + moved, s.x),
+        x,
         jnp.where(found, value, s.value),
         jnp.where(found, slope, s.slope),
         jnp.where(useful, h, s.h),
         s.steps + 1,
         s.calls + tries,
-        ~found,
+        jnp.all(x == s.x),  # and so would be all further steps
     )
 
 

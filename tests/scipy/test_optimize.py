@@ -181,3 +181,17 @@ def test_taylor_series_along_curves_of_several_arguments() -> None:
         jet(f, start, (series[0], series[1][:1]))
     with pytest.raises(ArgumentError, match="not an array"):
         jet(lambda d: d["a"], ({"a": 1.0, "b": 2.0},), ((1.0,),))
+
+
+def test_a_search_ends_where_no_number_is_nearer() -> None:
+    """The slope of float32 cannot be small enough: at last every step stays where it is."""
+
+    def f(x: Any) -> Any:
+        return jnp.sum(1e3 * (x - 1.1) ** 2) + jnp.sum(jnp.cosh(x))
+
+    with enable_x64(False):
+        found = functrax.jit(lambda x: optimize.minimize(f, x, method="BFGS", tol=1e-9))(
+            np.array([3.0, -2.0, 0.5], np.float32)
+        )
+    assert int(found.status) == 3 and int(found.nit) < 60
+    near(found.x, np.full(3, 1.0993), rtol=1e-4)

@@ -11,9 +11,9 @@ The thread ends when the interpreter does (after the step that it is at), and be
 child would have the locks of imports without the thread that gives them back.  What is not loaded
 by then is loaded when it is needed.
 
-Where the disk cache holds something, programs are probably found there, and need neither LLVM nor
-the compiler: both wait a while then.  LLVM is loaded in advance only where another processor than
-the program's can do it.
+What looking for programs on disk needs comes first.  Where the disk cache holds something, programs
+are probably found there, and need neither LLVM nor the compiler: both wait a while then.  LLVM is
+loaded in advance only where another processor than the program's can do it.
 """
 
 from __future__ import annotations
@@ -121,8 +121,12 @@ def start() -> None:
         llvm.append(lambda: generator().warm_up())
     modules = [partial(import_module, name) for name in MODULES]
     more = [partial(import_module, name) for name in MORE_MODULES]
-    wait = partial(_ready, _DELAY_WHEN_WARM if warm else _DELAY)
-    _preload = Preload((wait, *modules, *llvm, *more) if warm else (*llvm, wait, *modules, *more))
+    ready, later = partial(_ready, _DELAY), partial(_ready, _DELAY_WHEN_WARM)
+    _preload = Preload(
+        (ready, _look_for_programs, later, *modules, *llvm, *more)
+        if warm
+        else (*llvm, ready, _look_for_programs, *modules, *more)
+    )
     _preload.start()
 
 
@@ -135,3 +139,11 @@ def imported() -> None:
 def _ready(delay: float) -> None:
     assert _preload is not None, "it was started"
     _preload.wait(delay)
+
+
+def _look_for_programs() -> None:
+    """Load what looks for programs on disk, and note the state of the compiler's files."""
+    import_module("functrax.backends.program_cache")
+    from functrax.backends.program_key import compiler
+
+    compiler()

@@ -51,11 +51,11 @@ def program_key(jaxpr: Jaxpr) -> bytes | None:
     except _UnknownError:
         return None
     form = f"program {FORM} {sys.hexversion}"
-    return disk_cache.content_key(form, circumstances(), _compiler(), "\n".join(text.lines))
+    return disk_cache.content_key(form, circumstances(), compiler(), "\n".join(text.lines))
 
 
 @cache
-def _compiler() -> str:
+def compiler() -> str:
     """The size and date of each file that decides what the compiler makes."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     found, folders = [], [os.path.join(root, "backends"), os.path.join(root, "core")]

@@ -35,6 +35,23 @@ def test_an_import_leaves_the_compiler_out_and_loads_it_behind():
     assert out.split() == ["True", "True"]
 
 
+@pytest.mark.parametrize("filled", [False, True])
+def test_what_looks_for_programs_is_there_before_the_compiler(filled, tmp_path, monkeypatch):
+    monkeypatch.setenv("FUNCTRAX_CACHE_DIR", str(tmp_path))
+    if filled:
+        run("import functrax; functrax.jit(lambda x: x + 1)(1.0)")
+    out = run(
+        "import sys, functrax.backends.preload as p\n"
+        "steps = p._preload._steps\n"
+        "first = steps.index(p._look_for_programs)\n"
+        "loading = [n for n, s in enumerate(steps) if getattr(s, 'args', ()) == (p.MODULES[0],)]\n"
+        "p._preload._thread.join()\n"
+        "key = sys.modules['functrax.backends.program_key']\n"
+        "print(first < loading[0], key.compiler.cache_info().currsize)"
+    )
+    assert out.split() == ["True", "1"]
+
+
 @pytest.mark.parametrize("seconds", [0, 0.01, 0.05])
 def test_programs_that_end_fork_or_compile_while_it_loads(seconds):
     out = run(

@@ -173,7 +173,7 @@ def test_keys_depend_on_options_and_on_the_compiler(monkeypatch):
         config.update(option, value)
         keys.append(program_key.program_key(jaxpr))
         config.update(option, before)
-    monkeypatch.setattr(program_key, "_compiler", lambda: "another")
+    monkeypatch.setattr(program_key, "compiler", lambda: "another")
     keys.append(program_key.program_key(jaxpr))
     monkeypatch.setattr(program_key, "circumstances", lambda: "another")
     keys.append(program_key.program_key(jaxpr))
@@ -190,9 +190,9 @@ def test_a_changed_source_is_another_compiler(monkeypatch, tmp_path):
     found = []
     for text in ("x = 1", "x = 22"):
         source.write_text(text)
-        found.append(program_key._compiler.__wrapped__())
+        found.append(program_key.compiler.__wrapped__())
     (tmp_path / "core" / "new.py").write_text("")
-    found.append(program_key._compiler.__wrapped__())
+    found.append(program_key.compiler.__wrapped__())
     assert len(set(found)) == 3
 
 

@@ -123,21 +123,21 @@ class NewRequest(Request):
         self.key, self.text, self.cache = key, text, cache
         self._machine, self._name = machine, name
         self._lock = new_lock()
-        self._done: Compiled | BaseException | None = None
+        self._made: tuple[bytes, float] | BaseException | None = None
+        self._done: Compiled | None = None
 
     def make(self) -> None:
-        """Let LLVM do its work, and write it to disk; :attr:`compiled` raises what goes wrong."""
+        """Let LLVM do its work; what goes wrong is raised by :attr:`compiled`."""
         with self._lock:  # whoever comes second waits
-            if self._done is not None:
+            if self._made is not None or self._done is not None:
                 return
             with step("llvm", self._name):
                 begin = time.perf_counter()
                 try:
                     code = self._machine.generator.object_code(self.text)
-                    self._done = self._machine._finished(self, code, _since(begin))
-                    self.text = ""
+                    self._made = code, _since(begin)
                 except Exception as error:
-                    self._done = error
+                    self._made = error
 
     @property
     def compiled(self) -> Compiled:
@@ -149,9 +149,13 @@ class NewRequest(Request):
         """
         if self._done is None:
             self.make()
+            with self._lock:
+                if isinstance(self._made, BaseException):
+                    raise self._made
+                if self._made is not None:
+                    self._done = self._machine._finished(self, *self._made)
+                    self._made, self.text = None, ""
         assert self._done is not None, "it was made"
-        if isinstance(self._done, BaseException):
-            raise self._done
         return self._done
 
 

@@ -361,15 +361,6 @@ def test_threads_make_what_one_makes(cache, three_threads):
     assert not [t for t in threading.enumerate() if t.name == "functrax-compile"]
 
 
-def test_code_is_on_disk_before_anybody_asks_for_its_address(cache, three_threads):
-    own = Machine()
-    with jit.side_by_side():
-        asked = [own.request(SCALE.format(k)) for k in (60, 61, 62)]
-    assert own.count == cache.stats.writes == 3
-    assert [run(r.compiled, [1]) for r in asked] == [[60], [61], [62]]
-    assert own.count == cache.stats.writes == 3
-
-
 def test_an_error_in_a_thread_is_raised_where_the_code_is_asked_for(cache, three_threads):
     own = Machine()
     bad = "define void @functrax_kernel() { nonsense }"

@@ -149,3 +149,9 @@ def test_same_bits_again_and_on_threads() -> None:
     for _ in range(3):
         again = np.asarray(functrax.jit(lambda x, y: x @ y)(x, y))
         np.testing.assert_array_equal(again, first)
+
+
+def test_products_times_complex_numbers_are_added() -> None:
+    rng = np.random.default_rng(1)
+    x, y, z = (draw(rng, 32, 32) for _ in range(3))
+    check(lambda x, y, z: (x @ y) * 2j + (x @ z) * (1 - 1j), x, y, z)

@@ -108,7 +108,9 @@ class _Sharing(AddedProducts):
 
 
 def _number(eqn: Eqn) -> tuple[float, Atom] | None:
-    """What an equation multiplies with a number, and the number."""
+    """What an equation multiplies with a real number, and the number."""
+    if dtypes.is_complex(eqn.outvars[0].aval.dtype):
+        return None
     if eqn.primitive is neg:
         return -1.0, eqn.invars[0]
     if eqn.primitive is not mul:

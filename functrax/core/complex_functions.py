@@ -21,6 +21,8 @@ from functrax.core.lowering import Builder, Scalar
 
 #: From this modulus of the real part on ``tanh`` is 1 to the last bit.
 _FLAT: Final = {dtypes.float32: 12.0, dtypes.float64: 22.0}
+#: The most that is a whole power.
+_MOST: Final = 99
 #: Below, ``sinh x`` is ``x`` to the last bit.
 _TINY: Final = 2.0**-60
 
@@ -149,6 +151,62 @@ def _log1p(b: Builder, z: Scalar) -> Scalar:
     return b.complex(_log_modulus(b, x, y, d, y), b.math("atan2", y, x))
 
 
+def _whole_power(b: Builder, z: Scalar, n: Scalar) -> Scalar:
+    """``z`` to the power of an int32 of at most ``_MOST``; by products, and a last quotient."""
+    count, zero, one = b.abs(n), b.like(n, 0), b.like(z, 1)
+    power, square = one, z
+    first = [z]
+    for k in range(_MOST.bit_length()):
+        bit = b.logic("and", count, b.like(n, 1 << k))
+        power = b.select(b.compare("ne", bit, zero), b.mul(power, square), power)
+        square = b.mul(square, square)
+        first += [square, b.mul(z, square)] if k == 0 else []
+    for k, value in enumerate(first, 1):
+        power = b.select(b.compare("eq", n, b.like(n, k)), value, power)
+    return b.select(b.compare("lt", n, zero), b.div(one, power), power)
+
+
+def _product(b: Builder, z: Scalar, w: Scalar) -> Scalar:
+    """``z w`` as C99, Annex G has it: infinite where a factor is, though a part of it be NaN."""
+    plain = b.mul(z, w)
+    lost = b.both(*(b.is_nan(p) for p in b.parts(plain)))
+    endless = either(b, *(either(b, *(is_infinite(b, p) for p in b.parts(v))) for v in (z, w)))
+
+    def corner(v: Scalar) -> Scalar:
+        """1 for infinities and 0 for all else where there is one, with their signs."""
+        p, q = b.parts(v)
+        infinite = either(b, is_infinite(b, p), is_infinite(b, q))
+
+        def part(x: Scalar) -> Scalar:
+            size = b.select(is_infinite(b, x), b.like(x, 1), b.like(x, 0))
+            kept = b.select(b.is_nan(x), b.copysign(b.like(x, 0), x), x)
+            return b.select(infinite, b.copysign(size, x), kept)
+
+        return b.complex(part(p), part(q))
+
+    turned = b.mul(corner(z), corner(w))
+    parts = [b.mul(p, b.like(p, math.inf)) for p in b.parts(turned)]
+    return b.select(b.both(lost, endless), b.complex(*parts), plain)
+
+
+def _pow(b: Builder, z: Scalar, w: Scalar) -> Scalar:
+    """``exp(w log z)``, whole powers by products; 0 of 0 for a positive real part of ``w``."""
+    x, y = b.real(w), b.imag(w)
+    wide, power = (b.convert(v, dtypes.complex128) for v in (z, w))
+    value = b.convert(_exp(b, _product(b, power, _log(b, wide))), z.dtype)
+    zero = b.like(x, 0)
+    of_zero = b.select(
+        b.compare("gt", x, zero), b.like(z, 0), b.like(z, complex(math.nan, math.nan))
+    )
+    value = b.select(b.compare("eq", z, b.like(z, 0)), of_zero, value)
+    few = b.compare("le", b.abs(x), b.like(x, _MOST))
+    whole = b.both(b.both(few, b.compare("eq", y, zero)), b.compare("eq", b.trunc(x), x))
+    n = b.convert(b.select(whole, x, zero), dtypes.int32)
+    powers = _whole_power(b, z, n)
+    kept = b.both(whole, either(b, b.compare("ne", z, b.like(z, 0)), b.compare("eq", x, zero)))
+    return b.select(kept, powers, value)
+
+
 # ---- trigonometric and hyperbolic functions -----------------------------------------------------
 
 
@@ -249,7 +307,7 @@ def sign(b: Builder, z: Scalar) -> Scalar:
     return b.select(b.compare("eq", z, b.like(z, 0)), z, unit)
 
 
-#: ``(builder, z)`` -> the value, by the name of the function.
+#: ``(builder, *operands)`` -> the value, by the name of the function.
 FUNCTIONS: Final[dict[str, Callable[..., Scalar]]] = {
     "exp": _exp,
     "exp2": _exp2,
@@ -257,6 +315,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Scalar]]] = {
     "log": _log,
     "log1p": _log1p,
     "logistic": _logistic,
+    "pow": _pow,
     "rsqrt": _rsqrt,
     "sin": _turned(_sinh_of),
     "cos": _cos,

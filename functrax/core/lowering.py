@@ -83,7 +83,7 @@ MATH: Final[dict[str, int]] = {
 #: Those that ``core/complex_functions.py`` writes for complex numbers.
 COMPLEX_MATH: Final = frozenset(
     (
-        *("exp", "exp2", "expm1", "log", "log1p", "logistic", "rsqrt"),
+        *("exp", "exp2", "expm1", "log", "log1p", "logistic", "pow", "rsqrt"),
         *("sin", "cos", "tan", "sinh", "cosh", "tanh"),
     )
 )

@@ -243,7 +243,7 @@ def _avals(primitive: Elementwise) -> Iterator[tuple[tuple[ShapedArray, ...], di
 
 #: Primitives whose complex values no kernel computes.
 REAL_ONLY = frozenset(
-    ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bitcast_convert_type", "pow")
+    ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bitcast_convert_type")
 )
 
 

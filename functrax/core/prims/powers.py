@@ -182,9 +182,6 @@ class Pow(Elementwise):
     def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
         return b.math("pow", x, b.convert(y, x.dtype))
 
-    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
-        return not dtypes.is_complex(avals[0].dtype) and super().lowers(avals, params)
-
     def simplify(self, x: Value, y: Value) -> Value | None:
         same = x.aval.dtype == y.aval.dtype and (not x.aval.weak_type or y.aval.weak_type)
         return x if same and is_literal(y, 1) else None

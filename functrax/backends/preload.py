@@ -36,7 +36,6 @@ MODULES: Final = (
     "functrax.backends.kernels.schedule",
     "functrax.backends.codegen",
     "functrax.backends.compiler",
-    "functrax.backends.program_encoding",
 )
 #: What only some programs need.
 MORE_MODULES: Final = (
@@ -142,8 +141,13 @@ def _ready(delay: float) -> None:
 
 
 def _look_for_programs() -> None:
-    """Load what looks for programs on disk, and note the state of the compiler's files."""
+    """Load what finds programs on disk and runs them; work out what their keys have in common."""
     import_module("functrax.backends.program_cache")
+    import_module("functrax.backends.program_encoding")
+    from functrax.backends.cpu_info import cpu_info
+    from functrax.backends.llvm.jit import circumstances
     from functrax.backends.program_key import compiler
 
     compiler()
+    if cpu_info().identity:  # else it asks LLVM
+        circumstances()

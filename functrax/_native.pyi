@@ -71,6 +71,10 @@ class EagerTape:
     def clear(self) -> None: ...
 
 @final
+class Scopes:
+    name: str
+
+@final
 class ThreadState:
     trace: Any
     source: Any

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.models import gpt, ratio_iou, wgan_gp
+from benchmarks.models import digits, gpt, ratio_iou, wgan_gp
 from benchmarks.models.torch_steps import gradients
 from benchmarks.workload import Workload, at_most, exceeds_numpy, faster, floats
 
@@ -120,6 +120,14 @@ EAGER = (
         {"torch": ratio_iou.torch_forward, "numpy": ratio_iou.numpy_forward},
         mode="eager",
         bytes=9 * 4e5,
+    ),
+    Workload("jitted step of a small classifier", digits.inputs, digits.step, (faster(1.5),)),
+    Workload(
+        "eager step of a small classifier",
+        digits.inputs,
+        digits.step,
+        (at_most(250), faster(8)),
+        mode="eager",
     ),
 )
 

@@ -50,7 +50,7 @@ from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr, Literal
 from functrax.core.locks import new_lock
 from functrax.core.primitive import Primitive
-from functrax.core.source import SourceLine, is_internal, scopes, user_line
+from functrax.core.source import SourceLine, is_internal, user_line
 from functrax.core.trace import EVAL, Trace, current_source
 
 #: So many operations are recorded after a look before any is run; most training steps are fewer.
@@ -280,7 +280,7 @@ def _install() -> None:
     if native.extension is None:
         return
     classes = (ConcreteArray, Node, Part, Literal, Borrowed, SourceLine, Signature, Trace)
-    functions = (_mode, _sweep, is_internal, user_line, scopes, record, _run_unasked)
+    functions = (_mode, _sweep, is_internal, user_line, record, _run_unasked)
     bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, GROWN, REPEATED, FEW_BYTES, MAX_BYTES)
     native.extension.eager_configure(classes, _signatures, functions, bounds)
     EVAL.executor = native.extension.eager_execute

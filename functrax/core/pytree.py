@@ -104,10 +104,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | Non
       {'a': 11, 'b': (22, None)}
     """
     leaves, treedef = tree_flatten(tree, is_leaf)
-    if not rest:
-        return treedef.unflatten([f(leaf) for leaf in leaves])
-    columns = [leaves, *_match_rest("tree_map", treedef, rest)]
-    return treedef.unflatten([f(*row) for row in zip(*columns)])
+    return treedef.unflatten(map(f, leaves, *_match_rest("tree_map", treedef, rest)))
 
 
 def _match_rest(function: str, treedef: PyTreeDef, rest: Iterable[Any]) -> list[list[Any]]:

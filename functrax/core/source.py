@@ -13,6 +13,8 @@ import threading
 from collections.abc import Hashable
 from types import CodeType, FrameType
 
+from functrax.core import native
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _is_internal: dict[CodeType, bool] = {}
 
@@ -105,7 +107,7 @@ class _Scopes(threading.local):
     name: str = ""
 
 
-scopes = _Scopes()
+scopes: _Scopes = _Scopes() if native.extension is None else native.extension.Scopes()
 
 
 def is_internal(code: CodeType) -> bool:

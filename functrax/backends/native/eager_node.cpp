@@ -115,7 +115,7 @@ bool count_operations(Node* node, std::int64_t limit) {
 
 // What has to run for a new operation, as `_extent` of eager.py; false with an error set.
 bool find_extent(Node* node, bool may_run) {
-  const std::int64_t number = counter++;
+  const std::int64_t number = node->number = counter++;
   node->size = 1;
   node->begin = number;
   std::int64_t size = 0;
@@ -349,9 +349,7 @@ bool user_line(Line& line) {
     return true;
   }
 #if PY_VERSION_HEX >= 0x030B0000
-  Ref scope(PyObject_GetAttr(python.scopes, python.name_name));
-  if (!scope) return false;
-  if (PyUnicode_GET_LENGTH(scope.get()) == 0) return line_of_frame(line);
+  if (!thread_state::in_scope()) return line_of_frame(line);
 #endif
   line = Line(Ref(PyObject_CallNoArgs(python.user_line)));
   return static_cast<bool>(line);
@@ -372,20 +370,20 @@ PyObject* operand_of(PyObject* x, PyObject* strict) {
   return value;
 }
 
-bool new_node(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line,
-              Results& results, bool may_run) {
+Ref new_node(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line,
+             bool may_run) {
   Ref made = allocate(signature, operands, count);
-  if (!made) return false;
+  if (!made) return made;
   Node* node = as_node(made.get());
   node->line = line.share();
-  if (!find_extent(node, may_run)) return false;
-  PyObject* types = slot(signature, python.of_signature.types);
-  if (PyTuple_Check(types)) {
-    if (!add_parts(node, PyTuple_GET_SIZE(types), results)) return false;
-  } else {
-    results.push_back(Ref::share(made.get()));
-  }
-  return note_arrays(node);
+  return find_extent(node, may_run) && note_arrays(node) ? std::move(made) : Ref();
+}
+
+bool add_results(Ref node, Results& results) {
+  PyObject* types = slot(as_node(node.get())->signature, python.of_signature.types);
+  if (PyTuple_Check(types)) return add_parts(as_node(node.get()), PyTuple_GET_SIZE(types), results);
+  results.push_back(std::move(node));
+  return true;
 }
 
 PyObject* make_node_type() { return PyType_FromSpec(&spec); }
@@ -398,7 +396,8 @@ PyObject* node_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Results results;
   const Line line(Ref::share(args[2]));
   const auto inputs = static_cast<std::size_t>(PyTuple_GET_SIZE(args[1]));
-  if (!new_node(args[0], &PyTuple_GET_ITEM(args[1], 0), inputs, line, results)) return nullptr;
+  Ref node = new_node(args[0], &PyTuple_GET_ITEM(args[1], 0), inputs, line);
+  if (!node || !add_results(std::move(node), results)) return nullptr;
   Ref all(PyList_New(static_cast<Py_ssize_t>(results.size())));
   for (std::size_t i = 0; all && i < results.size(); ++i) {
     PyList_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), results[i].release());
@@ -418,6 +417,8 @@ PyObject* line(PyObject*, PyObject*) {
   Line found;
   return user_line(found) ? Py_XNewRef(found.object()) : nullptr;
 }
+
+std::int64_t next_number() { return counter; }
 
 PyObject* now(PyObject*, PyObject*) { return PyLong_FromLongLong(counter++); }
 

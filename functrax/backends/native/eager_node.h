@@ -45,7 +45,7 @@ struct Node {
   PyObject *signature, *value, *parts;  // no value: not known; no parts: a single result
   Line line;
   RegionPointer region;
-  std::int64_t size, begin;
+  std::int64_t number, size, begin;
   std::int64_t held;  // bytes of the arrays among its operands, if they are worth counting
   // Of the cut that was made last: which one it was, where the node is in it, and how often its
   // operands refer to the node.
@@ -72,11 +72,17 @@ bool user_line(Line& line);
 // An operand as a node holds it, borrowed; null if Python has to see to it.
 PyObject* operand_of(PyObject* x, PyObject* strict);
 
-// Records an operation; `operands` are what nodes hold, borrowed. Its results are appended. Where
-// too much waits, what waits for it is run before; but not between the operations of one function,
-// which then share kernels. False with an error set.
-bool new_node(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line,
-              Results& results, bool may_run = true);
+// Records an operation; `operands` are what nodes hold, borrowed. Where too much waits, what waits
+// for it is run before; but not between the operations of one function, which then share kernels.
+// Null with an error set.
+Ref new_node(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line,
+             bool may_run = true);
+
+// What arrays of a new operation's results hold, appended; false with an error set.
+bool add_results(Ref node, Results& results);
+
+// The number of the operation that is recorded next.
+std::int64_t next_number();
 
 PyObject* make_node_type();  // functrax._native.EagerNode
 

@@ -11,12 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "eager_node.h"
 #include "eager_state.h"
+#include "eager_steps.h"
 #include "eager_tape.h"
 #include "reference.h"
 #include "signature.h"
@@ -29,18 +31,22 @@ constexpr std::size_t kMostRemembered = 1 << 14;
 
 constexpr Py_ssize_t kMostOperands = 16;
 
+// Operators of more operations are not remembered.
+constexpr std::size_t kMostSteps = 8;
+
 // Records an operation of a known signature; `operands` are what nodes hold, borrowed.
 Outcome record(PyObject* signature, PyObject* const* operands, std::size_t count, Ref& result) {
   Line line;
-  Results results;
-  if (!user_line(line) || !new_node(signature, operands, count, line, results)) {
-    return Outcome::kError;
-  }
+  if (!user_line(line)) return Outcome::kError;
+  Ref node = new_node(signature, operands, count, line);
+  if (!node) return Outcome::kError;
   PyObject* types = slot(signature, python.of_signature.types);
   if (!PyTuple_Check(types)) {
-    result = Ref(signature::new_array(results[0].release(), types));
+    result = Ref(signature::new_array(node.release(), types));
     return result ? Outcome::kDone : Outcome::kError;
   }
+  Results results;
+  if (!add_results(std::move(node), results)) return Outcome::kError;
   result = Ref(PyList_New(static_cast<Py_ssize_t>(results.size())));
   for (std::size_t i = 0; result && i < results.size(); ++i) {
     const auto place = static_cast<Py_ssize_t>(i);
@@ -149,17 +155,23 @@ struct Hash {
   }
 };
 
-// What an operator records: owned references; no literal for two arrays.
+// What an operator records: one operation, with no literal for two arrays, or several, which have
+// no signature here. The values that they begin with are the left operand, and the right one if it
+// is an array.
 struct Recorded {
-  PyObject *signature, *literal;
+  Ref signature, literal;
+  Steps steps;
+  std::size_t output = 0;
+  Ref aval;
 };
+using RecordedPointer = std::shared_ptr<const Recorded>;
 
 struct Method {
   PyObject_HEAD vectorcallfunc call;
   PyObject* function;
   PyObject* primitive;  // null for `bind`
   bool reflected;
-  std::unordered_map<Key, Recorded, Hash>* known;
+  std::unordered_map<Key, RecordedPointer, Hash>* known;
 };
 
 PyObject* call_bind(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
@@ -200,16 +212,56 @@ bool read_key(PyObject* x, PyObject* y, PyObject* mode, Key& key) {
 }
 
 void forget(Method* method) {
-  std::unordered_map<Key, Recorded, Hash> dropped;
+  std::unordered_map<Key, RecordedPointer, Hash> dropped;
   dropped.swap(*method->known);  // for what ends now may run Python
-  for (auto& [key, value] : dropped) {
-    Py_DECREF(value.signature);
-    Py_XDECREF(value.literal);
-  }
 }
 
-// Remembers what Python recorded for operands, where it is this one operation on just them.
-void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* given) {
+// Writes the operations since number `first` that a value comes of as steps, each once; false where
+// it comes of anything else than the values that are given.
+bool write_steps(PyObject* x, std::int64_t first, std::vector<PyObject*>& values, Steps& steps) {
+  if (std::find(values.begin(), values.end(), x) != values.end()) return true;
+  if (!is_node(x) || as_node(x)->number < first || as_node(x)->value != nullptr) return false;
+  Step step;
+  for (Py_ssize_t i = 0; i < Py_SIZE(x); ++i) {
+    PyObject* operand = as_node(x)->operands[i];
+    step.operands.emplace_back();
+    if (Py_IS_TYPE(operand, python.literal)) {
+      step.operands.back().literal = Ref::share(operand);
+      continue;
+    }
+    if (!write_steps(operand, first, values, steps)) return false;
+    const auto place = std::find(values.begin(), values.end(), operand);
+    step.operands.back().place = static_cast<std::size_t>(place - values.begin());
+  }
+  step.signature = Ref::share(as_node(x)->signature);
+  steps.steps.push_back(std::move(step));
+  values.push_back(x);
+  return true;
+}
+
+void remember(Method* method, const Key& key, RecordedPointer made) {
+  if (method->known->size() >= kMostRemembered) forget(method);
+  method->known->try_emplace(key, std::move(made));
+}
+
+// Remembers several operations that Python recorded since number `first`.
+void learn_steps(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* result,
+                 std::int64_t first) {
+  std::vector<PyObject*> values = {signature::buffer_of(x)};
+  if (Py_IS_TYPE(y, python.array)) values.push_back(signature::buffer_of(y));
+  if (values.front() == values.back() && values.size() == 2) return;  // which of the two it is
+  auto made = std::make_shared<Recorded>();
+  if (!write_steps(signature::buffer_of(result), first, values, made->steps)) return;
+  if (made->steps.steps.empty() || made->steps.steps.size() > kMostSteps) return;
+  made->output = values.size() - 1;
+  made->aval = Ref::share(signature::aval_of(result));
+  remember(method, key, std::move(made));
+}
+
+// Remembers what Python recorded for operands since number `first`: this one operation on just
+// them, of which a derivative has a fragment, or several.
+void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* given,
+           std::int64_t first) {
   PyObject* result = primal_of(given);
   if (!Py_IS_TYPE(result, python.array)) return;
   PyObject* node = signature::buffer_of(result);
@@ -219,41 +271,61 @@ void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* g
   Ref primitive(PyObject_GetAttrString(signature, "primitive"));
   if (!primitive) return PyErr_Clear();
   if (primitive.get() != method->primitive || Py_SIZE(node) != 2) return;
+  const auto several = [&] {
+    if (given == result) learn_steps(method, key, x, y, result, first);
+  };
   PyObject* left = operands[method->reflected ? 1 : 0];
   PyObject* right = operands[method->reflected ? 0 : 1];
   PyObject* literal = nullptr;
-  if (left != signature::buffer_of(x)) return;
+  if (left != signature::buffer_of(x)) return several();
   if (Py_IS_TYPE(right, python.literal)) {
     literal = right;
     if (Py_IS_TYPE(y, python.array)) return;
   } else if (!Py_IS_TYPE(y, python.array) || right != signature::buffer_of(y)) {
-    return;
+    return several();
   }
-  if (method->known->size() >= kMostRemembered) forget(method);
-  const Recorded made = {Py_NewRef(signature), Py_XNewRef(literal)};
-  const auto [place, added] = method->known->try_emplace(key, made);
-  if (!added) {
-    Py_DECREF(made.signature);
-    Py_XDECREF(made.literal);
+  auto made = std::make_shared<Recorded>();
+  made->signature = Ref::share(signature);
+  made->literal = Ref::share(literal);
+  remember(method, key, std::move(made));
+}
+
+// Records several operations.
+Outcome record_steps(const Recorded& recorded, PyObject* strict, const Given& left,
+                     const Given& right, Ref& result) {
+  Results values;
+  for (const Given& x : {left, right}) {
+    if (!Py_IS_TYPE(x.array, python.array)) continue;
+    PyObject* operand = operand_of(x.array, strict);
+    if (operand == nullptr) return Outcome::kLeft;
+    values.push_back(Ref::share(operand));
   }
+  Line line;
+  if (!user_line(line) || !run_steps(recorded.steps, line, true, values)) return Outcome::kError;
+  PyObject* made = values[recorded.output].release();
+  result = Ref(signature::new_array(made, recorded.aval.get()));
+  return result ? Outcome::kDone : Outcome::kError;
 }
 
 // What an operator records for operands that were met before; `right` may be a Python number.
 Outcome record_operator(const Method* method, PyObject* mode, const Recorded& recorded,
                         const Given& left, const Given& right, Ref& result) {
-  const Ref known = Ref::share(recorded.signature);
-  const Ref literal = Ref::share(recorded.literal);
-  if (left.tangent != nullptr || right.tangent != nullptr) {
-    std::vector<Given> operands = {left, literal ? Given{literal.get()} : right};
-    if (method->reflected) std::swap(operands[0], operands[1]);
-    return apply_taped(mode, known.get(), operands, result);
-  }
+  PyObject* literal = recorded.literal.get();
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  const bool traced = left.tangent != nullptr || right.tangent != nullptr;
+  if (!recorded.signature) {
+    return traced ? Outcome::kLeft : record_steps(recorded, strict, left, right, result);
+  }
+  if (traced) {
+    std::vector<Given> operands = {left, literal != nullptr ? Given{literal} : right};
+    if (method->reflected) std::swap(operands[0], operands[1]);
+    return apply_taped(mode, recorded.signature.get(), operands, result);
+  }
   PyObject* operands[] = {operand_of(left.array, strict),
-                          literal ? literal.get() : operand_of(right.array, strict)};
+                          literal != nullptr ? literal : operand_of(right.array, strict)};
   if (operands[0] == nullptr || operands[1] == nullptr) return Outcome::kLeft;
   if (method->reflected) std::swap(operands[0], operands[1]);
-  return record(known.get(), operands, 2, result);
+  return record(recorded.signature.get(), operands, 2, result);
 }
 
 PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
@@ -272,12 +344,14 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags
   }
   const auto found = method->known->find(key);
   if (found == method->known->end()) {
+    const std::int64_t first = next_number();
     PyObject* result = PyObject_Vectorcall(method->function, args, flags, names);
-    if (result != nullptr) learn(method, key, left.array, right.array, result);
+    if (result != nullptr) learn(method, key, left.array, right.array, result, first);
     return result;
   }
+  const RecordedPointer recorded = found->second;  // others may forget it meanwhile
   Ref result;
-  switch (record_operator(method, mode, found->second, left, right, result)) {
+  switch (record_operator(method, mode, *recorded, left, right, result)) {
     case Outcome::kDone:
       return result.release();
     case Outcome::kError:
@@ -297,7 +371,7 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
   self->function = Py_NewRef(function);
   self->primitive = primitive == Py_None ? nullptr : Py_NewRef(primitive);
   self->reflected = reflected != 0;
-  self->known = new std::unordered_map<Key, Recorded, Hash>;
+  self->known = new std::unordered_map<Key, RecordedPointer, Hash>;
   self->call = self->primitive == nullptr ? call_bind : call_operator;
   return reinterpret_cast<PyObject*>(self);
 }

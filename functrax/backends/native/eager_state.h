@@ -23,8 +23,8 @@ struct Python {
         operand_bytes, spreads;
   } of_signature;
   Py_ssize_t literal_aval, literal_val;
-  PyObject *signatures, *mode, *sweep, *is_internal, *user_line, *scopes, *record, *run;
-  PyObject *simplify_name, *name_name;
+  PyObject *signatures, *mode, *sweep, *is_internal, *user_line, *record, *run;
+  PyObject* simplify_name;
   // Bounds, see backends/eager.py and eager_graph.py.
   long long most_nodes, patience, small_bytes, most_growth, most_repeated, few_bytes, most_bytes;
 };

@@ -111,9 +111,8 @@ bool run_steps(const Steps& steps, Line& line, bool records, Results& values) {
     operands.clear();
     for (const Operand& operand : step.operands) operands.push_back(operand.in(values));
     const bool first = &step == &steps.steps.front();
-    if (!new_node(step.signature.get(), operands.data(), operands.size(), line, values, first)) {
-      return false;
-    }
+    Ref node = new_node(step.signature.get(), operands.data(), operands.size(), line, first);
+    if (!node || !add_results(std::move(node), values)) return false;
   }
   return true;
 }

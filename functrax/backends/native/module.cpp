@@ -132,6 +132,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "EagerFunction", functrax::eager::make_function_type());
   add_type(module, "EagerTape", functrax::eager::make_tape_type());
   add_type(module, "ThreadState", functrax::thread_state::make_type());
+  add_type(module, "Scopes", functrax::thread_state::make_scopes_type());
   add_type(module, "JitCaller", functrax::jit_caller::make_type());
   add_pool(module);
   if (!functrax::interpreter_exit::arrange()) throw py::error_already_set();

@@ -15,6 +15,7 @@ struct Local {
   PyObject* trace;     // null for the bottom
   PyObject* source;    // null for None
   PyObject* axis_env;  // null for ()
+  PyObject* scope;     // null for ""
   PyObject* options;   // the options' key as it was at `epoch`
   std::uint64_t epoch;
   bool asynchronous;
@@ -66,6 +67,15 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
   return self;
 }
 
+PyObject* get_scope(PyObject*, void*) {
+  return local.scope == nullptr ? PyUnicode_FromString("") : Py_NewRef(local.scope);
+}
+int set_scope(PyObject*, PyObject* value, void*) {
+  if (value == nullptr || PyUnicode_Check(value)) return replace(local.scope, value);
+  PyErr_SetString(PyExc_TypeError, "the name of a scope is text");
+  return -1;
+}
+
 PyGetSetDef properties[] = {
     {"trace", get_trace, set_trace, "The current interpreter.", nullptr},
     {"source", get_source, set_source, "The line that new equations belong to.", nullptr},
@@ -82,9 +92,27 @@ PyType_Slot slots[] = {
 
 PyType_Spec spec = {"functrax._native.ThreadState", 0, 0, Py_TPFLAGS_DEFAULT, slots};
 
+PyGetSetDef scopes_properties[] = {
+    {"name", get_scope, set_scope, "The names of the scopes, with slashes between.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot scopes_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+    {Py_tp_getset, scopes_properties},
+    {Py_tp_doc, const_cast<char*>("The scopes that the running thread is in.")},
+    {0, nullptr},
+};
+
+PyType_Spec scopes_spec = {"functrax._native.Scopes", 0, 0, Py_TPFLAGS_DEFAULT, scopes_slots};
+
 }  // namespace
 
 PyObject* make_type() { return PyType_FromSpec(&spec); }
+
+PyObject* make_scopes_type() { return PyType_FromSpec(&scopes_spec); }
+
+bool in_scope() { return local.scope != nullptr && PyUnicode_GET_LENGTH(local.scope) != 0; }
 
 bool evaluates() { return (local.trace == nullptr || local.trace == bottom) && no_axes(); }
 

@@ -27,6 +27,13 @@ bool set_trace_class(PyObject* trace_class);
 // The line that new equations belong to, borrowed; null or None where it has to be looked for.
 PyObject* source();
 
+// Makes the type Scopes(), whose attribute `name` is the running thread's own: the names of the
+// scopes that it is in. Its twin is the class _Scopes of functrax/core/source.py.
+PyObject* make_scopes_type();
+
+// Whether the running thread is in a scope.
+bool in_scope();
+
 // Makes a line the one that new equations belong to, as long as it lives.
 class Source {
  public:

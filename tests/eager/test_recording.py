@@ -235,6 +235,33 @@ def test_deleted_and_donated_arrays() -> None:
     np.testing.assert_array_equal(z, expected * 2)
 
 
+def test_an_array_is_deleted_as_soon_as_its_memory_is_given_away() -> None:
+    x = square() + 1
+    expected = np.asarray(x)
+    found: list[Any] = []
+
+    def use(value: Any) -> Any:
+        try:
+            found.append(x + 1)  # while the program runs that may write to x's memory
+        except DonatedBufferError as error:
+            found.append(error)
+        return np.asarray(value)
+
+    def program(a: Any) -> Any:
+        small = functrax.pure_callback(use, functrax.ShapeDtypeStruct((), np.float32), a[0, 0])
+        return a * 2.0 + small
+
+    step = functrax.jit(program, donate_argnums=0)
+    for _ in range(2):  # the second call takes no way through Python
+        np.testing.assert_allclose(step(x), expected * 2 + expected[0, 0], rtol=1e-6)
+        x = square() + 1
+        jnp.asarray(x).block_until_ready()
+    assert len(found) == 2
+    for seen in found:
+        if not isinstance(seen, DonatedBufferError):
+            np.testing.assert_array_equal(seen, expected + 1)
+
+
 def test_a_loop_that_is_never_looked_at_stays_bounded() -> None:
     eager_run.forget()
     x = square()[:200]

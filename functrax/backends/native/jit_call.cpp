@@ -319,6 +319,13 @@ Outcome Call::read_inputs() {
   return Outcome::kRead;
 }
 
+void delete_array(PyObject* array) {
+  PyObject*& place = signature::buffer_of(array);
+  PyObject* before = place;
+  place = Py_NewRef(Py_None);
+  Py_XDECREF(before);
+}
+
 // The memory of a donated input that nobody else refers to; null if there is none.
 pool::Block* Call::donated_block(const Output& output) {
   constexpr Py_ssize_t kOwners = 2;  // the array and this call
@@ -326,7 +333,10 @@ pool::Block* Call::donated_block(const Output& output) {
   const int number = entry_.inputs()[output.source].number;
   PyObject* value = held_[number];
   if (!buffer::is_buffer(value) || Py_REFCNT(value) > kOwners) return nullptr;
-  return buffer::take_block(reinterpret_cast<Buffer*>(value));
+  pool::Block* block = buffer::take_block(reinterpret_cast<Buffer*>(value));
+  // At once: while the program runs, other threads must not take the array for one with elements.
+  if (block != nullptr) delete_array(leaves_[output.source]);
+  return block;
 }
 
 PyObject* Call::own_result(const Output& output) {
@@ -367,10 +377,7 @@ void Call::delete_donated() {
   const auto& inputs = entry_.inputs();
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     if (!inputs[k].donated || inputs[k].leaf != Leaf::kArray) continue;
-    PyObject*& place = signature::buffer_of(leaves_[k]);
-    PyObject* before = place;
-    place = Py_NewRef(Py_None);
-    Py_XDECREF(before);
+    delete_array(leaves_[k]);
   }
 }
 

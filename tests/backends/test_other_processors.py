@@ -24,7 +24,10 @@ ROOT = Path(__file__).parents[2]
 LESSER = {"x86-64-v3": 32, "x86-64-v2": 16}
 LESSER_HAS_HALVES = {kind: "f16c" in KINDS[kind] for kind in LESSER}
 WIDE = ("test_schedules", "test_random_programs", "test_compiled_edges", "test_in_place")
-WIDE_TOO = ("test_contraction", "test_random_contractions", "test_memory", "test_math")
+WIDE_TOO = (
+    *("test_contraction", "test_random_contractions", "test_memory", "test_math"),
+    "test_complex_kernels",
+)
 
 CHECKS = """
 import sys

@@ -15,7 +15,7 @@ from typing import Final
 
 from functrax.backends.codegen import GroupCode, contraction_code, group_code, loop_code
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.backends.passes.contraction_groups import is_small
+from functrax.backends.passes.contraction_groups import has_few_parts, is_small
 from functrax.backends.passes.groups import contraction, fused
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Eqn, Jaxpr
@@ -63,7 +63,7 @@ class Codes:
         return self._of(eqn, "group", lambda: group_code(eqn.params["jaxpr"], eqn.params["name"]))
 
     def contraction(self, eqn: Eqn) -> GroupCode:
-        """What computes a sum of products: tiles of it, else loops if they are short.
+        """What computes a sum of products: tiles of it, else loops if they are few.
 
         Raises:
           NotAKernelError: a host call is better.
@@ -71,7 +71,8 @@ class Codes:
         jaxpr, name = eqn.params["jaxpr"], eqn.params["name"]
 
         def find() -> GroupCode:
-            if not options.strict or options.strict_tiles:
+            tiled = not options.strict or options.strict_tiles
+            if tiled and not has_few_parts(jaxpr):
                 try:
                     return contraction_code(jaxpr, name)
                 except NotAKernelError:

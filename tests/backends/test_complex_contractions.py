@@ -13,7 +13,7 @@ import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.kernels.complex_parts import in_parts
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.core.config import enable_x64
+from functrax.core.config import Override, enable_x64
 from functrax.core.verify import verify
 from tests.backends.test_contraction_kernels import Array, group
 
@@ -155,3 +155,20 @@ def test_products_times_complex_numbers_are_added() -> None:
     rng = np.random.default_rng(1)
     x, y, z = (draw(rng, 32, 32) for _ in range(3))
     check(lambda x, y, z: (x @ y) * 2j + (x @ z) * (1 - 1j), x, y, z)
+
+
+@pytest.mark.parametrize("axis", [0, 2, 4])
+def test_gates(axis: int) -> None:
+    """Sums of few steps are loops; in strict mode of the same bits outside of jit."""
+    rng = np.random.default_rng(2)
+    gate, state = draw(rng, 2, 2), draw(rng, *(2, 3, 2, 5, 2))
+
+    def apply(gate: Array, state: Array) -> Any:
+        out = jnp.tensordot(gate, state, axes=([1], [axis]))
+        return jnp.moveaxis(out, 0, axis)
+
+    check(apply, gate, state)
+    with Override("strict", True):
+        assert not calls(apply, gate, state)
+        inside = np.asarray(functrax.jit(apply)(gate, state))
+        assert np.asarray(apply(gate, state)).tobytes() == inside.tobytes()

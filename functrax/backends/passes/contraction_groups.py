@@ -28,6 +28,8 @@ from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 #: A contraction of at most so many products is a kernel as all others: it is done before a call of
 #: the reference has begun.
 LOOPED = 1 << 18
+#: The most steps of a sum of complex numbers that is such a loop whatever its tiles would be.
+FEW_PARTS = 4
 #: The most equations in the kernel of a contraction.
 MAX_JOINED = 48
 #: The most that a prologue computes for an element, in bytes that could be moved meanwhile; and how
@@ -51,10 +53,21 @@ def is_small(jaxpr: Jaxpr) -> bool:
     """
     avals = [v.aval for eqn in jaxpr.eqns for v in eqn.outvars]
     avals += [v.aval for v in jaxpr.invars]
-    if any(a.dtype not in dtypes.SCALAR or not a.size for a in avals):
+    if any(a.dtype not in dtypes.ALL or not a.size for a in avals):
         return False
     sums = [e.invars[0].aval for e in jaxpr.eqns if e.primitive.family == "reindex_reduce"]
     return len(sums) == 1 and sums[0].size <= LOOPED and sums[0].dtype not in dtypes.HALF
+
+
+def has_few_parts(jaxpr: Jaxpr) -> bool:
+    """Whether sums of complex numbers are so short that tiles, which sum parts, cost more.
+
+    A gate of a quantum circuit, say: its two steps would be four of parts, packed before.
+    """
+    if not is_small(jaxpr) or not dtypes.is_complex(jaxpr.outvars[0].aval.dtype):
+        return False
+    (total,) = (e for e in jaxpr.eqns if e.primitive.family == "reindex_reduce")
+    return total.invars[0].aval.size <= FEW_PARTS * total.outvars[0].aval.size
 
 
 def joined(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[Var]) -> str:

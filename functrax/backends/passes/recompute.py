@@ -2,7 +2,9 @@
 
 A value that one kernel writes and others read costs its bytes each time.  Where it follows by a few
 cheap elementwise equations from values that its readers read anyway, or from smaller ones (the rows
-of a normalisation), the readers compute it again, from copies of those equations.
+of a normalisation), the readers compute it again, from copies of those equations.  Several values
+may follow from one that is dear and that nobody stores, as the factors of a gelu's derivative do
+from its ``tanh``: then that one is stored in their place.
 
 What enters is a :class:`~functrax.backends.passes.fuse.Fusion` that has merged its groups; its
 groups are changed in place, and its graph is out of date then.  Start at :func:`recompute`.
@@ -11,7 +13,7 @@ groups are changed in place, and its graph is out of date then.  Start at :func:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from functrax.backends.passes.kernel_groups import (
@@ -39,12 +41,32 @@ def recompute(fusion: Fusion) -> bool:
     changed = False
     last_first = sorted(fusion.groups.values(), key=lambda g: -fusion.graph.level[g.number])
     for group in last_first:
+        shared: dict[frozenset[Var], list[_Copied]] = {}
         for v in sorted(group.writes, key=lambda v: -fusion.position[v]):
             copied = _Copied(fusion, group, v)
-            if copied.saves() and fusion.rewrites.allow("compute again", copied.eqn):
-                copied.apply()
-                changed = True
+            if copied.saves():
+                changed = copied.apply() or changed
+            elif copied.possible and copied.sources:
+                shared.setdefault(frozenset(copied.sources), []).append(copied)
+        for several in shared.values():
+            if len(several) > 1 and _save_together(several):
+                for copied in several:
+                    now = _Copied(fusion, group, copied.v)  # others may have become its readers
+                    changed = (now.possible and now.apply()) or changed
     return changed
+
+
+def _save_together(several: Sequence[_Copied]) -> bool:
+    """Whether to compute all of these values of a group again saves bytes."""
+    group = several[0].group
+    saved = sum(copied.dropped() for copied in several)
+    fresh: set[Var] = set()
+    read: set[tuple[int, Var]] = set()
+    for copied in several:
+        fresh.update(x for x in copied.leaves if x not in group.writes and x not in group.reads)
+        for b in copied.readers:
+            read.update((b.number, x) for x in copied.leaves if x not in b.reads)
+    return saved > sum(map(nbytes, fresh)) + sum(nbytes(x) for _, x in read)
 
 
 class _Copied:
@@ -54,6 +76,7 @@ class _Copied:
       readers: the groups that read it.
       eqns: the equations to copy.
       leaves: what they start from, and whether at the same points.
+      sources: of these the results of dear equations, which the group may not store yet.
       possible: whether it can be done.
     """
 
@@ -63,10 +86,15 @@ class _Copied:
         self.readers = [fusion.groups[n] for n in fusion.readers.get(v, ())]
         self.eqns: set[int] = set()
         self.leaves: dict[Var, bool] = {}
-        self.possible = bool(self.readers) and not any(
-            b.update or (b.center is not None and not b.reads[v]) for b in self.readers
+        self.sources: set[Var] = set()
+        self.possible = (
+            bool(self.readers)
+            and not group.update
+            and not any(b.update or (b.center is not None and not b.reads[v]) for b in self.readers)
         )
         self.possible = self.possible and self._collect() and bool(self.eqns)
+        for b in self.readers:
+            self.possible = self.possible and len(b.eqns) + len(self.eqns) <= MAX_GROUP
 
     def _collect(self) -> bool:
         """Find the equations; whether they are few and cheap."""
@@ -83,6 +111,10 @@ class _Copied:
                 continue
             eqn = fusion.eqns[n]
             if n in group.eqns:
+                if is_dear(eqn) and x.aval.shape == self.v.aval.shape:
+                    self.leaves[x] = self.leaves.get(x, True) and here
+                    self.sources.add(x)
+                    continue
                 self.eqns.add(n)
                 if len(self.eqns) > MAX_COPIED or is_dear(eqn):
                     return False
@@ -97,20 +129,26 @@ class _Copied:
         """Whether it is possible, and saves bytes."""
         if not self.possible:
             return False
-        v, size = self.v, nbytes(self.v)
-        if any(len(b.eqns) + len(self.eqns) > MAX_GROUP for b in self.readers):
-            return False
-        saved: float = size * len(self.readers) + (0 if v in self.fusion.outside else size)
+        saved = self.dropped()
         for b in self.readers:
             saved -= sum(nbytes(x) for x in self.leaves if x not in b.reads)
-            points = v.aval.size if b.reads[v] else max(v.aval.size, math.prod(b.space.full))
-            saved -= points * OPERATION * len(self.eqns)
         written = self.group.writes | self.group.reads.keys()
         return saved > sum(nbytes(x) for x in self.leaves if x not in written)
 
-    def apply(self) -> None:
-        """Copy the equations into the readers."""
+    def dropped(self) -> float:
+        """What is no longer moved, in bytes, less what it costs to compute it."""
+        v, size = self.v, nbytes(self.v)
+        saved: float = size * len(self.readers) + (0 if v in self.fusion.outside else size)
+        for b in self.readers:
+            points = v.aval.size if b.reads[v] else max(v.aval.size, math.prod(b.space.full))
+            saved -= points * OPERATION * len(self.eqns)
+        return saved
+
+    def apply(self) -> bool:
+        """Copy the equations into the readers; whether rewrites were left for that."""
         fusion, group, v = self.fusion, self.group, self.v
+        if not fusion.rewrites.allow("compute again", self.eqn):
+            return False
         for b in self.readers:
             here = b.reads.pop(v)
             b.eqns |= self.eqns
@@ -124,6 +162,7 @@ class _Copied:
         if v not in fusion.outside:
             group.writes.discard(v)
         _keep_needed(fusion, group)
+        return True
 
 
 def _keep_needed(fusion: Fusion, group: KernelGroup) -> None:

@@ -214,6 +214,25 @@ def test_an_array_with_holes_is_not_read_around_a_contraction():
     assert all("pad" not in inside(e) for e in found.eqns if e.primitive.name == "contraction")
 
 
+def test_a_dear_value_is_stored_for_several_that_follow_from_it():
+    """As the tanh of a gelu for the factors of its derivative, which would be two arrays."""
+
+    def f(x, w, factors):
+        t = jnp.tanh(x)
+        slope, gate = 1 - t * t, (t + 1) * 0.5
+        result = ((x * gate) @ w) @ w.T * slope
+        return (result + gate, gate) if factors else result + gate
+
+    x, w = array(64, 48), array(48, 80)
+    first, _, last = grouped(lambda x, w: f(x, w, False), x, w).eqns
+    assert len(first.outvars) == 2 and "sub" not in inside(first)
+    assert "sub" in inside(last) and "tanh" not in inside(last)
+
+    # One of them is a result: to store the other one as well is no more than the tanh.
+    first, _, last = grouped(lambda x, w: f(x, w, True), x, w).eqns
+    assert len(first.outvars) == 3
+
+
 def test_products_behind_a_contraction_are_computed_where_they_are_added_up(monkeypatch):
     """The way back of a norm whose rows are long: a first round makes that cheap for a second."""
 

@@ -29,7 +29,7 @@ def run(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         "OPENBLAS_NUM_THREADS": "1",  # small matrices: more threads wait for each other
     }
     command = [sys.executable, "-W", "error", str(EXAMPLES / name), *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
 
 
 def change(output: str, name: str) -> tuple[float, float]:

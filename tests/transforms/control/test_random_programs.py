@@ -14,8 +14,8 @@ import functrax.numpy as jnp
 from tests.transforms.control.programs import PYTHON, STAGED, WEIGHTS, programs, run
 from tests.transforms.control.unrolled import close
 
-OFTEN = settings(max_examples=20, deadline=None, derandomize=True, database=None)
-SELDOM = settings(OFTEN, max_examples=10)
+OFTEN = settings(max_examples=12, deadline=None, derandomize=True, database=None)
+SELDOM = settings(OFTEN, max_examples=5)
 H = np.array([0.4, -0.6, 0.15])
 MIX = np.cos(1.0 + np.arange(3.0))
 

@@ -369,6 +369,15 @@ def test_a_compiler_that_does_not_take_recorded_numbers_compiles_each_size(monke
     assert [str(e) for e in errors] == ["not a number"]
 
 
+def test_other_axes_of_a_running_sum():
+    """The axis is a number that differs between members of a family, like a size."""
+    for axis, n in ((0, 5), (0, 6), (1, 7), (1, 8), (2, 9)):
+        x = values(4, 3, n)
+        got = functrax.jit(lambda x, axis=axis: lax.cumsum(x, axis=axis, reverse=True))(x)
+        want = np.flip(np.cumsum(np.flip(x, axis), axis), axis)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
 def test_other_dtypes_and_ranks_have_plans_of_their_own():
     f = functrax.jit(lambda x: (x * 2 + x.shape[0]).sum(0))
     for n in range(40, 46):

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from functrax.backends.cpu import CpuDevice
+from functrax.backends.device import device_of
 from functrax.backends.generic import error_observers
 from functrax.core.config import Override, config
 from functrax.core.jaxpr import Jaxpr, all_eqns
@@ -66,6 +68,14 @@ def without_plans() -> Iterator[None]:
     """Programs are compiled, also where a plan for their sizes is there."""
     with Override("plans", False):
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_families() -> None:
+    """Which programs are made from plans depends on a test alone, not on those before it."""
+    device = device_of("llvm")
+    assert isinstance(device, CpuDevice)
+    device.forget_families()
 
 
 @pytest.fixture(autouse=True)

@@ -46,6 +46,11 @@ class CpuDevice(Device):
         #: The first programs, with the options that they were compiled under.
         self._earlier: list[tuple[Any, weakref.ref[Jaxpr], weakref.ref[Program]]] = []
 
+    def forget_families(self) -> None:
+        """Forget which programs differ in sizes alone, and their plans."""
+        self._families = None
+        self._earlier = []
+
     def compile(self, jaxpr: Jaxpr) -> Executable:
         if self._memo_key() in jaxpr.memo or nan_check.enabled():
             return load(self.compiled(jaxpr).program)

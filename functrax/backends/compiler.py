@@ -182,8 +182,7 @@ class Assembly:
     def program(self) -> Program:
         """The instructions of all equations, as a program."""
         outputs = self.write()
-        shared = self.builder.shared_results(outputs, self.carry)
-        return self.builder.build(outputs, shared)
+        return self.builder.build(outputs, self.builder.arrange(outputs, self.carry))
 
     def write(self) -> list[int]:
         """Write the instructions of all equations; the slots of the results."""

@@ -220,6 +220,15 @@ class _Run:
         for n, slot in enumerate(program.slots):
             if slot.shares >= 0:
                 frame[n] = frame[slot.shares]
+        if self._observer is None and self._events is None:
+            for step in program.steps:
+                if len(step) == 1:
+                    place = frame[-1] + max(program.workspaces[step.start], 0)
+                    x = program.instructions[step.start]
+                    self._instruction(x, program.slots, frame, place)
+                else:
+                    self._launches([program.instructions[n] for n in step], frame)
+            return
         for n, (x, place) in enumerate(zip(program.instructions, program.workspaces)):
             begin = time.perf_counter_ns()
             arena = frame[-1] + max(place, 0)
@@ -262,6 +271,24 @@ class _Run:
         places = [frame[s] for s in (*x.inputs, *x.outputs)]
         kernel = bound_kernel(x, places)
         thread_pool.parallel_for(kernel, x.units, x.grain, x.cost)
+
+    def _launches(self, run: Sequence[Any], frame: Frame) -> None:
+        """The launches of a run, whose units threads share by estimated time."""
+        parts, cost = [], 0
+        for x in run:
+            kernel = bound_kernel(x, [frame[s] for s in (*x.inputs, *x.outputs)])
+            parts.append((kernel, x.units, cost, max(x.cost, 1)))
+            cost += max(x.cost, 1)
+
+        def some(begin: int, end: int) -> None:
+            for kernel, units, first, length in parts:
+                low, high = (
+                    units * min(max(at - first, 0), length) // length for at in (begin, end)
+                )
+                if low < high:
+                    kernel(low, high)
+
+        thread_pool.parallel_for(some, cost, 1, cost)
 
     def _host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
         inputs = self._views(x.inputs, slots, frame, readonly=True)

@@ -104,7 +104,7 @@ class Plan:
             for x, found in zip(self.instructions, values[count:], strict=True)
         ]
         builder = ProgramBuilder.of(self.name, slots, instructions)
-        return builder.build(self.outputs, builder.shared_results(self.outputs, None))
+        return builder.build(self.outputs, builder.arrange(self.outputs, None))
 
 
 def _launch(x: Any, params: tuple[int, ...], units: int, cost: int) -> Launch:

@@ -24,6 +24,7 @@ from functrax.backends.program_rules import may_share
 def shared_results(
     slots: Sequence[Slot],
     instructions: Sequence[Instruction],
+    runs: Sequence[int],
     inputs: Sequence[int],
     outputs: Sequence[int],
     carry: range | None = None,
@@ -33,12 +34,13 @@ def shared_results(
     Args:
       slots: of the program.
       instructions: what it does, in order.
+      runs: the lengths of runs of instructions, which run at once.
       inputs: the slots of its inputs.
       outputs: the slots of its results.
       carry: of a loop's body the numbers of the inputs that are its carry, which its first results
         replace: only they are paired.  None for any pairs.
     """
-    uses = _Uses(slots, instructions, outputs)
+    uses = _Uses(slots, instructions, runs, outputs)
     pairs: dict[int, int] = {}  # input -> output
     own = {s: n for n, s in reversed(list(enumerate(outputs))) if slots[s].kind == "temp"}
     if carry is not None:
@@ -65,15 +67,22 @@ class _Uses:
     """When the slots of a program are read and written."""
 
     def __init__(
-        self, slots: Sequence[Slot], instructions: Sequence[Instruction], outputs: Sequence[int]
+        self,
+        slots: Sequence[Slot],
+        instructions: Sequence[Instruction],
+        runs: Sequence[int],
+        outputs: Sequence[int],
     ) -> None:
         self.slots = slots
         self.instructions = instructions
         self.results = set(outputs)
-        self.last_read: dict[int, int] = {}
+        self.time = [time for time, count in enumerate(runs) for _ in range(count)]
+        self.time.append(len(runs))
+        self.reads: dict[int, list[int]] = {}
         self.writes: dict[int, list[int]] = {}
         for n, x in enumerate(instructions):
-            self.last_read.update(dict.fromkeys(x.inputs, n))
+            for slot in set(x.inputs):
+                self.reads.setdefault(slot, []).append(n)
             for slot in x.outputs:
                 self.writes.setdefault(slot, []).append(n)
 
@@ -91,12 +100,21 @@ class _Uses:
         if self.slots[output].nbytes != self.slots[source].nbytes or source in self.results:
             return False
         first = self._first(output, source)
-        last = self.last_read.get(source, -1)
-        if last != first:
-            return last < first
-        return first == len(self.instructions) or may_share(
-            self.instructions[first], output, source
-        )
+        last = self.last_read(source)
+        if last != self.time[first]:
+            return last < self.time[first]
+        if first == len(self.instructions):
+            return True
+        alone = all(n == first or self.time[n] < last for n in self.reads[source])
+        return alone and may_share(self.instructions[first], output, source)
+
+    def last_read(self, slot: int) -> int:
+        """When it is read for the last time: the number of the run; -1 if never."""
+        return self.time[self.reads[slot][-1]] if slot in self.reads else -1
+
+    def first_written(self, slot: int) -> int:
+        """When it is first written."""
+        return self.time[self.writes[slot][0]]
 
     def candidates(self, output: int) -> list[int]:
         """What the first instructions that write an output may write over."""
@@ -112,20 +130,20 @@ class _Uses:
     def takes_a_temporary(self, output: int) -> bool:
         """Whether a temporary may become an output without being moved."""
         for source in self.candidates(output):
-            first = self.writes[output][0]
-            if self.slots[source].kind == "temp" and self.last_read[source] == first:
+            first = self.first_written(output)
+            if self.slots[source].kind == "temp" and self.last_read(source) == first:
                 return True
         return False
 
     def dead_before(self, outputs: list[int], inputs: list[int]) -> list[tuple[int, int]]:
         """Pairs of outputs and inputs of one size that are not needed when the output is made."""
         dead: dict[int, list[int]] = {}
-        for source in sorted(inputs, key=lambda s: self.last_read.get(s, -1), reverse=True):
+        for source in sorted(inputs, key=self.last_read, reverse=True):
             if source not in self.results:
                 dead.setdefault(self.slots[source].nbytes, []).append(source)
         pairs = []
-        for output in sorted(outputs, key=lambda s: self.writes[s][0]):
+        for output in sorted(outputs, key=self.first_written):
             same = dead.get(self.slots[output].nbytes)
-            if same and self.last_read.get(same[-1], -1) < self.writes[output][0]:
+            if same and self.last_read(same[-1]) < self.first_written(output):
                 pairs.append((output, same.pop()))
         return pairs

@@ -2,7 +2,7 @@
 
 A :class:`~functrax.backends.program.Program` enters and leaves; its temporaries have got offsets,
 its instructions workspaces, and it knows how many bytes its arena takes.  In between stand the
-*lives* of the temporaries: from the first to the last instruction that mentions them.
+*lives* of the temporaries: from the first to the last run of instructions that mentions them.
 
 1. A temporary that dies where an instruction writes its output into the same memory (an alias of a
    kernel, a carry updated in place, a copy) shares that output's memory, so that nothing is moved.
@@ -93,18 +93,20 @@ def plan_memory(program: Program) -> Program:
     lives = _lives(program)
     shared = _shared_places(program, lives)
     lives = _merged(lives, shared)
-    sizes = [workspace(x, program.slots).nbytes for x in instructions]
     layout = _Layout()
-    offsets, workspaces, peak = {}, [], 0
-    starts, ends = _by_time(lives, len(instructions))
-    for n, size in enumerate(sizes):
-        for slot in starts[n]:
+    offsets, workspaces, peak = {}, list[int](), 0
+    starts, ends = _by_time(lives, len(program.runs))
+    for time, step in enumerate(program.steps):
+        for slot in starts[time]:
             offsets[slot] = layout.take(_room(program.slots[slot].nbytes))
-        workspaces.append(layout.take(padded(size)) if size else -1)
+        sizes = [workspace(instructions[n], program.slots).nbytes for n in step]
+        places = [layout.take(padded(size)) if size else -1 for size in sizes]
+        workspaces += places
         peak = max(peak, layout.used)
-        if size:
-            layout.give(workspaces[n], padded(size))
-        for slot in ends[n]:
+        for place, size in zip(places, sizes):
+            if size:
+                layout.give(place, padded(size))
+        for slot in ends[time]:
             layout.give(offsets[slot], _room(program.slots[slot].nbytes))
     slots = tuple(
         replace(s, offset=offsets.get(n, -1), shares=shared.get(n, -1))
@@ -129,12 +131,14 @@ def _planned(program: Program) -> Program:
 
 
 def _lives(program: Program) -> dict[int, tuple[int, int]]:
-    """The first and the last instruction that mentions each temporary."""
+    """The first and the last run that mentions each temporary."""
     lives: dict[int, tuple[int, int]] = {}
-    for n, x in enumerate(program.instructions):
-        for slot in (*x.inputs, *x.outputs):
-            if program.slots[slot].kind == "temp":
-                lives[slot] = (lives.get(slot, (n, n))[0], n)
+    for time, step in enumerate(program.steps):
+        for n in step:
+            x = program.instructions[n]
+            for slot in (*x.inputs, *x.outputs):
+                if program.slots[slot].kind == "temp":
+                    lives[slot] = (lives.get(slot, (time, time))[0], time)
     return lives
 
 
@@ -185,16 +189,23 @@ def _shared_places(program: Program, lives: dict[int, tuple[int, int]]) -> dict[
     taken = {program.outputs[j] for j, _ in program.aliases}
     first = _first_writes(program)
     shared: dict[int, int] = {}
-    for n in reversed(range(len(program.instructions))):
+    steps = program.steps
+    for time, n in reversed([(time, n) for time, step in enumerate(steps) for n in step]):
         x = program.instructions[n]
         for output, source in _aliases(x):
-            dies = source in lives and lives[source][1] == n and source not in shared
-            alone = x.inputs.count(source) == 1 and source not in x.outputs
+            dies = source in lives and lives[source][1] == time and source not in shared
+            alone = _mentions(program, steps[time], source) == 1 and source not in x.outputs
             fits = slots[source].nbytes == slots[output].nbytes and output not in taken
             if dies and alone and fits and first[output] == n:
                 taken.add(output)
                 shared[source] = shared.get(output, output)
     return shared
+
+
+def _mentions(program: Program, step: range, slot: int) -> int:
+    """How often the instructions of a run mention a slot."""
+    run = [program.instructions[n] for n in step]
+    return sum(x.inputs.count(slot) + x.outputs.count(slot) for x in run)
 
 
 def _first_writes(program: Program) -> dict[int, int]:
@@ -265,12 +276,15 @@ def plan_text(program: Program) -> str:
     for slot, (first, last) in sorted(lives.items()):
         s = program.slots[slot]
         place = f"@{s.offset}" if s.shares < 0 else f"in {program.slots[s.shares].name}"
-        lines.append(f"  {s.name}: {s.nbytes} bytes {place}, instructions {first} to {last}")
-    for n, x in enumerate(program.instructions):
-        alive = padded(workspace(x, program.slots).nbytes) + sum(
-            padded(program.slots[slot].nbytes)
-            for slot, (first, last) in places.items()
-            if first <= n <= last
-        )
-        lines.append(f"  {n:>3} {alive:>12}  {instruction_text(x, program.slots)}")
+        begin, end = program.steps[first].start, program.steps[last].stop - 1
+        lines.append(f"  {s.name}: {s.nbytes} bytes {place}, instructions {begin} to {end}")
+    for time, step in enumerate(program.steps):
+        for n in step:
+            x = program.instructions[n]
+            alive = padded(workspace(x, program.slots).nbytes) + sum(
+                padded(program.slots[slot].nbytes)
+                for slot, (first, last) in places.items()
+                if first <= time <= last
+            )
+            lines.append(f"  {n:>3} {alive:>12}  {instruction_text(x, program.slots)}")
     return "\n".join(lines)

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -283,6 +284,8 @@ class Program:
       outputs: the slot of each result: an output, or an input or a constant as it is, or an output
         that is an earlier result too.
       instructions: what it does, in order.
+      runs: how many instructions, one after the other, threads may share at once: launches of which
+        none needs another (``backends/launch_runs.py``); other instructions are runs of one.
       aliases: (output, input) numbers which may share memory: nothing reads the input after the
         first write to the output, but the kernel that does both at once.
       workspaces: for each instruction where its own part of the arena begins; -1 if it has none.
@@ -296,6 +299,7 @@ class Program:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     instructions: tuple[Instruction, ...]
+    runs: tuple[int, ...]
     aliases: Aliases = ()
     workspaces: tuple[int, ...] = ()
     arena: int = 0
@@ -306,6 +310,11 @@ class Program:
     def planned(self) -> bool:
         """Whether its temporaries have places."""
         return len(self.workspaces) == len(self.instructions)
+
+    @property
+    def steps(self) -> tuple[range, ...]:
+        """The numbers of the instructions of each run."""
+        return tuple(range(end - n, end) for n, end in zip(self.runs, accumulate(self.runs)))
 
     def cost(self) -> int:
         """Estimated nanoseconds on one thread."""
@@ -396,8 +405,10 @@ def _program_lines(program: Program, indent: str = "") -> list[str]:
         if s.kind in ("temp", "const"):
             place = "" if s.shares < 0 else f" in {slots[s.shares].name}"
             lines.append(f"{indent}  {s.kind} {s}{place}")
-    for x in program.instructions:
-        lines.append(f"{indent}  {instruction_text(x, slots)}")
+    first = {step.start for step in program.steps}
+    for n, x in enumerate(program.instructions):
+        mark = "" if n in first else "& "  # at once with the one before
+        lines.append(f"{indent}  {mark}{instruction_text(x, slots)}")
         for sub in subprograms(x):
             lines += _program_lines(sub, indent + "    ")
     return lines

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.in_place import shared_results
+from functrax.backends.launch_runs import SLACK, in_runs
 from functrax.backends.memory_plan import plan_memory
 from functrax.backends.program import Aliases, Instruction, Kind, Program, Slot
 from functrax.backends.program_rules import check_program
@@ -35,6 +36,7 @@ class ProgramBuilder:
         self._slots: list[Slot] = []
         self._counts: dict[Kind, int] = {}
         self._instructions: list[Instruction] = []
+        self._runs: list[int] = []
 
     @classmethod
     def of(
@@ -43,6 +45,7 @@ class ProgramBuilder:
         """One that has got all of a program's slots, as yet without outputs, and instructions."""
         self = cls(name)
         self._slots, self._instructions = list(slots), list(instructions)
+        self._runs = [1] * len(instructions)
         return self
 
     @property
@@ -77,11 +80,21 @@ class ProgramBuilder:
     def add(self, instruction: Instruction) -> None:
         """The next instruction."""
         self._instructions.append(instruction)
+        self._runs.append(1)
 
-    def shared_results(self, outputs: Sequence[int], carry: range | None) -> Aliases:
-        """Results that may share memory with inputs (``backends/in_place.py``)."""
+    def arrange(self, outputs: Sequence[int], carry: range | None) -> Aliases:
+        """Put launches into runs; the results that may then share memory with inputs.
+
+        Of a loop's carry, and of large arrays, that comes first.
+        """
         inputs = [n for n, s in enumerate(self._slots) if s.kind == "input"]
-        return shared_results(self._slots, self._instructions, inputs, outputs, carry)
+        ends = inputs, outputs
+        aliases = shared_results(self._slots, self._instructions, self._runs, *ends, carry)
+        if carry is None:
+            aliases = tuple([x for x in aliases if self._slots[outputs[x[0]]].nbytes >= SLACK])
+        found = in_runs(self._slots, self._instructions, *ends, aliases)
+        self._instructions, self._runs = found
+        return shared_results(self._slots, self._instructions, self._runs, *ends, carry)
 
     def build(self, outputs: Sequence[int], aliases: Aliases = (), *, code: Any = None) -> Program:
         """The program with these results, checked, its memory planned.
@@ -110,6 +123,7 @@ class ProgramBuilder:
             inputs,
             tuple(outputs),
             tuple(self._instructions),
+            tuple(self._runs),
             aliases,
             code=code,
         )

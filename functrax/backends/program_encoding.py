@@ -5,7 +5,7 @@ dtypes, arrays and functions leaves, in which everything is decided: C++ looks a
 while a program runs, except to call it.
 
     program      (name, slots, inputs, outputs, aliases, instructions, arena, unlocked cost,
-                  number among all the programs)
+                  number among all the programs, lengths of runs)
     slot         (kind, number, nbytes, offset, shares, shape, dtype, value, text)
     instruction  (opcode, inputs, outputs, workspace, rest)
 
@@ -71,6 +71,7 @@ def _encode(program: Program, numbers: dict[Program, int]) -> tuple[Any, ...]:
         program.arena,
         sum(_unlocked_cost(x) for x in program.instructions),
         numbers[program],
+        program.runs,
     )
 
 

@@ -31,7 +31,7 @@ from functrax.core.jaxpr import Atom, Jaxpr, Literal
 from functrax.core.primitive import Primitive, registry
 
 #: How programs are written to disk; another number for another form.
-FORM = 2
+FORM = 3
 
 
 class _UnknownError(Exception):

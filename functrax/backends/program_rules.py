@@ -6,6 +6,7 @@ or write memory that is not its own.
 
 - Instructions read slots that have been written (inputs and constants have), and write outputs and
   temporaries.
+- Of the launches of a run none writes what another one mentions.
 - Programs inside an instruction have the shapes and dtypes of its slots.
 - Where a program declares that an output may lie in the memory of an input, nothing reads the input
   after that output is first written, and neither is part of another such pair.  A copy of the input
@@ -55,6 +56,7 @@ def check_program(program: Program) -> None:
         _check_slots(program, x, written)
         _check_types(program, x)
         written.update(x.outputs)
+    _check_runs(program)
     for slot in program.outputs:
         if slots[slot].kind == "temp" or slot not in written:
             text = "a result is an input, a constant, or an output that an instruction writes"
@@ -129,6 +131,29 @@ def _check_launch(program: Program, x: Launch) -> None:
         if not (0 <= output < len(x.outputs) and 0 <= source < len(x.inputs)):
             text = f"alias ({output}, {source})"
             _wrong(program, f"launch {x.name} has no such slots", text, "(output, input)")
+
+
+def _check_runs(program: Program) -> None:
+    place = list(range(len(program.slots)))  # an output may lie in the memory of an input
+    for output, source in program.aliases:
+        place[program.outputs[output]] = program.inputs[source]
+    steps = program.steps
+    if sum(program.runs) != len(program.instructions) or 0 in program.runs:
+        got = f"{program.runs} of {len(program.instructions)}"
+        _wrong(program, "runs are not the instructions", got, "each instruction in one run")
+    for step in steps:
+        if len(step) == 1:
+            continue
+        mentioned, written = set[int](), set[int]()
+        for n in step:
+            x = program.instructions[n]
+            outputs = {place[s] for s in x.outputs}
+            own = {place[s] for s in x.inputs} | outputs
+            if not isinstance(x, Launch) or own & written or outputs & mentioned:
+                text = instruction_text(x, program.slots)
+                _wrong(program, "a run with what needs another", text, "independent launches")
+            mentioned |= own
+            written |= outputs
 
 
 def _check_scan(program: Program, x: Scan, types: Any, check: Any) -> None:

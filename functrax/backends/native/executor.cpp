@@ -69,6 +69,7 @@ class Run {
   bool timed(const Program& p, Frame& frame);
   bool instruction(const Program& p, const Instruction& x, Frame& frame);
   bool launch(const Instruction& x, Frame& frame);
+  bool launches(const Instruction* first, int count, Frame& frame);
   bool host_call(const Program& p, const Instruction& x, Frame& frame);
   bool cond(const Program& p, const Instruction& x, Frame& frame);
   Ref views(const Program& p, const std::vector<int>& numbers, Frame& frame, bool writable);
@@ -101,8 +102,10 @@ class Run {
 bool Run::program(const Program& p, Frame& frame) {
   for (int slot : p.sharing) frame.slots[slot] = frame.slots[p.slots[slot].shares];
   if (events_ != nullptr) return timed(p, frame);
-  for (const Instruction& x : p.instructions) {
-    if (!instruction(p, x, frame)) return false;
+  const Instruction* x = p.instructions.data();
+  for (const int count : p.runs) {
+    if (!(count == 1 ? instruction(p, *x, frame) : launches(x, count, frame))) return false;
+    x += count;
   }
   return true;
 }
@@ -200,6 +203,60 @@ bool Run::launch(const Instruction& x, Frame& frame) {
       &call, x.units, x.grain, x.cost,
       [](void* context) { return static_cast<Call*>(context)->run->kernel_ends(); });
   return !stopped_.load(std::memory_order_relaxed) || end();
+}
+
+// A launch of a run. All their units are shared by estimated time: the nanoseconds from `begin` on,
+// `length` of them, stand for its units.
+struct Part {
+  program::Kernel kernel;
+  void** buffers;
+  const std::int64_t* params;
+  std::int64_t units, begin, length;
+
+  std::int64_t unit_at(std::int64_t time) const {
+    const double part = static_cast<double>(std::clamp<std::int64_t>(time - begin, 0, length));
+    return time - begin >= length ? units : static_cast<std::int64_t>(units * (part / length));
+  }
+};
+
+bool Run::launches(const Instruction* first, int count, Frame& frame) {
+  struct Parts : program::Asked {
+    Parts(Run* run, int count) : run(run), parts(count), count(count) {
+      function = [](program::Asked* asked) -> int {
+        return static_cast<Parts*>(asked)->run->kernel_ends();
+      };
+    }
+    Run* run;
+    SmallArray<Part, 16> parts;
+    int count;
+  };
+  Parts all(this, count);
+  std::size_t places = 0;
+  for (int k = 0; k < count; ++k) places += first[k].operands.size() + 1;
+  SmallArray<void*, 64> buffers(places);
+  void** next = buffers.data();
+  std::int64_t cost = 0;
+  for (int k = 0; k < count; ++k) {
+    const Instruction& x = first[k];
+    const std::int64_t length = std::max<std::int64_t>(x.cost, 1);
+    *next++ = static_cast<program::Asked*>(&all);
+    all.parts[k] = {x.kernel, next, x.params.data(), x.units, cost, length};
+    for (const int slot : x.operands) *next++ = frame.slots[slot];
+    cost += length;
+  }
+  thread_pool::parallel_for(
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        auto* parts = static_cast<Parts*>(context);
+        for (int k = 0; k < parts->count; ++k) {
+          const Part& part = parts->parts[k];
+          const std::int64_t low = part.unit_at(begin), high = part.unit_at(end);
+          if (low < high) part.kernel(part.buffers, part.params, low, high);
+        }
+      },
+      &all, cost, 1, cost,
+      [](void* context) { return static_cast<Parts*>(context)->run->kernel_ends(); });
+  if (stopped_.load(std::memory_order_relaxed)) return end();
+  return poll(cost);
 }
 
 Ref Run::views(const Program& p, const std::vector<int>& numbers, Frame& frame, bool writable) {

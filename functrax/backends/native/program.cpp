@@ -111,6 +111,7 @@ std::unique_ptr<Program> decode(const py::tuple& t) {
   p.arena = t[6].cast<std::int64_t>();
   p.cost = t[7].cast<std::int64_t>();
   p.number = t[8].cast<int>();
+  p.runs = t[9].cast<std::vector<int>>();
   for (int n = 0; n < static_cast<int>(p.outputs.size()); ++n) {
     const Slot& slot = p.slots[p.outputs[n]];
     const bool own = slot.kind == Kind::kOutput && slot.number == n;

@@ -80,6 +80,7 @@ struct Program {
   std::vector<int> inputs, outputs;          // slots
   std::vector<std::pair<int, int>> aliases;  // (output, input) which may share memory
   std::vector<Instruction> instructions;
+  std::vector<int> runs;  // how many instructions threads share at once
   std::int64_t arena;
   int number;                  // among all the programs of the executable
   PyObject* source = nullptr;  // of the outermost: what it was decoded from, not owned

@@ -356,6 +356,30 @@ def test_T26_products_of_an_unrolled_network_are_one() -> None:
     np.testing.assert_allclose(functrax.jit(lstm)(w_ih, w_hh, xs), wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_T26_queries_keys_and_values_are_one_launch() -> None:
+    """Of their products, and of the gradients; what they share is packed once."""
+
+    def project(x: Any, *weights: Any) -> Any:
+        return [x @ w for w in weights]
+
+    def slopes(x: Any, *weights: Any) -> Any:
+        loss = lambda *args: sum(jnp.sum(jnp.sin(y)) for y in project(*args))
+        return functrax.grad(loss, (0, 1, 2, 3))(x, *weights)
+
+    x, *weights = array(256, 128), *(array(128, 128, seed=k) for k in range(3))
+    program = explained(project, x, *weights).program
+    assert program.runs == (3,)
+    assert len(explained(slopes, x, *weights).program.runs) <= 4  # of nine products
+    for f in (project, slopes):
+        with functrax.backend("interp"):
+            wanted = functrax.jit(f)(x, *weights)
+        for a, b in zip(functrax.jit(f)(x, *weights), wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+    large = explained(project, array(512, 768), *(array(768, 768, seed=k) for k in range(3)))
+    packed = [x for k in large.program.instructions for x in k.inputs if "pack" in k.name]
+    assert len(packed) == len(set(packed))
+
+
 def test_T27_the_pointwise_part_of_an_lstm_is_one_kernel() -> None:
     def cell(gates: Any, c: Any) -> Any:
         i, f, g, o = jnp.split(gates, 4, axis=1)

@@ -11,6 +11,7 @@ Start at :func:`compile_program`.
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from functrax.backends.codegen import GroupCode, KernelCode
 from functrax.backends.codes import Codes
 from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
+from functrax.backends.kernels.ir import Operand
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.library_calls import library_launches
 from functrax.backends.llvm.jit import LaunchCode, side_by_side
@@ -44,6 +46,9 @@ from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.records import record
 
+#: What was packed is used again for so many equations; beyond, it would be in memory too long.
+PACKED_FOR = 4
+
 
 @record(eq=False)
 class Work:
@@ -54,7 +59,7 @@ class Work:
       inside: the program that it is in, the way to it from the outermost one: the place of an
         equation of control flow, and which of the programs in that.
       place: which equation of that program it is.
-      instructions: what computes it.
+      instructions: what computes it; some of it may be of a work before.
       inputs: the slots of its operands.
       outputs: the slots of its results.
       code: of a group that is a kernel.
@@ -178,6 +183,9 @@ class Assembly:
         self.slots: dict[Atom, int] = {}
         self.works: list[Work] = []
         self._place = 0
+        self._written: set[Instruction] = set()
+        #: Launches that pack, by kernel and arrays, and the place up to which they are used again.
+        self._packed: dict[tuple[int, tuple[int, ...]], tuple[int, Launch]] = {}
 
     def program(self) -> Program:
         """The instructions of all equations, as a program."""
@@ -242,25 +250,54 @@ class Assembly:
         """Launch the kernels of a group."""
         inputs = self._operands(eqn.invars)
         results = self._results(eqn)
-        temporaries = self._temporaries(code)
         instructions: list[Instruction] = []
         for source, target in code.copies:
             numbered = (*inputs, *results)
             instructions.append(Copy(numbered[source], numbered[target]))
         if code.fill is not None:
             instructions.append(_launch(code.fill, (), results))
-        read = tuple([inputs[n] for n in code.inputs])
-        numbered = (*inputs, *results, *temporaries)
-        for kernel in code.kernels:
-            if kernel.arrays is None:
-                instructions.append(_launch(kernel, read, (*results, *temporaries)))
-            else:
-                of_read, of_written = (tuple(numbered[n] for n in x) for x in kernel.arrays)
-                instructions.append(_launch(kernel, of_read, of_written))
+        if any(kernel.arrays is not None for kernel in code.kernels):
+            instructions += self._with_own_arrays(code, inputs, results)
+        else:
+            read = tuple([inputs[n] for n in code.inputs])
+            written = results + tuple([self._temporary(t) for t in code.temporaries])
+            instructions += [_launch(kernel, read, written) for kernel in code.kernels]
         self._add(eqn, instructions, inputs, results, code)
 
-    def _temporaries(self, code: GroupCode) -> tuple[int, ...]:
-        return tuple([self.builder.value((t.size,), t.dtype) for t in code.temporaries])
+    def _with_own_arrays(
+        self, code: GroupCode, inputs: tuple[int, ...], results: tuple[int, ...]
+    ) -> list[Launch]:
+        """The launches of kernels that take some arrays each.
+
+        What another group has packed just before is not packed again: queries, keys and values
+        have one left side.
+        """
+        slots = dict(enumerate((*inputs, *results)))
+        known = len(slots)
+        writers = Counter(n for k in code.kernels if k.arrays is not None for n in k.arrays[1])
+        launches = []
+        for kernel in code.kernels:
+            assert kernel.arrays is not None
+            read, written = kernel.arrays
+            reads = tuple([slots[n] for n in read])
+            (first, *_) = written
+            packs = first >= known and writers[first] == len(written) == 1
+            key = kernel.compiled.address, reads
+            place, launch = self._packed.get(key, (0, None)) if packs else (0, None)
+            numbers = kernel.numbers, kernel.kernel.units
+            if launch is None or place < self._place or (launch.params, launch.units) != numbers:
+                for n in written:
+                    if n not in slots:
+                        slots[n] = self._temporary(code.temporaries[n - known])
+                launch = _launch(kernel, reads, tuple([slots[n] for n in written]))
+            slots[first] = launch.outputs[0]
+            if packs:
+                self._packed[key] = self._place + PACKED_FOR, launch
+            launches.append(launch)
+        return launches
+
+    def _temporary(self, like: Operand) -> int:
+        return self.builder.value((like.size,), like.dtype)
 
     def _add(
         self,
@@ -272,7 +309,9 @@ class Assembly:
     ) -> None:
         """Add the instructions that compute an equation, and a look at the results if wanted."""
         for x in instructions:
-            self.builder.add(x)
+            if x not in self._written:  # what a group before has packed is there
+                self._written.add(x)
+                self.builder.add(x)
         work = Work(eqn, self.inside, self._place, tuple(instructions), inputs, outputs, code)
         self.works.append(work)
         if self.guarded:

@@ -122,8 +122,11 @@ class _KernelChecks:
     def __init__(self, compiled: CompiledProgram) -> None:
         self._members = Members(compiled.stages)
         works = [w for w in compiled.works if w.code is not None]
-        self._work = {id(x): w for w in works for x in w.instructions}
-        self._inputs: dict[int, Any] = {}
+        self._works: dict[int, list[Work]] = {}
+        for w in works:
+            for x in w.instructions:
+                self._works.setdefault(id(x), []).append(w)
+        self._inputs: dict[int, dict[int, Any]] = {}  # of each work that has begun, by slot
         self._runs: dict[int, int] = {}
         self.names = [_title(w.eqn) for w in works]
         self.launches = 0
@@ -135,26 +138,24 @@ class _KernelChecks:
         outputs: Sequence[Any],
         run: Callable[[], None],
     ) -> None:
-        work = self._work.get(id(x))
-        if work is None or self._runs.get(id(work), 0) >= _MOST_RUNS:
-            run()
-            return
-        if x is work.instructions[0]:
-            self._inputs = {}
-        for slot, array in zip(x.inputs, inputs):
-            if slot not in self._inputs:
-                self._inputs[slot] = array.copy()
+        works = self._works.get(id(x), [])
+        works = [w for w in works if self._runs.get(id(w), 0) < _MOST_RUNS]
+        for work in works:
+            known = self._inputs.setdefault(id(work), {})
+            for slot, array in zip(x.inputs, inputs):
+                if slot not in known:
+                    known[slot] = array.copy()
         run()
-        if x is work.instructions[-1]:
-            self._runs[id(work)] = self._runs.get(id(work), 0) + 1
-            written = dict(zip(x.outputs, outputs))
-            self._compare(work, [written[slot] for slot in work.outputs])
+        for work in works:
+            if x is work.instructions[-1]:
+                self._runs[id(work)] = self._runs.get(id(work), 0) + 1
+                written = dict(zip(x.outputs, outputs))
+                self._compare(work, [written[slot] for slot in work.outputs])
 
     def _compare(self, work: Work, results: list[Any]) -> None:
         eqn = work.eqn
-        given = {
-            v: self._inputs[slot] for v, slot in zip(eqn.invars, work.inputs) if isinstance(v, Var)
-        }
+        known = self._inputs.pop(id(work))
+        given = {v: known[slot] for v, slot in zip(eqn.invars, work.inputs) if isinstance(v, Var)}
         alone = Jaxpr((), tuple(given), eqn.outvars, [eqn], _title(eqn))
         found = Judge(alone, list(given.values())).mismatch(results)
         self.launches += 1

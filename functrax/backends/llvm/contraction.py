@@ -25,6 +25,7 @@ from functrax.backends.kernels.tiling import Reading
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.loops import Loops
 from functrax.backends.llvm.memory import Memory
+from functrax.backends.llvm.short_strides import STRIDES
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tile_sums import BAKED, Sums, sums_text
 from functrax.backends.llvm.writer import NAME, Names, Writer
@@ -454,7 +455,9 @@ class Contraction:
         length = t.width * t.lanes if inner == t.columns else t.height
         for buffer, address, write in rows:
             pointer, _, _ = self.memory.pointer(buffer, address)
-            size = length * w.kernel.operands[buffer].dtype.itemsize
+            step = coefficient(address, inner)
+            size = (length - 1) * step + 1
+            size *= w.kernel.operands[buffer].dtype.itemsize
             self.memory.prefetch_lines(pointer, size, len(w.levels) - 1, write)
         w.close_loop("1", last, [])
 
@@ -470,7 +473,8 @@ class Contraction:
             if store.offset is None:
                 places[store.buffer, store.address] = True
         for (buffer, address), write in places.items():
-            if coefficient(address, inner) == 1 and coefficient(address, outer):
+            near = 1 <= coefficient(address, inner) <= max(STRIDES)
+            if near and coefficient(address, outer):
                 yield buffer, address, write
 
     def _epilogue(self, tile: tuple[Range, Range]) -> None:

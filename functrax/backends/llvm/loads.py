@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.llvm import short_strides
 from functrax.backends.llvm.memory import Memory, alignment, memory_type, words_of
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import Writer
@@ -112,8 +113,13 @@ class Loads:
         w = self.writer
         dtype = w.kernel.operands[buffer].dtype
         type_ = memory_type(dtype, w.lanes)
+        mask = self.memory.mask(guard, level)
+        alike = offset is None or not w.operand(offset).vector
+        if alike and short_strides.is_short(stride, dtype, w.lanes):
+            pointer = self.memory.offset_pointer(dtype, pointer, offset, level)
+            return short_strides.read(self.memory, dtype, pointer, stride, mask, level)
         pointers = self.memory.lane_pointers(buffer, pointer, stride, offset, level)
-        mask = self.memory.lanes_of(dtype, self.memory.mask(guard, level), level)
+        mask = self.memory.lanes_of(dtype, mask, level)
         name = f"llvm.masked.gather.{self.memory.suffix(dtype)}.v{w.lanes * words_of(dtype)}p0"
         places = self.memory.places_of(dtype, pointers, level)
         return w.line(

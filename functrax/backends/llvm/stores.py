@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functrax.backends.kernels.accesses import CACHE_LINE, is_streamed
 from functrax.backends.kernels.ir import Store
+from functrax.backends.llvm import short_strides
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.memory import Memory, alignment, memory_type, words_of
 from functrax.backends.llvm.nodes import Nodes
@@ -84,6 +85,10 @@ class Stores:
                 f"  call void @{call}({type_} {name}, ptr {pointer}, i32 {size}, "
                 f"{self.memory.lanes_of(dtype, mask, level)})"
             )
+            return
+        if not scattered and short_strides.is_short(stride, dtype, w.lanes):
+            pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
+            short_strides.write(self.memory, dtype, name, pointer, stride, mask, level)
             return
         pointers = self.memory.lane_pointers(store.buffer, pointer, stride, store.offset, level)
         call = f"llvm.masked.scatter.{self.memory.suffix(dtype)}.v{w.lanes * words_of(dtype)}p0"

@@ -76,8 +76,8 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
         return
     if requested:
         _note_look()
-    if native.extension is not None and (not requested or len(roots) == 1):
-        description = native.extension.eager_run(roots[0] if requested else tuple(roots))
+    if native.extension is not None:
+        description = native.extension.eager_run(list(roots) if requested else tuple(roots))
         if description is True:
             return
     with _lock:
@@ -189,6 +189,16 @@ def _alone(holder: Sequence[Any]) -> int:
 
 _ARRAY_ALONE: Final = _alone([object()])
 Pending.settle = staticmethod(settle)
+
+
+def _compute(values: Sequence[Any]) -> None:
+    """Compute values that are pending by one program."""
+    nodes = dict.fromkeys(node for x in values if (node := node_of(x)) is not None)
+    if nodes:
+        run(list(nodes))
+
+
+Pending.compute = staticmethod(_compute)
 
 
 def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any) -> None:

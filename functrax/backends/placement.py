@@ -13,6 +13,7 @@ import numpy as np
 
 from functrax.backends.device import Device, current_device
 from functrax.core import delivery, native
+from functrax.core.array import compute_together
 from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array, install
@@ -109,6 +110,7 @@ def device_get(x: Any) -> Any:
     >>> device_get([device_put(1.5), "name"])
     [array(1.5, dtype=float32), 'name']
     """
+    compute_together(tree_leaves(x))
     return tree_map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "__array__") else leaf, x)
 
 
@@ -116,7 +118,9 @@ def block_until_ready(x: Any) -> Any:
     """Wait until every array of a pytree is computed; returns the pytree."""
     rest = x if native.extension is None else native.extension.unready(x)
     if rest is x or rest:
-        for leaf in tree_leaves(rest):
+        leaves = tree_leaves(rest)
+        compute_together(leaves)
+        for leaf in leaves:
             wait = getattr(leaf, "block_until_ready", None)
             if wait is not None:
                 wait()

@@ -8,7 +8,7 @@ which is computed when it is looked at.  Whoever wants the data asks :attr:`Conc
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -38,6 +38,8 @@ class Pending:
     __slots__ = ()
     #: Computes what reads a raw value, before somebody outside may write to its memory.
     settle: ClassVar[Callable[[Any], None]]
+    #: Computes several pending values.
+    compute: ClassVar[Callable[[Sequence[Any]], None]]
 
     def result(self) -> Any:
         """The raw value, computed the first time; never pending."""
@@ -271,6 +273,14 @@ def from_numpy(value: Any, *, weak_type: bool = False) -> ConcreteArray:
     """Wrap a NumPy array (or scalar) that nobody will write to, without a copy."""
     array = value if type(value) is np.ndarray else np.asarray(value)
     return ConcreteArray(array, ShapedArray(array.shape, array.dtype, weak_type))
+
+
+def compute_together(leaves: Iterable[Any]) -> None:
+    """Compute the arrays among some leaves by one program, not one after the other."""
+    buffers = [x._buffer for x in leaves if type(x) is ConcreteArray]
+    pending = [x for x in buffers if isinstance(x, Pending)]
+    if len(pending) > 1:
+        Pending.compute(pending)
 
 
 def live_arrays(platform: str | None = None) -> list[ConcreteArray]:

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.core import native
-from functrax.core.array import Borrowed, ConcreteArray
+from functrax.core.array import Borrowed, ConcreteArray, compute_together
 from functrax.core.errors import ArgumentError, TracerArrayConversionError
 from functrax.core.operators import Array, install
 from functrax.core.pytree import tree_flatten, tree_unflatten
@@ -209,6 +209,7 @@ def fetch(tree: Any, callback: Callable[[Any], Any]) -> Fetch:
             fix="a function of one argument",
         )
     leaves, structure = tree_flatten(tree)
+    compute_together(leaves)
     handed = [_handed(x) for x in leaves]
     fetched = Fetch(handed, lambda values: tree_unflatten(structure, values), callback)
     _deliveries.add(fetched)

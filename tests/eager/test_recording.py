@@ -164,6 +164,26 @@ def test_a_long_step_that_is_looked_at_is_one_program() -> None:
     assert len(eager_run._programs) <= 2  # the first step begins with what is known
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        functrax.block_until_ready,
+        functrax.device_get,
+        lambda tree: functrax.fetch(tree, lambda values: None).wait(),
+    ],
+)
+def test_a_tree_is_computed_by_one_program(look: Any) -> None:
+    eager_run.forget()
+    x = square()
+    for _ in range(2):  # with a program that is new, and with one that is known
+        tree = {"a": jnp.sin(x) @ x, "b": [jnp.exp(x), 2.0], "c": (x + 1).sum()}
+        look(tree)
+        assert not is_pending(tree["a"]) and not is_pending(tree["c"])
+        expected = np.sin(np.asarray(x)) @ np.asarray(x)
+        np.testing.assert_allclose(tree["a"], expected, rtol=1e-5, atol=1e-3)
+    assert len(eager_run._programs) == 1
+
+
 def test_products_of_recorded_matrices_are_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     by_reference = compiler._reference_call

@@ -205,11 +205,12 @@ PyObject* alive(PyObject* reference) {
 #endif
 }
 
-// What must come out, as `_wanted`: results that somebody outside refers to, and the root. One that
-// has grown stays recorded, and what it is made of comes out instead.
-void choose(Cut& cut, PyObject* root) {
+// What must come out, as `_wanted`: results that somebody outside refers to, and those that are
+// `requested`. Another one that has grown stays recorded, and what it is made of comes out instead.
+void choose(Cut& cut, const std::vector<Node*>& requested) {
   const std::vector<bool> large = grown(cut);
   std::unordered_set<PyObject*> forced;
+  const std::unordered_set<const Node*> roots(requested.begin(), requested.end());
   // The cut, or its caller, holds one reference.
   const auto is_wanted = [&](PyObject* x, Py_ssize_t uses) {
     return Py_REFCNT(x) - 1 > uses || (!forced.empty() && forced.count(x) != 0);
@@ -218,6 +219,7 @@ void choose(Cut& cut, PyObject* root) {
   for (std::size_t n = cut.nodes.size(); n-- > 0;) {
     Node* node = cut.nodes[n];
     PyObject* itself = as_object(node);
+    const bool is_root = roots.count(node) != 0;
     const std::size_t before = found.size();
     const Py_ssize_t parts = node->parts == nullptr ? 0 : PyTuple_GET_SIZE(node->parts);
     for (Py_ssize_t i = parts - 1; i >= 0; --i) {
@@ -227,10 +229,10 @@ void choose(Cut& cut, PyObject* root) {
       if (!is_wanted(part.get(), uses == nullptr ? 0 : *uses)) continue;
       found.emplace_back(number_of(cut, part.get()), Py_NewRef(part.get()));
     }
-    if (node->parts == nullptr && (itself == root || is_wanted(itself, node->uses))) {
+    if (node->parts == nullptr && (is_root || is_wanted(itself, node->uses))) {
       found.emplace_back(cut.first[n], Py_NewRef(itself));
     }
-    if (found.size() == before || large.empty() || !large[n] || itself == root) continue;
+    if (found.size() == before || large.empty() || !large[n] || is_root) continue;
     for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
       if (producer_of(node->operands[i]) != nullptr) forced.insert(node->operands[i]);
     }
@@ -295,14 +297,15 @@ PyObject* description(const Cut& cut) {
 // Runs what a node needs, and returns True, if the program is known; else what it is made of, or
 // False where Python alone can tell; null with an error set.
 // Without a root nobody asked for a value.
-PyObject* run_known(std::vector<Node*> roots, PyObject* root) {
+PyObject* run_known(std::vector<Node*> roots, bool requested) {
   Cut cut;
   PyObject* mode = current_mode();
   if (mode == nullptr) return nullptr;
+  const std::vector<Node*> wanted = requested ? roots : std::vector<Node*>();
   if (mode == Py_None || !collect(std::move(roots), cut)) Py_RETURN_FALSE;
   cut.words.push_back(reinterpret_cast<std::uintptr_t>(mode));
   if (!wire(cut)) Py_RETURN_FALSE;
-  choose(cut, root);
+  choose(cut, wanted);
   const auto found = programs.find(cut.words);
   if (found == programs.end()) return description(cut);
   Ref executable = Ref::share(found->second.executable);
@@ -329,18 +332,16 @@ PyObject* run_known(std::vector<Node*> roots, PyObject* root) {
 
 PyObject* run(PyObject*, PyObject* given) {
   if (python.array == nullptr) Py_RETURN_FALSE;
-  if (is_node(given)) {
-    note_look();
-    return run_known({as_node(given)}, given);
-  }
-  if (!PyTuple_Check(given)) Py_RETURN_FALSE;
+  const bool requested = PyList_Check(given);
+  if (!requested && !PyTuple_Check(given)) Py_RETURN_FALSE;
+  if (requested) note_look();
   std::vector<Node*> roots;  // the first one on top of the stack
-  for (Py_ssize_t i = PyTuple_GET_SIZE(given) - 1; i >= 0; --i) {
-    Node* node = producer_of(PyTuple_GET_ITEM(given, i));
+  for (Py_ssize_t i = PySequence_Fast_GET_SIZE(given) - 1; i >= 0; --i) {
+    Node* node = producer_of(PySequence_Fast_GET_ITEM(given, i));
     if (node != nullptr) roots.push_back(node);
   }
   if (roots.empty()) Py_RETURN_TRUE;
-  return run_known(std::move(roots), nullptr);
+  return run_known(std::move(roots), requested);
 }
 
 std::size_t count_of(PyObject* const* operands, std::size_t count) {

@@ -12,9 +12,9 @@
 
 namespace functrax::eager {
 
-// eager_run(node) -> True if the program of all that the node needs was known, and ran; else what
-// identifies that program (words, number of inputs, places of the outputs, objects), or False. The
-// same of a tuple of nodes, whose values nobody asked for.
+// eager_run(nodes) -> True if the program of all that some nodes need was known, and ran; else what
+// identifies that program (words, number of inputs, places of the outputs, objects), or False. They
+// are a list of nodes whose values are wanted, or a tuple of those that nobody asked for.
 PyObject* run(PyObject* self, PyObject* nodes);
 
 // The number of operations that have to run for those that produce operands; many if they are many.

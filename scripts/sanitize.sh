@@ -60,7 +60,7 @@ run_tests() {
       TSAN_OPTIONS="$log:suppressions=$copy/suppressions:die_after_fork=0" \
       "$venv/bin/python" -m pytest -q -p no:cacheprovider -k "not python" \
       tests/backends/runtime tests/core/test_pytree.py tests/call_path tests/asynchronous \
-      tests/eager "$@") ||
+      tests/eager tests/backends/test_library_calls.py "$@") ||
     { cat "$copy"/report.* 2>/dev/null || true; return 1; }
 }
 

@@ -10,11 +10,12 @@ What may act on the world is not recorded: side effects, operations that hold pr
 operations while ``debug_nans`` looks for the one at fault, and operations on memory that others may
 write to; these run at once (``device.execute``).
 
-The graph stays bounded without being looked at.  When nobody has looked for :data:`PATIENCE`
-operations, then before an operation that would have more than :data:`MAX_NODES` others to run,
-these are run; from half of that on already before an operation like one that the graph began with,
-so that a loop is cut at the same place of its body each time, and finds its program again.  When
-recorded operations hold more than :data:`MAX_BYTES` of arrays, all of them are run.
+The graph stays bounded without being looked at.  Before an operation that would have more than
+:data:`MAX_NODES` others to run, what is recorded of its region is run; from half of that on already
+before an operation like one that the graph began with, so that a loop is cut at the same place of
+its body each time, and finds its program again.  Both bounds are :data:`PATIENCE` more while the
+last look is no longer ago than so many operations.  When recorded operations hold more than
+:data:`MAX_BYTES` of arrays, all of them are run.
 
 Start at :func:`record`.
 """
@@ -53,7 +54,7 @@ from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine, is_internal, user_line
 from functrax.core.trace import EVAL, Trace, current_source
 
-#: So many operations are recorded after a look before any is run; most training steps are fewer.
+#: So many operations more may wait soon after a look; most training steps are fewer.
 PATIENCE: Final = 1024
 #: So many operations may wait for one value after that.
 MAX_NODES: Final = 256
@@ -193,9 +194,12 @@ def _extent(signature: Signature, operands: tuple[Any, ...]) -> tuple[int, int, 
         size += node.size
         begin = min(begin, node.begin)
     size = min(size, now - begin) + 1
-    if size <= MAX_NODES // 2 or now - _last_look() < PATIENCE:
+    if size <= MAX_NODES // 2:
         return size, begin, region
-    limit = MAX_NODES // 2 if signature in region.entries else MAX_NODES
+    begins = signature in region.entries
+    limit = MAX_NODES // 2 if begins else MAX_NODES
+    if now - _last_look() < PATIENCE + (0 if begins else MAX_NODES):
+        limit += PATIENCE
     if size <= limit or now - region.since <= limit:
         return size, begin, region
     return _counted(producers, begin, region, limit)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
 import sys
+import textwrap
 import threading
 import weakref
 from typing import Any
@@ -16,8 +18,10 @@ import functrax.numpy as jnp
 from functrax.backends import compiler, eager, eager_run
 from functrax.backends.eager_graph import Node
 from functrax.backends.pipeline import run_pipeline
+from functrax.backends.threads import thread_pool
 from functrax.core import native
 from functrax.core.array import ConcreteArray, Pending
+from functrax.core.recorder import recorder
 from functrax.errors import DonatedBufferError, ShapeError
 
 N = 600  # elements a side: too much work for the reference
@@ -290,13 +294,107 @@ def test_a_loop_that_is_never_looked_at_stays_bounded() -> None:
     for _ in range(700):
         x = jnp.where(x > 0.5, x - 0.25, x + 0.5) * scale
         sizes.append(x._buffer.size if isinstance(x._buffer, Node) else 1)
-    assert max(sizes) <= eager.PATIENCE
+    assert max(sizes) <= eager.PATIENCE + eager.MAX_NODES
     assert max(sizes[-200:]) <= eager.MAX_NODES
     assert len(eager_run._programs) <= 4
     expected = np.asarray(square()[:200])
     for _ in range(700):
         expected = np.where(expected > 0.5, expected - 0.25, expected + 0.5).astype(np.float32)
     np.testing.assert_array_equal(x, expected)
+
+
+def test_a_value_is_bounded_while_others_are_looked_at() -> None:
+    weights, mean = jnp.ones(5), jnp.zeros(())
+    sizes = []
+    for k in range(450):
+        weights = weights * 0.999
+        mean = mean * 0.9 + jnp.sum(weights) * 0.1
+        sizes.append(mean._buffer.size if isinstance(mean._buffer, Node) else 1)
+        if k % 50 == 0:
+            assert float(weights[0]) < 1
+    assert max(sizes) <= 2 * eager.PATIENCE  # bounds of what has to run
+    expected = np.float32(0)
+    for k in range(450):
+        expected = 0.9 * expected + 0.1 * 5 * 0.999 ** (k + 1)
+    assert float(mean) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.skipif(native.extension is None, reason="the extension knows what is recorded")
+def test_what_comes_of_the_same_operations_is_run_with_them() -> None:
+    x = square()[:200]
+    losses = []
+    for k in range(400):
+        y = jnp.where(x > 0.5, x - 0.25, x + 0.5)
+        losses.append(jnp.sum(y * y) + k)  # which nothing needs
+        x = y * 0.999
+    assert not any(map(is_pending, losses[:200]))
+    assert sum(map(is_pending, losses)) * 8 <= eager.MAX_NODES + 8
+
+
+@pytest.mark.skipif(native.extension is None, reason="programs run in the calling thread")
+@pytest.mark.skipif(thread_pool.num_threads < 2, reason="there is one thread")
+def test_what_nobody_asked_for_is_run_while_python_goes_on() -> None:
+    def step(x: Any) -> Any:
+        return jnp.where(x > 0.5, x - 0.25, x + 0.5) * jnp.float32(0.999)
+
+    def loop(x: Any) -> tuple[Any, list[Any]]:
+        looked = []
+        for k in range(400):
+            x = step(x)
+            if k % 90 == 7:
+                looked.append(x[:3])
+        return x, looked
+
+    start = square()[:100]
+    with functrax.eager("immediate"):
+        expected, values = loop(start)
+    loop(start)  # compiles
+    recorder.start()
+    found, looked = loop(start)
+    threads = {run.thread for run in recorder.stop().runs}
+    assert threads - {threading.get_ident()}
+    np.testing.assert_array_equal(found, expected)
+    for x, y in zip(looked, values, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_an_interrupt_loses_nothing() -> None:
+    """Signals that raise at any moment: what was recorded before can be computed after."""
+    script = """
+        import signal
+        import numpy as np
+        import functrax, functrax.numpy as jnp
+
+        class Stop(Exception):
+            pass
+
+        def stop(*_):
+            raise Stop
+
+        def step(x):
+            return jnp.where(x > 0.5, x - 0.25, x + 0.5) * jnp.float32(0.999)
+
+        start = jnp.asarray(np.random.default_rng(0).random((100, 600), np.float32))
+        with functrax.eager("immediate"):
+            expected = start
+            for _ in range(600):
+                expected = step(expected)
+        signal.signal(signal.SIGALRM, stop)
+        for times in range(15):
+            state = start, 0
+            signal.setitimer(signal.ITIMER_REAL, 0.002 + 0.0007 * times)
+            while state[1] < 600:
+                try:
+                    while state[1] < 600:
+                        state = step(state[0]), state[1] + 1
+                        if state[1] % 200 == 0:
+                            state[0].block_until_ready()
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except Stop:
+                    pass
+            np.testing.assert_array_equal(state[0], expected)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=300)
 
 
 def test_doubling_does_not_count_shared_operations_twice() -> None:

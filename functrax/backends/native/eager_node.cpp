@@ -92,21 +92,33 @@ std::size_t count_for(const Node* node) {
   return count_of(node->operands, static_cast<std::size_t>(Py_SIZE(node)));
 }
 
+// The nodes that fulfil a condition, as a list; null with an error set.
+template <typename Condition>
+PyObject* nodes_where(const Condition& condition) {
+  std::vector<Ref> found;
+  for (Node* node = first_node; node != nullptr; node = node->after) {
+    if (condition(node)) found.push_back(Ref::share(as_object(node)));
+  }
+  Ref all(PyList_New(static_cast<Py_ssize_t>(found.size())));
+  for (std::size_t i = 0; all && i < found.size(); ++i) {
+    PyList_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), found[i].release());
+  }
+  return all.release();
+}
+
 // As _counted of eager.py, where the bound of the size is more than the limit; false with an error
-// set.
+// set. Run is what is recorded of the region and alive, and not only what the operation needs: what
+// comes of the same operations, such as the losses that a loop collects, belongs to the same run.
 bool count_operations(Node* node, std::int64_t limit) {
   node->size = 1 + static_cast<std::int64_t>(count_for(node));
   if (node->size <= limit) {
     node->region->since = counter - node->size;
     return true;
   }
-  Ref producers(PyList_New(0));
-  for (Py_ssize_t i = 0; producers && i < Py_SIZE(node); ++i) {
-    Node* producer = producer_of(node->operands[i]);
-    if (producer == nullptr) continue;
-    if (PyList_Append(producers.get(), as_object(producer)) != 0) return false;
-  }
-  if (!producers || !Ref(PyObject_CallOneArg(python.run, producers.get()))) return false;
+  const Ref waiting(nodes_where([node](Node* x) {
+    return x != node && x->value == nullptr && x->region && region_of(x) == node->region;
+  }));
+  if (!waiting || !Ref(PyObject_CallOneArg(python.run, waiting.get()))) return false;
   node->size = 1 + static_cast<std::int64_t>(count_for(node));
   node->begin = counter;
   node->region = RegionPointer();
@@ -134,9 +146,10 @@ bool find_extent(Node* node, bool may_run) {
   if (!node->region) return true;
   node->size = std::min(size, number - node->begin) + 1;
   if (!may_run || node->size <= python.most_nodes / 2) return true;
-  if (number - looked_at < python.patience) return true;
   const bool begins = node->region->begins_with(node->signature);
-  const std::int64_t limit = begins ? python.most_nodes / 2 : python.most_nodes;
+  std::int64_t limit = begins ? python.most_nodes / 2 : python.most_nodes;
+  const std::int64_t patience = python.patience + (begins ? 0 : python.most_nodes);
+  if (number - looked_at < patience) limit += python.patience;
   if (node->size <= limit || number - node->region->since <= limit) return true;
   return count_operations(node, limit);
 }
@@ -175,20 +188,6 @@ bool add_parts(Node* node, Py_ssize_t count, Results& results) {
   }
   node->parts = parts.release();
   return true;
-}
-
-// The nodes that fulfil a condition, as a list; null with an error set.
-template <typename Condition>
-PyObject* nodes_where(const Condition& condition) {
-  std::vector<Ref> found;
-  for (Node* node = first_node; node != nullptr; node = node->after) {
-    if (condition(node)) found.push_back(Ref::share(as_object(node)));
-  }
-  Ref all(PyList_New(static_cast<Py_ssize_t>(found.size())));
-  for (std::size_t i = 0; all && i < found.size(); ++i) {
-    PyList_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), found[i].release());
-  }
-  return all.release();
 }
 
 // Counts the arrays that a node keeps alive, if they are worth it; runs all if they are too many.

@@ -13,6 +13,7 @@
 
 #include "eager_node.h"
 #include "eager_state.h"
+#include "executable.h"
 #include "pointer_map.h"
 #include "reference.h"
 #include "words.h"
@@ -314,7 +315,8 @@ PyObject* run_known(std::vector<Node*> roots, bool requested) {
   for (std::size_t i = 0; i < cut.inputs.size(); ++i) {
     PyList_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), cut.inputs[i].release());
   }
-  Ref results(PyObject_CallOneArg(executable.get(), values.get()));
+  Ref results(requested ? PyObject_CallOneArg(executable.get(), values.get())
+                        : executable::start(executable.get(), values.get()));
   if (!results) return nullptr;
   if (!PyList_Check(results.get()) ||
       PyList_GET_SIZE(results.get()) != static_cast<Py_ssize_t>(cut.outputs.size())) {

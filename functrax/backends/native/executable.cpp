@@ -1,5 +1,5 @@
 // See executable.h. Start at Call::run: it finds the memory of inputs and results, runs the
-// program, and returns the results.
+// program, and returns the results; Call::start returns them before the program has run.
 
 #include "executable.h"
 
@@ -7,12 +7,17 @@
 
 #include <complex>
 #include <cstddef>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "buffer.h"
+#include "elsewhere.h"
 #include "executor.h"
 #include "numpy_arrays.h"
 #include "reference.h"
+#include "tasks.h"
+#include "thread_pool.h"
 
 namespace functrax::executable {
 namespace {
@@ -44,15 +49,27 @@ bool same_tuple(PyObject* left, PyObject* right) {
   return left == right || PyObject_RichCompareBool(left, right, Py_EQ) == 1;
 }
 
-class Call final : public executor::Owner {
+// What a program is estimated to take, in nanoseconds, to be worth a thread of its own while Python
+// goes on. Those that take longer need all threads, and somebody who can interrupt them.
+constexpr std::int64_t kWorthAThread = 20'000, kMostInTurn = 2'000'000;
+
+// The run of a program that another thread makes, which keeps it alive.
+struct Elsewhere : elsewhere::Run {
+  explicit Elsewhere(PyObject* executable) : executable(Ref::share(executable)) {}
+  const Ref executable;
+};
+
+class Call final : public executor::Owner, public tasks::Job {
  public:
-  Call(const Program& program, PyObject* values, Py_ssize_t count)
+  Call(const Program& program, PyObject* values, Py_ssize_t count,
+       std::unique_ptr<Elsewhere> elsewhere = nullptr)
       : program_(program),
         values_(static_cast<std::size_t>(count)),
         converted_(static_cast<std::size_t>(count)),
         scalars_(static_cast<std::size_t>(count)),
         frame_(program),
-        arena_(program.arena > 0 ? pool::allocate(program.arena) : nullptr) {
+        arena_(program.arena > 0 && !elsewhere ? pool::allocate(program.arena) : nullptr),
+        elsewhere_(std::move(elsewhere)) {
     for (Py_ssize_t k = 0; k < count; ++k) {
       values_[k] = Py_NewRef(PySequence_Fast_GET_ITEM(values, k));
       converted_[k] = nullptr;
@@ -60,7 +77,7 @@ class Call final : public executor::Owner {
   }
   ~Call() override {
     for (std::size_t k = 0; k < values_.size(); ++k) {
-      Py_DECREF(values_[k]);
+      Py_XDECREF(values_[k]);
       Py_XDECREF(converted_[k]);
     }
   }
@@ -68,9 +85,14 @@ class Call final : public executor::Owner {
   Call& operator=(const Call&) = delete;
 
   PyObject* run(PyObject* donated, std::vector<executor::Event>* events);
+  static PyObject* start(std::unique_ptr<Call> self);
   PyObject* make() override;
+  bool run(const std::atomic<bool>& cancelled, PyThreadState*& saved) override;
+  void free_memory() override;
+  void record() override;
 
  private:
+  bool read_inputs();
   bool read_input(std::size_t number);
   bool convert_input(std::size_t number, const Slot& slot);
   bool make_results(PyObject* donated);
@@ -78,19 +100,24 @@ class Call final : public executor::Owner {
   pool::Block* donated_block(std::size_t output, PyObject* donated);
 
   const Program& program_;
-  SmallArray<PyObject*, 16> values_;              // owned
+  SmallArray<PyObject*, 16> values_;              // owned, or null
   SmallArray<PyObject*, 16> converted_;           // arrays made of values; owned, or null
   SmallArray<std::complex<double>, 16> scalars_;  // memory as large as any scalar
   executor::Frame frame_;
   pool::Hold arena_;
   Ref results_;
+  std::unique_ptr<Elsewhere> elsewhere_;
 };
 
-PyObject* Call::run(PyObject* donated, std::vector<executor::Event>* events) {
+bool Call::read_inputs() {
   for (std::size_t k = 0; k < values_.size(); ++k) {
-    if (!read_input(k)) return nullptr;
+    if (!read_input(k)) return false;
   }
-  if (!make_results(donated)) return nullptr;
+  return true;
+}
+
+PyObject* Call::run(PyObject* donated, std::vector<executor::Event>* events) {
+  if (!read_inputs() || !make_results(donated)) return nullptr;
   if (program_.arena > 0 && arena_.get() == nullptr) return PyErr_NoMemory();
   void* arena = arena_.get() == nullptr ? buffer::nowhere() : arena_.get()->data;
   executor::prepare(program_, frame_, static_cast<char*>(arena));
@@ -116,7 +143,11 @@ bool Call::read_input(std::size_t number) {
   PyObject* value = values_[number];
   if (buffer::is_buffer(value)) {
     auto* b = reinterpret_cast<Buffer*>(value);
-    if (!buffer::wait(b)) return false;
+    if (elsewhere_) {
+      elsewhere_->comes_after(b);
+    } else if (!buffer::wait(b)) {
+      return false;
+    }
     if (b->data == nullptr) {
       buffer::set_deleted_error(b);
       return false;
@@ -185,7 +216,9 @@ PyObject* Call::result(std::size_t number, PyObject* donated) {
   }
   pool::Block* block = donated == nullptr ? nullptr : donated_block(number, donated);
   PyObject* made = buffer::make(slot.shape.ptr(), slot.dtype.ptr(), slot.nbytes, block);
-  if (made != nullptr) frame_.slots[place] = reinterpret_cast<Buffer*>(made)->data;
+  if (made == nullptr) return nullptr;
+  frame_.slots[place] = reinterpret_cast<Buffer*>(made)->data;
+  if (elsewhere_) buffer::set_pending(reinterpret_cast<Buffer*>(made), elsewhere_->task);
   return made;
 }
 
@@ -202,6 +235,43 @@ pool::Block* Call::donated_block(std::size_t output, PyObject* donated) {
   }
   return nullptr;
 }
+
+// Gives the results, which nobody has computed yet, and a task that does.
+PyObject* Call::start(std::unique_ptr<Call> self) {
+  Call& call = *self;
+  std::int64_t nbytes = call.program_.arena;
+  for (int output : call.program_.outputs) nbytes += call.program_.slots[output].nbytes;
+  if (!tasks::wait_for_room(static_cast<std::size_t>(nbytes)) || !call.read_inputs()) {
+    return nullptr;
+  }
+  Elsewhere& place = *call.elsewhere_;
+  place.task = tasks::make();
+  if (!call.make_results(nullptr)) {
+    tasks::abandon(place.task);
+    return nullptr;
+  }
+  for (std::size_t k = 0; k < call.values_.size(); ++k) {
+    if (!buffer::is_buffer(call.values_[k])) continue;
+    place.hold_memory(reinterpret_cast<Buffer*>(call.values_[k]));
+    Py_CLEAR(call.values_[k]);
+  }
+  Ref results = std::move(call.results_);
+  tasks::Task* task = place.task;
+  tasks::retain(task);
+  const std::vector<tasks::Task*> before = place.before;
+  tasks::submit(task, std::move(self), static_cast<std::size_t>(nbytes), before,
+                tasks::Interrupt::kWaits);
+  tasks::release(task);
+  return results.release();
+}
+
+bool Call::run(const std::atomic<bool>& cancelled, PyThreadState*& saved) {
+  return elsewhere_->run(program_, frame_, cancelled, saved);
+}
+
+void Call::free_memory() { elsewhere_->free_memory(); }
+
+void Call::record() { elsewhere_->record(program_); }
 
 PyObject* run(const Program& program, PyObject* sequence, PyObject* donated,
               std::vector<executor::Event>* events) {
@@ -328,6 +398,17 @@ PyObject* make_type() {
 
 const Program* program_of(PyObject* object) {
   return Py_TYPE(object) == type ? as_executable(object)->decoded : nullptr;
+}
+
+PyObject* start(PyObject* object, PyObject* values) {
+  const Program* program = program_of(object);
+  const bool pays = program != nullptr && program->cost >= kWorthAThread &&
+                    program->cost <= kMostInTurn && thread_pool::num_threads() > 1 &&
+                    PyList_GET_SIZE(values) == static_cast<Py_ssize_t>(program->inputs.size()) &&
+                    !elsewhere::calls_python(*program);
+  if (!pays) return PyObject_CallOneArg(object, values);
+  return Call::start(std::make_unique<Call>(*program, values, PyList_GET_SIZE(values),
+                                            std::make_unique<Elsewhere>(object)));
 }
 
 }  // namespace functrax::executable

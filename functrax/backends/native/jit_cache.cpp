@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "elsewhere.h"
 #include "executable.h"
 #include "pytree.h"
 #include "reference.h"
@@ -13,9 +14,7 @@
 namespace functrax::jit_cache {
 namespace {
 
-using program::Instruction;
 using program::Kind;
-using program::Op;
 using program::Program;
 using program::Slot;
 using signature::Layout;
@@ -25,15 +24,6 @@ using signature::Signature;
 using signature::Word;
 
 constexpr std::size_t kMostEntries = 4096;  // of one function; then it begins anew
-
-bool calls_python(const Program& program) {
-  return std::any_of(program.instructions.begin(), program.instructions.end(),
-                     [](const Instruction& x) {
-                       return x.op == Op::kHost ||
-                              std::any_of(x.programs.begin(), x.programs.end(),
-                                          [](const auto& inner) { return calls_python(*inner); });
-                     });
-}
 
 // False with an error set.
 bool hash_of(const Signature& signature, std::uint64_t& hash) {
@@ -97,7 +87,7 @@ Entry* Entry::make(const Signature& signature, const Role& donated, PyObject* pr
     e.consts_.push_back(e.own(PyTuple_GET_ITEM(consts, k)));
   }
   e.own(avals);
-  e.retains_ = calls_python(*e.program_);
+  e.retains_ = elsewhere::calls_python(*e.program_);
   e.words_.assign(signature.words.begin(), signature.words.end());
   for (PyObject* x : layout.pointed) e.own(x);
   for (PyObject* x : signature.objects.list()) e.objects_.push_back(e.own(x));

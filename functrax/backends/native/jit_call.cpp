@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "buffer.h"
+#include "elsewhere.h"
 #include "executor.h"
 #include "numpy_arrays.h"
 #include "pytree.h"
@@ -116,29 +117,12 @@ bool may_run_elsewhere(const Entry& entry) {
   return thread_state::asynchronous() && !entry.retains();
 }
 
-// What a call needs that runs elsewhere: by tasks.h, while Python goes on.
-struct Elsewhere {
+// What a call needs that runs elsewhere, while Python goes on.
+struct Elsewhere : elsewhere::Run {
   explicit Elsewhere(Entry& entry) : hold(&entry) {}
-  ~Elsewhere() {
-    free_memory();
-    for (tasks::Task* other : before) tasks::release(other);
-    if (task != nullptr) tasks::release(task);
-  }
-  Elsewhere(const Elsewhere&) = delete;
-  Elsewhere& operator=(const Elsewhere&) = delete;
-
-  void free_memory() {
-    for (pool::Block* block : std::exchange(blocks, {})) pool::release(block);
-  }
 
   jit_cache::Hold hold;
-  bool must_run_here = false;        // since it reads memory that somebody may write to
-  tasks::Task* task = nullptr;       // owned
-  std::vector<tasks::Task*> before;  // that make inputs; owned
-  std::vector<pool::Block*> blocks;  // that it reads; owned
-  std::vector<executor::Event> events;
-  std::int64_t begin = 0, end = 0;
-  unsigned long thread = 0;
+  bool must_run_here = false;  // since it reads memory that somebody may write to
 };
 
 class Call final : public executor::Owner, public tasks::Job {
@@ -216,8 +200,7 @@ Outcome Call::content(Buffer* b) {
     met_pending_ = true;
     return Outcome::kUnknown;
   }
-  tasks::retain(b->pending);
-  elsewhere_->before.push_back(b->pending);
+  elsewhere_->comes_after(b);
   return Outcome::kRead;
 }
 
@@ -441,11 +424,7 @@ bool Call::wait_for_inputs() {
 void Call::hold_memory() {
   for (std::size_t k = 0; k < held_.size(); ++k) {
     if (held_[k] == nullptr || !buffer::is_buffer(held_[k])) continue;
-    pool::Block* block = reinterpret_cast<Buffer*>(held_[k])->block;
-    if (block != nullptr) {
-      pool::retain(block);
-      elsewhere_->blocks.push_back(block);
-    }
+    elsewhere_->hold_memory(reinterpret_cast<Buffer*>(held_[k]));
     Py_CLEAR(held_[k]);
   }
   for (std::size_t k = 0; k < results_.size(); ++k) Py_CLEAR(results_[k]);
@@ -480,27 +459,12 @@ Outcome Call::start(std::unique_ptr<Call> self, PyObject*& result) {
 }
 
 bool Call::run(const std::atomic<bool>& cancelled, PyThreadState*& saved) {
-  const pool::Hold arena(program_.arena > 0 ? pool::allocate(program_.arena) : nullptr);
-  if (program_.arena > 0 && arena.get() == nullptr) return false;
-  void* place = arena.get() == nullptr ? buffer::nowhere() : arena.get()->data;
-  executor::prepare(program_, frame_, static_cast<char*>(place));
-  Elsewhere& x = *elsewhere_;
-  const bool recorded = recorder::is_on();
-  x.begin = recorded ? recorder::now() : 0;
-  const bool done =
-      executor::run_detached(program_, frame_, cancelled, saved, recorded ? &x.events : nullptr);
-  x.end = recorded ? recorder::now() : 0;
-  x.thread = PyThread_get_thread_ident();
-  return done;
+  return elsewhere_->run(program_, frame_, cancelled, saved);
 }
 
 void Call::free_memory() { elsewhere_->free_memory(); }
 
-void Call::record() {
-  Elsewhere& x = *elsewhere_;
-  if (x.begin == 0 || program_.source == nullptr) return;
-  recorder::add_run_of(x.thread, program_.source, x.begin, x.end, std::move(x.events));
-}
+void Call::record() { elsewhere_->record(program_); }
 
 }  // namespace
 

@@ -26,8 +26,9 @@ struct Task {
   std::atomic<int> owners{1};
   std::atomic<Status> status{Status::kWaits};
   std::atomic<bool> cancelled{false};
-  int before = 0;                  // how many tasks must be finished first
-  std::size_t nbytes = 0;          // what its results take
+  int before = 0;          // how many tasks must be finished first
+  std::size_t nbytes = 0;  // what its results take
+  Interrupt interrupt = Interrupt::kStops;
   std::vector<Task*> after;        // those that wait for it; owned
   std::vector<pool::Block*> kept;  // owned
   std::unique_ptr<Job> job;
@@ -118,7 +119,9 @@ void finish(State& s, Task* task, bool succeeded, std::vector<pool::Block*>& fre
 void run(State& s, Lock& lock, Task* task, PyThreadState*& saved, bool is_waiter) {
   task->status.store(Status::kRuns);
   lock.unlock();
-  const bool succeeded = !task->cancelled.load() && task->job->run(task->cancelled, saved);
+  PyThreadState* none = nullptr;  // nobody looks at signals
+  PyThreadState*& waiter = task->interrupt == Interrupt::kStops ? saved : none;
+  const bool succeeded = !task->cancelled.load() && task->job->run(task->cancelled, waiter);
   if (is_waiter && saved == nullptr) saved = PyEval_SaveThread();  // a signal raised an error
   task->job->free_memory();
   std::vector<pool::Block*> freed;
@@ -161,9 +164,11 @@ void start_worker(State& s) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void cancel_all(State& s) {
+void cancel_interrupted(State& s) {
   Lock lock(s.mutex);
-  for (Task* task : s.unfinished) task->cancelled.store(true);
+  for (Task* task : s.unfinished) {
+    if (task->interrupt == Interrupt::kStops) task->cancelled.store(true);
+  }
 }
 
 }  // namespace
@@ -200,12 +205,13 @@ bool wait_for_room(std::size_t nbytes) {
 }
 
 void submit(Task* task, std::unique_ptr<Job> job, std::size_t nbytes,
-            const std::vector<Task*>& before) {
+            const std::vector<Task*>& before, Interrupt interrupt) {
   State& s = state();
   reap(nullptr);
   Lock lock(s.mutex);
   task->job = std::move(job);
   task->nbytes = nbytes;
+  task->interrupt = interrupt;
   for (Task* other : before) {
     const Status status = other->status.load();
     if (status == Status::kFailed) task->cancelled.store(true);
@@ -266,7 +272,7 @@ bool wait(Task* task) {
   }
   PyEval_RestoreThread(saved);
   if (failed || PyErr_Occurred() != nullptr) {
-    cancel_all(s);
+    cancel_interrupted(s);
     return false;
   }
   return true;
@@ -309,7 +315,10 @@ PyObject* unfinished(PyObject*, PyObject*) {
 
 void stop() {
   State& s = state();
-  cancel_all(s);
+  {
+    Lock lock(s.mutex);
+    for (Task* task : s.unfinished) task->cancelled.store(true);
+  }
   PyThreadState* saved = PyEval_SaveThread();
   {
     Lock lock(s.mutex);

@@ -45,15 +45,19 @@ bool is_finished(const Task* task);
 // Waits until so many bytes more may be worked on; with the GIL, false with an error set.
 bool wait_for_room(std::size_t nbytes);
 
+// Whether an interrupt stops a job, whose results are lost then. What is brief is finished instead.
+enum class Interrupt { kStops, kWaits };
+
 // Hands a job over, which begins when `before` are finished. With the GIL.
 void submit(Task* task, std::unique_ptr<Job> job, std::size_t nbytes,
-            const std::vector<Task*>& before);
+            const std::vector<Task*>& before, Interrupt interrupt = Interrupt::kStops);
 
 // The task will never run.
 void abandon(Task* task);
 
 // Waits until the task is finished; with the GIL, false with an error set. A signal whose handler
-// raises cancels everything that is unfinished, as it stops a program that Python waits for.
+// raises cancels everything that is unfinished and may be interrupted, as it stops a program that
+// Python waits for.
 bool wait(Task* task);
 
 // Whether the results are there; for a finished task.

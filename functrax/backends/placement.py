@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.device import Device, current_device
+from functrax.backends.eager_graph import Node
 from functrax.core import delivery, native
 from functrax.core.array import compute_together
 from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array, install
-from functrax.core.pytree import tree_leaves, tree_map
+from functrax.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from functrax.core.records import record
 
 
@@ -110,20 +111,25 @@ def device_get(x: Any) -> Any:
     >>> device_get([device_put(1.5), "name"])
     [array(1.5, dtype=float32), 'name']
     """
-    compute_together(tree_leaves(x))
-    return tree_map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "__array__") else leaf, x)
+    leaves, structure = tree_flatten(x)
+    if native.extension is None:
+        compute_together(leaves)
+    else:
+        native.extension.compute_together(leaves, Node.run)
+    values = [np.asarray(leaf) if hasattr(leaf, "__array__") else leaf for leaf in leaves]
+    return tree_unflatten(structure, values)
 
 
 def block_until_ready(x: Any) -> Any:
     """Wait until every array of a pytree is computed; returns the pytree."""
-    rest = x if native.extension is None else native.extension.unready(x)
-    if rest is x or rest:
-        leaves = tree_leaves(rest)
-        compute_together(leaves)
-        for leaf in leaves:
-            wait = getattr(leaf, "block_until_ready", None)
-            if wait is not None:
-                wait()
+    if native.extension is not None:
+        return native.extension.block_until_ready(x, Node.run)
+    leaves = tree_leaves(x)
+    compute_together(leaves)
+    for leaf in leaves:
+        wait = getattr(leaf, "block_until_ready", None)
+        if wait is not None:
+            wait()
     return x
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 
 import numpy as np
 import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core import native
+from functrax.core.errors import DonatedBufferError, PyTreeError
 
 Pair = namedtuple("Pair", "left right")
 X = jnp.arange(3.0)
@@ -51,11 +51,40 @@ def test_recorded_arrays_are_computed():
     assert x.is_ready()
 
 
-@pytest.mark.skipif(native.extension is None, reason="C++")
-def test_what_python_has_to_look_at():
-    unready = native.extension.unready
-    done = functrax.jit(lambda x: x + 1)(X)
-    assert unready({"a": [done, (done, None)], "b": 2.0, "c": {"d": deep(done, 100)}}) == []
-    pair, keyed, leaf = Pair(done, done), {1: done}, Waited()
-    assert unready([pair, {"k": keyed}, leaf, done]) == [pair, keyed, leaf]
-    assert len(unready(deep(done, 300))) == 1
+def test_arrays_of_every_kind_of_node_are_computed():
+    x = X + 1
+    arrays = [x * n for n in range(6)]
+    first, second, *others, last = arrays
+    keyed = {1: second, 2: 3.0}
+    tree = [first, Pair(keyed, OrderedDict(a=others)), deep(last, 300)]
+    functrax.block_until_ready(tree)
+    assert all(a.is_ready() for a in arrays)
+
+
+def test_a_deleted_array_is_refused():
+    x, y = X + 1, X + 2
+    y.delete()
+    with pytest.raises(DonatedBufferError, match="deleted or donated"):
+        functrax.block_until_ready([x, y])
+
+
+def test_keys_that_cannot_be_sorted_are_refused():
+    with pytest.raises(PyTreeError, match="cannot be sorted"):
+        functrax.block_until_ready({1: X, "a": X})
+
+
+def test_what_a_leaf_raises_is_raised():
+    class Broken:
+        def block_until_ready(self):
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        functrax.block_until_ready([X + 1, Broken()])
+
+
+def test_values_are_fetched_by_one_program():
+    x = X + 1
+    first, (second, name) = functrax.device_get([x * 2, (x * 3, "name")])
+    np.testing.assert_array_equal(first, [2.0, 4.0, 6.0])
+    np.testing.assert_array_equal(second, [3.0, 6.0, 9.0])
+    assert name == "name"

@@ -405,6 +405,10 @@ PyObject* rebuild_tree(PyObject* treedef, PyObject* const* leaves) {
   return unflatten_from(treedef, leaves).release();
 }
 
+bool append_leaves(PyObject* tree, PyObject* leaves) {
+  return static_cast<bool>(flatten_into(tree, Py_None, leaves));
+}
+
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!check_count(count, 4)) return nullptr;
   if (!PyType_Check(args[0]) || !PyDict_Check(args[2]) || !PyTuple_Check(args[3]) ||

@@ -54,6 +54,9 @@ Py_ssize_t num_leaves(PyObject* treedef);
 // The tree of a structure whose leaves are borrowed; null with an error set.
 PyObject* rebuild_tree(PyObject* treedef, PyObject* const* leaves);
 
+// Appends the leaves of a tree to a list; false with an error set.
+bool append_leaves(PyObject* tree, PyObject* leaves);
+
 // The hash of an object: 0 for None, and for what cannot be hashed. False with an error set.
 bool hash_object(PyObject* object, uint64_t& result);
 

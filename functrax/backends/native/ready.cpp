@@ -1,16 +1,22 @@
-// See ready.h. This runs no Python, so no tree changes meanwhile.
+// See ready.h. Start at block_until_ready. What is ready is passed over without running Python; the
+// rest is collected as leaves.
 
 #include "ready.h"
 
+#include <unordered_set>
+
 #include "buffer.h"
+#include "eager_node.h"
 #include "numpy_arrays.h"
+#include "pytree.h"
+#include "recorder.h"
 #include "reference.h"
 #include "signature.h"
 
 namespace functrax::ready {
 namespace {
 
-constexpr int kDeepest = 200;
+constexpr int kDeepest = 200;  // deeper trees are flattened, which sees to the stack
 
 bool is_ready(PyObject* array) {
   PyObject* value = signature::buffer_of(array);
@@ -24,37 +30,110 @@ bool has_nothing_to_wait_for(PyObject* x) {
   return x == Py_None || type == &PyFloat_Type || type == &PyLong_Type || type == &PyBool_Type;
 }
 
-// False with an error set.
-bool collect(PyObject* x, int depth, PyObject* found) {
-  if (signature::is_array(x) && is_ready(x)) return true;
+bool has_keys_of_text(PyObject* dict) {
+  PyObject *key, *value;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    if (!PyUnicode_CheckExact(key)) return false;
+  }
+  return true;
+}
+
+// Appends the leaves of a tree that may have to be waited for; false with an error set.
+bool collect(PyObject* x, int depth, PyObject* leaves) {
+  if (signature::is_array(x)) return is_ready(x) || PyList_Append(leaves, x) == 0;
+  if (has_nothing_to_wait_for(x)) return true;
   PyTypeObject* type = Py_TYPE(x);
-  if (depth < kDeepest && (type == &PyTuple_Type || type == &PyList_Type)) {
+  if (depth >= kDeepest) return pytree::append_leaves(x, leaves);
+  if (type == &PyTuple_Type || type == &PyList_Type) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
-      if (!collect(PySequence_Fast_GET_ITEM(x, i), depth + 1, found)) return false;
+      const Ref child = Ref::share(PySequence_Fast_GET_ITEM(x, i));
+      if (!collect(child.get(), depth + 1, leaves)) return false;
     }
     return true;
   }
-  if (depth < kDeepest && type == &PyDict_Type) {
+  if (type == &PyDict_Type && has_keys_of_text(x)) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
     while (PyDict_Next(x, &position, &key, &value)) {
-      if (!PyUnicode_CheckExact(key)) return PyList_Append(found, x) == 0;
-    }
-    position = 0;
-    while (PyDict_Next(x, &position, &key, &value)) {
-      if (!collect(value, depth + 1, found)) return false;
+      const Ref child = Ref::share(value);
+      if (!collect(child.get(), depth + 1, leaves)) return false;
     }
     return true;
   }
-  return has_nothing_to_wait_for(x) || PyList_Append(found, x) == 0;
+  const int kind = pytree::kind_of(x);
+  if (kind == pytree::kLeaf) return PyList_Append(leaves, x) == 0;
+  if (kind != pytree::kNamedTuple) return kind >= 0 && pytree::append_leaves(x, leaves);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i) {
+    if (!collect(PyTuple_GET_ITEM(x, i), depth + 1, leaves)) return false;
+  }
+  return true;
+}
+
+// The operations that have to run for the arrays of a list, each once; null with an error set.
+Ref producers_of(PyObject* leaves) {
+  Ref nodes(PyList_New(0));
+  std::unordered_set<eager::Node*> met;
+  for (Py_ssize_t i = 0; nodes && i < PyList_GET_SIZE(leaves); ++i) {
+    PyObject* leaf = PyList_GET_ITEM(leaves, i);
+    PyObject* raw = signature::is_array(leaf) ? signature::buffer_of(leaf) : nullptr;
+    eager::Node* node = raw == nullptr ? nullptr : eager::producer_of(raw);
+    if (node == nullptr || !met.insert(node).second) continue;
+    if (PyList_Append(nodes.get(), eager::as_object(node)) != 0) return Ref();
+  }
+  return nodes;
+}
+
+bool compute(PyObject* leaves, PyObject* run) {
+  Ref nodes = producers_of(leaves);
+  if (!nodes) return false;
+  return PyList_GET_SIZE(nodes.get()) == 0 || Ref(PyObject_CallOneArg(run, nodes.get()));
+}
+
+// Waits for a leaf; false with an error set.
+bool wait_for(PyObject* leaf) {
+  if (signature::is_array(leaf) && !recorder::is_on()) {
+    // What an operation has given, which the array holds from now on.
+    const Ref value = Ref::share(eager::operand_of(leaf, Py_None));
+    if (value && numpy_arrays::is_array(value.get())) return true;
+    if (value && buffer::is_buffer(value.get())) {
+      return buffer::wait(reinterpret_cast<buffer::Buffer*>(value.get()));
+    }
+  }
+  Ref method(PyObject_GetAttrString(leaf, "block_until_ready"));
+  if (method) return static_cast<bool>(Ref(PyObject_CallNoArgs(method.get())));
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return false;
+  PyErr_Clear();
+  return true;
+}
+
+bool are_given(PyObject* const* args, Py_ssize_t count) {
+  if (count == 2 && PyCallable_Check(args[1])) return true;
+  PyErr_SetString(PyExc_TypeError, "expected what to compute, and what runs operations");
+  return false;
 }
 
 }  // namespace
 
-PyObject* unready(PyObject*, PyObject* tree) {
-  Ref found(PyList_New(0));
-  if (!found || !collect(tree, 0, found.get())) return nullptr;
-  return found.release();
+PyObject* block_until_ready(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (!are_given(args, count)) return nullptr;
+  Ref leaves(PyList_New(0));
+  if (!leaves || !collect(args[0], 0, leaves.get())) return nullptr;
+  if (!compute(leaves.get(), args[1])) return nullptr;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves.get()); ++i) {
+    if (!wait_for(PyList_GET_ITEM(leaves.get(), i))) return nullptr;
+  }
+  return Py_NewRef(args[0]);
+}
+
+PyObject* compute_together(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (!are_given(args, count)) return nullptr;
+  if (!PyList_Check(args[0])) {
+    PyErr_SetString(PyExc_TypeError, "expected a list of leaves");
+    return nullptr;
+  }
+  if (!compute(args[0], args[1])) return nullptr;
+  Py_RETURN_NONE;
 }
 
 }  // namespace functrax::ready

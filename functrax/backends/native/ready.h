@@ -1,4 +1,4 @@
-// Waiting for the arrays of a tree, where most are computed already.
+// Computing the arrays of a tree by one program, and waiting for them.
 
 #pragma once
 
@@ -6,9 +6,12 @@
 
 namespace functrax::ready {
 
-// unready(tree) -> a list of all parts of a tree that Python has to look at: leaves that are not
-// computed yet, or none of the usual ones, and nodes that are neither list nor tuple nor a dict
-// with strings as keys. The tree is ready if the list is empty.
-PyObject* unready(PyObject* self, PyObject* tree);
+// block_until_ready(tree, run) -> the tree, once every array in it is computed. `run` computes a
+// list of recorded operations. Leaves that are no arrays are waited for if they have a method
+// block_until_ready.
+PyObject* block_until_ready(PyObject* self, PyObject* const* args, Py_ssize_t count);
+
+// compute_together(leaves, run) -> None: computes the arrays of a list that are pending.
+PyObject* compute_together(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace functrax::ready

@@ -19,6 +19,7 @@ from functrax.core.pytree_def import (
     IsLeaf,
     PyTreeDef,
     mismatch_error,
+    rest_mismatch,
     tree_flatten,
     tree_leaves,
     tree_structure,
@@ -103,18 +104,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | Non
       >>> tree_map(lambda x, y: x + y, {"a": 1, "b": (2, None)}, {"a": 10, "b": (20, None)})
       {'a': 11, 'b': (22, None)}
     """
-    leaves, treedef = tree_flatten(tree, is_leaf)
-    return treedef.unflatten(map(f, leaves, *_match_rest("tree_map", treedef, rest)))
-
-
-def _match_rest(function: str, treedef: PyTreeDef, rest: Iterable[Any]) -> list[list[Any]]:
-    columns = []
-    for number, other in enumerate(rest, 2):
-        column = pytree_def.engine.flatten_up_to(treedef, other)
-        if column is None:
-            raise mismatch_error(function, "tree 1", treedef, f"tree {number}", other)
-        columns.append(column)
-    return columns
+    return pytree_def.engine.map(f, tree, rest, is_leaf)
 
 
 def tree_reduce(
@@ -284,7 +274,12 @@ def tree_map_with_path(
       {'a': ["['a'][0] is 5"]}
     """
     found, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    columns = _match_rest("tree_map_with_path", treedef, rest)
+    columns = []
+    for number, other in enumerate(rest, 2):
+        column = pytree_def.engine.flatten_up_to(treedef, other)
+        if column is None:
+            rest_mismatch("tree_map_with_path", treedef, number, other)
+        columns.append(column)
     rows = zip(found, *columns) if columns else ((pair,) for pair in found)
     return treedef.unflatten([f(*pair, *others) for pair, *others in rows])
 

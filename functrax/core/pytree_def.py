@@ -8,7 +8,7 @@ holds the choice.  :func:`mismatch_error` says where a tree departs from a struc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from functrax.core import native, pytree_node as pn
 from functrax.core.errors import PyTreeError
@@ -90,11 +90,21 @@ class Engine(Protocol):
     def flatten_up_to(self, treedef: PyTreeDef, tree: Any) -> list[Any] | None:
         """The subtrees at the structure's leaves, or None when it does not fit."""
 
+    def map(
+        self, f: Callable[..., Any], tree: Any, rest: tuple[Any, ...], is_leaf: IsLeaf | None
+    ) -> Any:
+        """The tree of the results of ``f``: see :func:`~functrax.core.pytree.tree_map`."""
+
     def equal(self, left: PyTreeDef, right: PyTreeDef) -> bool:
         """Whether two structures are the same."""
 
     def hash(self, node: PyTreeDef) -> int:
         """A hash that agrees with ``equal``."""
+
+
+def rest_mismatch(function: str, treedef: PyTreeDef, number: int, tree: Any) -> NoReturn:
+    """Raises: tree ``number`` of a function does not begin with the structure of the first."""
+    raise mismatch_error(function, "tree 1", treedef, f"tree {number}", tree)
 
 
 # The structure of every leaf; compare by equality, since copies of it may exist.
@@ -107,16 +117,17 @@ class NativeEngine:
     def __init__(self) -> None:
         extension = native.extension
         assert extension is not None
-        hooks = (pn.sorted_keys, pn.checked_children, pn.wrong_count)
+        hooks = (pn.sorted_keys, pn.checked_children, pn.wrong_count, rest_mismatch)
         extension.pytree_configure(PyTreeDef, LEAF_DEF, pn.registry, hooks)
         self.flatten = extension.pytree_flatten
         self.unflatten = extension.pytree_unflatten
         self.flatten_up_to = extension.pytree_flatten_up_to
+        self.map = extension.pytree_map
         self.equal = extension.pytree_equal
         self.hash = extension.pytree_hash
 
 
-engines: dict[str, Engine] = {"python": PythonEngine(PyTreeDef, LEAF_DEF)}
+engines: dict[str, Engine] = {"python": PythonEngine(PyTreeDef, LEAF_DEF, rest_mismatch)}
 if native.available:
     engines["native"] = NativeEngine()
 engine: Engine = engines.get("native", engines["python"])

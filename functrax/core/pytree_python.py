@@ -1,4 +1,4 @@
-"""The Python twin of backends/native/pytree.cpp: the hot loops over pytrees.
+"""The Python twin of backends/native/pytree.cpp and pytree_map.cpp: the loops over pytrees.
 
 A tree goes in; a list of leaves and a structure of :class:`TreeNode` objects come out, and the
 other way round.  Both halves are told which subclass of ``TreeNode`` to build.
@@ -7,7 +7,7 @@ other way round.  Both halves are told which subclass of ``TreeNode`` to build.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from functrax.core import pytree_node as pn
 from functrax.core.pytree_node import TreeNode
@@ -19,16 +19,21 @@ _HASH_MASK = (1 << 60) - 1  # what both halves can hold, and hash() leaves as it
 
 
 class PythonEngine(Generic[N]):
-    """Flatten, unflatten and compare, in Python.
+    """Flatten, unflatten, map and compare, in Python.
 
     Args:
       node_class: the subclass of TreeNode to build.
       leaf: the structure of a leaf, shared by all leaves.
+      rest_mismatch: raises the error of a tree that does not fit another: called with the name of
+        the function, the structure, the number of the tree, and the tree.
     """
 
-    def __init__(self, node_class: type[N], leaf: N) -> None:
+    def __init__(
+        self, node_class: type[N], leaf: N, rest_mismatch: Callable[[str, N, int, Any], NoReturn]
+    ) -> None:
         self._node_class = node_class
         self._leaf = leaf
+        self._rest_mismatch = rest_mismatch
 
     def flatten(self, tree: Any, is_leaf: Callable[[Any], Any] | None) -> tuple[list[Any], N]:
         """The leaves from left to right, and the structure."""
@@ -85,6 +90,23 @@ class PythonEngine(Generic[N]):
             self._flatten_up_to(below, child, subtrees)
             for below, child in zip(node._children, children)
         )
+
+    def map(
+        self,
+        f: Callable[..., Any],
+        tree: Any,
+        rest: tuple[Any, ...],
+        is_leaf: Callable[[Any], Any] | None,
+    ) -> Any:
+        """The tree of the results of ``f`` on the leaves and what other trees have there."""
+        leaves, treedef = self.flatten(tree, is_leaf)
+        columns = [leaves]
+        for number, other in enumerate(rest, 2):
+            column = self.flatten_up_to(treedef, other)
+            if column is None:
+                self._rest_mismatch("tree_map", treedef, number, other)
+            columns.append(column)
+        return self.unflatten(treedef, [f(*row) for row in zip(*columns)])
 
     def equal(self, left: TreeNode, right: TreeNode) -> bool:
         """Whether two structures are the same."""

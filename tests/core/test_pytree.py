@@ -51,6 +51,11 @@ class Box:
 pt.register_pytree_node(Box, lambda b: ((b.value,), b.label), lambda label, c: Box(*c, label))
 
 
+class Row:
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+
+
 TREES = [
     (1, [1], "*"),
     (None, [], "None"),
@@ -205,6 +210,65 @@ def test_tree_map() -> None:
     assert mapped == {"a": [("['a'][0]", 1, 2)]}
 
 
+@pytest.mark.parametrize("tree", [tree for tree, _, _ in TREES])
+def test_map_is_flatten_call_and_unflatten(tree: Any) -> None:
+    leaves, treedef = pt.tree_flatten(tree)
+    pairs = [(leaf, leaf, "other") for leaf in leaves]
+    others = treedef.unflatten(["other"] * len(leaves))
+    mapped = pt.tree_map(lambda *row: Row(row), tree, tree, others)
+    assert pt.tree_structure(mapped) == treedef
+    assert [row.values for row in pt.tree_leaves(mapped)] == pairs
+
+
+def test_map_stops_at_leaves_of_the_first_tree_only() -> None:
+    seen: list[Any] = []
+    stop = lambda x: seen.append(x) or isinstance(x, tuple)
+    mapped = pt.tree_map(lambda x, y: (x, y), [(1, 2), {"a": 3}], [4, {"a": (5, 6)}], is_leaf=stop)
+    assert mapped == [((1, 2), 4), {"a": (3, (5, 6))}]
+    assert seen == [[(1, 2), {"a": 3}], (1, 2), {"a": 3}, 3]
+
+
+def test_map_names_the_first_tree_that_does_not_fit() -> None:
+    with pytest.raises(PyTreeError, match="tree 1 and tree 2 differ at \\[1\\]"):
+        pt.tree_map(lambda *row: row, [(1,), (2,)], [(1,), 2], [1, (2,)])
+    with pytest.raises(PyTreeError, match="tree 1 and tree 3 differ at the root"):
+        pt.tree_map(lambda *row: row, [(1,), (2,)], [(1,), 2], [1], is_leaf=lambda x: x == (2,))
+
+
+def test_map_calls_after_all_trees_are_taken_apart() -> None:
+    inner = {"a": 2, "b": 3}
+    tree: list[Any] = [1, inner]
+
+    def change(x: int) -> int:
+        inner.clear()
+        tree.clear()
+        return -x
+
+    assert pt.tree_map(change, tree) == [-1, {"a": -2, "b": -3}]
+    calls: list[Any] = []
+    with pytest.raises(PyTreeError):
+        pt.tree_map(lambda x, y: calls.append(x), [1, 2], [3, [4]] * 2)
+    assert calls == []
+
+
+@pytest.mark.parametrize("error", [ValueError, StopIteration, KeyError])
+def test_what_a_mapped_function_raises_is_raised(error: type[Exception]) -> None:
+    def fail(x: int) -> int:
+        raise error("no")
+
+    with pytest.raises(error, match="no"):
+        pt.tree_map(fail, [1, 2])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 16, 17, 40])
+def test_keys_are_sorted(count: int) -> None:
+    keys = [f"{'éaZ'[k % 3]}{k * 7 % 40}" for k in range(count)]
+    tree = {key: n for n, key in enumerate(keys)}
+    assert pt.tree_leaves(tree) == [tree[key] for key in sorted(keys)]
+    mapped = pt.tree_map(lambda x: -x, tree)
+    assert list(mapped.items()) == [(key, -tree[key]) for key in sorted(keys)]
+
+
 def test_reductions() -> None:
     def add(x: Any, y: Any) -> Any:
         return x + y
@@ -338,6 +402,9 @@ def test_containers_may_change_while_they_are_flattened() -> None:
         return False
 
     assert pt.tree_leaves([tree, 4], is_leaf=clear) in ([4], [1, 2, 3, 4])
+    tree += [[1], [2], [3]]
+    mapped = pt.tree_map(lambda *row: row, [tree, 4], [tree, 5], is_leaf=clear)
+    assert mapped in ([[], (4, 5)], [[[(1, 1)], [(2, 2)], [(3, 3)]], (4, 5)])
 
 
 def test_register_with_keys_and_classes() -> None:

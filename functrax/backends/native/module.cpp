@@ -23,6 +23,7 @@
 #include "object_loader.h"
 #include "pool.h"
 #include "pytree.h"
+#include "pytree_map.h"
 #include "ready.h"
 #include "recorder.h"
 #include "tasks.h"
@@ -98,6 +99,7 @@ PYBIND11_MODULE(_native, module) {
       fast<pytree::flatten>("pytree_flatten", "The leaves and the structure of a tree."),
       fast<pytree::unflatten>("pytree_unflatten", "The tree of a structure and leaves."),
       fast<pytree::flatten_up_to>("pytree_flatten_up_to", "The subtrees at a structure's leaves."),
+      fast<pytree::map>("pytree_map", "The tree of a function's results on leaves."),
       fast<pytree::equal>("pytree_equal", "Whether two structures are the same."),
       {"pytree_hash", pytree::hash, METH_O, "A hash that agrees with pytree_equal."},
       fast<functrax::jit_caller::configure>("jit_configure", "Tells what jitted calls need."),

@@ -16,20 +16,7 @@
 namespace functrax::pytree {
 namespace {
 
-// Guards a level of recursion: false, with RecursionError set, where the stack would run out.
-class Level {
- public:
-  Level() : entered_(Py_EnterRecursiveCall(" in a pytree") == 0) {}
-  ~Level() {
-    if (entered_) Py_LeaveRecursiveCall();
-  }
-  Level(const Level&) = delete;
-  Level& operator=(const Level&) = delete;
-  explicit operator bool() const { return entered_; }
-
- private:
-  bool entered_;
-};
+constexpr Py_ssize_t kFewKeys = 16;  // so many are sorted one by one
 
 // Set once by configure, and kept for the life of the process.
 struct {
@@ -39,6 +26,7 @@ struct {
   PyObject* sorted_keys = nullptr;       // dict -> tuple of keys, or the error
   PyObject* checked_children = nullptr;  // (type, result) -> (children, data), or the error
   PyObject* wrong_count = nullptr;       // (expected, got) -> the error
+  PyObject* rest_mismatch = nullptr;     // (function, treedef, number, tree) -> the error
   PyObject* kinds[kKinds] = {};
   PyObject* fields_name = nullptr;                                     // "_fields"
   PyObject* empty = nullptr;                                           // ()
@@ -90,14 +78,43 @@ int kind_of(PyObject* tree) {
 
 namespace {
 
+// The keys of a dict, if they are few and text: in order, as a tuple. Null without an error where
+// they are not.
+Ref sorted_text_keys(PyObject* dict) {
+  const Py_ssize_t count = PyDict_GET_SIZE(dict);
+  if (count > kFewKeys) return Ref();
+  PyObject* sorted[kFewKeys];
+  PyObject *key, *value;
+  Py_ssize_t position = 0, met = 0;
+  while (PyDict_Next(dict, &position, &key, &value)) {
+    if (!PyUnicode_CheckExact(key)) return Ref();
+    Py_ssize_t place = met++;
+    for (; place > 0 && PyUnicode_Compare(sorted[place - 1], key) > 0; --place) {
+      sorted[place] = sorted[place - 1];
+    }
+    sorted[place] = key;
+  }
+  Ref keys(PyTuple_New(count));
+  for (Py_ssize_t i = 0; keys && i < count; ++i) {
+    PyTuple_SET_ITEM(keys.get(), i, Py_NewRef(sorted[i]));
+  }
+  return keys;
+}
+
+}  // namespace
+
 Ref sorted_keys(PyObject* dict) {
-  Ref keys(PyDict_Keys(dict));
+  Ref keys = sorted_text_keys(dict);
+  if (keys || PyErr_Occurred()) return keys;
+  keys = Ref(PyDict_Keys(dict));
   if (!keys) return keys;
   if (PyList_Sort(keys.get()) == 0) return Ref(PyList_AsTuple(keys.get()));
   if (!PyErr_ExceptionMatches(PyExc_TypeError)) return Ref();
   PyErr_Clear();
   return Ref(PyObject_CallOneArg(state.sorted_keys, dict));
 }
+
+namespace {
 
 Ref values_at(PyObject* dict, PyObject* keys) {
   const Py_ssize_t count = PyTuple_GET_SIZE(keys);
@@ -178,6 +195,16 @@ Ref new_node(Kind kind, PyTypeObject* type, Ref data, Ref children) {
   return node;
 }
 
+Ref rebuild_dict(PyObject* keys, PyObject* const* values, Py_ssize_t count) {
+  Ref dict(PyDict_New());
+  for (Py_ssize_t i = 0; dict && i < count; ++i) {
+    if (PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(keys, i), values[i]) != 0) return Ref();
+  }
+  return dict;
+}
+
+}  // namespace
+
 Ref flatten_into(PyObject* tree, PyObject* is_leaf, PyObject* leaves) {
   int kind = kLeaf;
   int stop = 0;
@@ -206,18 +233,7 @@ Ref flatten_into(PyObject* tree, PyObject* is_leaf, PyObject* leaves) {
   return new_node(static_cast<Kind>(kind), Py_TYPE(tree), std::move(parts.data), std::move(below));
 }
 
-Ref rebuild_dict(PyObject* keys, PyObject* const* values, Py_ssize_t count) {
-  Ref dict(PyDict_New());
-  for (Py_ssize_t i = 0; dict && i < count; ++i) {
-    if (PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(keys, i), values[i]) != 0) return Ref();
-  }
-  return dict;
-}
-
-// A container from its children, which are given as a new tuple.
-Ref rebuild(PyObject* node, Kind kind, Ref children) {
-  PyObject* type = slot(node, state.type);
-  PyObject* data = slot(node, state.data);
+Ref rebuild(Kind kind, PyObject* type, PyObject* data, Ref children) {
   switch (kind) {
     case kTuple:
       return children;
@@ -237,6 +253,8 @@ Ref rebuild(PyObject* node, Kind kind, Ref children) {
     }
   }
 }
+
+namespace {
 
 // Takes leaves from `next` on, and moves it.
 Ref unflatten_from(PyObject* node, PyObject* const*& next) {
@@ -260,12 +278,7 @@ Ref unflatten_from(PyObject* node, PyObject* const*& next) {
     }
   }
   if (!children || kind == kList) return children;
-  return rebuild(node, kind, std::move(children));
-}
-
-// Whether the auxiliary data of two nodes is the same; -1 with an error set.
-int same_data(PyObject* left, PyObject* right) {
-  return left == right ? 1 : PyObject_RichCompareBool(left, right, Py_EQ);
+  return rebuild(kind, slot(node, state.type), slot(node, state.data), std::move(children));
 }
 
 // Whether a dict has exactly these keys; -1 with an error set.
@@ -297,7 +310,8 @@ int matching_children(PyObject* node, Kind kind, PyObject* tree, Ref& children) 
   return same_data(data, parts.data.get());
 }
 
-// 1: the subtrees are appended; 0: the tree does not fit; -1: an error is set.
+}  // namespace
+
 int flatten_up_to_into(PyObject* node, PyObject* tree, PyObject* subtrees) {
   const Kind kind = kind_of_node(node);
   if (kind == kLeaf) return PyList_Append(subtrees, tree) == 0 ? 1 : -1;
@@ -314,6 +328,8 @@ int flatten_up_to_into(PyObject* node, PyObject* tree, PyObject* subtrees) {
   }
   return 1;
 }
+
+namespace {
 
 // 1, 0, or -1 with an error set.
 int equal_nodes(PyObject* left, PyObject* right) {
@@ -405,15 +421,15 @@ PyObject* rebuild_tree(PyObject* treedef, PyObject* const* leaves) {
   return unflatten_from(treedef, leaves).release();
 }
 
-bool append_leaves(PyObject* tree, PyObject* leaves) {
-  return static_cast<bool>(flatten_into(tree, Py_None, leaves));
+void set_rest_mismatch(const char* function, PyObject* treedef, Py_ssize_t number, PyObject* tree) {
+  Ref(PyObject_CallFunction(state.rest_mismatch, "sOnO", function, treedef, number, tree));
 }
 
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (!check_count(count, 4)) return nullptr;
   if (!PyType_Check(args[0]) || !PyDict_Check(args[2]) || !PyTuple_Check(args[3]) ||
-      PyTuple_GET_SIZE(args[3]) != 3) {
-    PyErr_SetString(PyExc_TypeError, "expected a class, a leaf, a dict and three functions");
+      PyTuple_GET_SIZE(args[3]) != 4) {
+    PyErr_SetString(PyExc_TypeError, "expected a class, a leaf, a dict and four functions");
     return nullptr;
   }
   const std::pair<const char*, Py_ssize_t*> slots[] = {
@@ -432,6 +448,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   state.sorted_keys = Py_NewRef(PyTuple_GET_ITEM(args[3], 0));
   state.checked_children = Py_NewRef(PyTuple_GET_ITEM(args[3], 1));
   state.wrong_count = Py_NewRef(PyTuple_GET_ITEM(args[3], 2));
+  state.rest_mismatch = Py_NewRef(PyTuple_GET_ITEM(args[3], 3));
   state.node_class = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[0]));
   Py_RETURN_NONE;
 }

@@ -24,7 +24,23 @@ struct Parts {
   Ref data;
 };
 
-// configure(node_class, leaf, registry, (sorted_keys, checked_children, wrong_count)) -> None
+// Guards a level of recursion: false, with RecursionError set, where the stack would run out.
+class Level {
+ public:
+  Level() : entered_(Py_EnterRecursiveCall(" in a pytree") == 0) {}
+  ~Level() {
+    if (entered_) Py_LeaveRecursiveCall();
+  }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+  explicit operator bool() const { return entered_; }
+
+ private:
+  bool entered_;
+};
+
+// configure(node_class, leaf, registry, hooks) -> None; the hooks are sorted_keys,
+// checked_children, wrong_count and rest_mismatch
 PyObject* configure(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 // flatten(tree, is_leaf) -> (leaves, treedef)
@@ -54,8 +70,26 @@ Py_ssize_t num_leaves(PyObject* treedef);
 // The tree of a structure whose leaves are borrowed; null with an error set.
 PyObject* rebuild_tree(PyObject* treedef, PyObject* const* leaves);
 
-// Appends the leaves of a tree to a list; false with an error set.
-bool append_leaves(PyObject* tree, PyObject* leaves);
+// The keys of a dict in order, as a tuple; null with an error set.
+Ref sorted_keys(PyObject* dict);
+
+// A container from its children, which are given as a new tuple; null with an error set.
+Ref rebuild(Kind kind, PyObject* type, PyObject* data, Ref children);
+
+// Whether the auxiliary data of two nodes is the same; -1 with an error set.
+inline int same_data(PyObject* left, PyObject* right) {
+  return left == right ? 1 : PyObject_RichCompareBool(left, right, Py_EQ);
+}
+
+// Appends the leaves of a tree to a list; the structure, or null with an error set.
+Ref flatten_into(PyObject* tree, PyObject* is_leaf, PyObject* leaves);
+
+// Appends the subtrees at the structure's leaves to a list. 1: they are there; 0: the tree does not
+// fit; -1: an error is set.
+int flatten_up_to_into(PyObject* treedef, PyObject* tree, PyObject* subtrees);
+
+// Sets the error of a tree, of this number among those of a function, that does not fit the first.
+void set_rest_mismatch(const char* function, PyObject* treedef, Py_ssize_t number, PyObject* tree);
 
 // The hash of an object: 0 for None, and for what cannot be hashed. False with an error set.
 bool hash_object(PyObject* object, uint64_t& result);

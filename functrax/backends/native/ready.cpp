@@ -39,12 +39,16 @@ bool has_keys_of_text(PyObject* dict) {
   return true;
 }
 
+bool flatten(PyObject* tree, PyObject* leaves) {
+  return static_cast<bool>(pytree::flatten_into(tree, Py_None, leaves));
+}
+
 // Appends the leaves of a tree that may have to be waited for; false with an error set.
 bool collect(PyObject* x, int depth, PyObject* leaves) {
   if (signature::is_array(x)) return is_ready(x) || PyList_Append(leaves, x) == 0;
   if (has_nothing_to_wait_for(x)) return true;
   PyTypeObject* type = Py_TYPE(x);
-  if (depth >= kDeepest) return pytree::append_leaves(x, leaves);
+  if (depth >= kDeepest) return flatten(x, leaves);
   if (type == &PyTuple_Type || type == &PyList_Type) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
       const Ref child = Ref::share(PySequence_Fast_GET_ITEM(x, i));
@@ -63,7 +67,7 @@ bool collect(PyObject* x, int depth, PyObject* leaves) {
   }
   const int kind = pytree::kind_of(x);
   if (kind == pytree::kLeaf) return PyList_Append(leaves, x) == 0;
-  if (kind != pytree::kNamedTuple) return kind >= 0 && pytree::append_leaves(x, leaves);
+  if (kind != pytree::kNamedTuple) return kind >= 0 && flatten(x, leaves);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i) {
     if (!collect(PyTuple_GET_ITEM(x, i), depth + 1, leaves)) return false;
   }

@@ -15,8 +15,8 @@ PyObject* make_type();
 // What an Executable runs; null for any other object.
 const program::Program* program_of(PyObject* object);
 
-// What calling an object with a list of values gives. Where it is an Executable that is worth it, its
-// program may run while Python goes on; nobody may write to the values afterwards.
+// What calling an object with a list of values gives. Where it is an Executable that is worth it,
+// its program may run while Python goes on; nobody may write to the values afterwards.
 PyObject* start(PyObject* object, PyObject* values);
 
 }  // namespace functrax::executable

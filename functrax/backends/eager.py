@@ -13,8 +13,8 @@ write to; these run at once (``device.execute``).
 The graph stays bounded without being looked at.  Before an operation that would have more than
 :data:`MAX_NODES` others to run, what is recorded of its region is run; from half of that on already
 before an operation like one that the graph began with, so that a loop is cut at the same place of
-its body each time, and finds its program again.  Both bounds are :data:`PATIENCE` more while the
-last look is no longer ago than so many operations.  When recorded operations hold more than
+its body each time, and finds its program again.  Both bounds are :data:`PATIENCE` more while
+somebody looks at a value every so many operations.  When recorded operations hold more than
 :data:`MAX_BYTES` of arrays, all of them are run.
 
 Start at :func:`record`.
@@ -54,7 +54,8 @@ from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine, is_internal, user_line
 from functrax.core.trace import EVAL, Trace, current_source
 
-#: So many operations more may wait soon after a look; most training steps are fewer.
+#: So many operations more may wait where values are looked at as often; most training steps are
+#: fewer.
 PATIENCE: Final = 1024
 #: So many operations may wait for one value after that.
 MAX_NODES: Final = 256
@@ -71,7 +72,7 @@ _VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "res
 _signatures: dict[Any, Signature] = {}
 _modes: dict[Any, Any] = {}
 _now: Callable[[], int] = getattr(native.extension, "eager_now", eager_run.count)
-_last_look: Callable[[], int] = getattr(native.extension, "eager_last_look", eager_run.last_look)
+_unseen: Callable[[], int] = getattr(native.extension, "eager_unseen", eager_run.unseen)
 
 
 def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -198,7 +199,7 @@ def _extent(signature: Signature, operands: tuple[Any, ...]) -> tuple[int, int, 
         return size, begin, region
     begins = signature in region.entries
     limit = MAX_NODES // 2 if begins else MAX_NODES
-    if now - _last_look() < PATIENCE + (0 if begins else MAX_NODES):
+    if _unseen() < PATIENCE + (0 if begins else MAX_NODES):
         limit += PATIENCE
     if size <= limit or now - region.since <= limit:
         return size, begin, region

@@ -77,7 +77,7 @@ class Signature:
         self.in_bytes = sum(self.operand_bytes)
         #: Whether the reference gives the bits that a program gives.
         floats = any(dtypes.is_inexact(a.dtype) for a in (*avals, *self.results))
-        self.exact = primitive.exact or (primitive.family == "elementwise" and not floats)
+        self.exact = primitive.exact or (primitive.exact_on_integers and not floats)
         self.out_bytes = sum(a.nbytes for a in self.results)
         #: Whether arrays of several sizes may share a program: a function of one element.
         one = primitive.family == "elementwise" and len(avals) == 1 and not self.exact

@@ -59,7 +59,7 @@ ROOM: Final = (16, 64, 256, 1024, 4096)
 _rooms: dict[Any, Executable] = {}
 _counter = itertools.count()
 count: Final = _counter.__next__
-_looked_at = 0
+_looked_at = _gap = _gap_before = 0
 #: One thread runs at a time; others record meanwhile.
 _lock: Final = new_rlock()
 
@@ -74,9 +74,10 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
     description = None
     if requested and len(roots) == 1 and _single(roots[0]):
         return
-    if requested:
-        _note_look()
-    if native.extension is not None:
+    if native.extension is None:
+        if requested:
+            _note_look()
+    else:
         description = native.extension.eager_run(list(roots) if requested else tuple(roots))
         if description is True:
             return
@@ -90,13 +91,17 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
 
 
 def _note_look() -> None:
-    global _looked_at
-    _looked_at = count()
+    global _looked_at, _gap, _gap_before
+    now = count()
+    _gap_before, _gap, _looked_at = _gap, now - _looked_at, now
 
 
-def last_look() -> int:
-    """The number of the operation before which somebody last needed a value that had to be run."""
-    return _looked_at
+def unseen() -> int:
+    """How many operations were recorded between two looks at values that had to be run, at most.
+
+    Before the last two looks, and since.
+    """
+    return max(count() - _looked_at, _gap, _gap_before)
 
 
 def _run_as_recorded(

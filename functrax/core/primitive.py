@@ -125,6 +125,8 @@ class Primitive(ABC):
     recomputes: ClassVar[bool] = False
     #: Every way to compute it gives the same bits, for nothing in it is rounded more than once.
     exact: ClassVar[bool] = False
+    #: The same, where neither operands nor results are floating-point or complex.
+    exact_on_integers: ClassVar[bool] = False
     #: dtypes of the (first) operand that it takes.
     accepts: frozenset[np.dtype[Any]] = dtypes.ALL
 
@@ -271,6 +273,7 @@ class Elementwise(Primitive):
 
     family = "elementwise"
     exact = True
+    exact_on_integers = True
     arity: int = 1
     #: All operands have one dtype.
     same_dtype: ClassVar[bool] = True

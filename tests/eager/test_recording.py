@@ -327,8 +327,9 @@ def test_what_comes_of_the_same_operations_is_run_with_them() -> None:
         y = jnp.where(x > 0.5, x - 0.25, x + 0.5)
         losses.append(jnp.sum(y * y) + k)  # which nothing needs
         x = y * 0.999
-    assert not any(map(is_pending, losses[:200]))
-    assert sum(map(is_pending, losses)) * 8 <= eager.MAX_NODES + 8
+    # A loss that was being recorded when its operands were run is by itself from then on.
+    assert sum(map(is_pending, losses)) <= (eager.MAX_NODES + eager.PATIENCE) // 8 + 10
+    assert all(len(operations(x)) <= 2 for x in losses[:200])
 
 
 @pytest.mark.skipif(native.extension is None, reason="programs run in the calling thread")

@@ -35,6 +35,8 @@ STEPS: list[Callable[[Any], Any]] = [
     lambda x: jnp.tanh(x) * jnp.sqrt(jnp.abs(x) + 1e-3),
     lambda x: jnp.where(x > 0, x * 3.1 + 1, x),
     functrax.grad(lambda x: jnp.sum(jnp.cos(x) * x)),
+    lambda x: x[jnp.argsort(x[:, 0])] + jnp.argmax(x, axis=1)[:, None],
+    lambda x: jnp.sort(jnp.round(x), axis=0) + jnp.cumsum(x > 0, axis=1),
 ]
 EXACT = sorted(n for n, p in registry.items() if isinstance(p, Elementwise) and p.exact)
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, 2.5, 1e-40, 3e38, -129.0, 65504.0)
@@ -165,3 +167,46 @@ def test_an_operation_that_is_run_often_gets_a_program() -> None:
         node = y._buffer
         y.block_until_ready()
     assert node.signature.alone is True
+
+
+def special_rows(dtype: Any) -> np.ndarray[Any, Any]:
+    """Rows of few values: ties, and for floats both zeros, infinities and not-a-numbers."""
+    rng = np.random.default_rng(0)
+    values: Any = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, -np.nan, 0.5]
+    if np.dtype(dtype).kind != "f":
+        values = [0, 1, 2, 5, 100]
+    return rng.choice(np.array(values, dtype), (7, 50))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8, np.bool_])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: jnp.sort(x, axis=1),
+        lambda x: jnp.argsort(x, axis=1),
+        lambda x: jnp.argmax(x, axis=1),
+        lambda x: jnp.argmin(x, axis=0),
+        lambda x: functrax.lax.top_k(x, 5)[0],
+        lambda x: functrax.lax.top_k(x, 5)[1],
+        lambda x: jnp.sum(x.astype(int), axis=1),
+        lambda x: jnp.prod(x.astype(int), axis=0),
+        lambda x: jnp.max(x.astype(int), axis=0),
+        lambda x: jnp.cumsum(x.astype(int), axis=0),
+        lambda x: functrax.lax.cummax(x.astype(int), axis=1),
+    ],
+)
+def test_what_rounds_nothing_has_the_bits_of_programs(function: Any, dtype: Any) -> None:
+    x = jnp.asarray(special_rows(dtype))
+    compiled = np.asarray(functrax.jit(function)(x))
+    with np.errstate(all="ignore"):
+        recorded = np.asarray(function(x))
+    assert recorded.tobytes() == compiled.tobytes()
+
+
+def test_an_order_that_is_needed_often_gets_a_program() -> None:
+    eager_run.forget()
+    key = functrax.random.key(0)
+    expected = np.asarray(functrax.random.permutation(key, 700))
+    for _ in range(60):
+        np.testing.assert_array_equal(functrax.random.permutation(key, 700), expected)
+    assert any(not isinstance(x, int) for x in eager_run._programs.values())

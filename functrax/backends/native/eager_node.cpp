@@ -30,7 +30,10 @@ Node* first_node = nullptr;
 std::int64_t held_bytes = 0, held_bound = 0;
 
 std::int64_t counter = 0;
-std::int64_t looked_at = 0;
+
+// When somebody looked at a value that had to be run for, and how many operations were recorded
+// before each of the last two looks.
+std::int64_t looked_at = 0, gap = 0, gap_before = 0;
 
 // ---- the user's line ----------------------------------------------------------------------------
 
@@ -78,6 +81,8 @@ void unlink(Node* node) {
   held_bytes -= node->held;
   node->held = 0;
 }
+
+std::int64_t most_unseen() { return std::max(counter - looked_at, std::max(gap, gap_before)); }
 
 // ---- what has to run ----------------------------------------------------------------------------
 
@@ -149,7 +154,7 @@ bool find_extent(Node* node, bool may_run) {
   const bool begins = node->region->begins_with(node->signature);
   std::int64_t limit = begins ? python.most_nodes / 2 : python.most_nodes;
   const std::int64_t patience = python.patience + (begins ? 0 : python.most_nodes);
-  if (number - looked_at < patience) limit += python.patience;
+  if (most_unseen() < patience) limit += python.patience;
   if (node->size <= limit || number - node->region->since <= limit) return true;
   return count_operations(node, limit);
 }
@@ -421,8 +426,12 @@ std::int64_t next_number() { return counter; }
 
 PyObject* now(PyObject*, PyObject*) { return PyLong_FromLongLong(counter++); }
 
-PyObject* last_look(PyObject*, PyObject*) { return PyLong_FromLongLong(looked_at); }
+PyObject* unseen(PyObject*, PyObject*) { return PyLong_FromLongLong(most_unseen()); }
 
-void note_look() { looked_at = counter; }
+void note_look() {
+  gap_before = gap;
+  gap = counter - looked_at;
+  looked_at = counter;
+}
 
 }  // namespace functrax::eager

@@ -97,9 +97,9 @@ PyObject* line(PyObject* self, PyObject* unused);
 
 PyObject* now(PyObject* self, PyObject* unused);  // the number of the next operation
 
-// eager_last_look() -> the number of the operation before which somebody last looked at a value
-// that had to be run for; note_look() notes such a look.
-PyObject* last_look(PyObject* self, PyObject* unused);
+// eager_unseen() -> how many operations were recorded between two looks at values that had to be
+// run for, at most: before the last two looks, and since. note_look() notes such a look.
+PyObject* unseen(PyObject* self, PyObject* unused);
 void note_look();
 
 }  // namespace functrax::eager

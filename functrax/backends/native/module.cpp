@@ -110,7 +110,7 @@ PYBIND11_MODULE(_native, module) {
       {"eager_run", functrax::eager::run, METH_O, "Runs what a node needs, if it can."},
       fast<functrax::eager::remember>("eager_remember", "Tells the program of a node."),
       {"eager_forget", functrax::eager::forget_programs, METH_NOARGS, "Forget programs."},
-      {"eager_last_look", functrax::eager::last_look, METH_NOARGS, "When a value was needed."},
+      {"eager_unseen", functrax::eager::unseen, METH_NOARGS, "How rarely values are needed."},
       {"eager_line", functrax::eager::line, METH_NOARGS, "The line of a new operation."},
       {"eager_now", functrax::eager::now, METH_NOARGS, "The number of an operation."},
       fast<functrax::eager::apply_on_tape>("eager_tape_apply", "Applies an operation to tracers."),

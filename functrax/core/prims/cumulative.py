@@ -85,6 +85,7 @@ def by_doubling(join: Join, values: Sequence[Value], axis: int) -> Sequence[Valu
 class Cumulative(Opaque):
     """Base: element ``i`` of the result is made of elements 0 to ``i``, or ``i`` to the last."""
 
+    exact_on_integers = True
     #: The NumPy function of two arguments that accumulates.
     accumulator: np.ufunc
     #: The operation of scalars that does, if it is one.

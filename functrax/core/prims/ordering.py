@@ -111,6 +111,7 @@ class Sort(Opaque):
 
     name = "sort"
     multiple_results = True
+    exact = True
 
     def shape_rule(
         self, *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int
@@ -198,6 +199,7 @@ class TopK(Opaque):
 
     name = "top_k"
     multiple_results = True
+    exact = True
     accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
 
     def shape_rule(self, x: ShapedArray, *, k: int, axis: int) -> Avals:

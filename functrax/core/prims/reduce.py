@@ -64,6 +64,7 @@ class ReindexReduce(Primitive):
 class AxisReduce(ReindexReduce):
     """A reduction along ``axes``, which disappear."""
 
+    exact_on_integers = True
     #: The operation, as named by :class:`functrax.core.index_map.IndexMap`.
     op: str
 
@@ -280,6 +281,7 @@ class ReduceLogic(AxisReduce):
 class ArgReduce(ReindexReduce):
     """The index of the largest or smallest element along an axis, a reduction of pairs."""
 
+    exact = True
     accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
 
     def __init__(self, name: str, function: Any, wins: str) -> None:

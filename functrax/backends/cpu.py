@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrax.backends import eager as eager, nan_check, single_operations
+from functrax.backends import eager as eager, nan_check, preload, single_operations
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice, in_numpy
 from functrax.backends.runtime import load
@@ -110,6 +110,7 @@ class CpuDevice(Device):
         key = self._memo_key()
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
+            preload.compiling()
             from functrax.backends.compiler import compile_program
 
             found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)

@@ -14,6 +14,9 @@ by then is loaded when it is needed.
 What looking for programs on disk needs comes first.  Where the disk cache holds something, programs
 are probably found there, and need neither LLVM nor the compiler: both wait a while then.  LLVM is
 loaded in advance only where another processor than the program's can do it.
+
+While a program is compiled the thread rests before modules that only some programs need: loading
+them would take Python's lock, and a fifth of a small program's first call.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -58,6 +62,8 @@ MORE_MODULES: Final = (
 #: and those that find their first programs on disk are not slowed down.
 _DELAY: Final = 0.003
 _DELAY_WHEN_WARM: Final = 0.15
+#: Seconds for which it leaves Python's lock to a program that begins to be compiled.
+_REST: Final = 0.3
 
 
 class Preload:
@@ -65,10 +71,14 @@ class Preload:
 
     Args:
       steps: what to call, in this order.
+      later: what to call after that, and while it is not to rest.
     """
 
-    def __init__(self, steps: Sequence[Callable[[], object]]) -> None:
-        self._steps = steps
+    def __init__(
+        self, steps: Sequence[Callable[[], object]], later: Sequence[Callable[[], object]] = ()
+    ) -> None:
+        self._steps, self._later = steps, later
+        self._rest_until = 0.0
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="functrax-preload", daemon=True)
@@ -99,8 +109,15 @@ class Preload:
         self._ready.wait()
         self._stop.wait(delay)
 
+    def rest(self, seconds: float) -> None:
+        """Begin no later step for so many seconds."""
+        self._rest_until = time.monotonic() + seconds
+
     def _run(self) -> None:
-        for step in self._steps:
+        for n, step in enumerate((*self._steps, *self._later)):
+            while n >= len(self._steps) and (rest := self._rest_until - time.monotonic()) > 0:
+                if self._stop.wait(rest):
+                    return
             if self._stop.is_set():
                 return
             try:
@@ -129,9 +146,10 @@ def start() -> None:
     more = [partial(import_module, name) for name in MORE_MODULES]
     ready, later = partial(_ready, _DELAY), partial(_ready, _DELAY_WHEN_WARM)
     _preload = Preload(
-        (ready, _look_for_programs, later, *modules, *llvm, *more)
+        (ready, _look_for_programs, later, *modules, *llvm)
         if warm
-        else (*llvm, ready, _look_for_programs, *modules, *more)
+        else (*llvm, ready, _look_for_programs, *modules),
+        more,
     )
     _preload.start()
 
@@ -140,6 +158,12 @@ def imported() -> None:
     """The import has ended."""
     assert _preload is not None, "it was started"
     _preload.ready()
+
+
+def compiling() -> None:
+    """A program is compiled now: it imports what it needs, and waits for nothing else."""
+    if _preload is not None:
+        _preload.rest(_REST)
 
 
 def _ready(delay: float) -> None:

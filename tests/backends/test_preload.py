@@ -84,6 +84,35 @@ def test_it_ends_after_the_step_that_it_is_at():
     assert not stopping.is_alive() and steps == ["first"]
 
 
+def test_later_steps_wait_while_it_rests():
+    steps: list[str] = []
+    preload = Preload([lambda: steps.append("first")], [lambda: steps.append("later")])
+    preload.rest(120)
+    preload.start()
+    while not steps:
+        preload._thread.join(0.01)
+    preload._thread.join(0.05)
+    assert preload._thread.is_alive() and steps == ["first"]
+    preload.stop()
+    assert not preload._thread.is_alive() and steps == ["first"]
+    rested = Preload([], [lambda: steps.append("later")])
+    rested.rest(0.05)
+    rested.start()
+    rested._thread.join(120)
+    assert steps == ["first", "later"]
+
+
+def test_a_program_that_compiles_lets_it_rest(tmp_path, monkeypatch):
+    monkeypatch.setenv("FUNCTRAX_CACHE_DIR", str(tmp_path))
+    out = run(
+        "import time, functrax, functrax.backends.preload as p\n"
+        "before = p._preload._rest_until\n"
+        "functrax.jit(lambda x: x + 1)(1.0)\n"
+        "print(before, p._preload._rest_until > time.monotonic() - 120)"
+    )
+    assert out.split() == ["0.0", "True"]
+
+
 def test_what_cannot_be_loaded_is_left_to_who_needs_it():
     def fail() -> None:
         raise ImportError("not installed")

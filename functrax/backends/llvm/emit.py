@@ -99,7 +99,7 @@ class _Emitter:
         parts = [
             definitions(text + called),
             called,
-            f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {{",
+            f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) nounwind {{",
             "entry:",
             text,
             *fence,

@@ -78,7 +78,7 @@ class _Text:
         """The whole text."""
         head = (
             f"define void @{self.name}(ptr %left, ptr %right, ptr %tile, ptr %numbers, "
-            "i64 %count, i64 %more, ptr %panel, ptr %later, i64 %pitch) {"
+            "i64 %count, i64 %more, ptr %panel, ptr %later, i64 %pitch) nounwind {"
         )
         loops = self.what.loops
         steps = [[self._bytes(2 + 2 * k + j) for j in range(2)] for k in range(loops)]

@@ -19,7 +19,7 @@ from typing import Final
 REMAINDER: Final = "functrax.rem"
 
 _FLOAT64: Final = """\
-define internal {T} @{name}({T} %x, {T} %y) {{
+define internal {T} @{name}({T} %x, {T} %y) nounwind {{
 entry:
   %start = call {T} @llvm.fabs.{t}({T} %x)
   %divisor = call {T} @llvm.fabs.{t}({T} %y)
@@ -70,7 +70,7 @@ done:
 """
 
 _FLOAT32: Final = """\
-define internal {S} @{name}({S} %x, {S} %y) {{
+define internal {S} @{name}({S} %x, {S} %y) nounwind {{
   %wide_x = fpext {S} %x to {T}
   %wide_y = fpext {S} %y to {T}
   %wide = call {T} @{inner}({T} %wide_x, {T} %wide_y)

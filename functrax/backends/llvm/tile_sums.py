@@ -127,7 +127,7 @@ class _Text:
         self._store(self._loops(steps, extents, rows, masks, sums))
         head = (
             f"define void @{self.name}(ptr %left, ptr %right, ptr %tile, ptr %numbers, "
-            "i64 %count, i64 %more, ptr %panel, ptr %later, i64 %pitch) {"
+            "i64 %count, i64 %more, ptr %panel, ptr %later, i64 %pitch) nounwind {"
         )
         return "\n".join([head, "entry:", *self.lines, "  ret void", "}"]) + "\n"
 

@@ -15,6 +15,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+import functrax
+import functrax.numpy as jnp
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm import object_code
 from functrax.backends.llvm.code_generator import generator
@@ -325,3 +327,15 @@ def test_page_sizes_and_processors(link):
 def test_which_one_is_used():
     chosen = "native" if "native" in LOADERS else "python"
     assert object_code.load is LOADERS[chosen]
+
+
+def test_kernels_have_no_tables_for_unwinding():
+    def f(x, y):
+        return jnp.remainder(x @ y, 3.0), jnp.sin(x).sum(1)
+
+    x = np.ones((64, 64), np.float32)
+    codes = [code for kernel in functrax.explain(f)(x, x).kernels for code in kernel.codes]
+    texts = {t for code in codes for t in (code.emitted.text, *dict(code.emitted.calls).values())}
+    assert len(texts) > 2
+    for text in texts:
+        assert b".eh_frame" not in generator().object_code(text)

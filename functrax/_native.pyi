@@ -110,6 +110,14 @@ class EagerFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def forget(self) -> None: ...
 
+@final
+class ExplainedFunction:
+    __dict__: dict[str, Any]
+    def __new__(
+        cls, function: Callable[..., Any], explain: Callable[..., Any], /
+    ) -> ExplainedFunction: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
 @disjoint_base
 class JitCaller:
     @property

@@ -17,6 +17,7 @@
 #include "eager_state.h"
 #include "eager_tape.h"
 #include "executable.h"
+#include "explained.h"
 #include "interpreter_exit.h"
 #include "jit_caller.h"
 #include "library.h"
@@ -130,6 +131,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "BufferExporter", functrax::buffer_exporter::make_type());
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
+  add_type(module, "ExplainedFunction", functrax::explained::make_type());
   add_type(module, "EagerNode", functrax::eager::make_node_type());
   add_type(module, "EagerMethod", functrax::eager::make_type());
   add_type(module, "EagerFunction", functrax::eager::make_function_type());

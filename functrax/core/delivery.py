@@ -23,7 +23,7 @@ import numpy as np
 
 from functrax.core import native
 from functrax.core.array import Borrowed, ConcreteArray, compute_together
-from functrax.core.errors import ArgumentError, TracerArrayConversionError
+from functrax.core.errors import ArgumentError, TracerArrayConversionError, add_note
 from functrax.core.operators import Array, install
 from functrax.core.pytree import tree_flatten, tree_unflatten
 from functrax.core.recorder import recorder
@@ -78,7 +78,7 @@ class Fetch:
             leaves = [x.elements() if type(x) is _Held else x for x in self._leaves]
             self._callback(self._build(leaves))
         except BaseException as error:
-            error.add_note(f"raised by a callback of fetch, called at {self._line}")
+            add_note(error, f"raised by a callback of fetch, called at {self._line}")
             self._error = error
         if recorder.on:
             recorder.add("fetch", "callback", begin, time.perf_counter_ns(), line=str(self._line))

@@ -139,3 +139,8 @@ class ParseError(FunctraxError, SyntaxError):
     """Text that is not a program of the language."""
 
     __str__ = Exception.__str__  # SyntaxError would add a file name of its own
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a line to what is printed below an exception; Python 3.10 keeps it, but prints none."""
+    vars(error).setdefault("__notes__", []).append(note)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from functrax.core.config import as_in_thread, thread_options
+from functrax.core.errors import add_note
 from functrax.core.source import user_line
 from functrax.core.trace import EVAL, current_trace
 
@@ -60,7 +61,7 @@ class Fork(Generic[R]):
         try:
             self._result = call()
         except BaseException as error:
-            error.add_note(f"raised by a fork, made at {self._line}")
+            add_note(error, f"raised by a fork, made at {self._line}")
             self._error = error
         self._done.set()
 

@@ -141,6 +141,24 @@ def test_an_exception_is_raised_by_wait_and_the_next_callbacks_run() -> None:
     functrax.effects_barrier()  # it was seen
 
 
+def test_an_exception_of_a_python_without_notes() -> None:
+    """As Python 3.10 is: the callbacks go on, and the note is kept."""
+
+    class OldError(Exception):
+        add_note = None
+
+    def fail(value: Any) -> None:
+        raise OldError
+
+    with pytest.raises(OldError) as info:
+        jnp.ones(2).fetch(fail).wait(60)
+    assert "test_fetch.py" in info.value.__notes__[0]
+    with pytest.raises(OldError) as info:
+        functrax.fork(fail, 1).wait()
+    assert "test_fetch.py" in info.value.__notes__[0]
+    assert jnp.ones(2).fetch(lambda v: None).wait(60)
+
+
 def test_an_exception_that_nobody_saw_is_raised_by_the_barrier() -> None:
     def fail(value: Any) -> None:
         raise KeyError("lost")

@@ -29,6 +29,8 @@ from functrax.core.config import enable_x64, trace_context
 from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Jaxpr
+from functrax.core.primitive import Value
+from functrax.core.prims.convert import conj
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_map, tree_unflatten
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.numpy.creation import from_dlpack
@@ -139,7 +141,7 @@ class _Node:
         def gradient(*values: Any) -> tuple[list[Any], PyTreeDef]:
             inputs, cts = values[:count], values[count:]
             pull = vjp(lambda *xs: _inexact(self.function(*xs)[0]), *inputs)[1]
-            return tree_flatten(_inexact(pull(list(cts))))
+            return tree_flatten(_gradients(pull, cts))
 
         if count not in self._gradients:
             self._gradients[count] = _Node(gradient, f"gradient of {self.name}")
@@ -182,7 +184,7 @@ class _Programs:
         outs, pull, exact = vjp(split, *values, has_aux=True)
 
         def flat_pull(*cts: Any) -> list[Any]:
-            return [as_value(x) for x in _inexact(pull(list(cts)))]
+            return _gradients(pull, cts)
 
         self._transposed, residuals = stage(flat_pull, [x.aval for x in outs], self._name)
         sources = {True: iter(outs), False: iter(exact)}
@@ -209,6 +211,16 @@ def _is_inexact(x: Any) -> bool:
 
 def _inexact(values: Sequence[Any]) -> list[Any]:
     return [x for x in values if _is_inexact(x)]
+
+
+def _gradients(pull: Callable[[list[Any]], Sequence[Any]], cts: Sequence[Any]) -> list[Any]:
+    """What PyTorch calls the gradients; of complex numbers they are the conjugates of ours."""
+    return [_conjugate(x) for x in _inexact(pull([_conjugate(ct) for ct in cts]))]
+
+
+def _conjugate(x: Any) -> Value:
+    value = as_value(x)
+    return conj.bind(value) if value.aval.dtype.kind == "c" else value
 
 
 class _Run:

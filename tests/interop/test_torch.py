@@ -53,6 +53,29 @@ def test_derivatives(name: str) -> None:
     assert torch.autograd.gradgradcheck(f, inputs)
 
 
+COMPLEX = {
+    "holomorphic": (lambda x: jnp.exp(x) * x, lambda x: torch.exp(x) * x),
+    "conjugates": (lambda x: jnp.conj(x) * x + 2j * x, lambda x: torch.conj(x) * x + 2j * x),
+    "to real": (lambda x: (x * x).real, lambda x: (x * x).real),
+    "size": (lambda x: jnp.abs(x) ** 3, lambda x: torch.abs(x) ** 3),
+    "from real": (lambda x: x.real * (1 + 2j) + x.imag, lambda x: x.real * (1 + 2j) + x.imag),
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_gradients_of_complex_numbers_are_those_of_torch(name: str) -> None:
+    """The gradient is the direction in which a real result grows: the conjugate of ours."""
+    ours, theirs = COMPLEX[name]
+    f = functrax.to_torch(ours)
+    x = torch.complex(wide(5).detach(), wide(5).detach() * 2 - 1).requires_grad_()
+    assert torch.autograd.gradcheck(f, (x,))
+    assert torch.autograd.gradgradcheck(f, (x,))
+    ct = torch.randn_like(f(x))
+    for create_graph in (False, True):
+        found = torch.autograd.grad(f(x), x, ct, create_graph=create_graph)
+        torch.testing.assert_close(found, torch.autograd.grad(theirs(x), x, ct))
+
+
 def test_third_order() -> None:
     f = functrax.to_torch(lambda x: x**5)
     y = x = torch.tensor(2.0, requires_grad=True)

@@ -131,7 +131,8 @@ def _mode() -> tuple[Any, ...] | None:
     """What decides how operations are recorded, one object for equal modes; None: not at all."""
     if not records():
         return None
-    mode: tuple[Any, ...] = (options.strict, trace_context(), compile_context())
+    leaks = options.check_tracer_leaks
+    mode: tuple[Any, ...] = (options.strict, trace_context(), compile_context(), leaks)
     found: tuple[Any, ...] = _modes.setdefault(mode, mode)
     return found
 

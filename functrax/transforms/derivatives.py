@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from functrax.core import dtypes
+from functrax.core import dtypes, native
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DifferentiationError, PyTreeError, TangentError
 from functrax.core.inputs import as_value, concrete, shown_type
@@ -37,6 +37,7 @@ from functrax.transforms.flat import (
     argnums_tuple,
     check_callable,
     flatten_args,
+    flatten_result,
     name_of,
     restricted_to,
 )
@@ -150,15 +151,20 @@ class _Aux:
         out = self.function(*args, **kwargs)
         if not self.has_aux:
             return out
-        if not (isinstance(out, (tuple, list)) and len(out) == 2):
-            raise PyTreeError(
-                f"{self.__name__}: with has_aux=True it must return a pair (value, aux)",
-                got=shown_type(out),
-                fix="return value, aux",
-            )
+        _check_pair(self.__name__, out)
         value, aux = out
         self.aux = tree_map(_primal, aux)
         return value
+
+
+def _check_pair(name: str, out: Any) -> None:
+    if isinstance(out, (tuple, list)) and len(out) == 2:
+        return
+    raise PyTreeError(
+        f"{name}: with has_aux=True it must return a pair (value, aux)",
+        got=shown_type(out),
+        fix="return value, aux",
+    )
 
 
 def _primal(x: Any) -> Any:
@@ -167,33 +173,19 @@ def _primal(x: Any) -> Any:
 
 
 class Linearized:
-    """The derivative of a function at a point: a linear function of tangents.
+    """The derivative of a function at a point: a linear function of tangents."""
 
-    With ``once`` all that it may be asked for is the gradient, once; then it must be ended.
-    """
-
-    def __init__(
-        self, flat_fun: FlatFunction, flat: list[Value], in_tree: PyTreeDef, once: bool = False
-    ) -> None:
+    def __init__(self, flat_fun: FlatFunction, flat: list[Value], in_tree: PyTreeDef) -> None:
         self.in_avals = [x.aval for x in flat]
         self.in_tree = in_tree
         nonzero = [dtypes.is_inexact(a.dtype) for a in self.in_avals]
-        self.grad_tape: taped.GradTape | None = None
-        if once and taped.applies(flat, nonzero):
-            self.results, self.grad_tape = taped.tape_flat(flat_fun, flat, nonzero)
-        else:
-            self.results, self.tape = linearize_flat(flat_fun, flat, nonzero)
+        self.results, self.tape = linearize_flat(flat_fun, flat, nonzero)
         self.out_tree = flat_fun.out_tree
         self.out_avals = [x.aval for x in self.results]
 
     def value(self) -> Any:
         """The function's value."""
         return tree_unflatten(self.out_tree, map(concrete, self.results))
-
-    def end(self) -> None:
-        """Let go of what the gradient would have needed."""
-        if self.grad_tape is not None:
-            self.grad_tape.end()
 
     def push(self, *tangents: Any) -> Any:
         """Apply to tangents of the arguments."""
@@ -278,36 +270,43 @@ def value_and_grad(
         floating point type.
     """
     check_callable("grad", fun)
+    wanted = (fun, argnums_tuple(argnums), has_aux, holomorphic, allow_int)
 
-    positions = argnums_tuple(argnums)
-
-    @functools.wraps(fun)
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        restricted, chosen = restricted_to("grad", fun, positions, args, kwargs)
-        primals = [args[i] for i in chosen]
-        flat, in_tree = flatten_args(fun, primals, {})
-        _check_inputs(fun, flat, chosen, primals, holomorphic, allow_int)
-        aux = _Aux(restricted, has_aux)
-        linear = Linearized(FlatFunction(aux, in_tree), flat, in_tree.children()[0], once=True)
-        try:
-            _check_scalar(fun, linear, holomorphic)
-            cts = _gradient(linear)
-        finally:
-            linear.end()
-        grads = tree_unflatten(linear.in_tree, _cotangents(cts, linear.in_avals))
+        value, aux, grads = _gradients(wanted, args, kwargs)
         gradient = grads[0] if isinstance(argnums, int) else grads
-        value = linear.value()
-        return ((value, aux.aux) if has_aux else value), gradient
+        return ((value, aux) if has_aux else value), gradient
 
-    return value_and_gradient
+    return functools.update_wrapper(value_and_gradient, fun)
 
 
-def _gradient(linear: Linearized) -> list[Value | None]:
-    """The gradient of a scalar: the transpose applied to 1."""
-    aval = linear.out_avals[0]
-    if linear.grad_tape is not None:
-        return linear.grad_tape.gradient(aval)
-    tape = linear.tape
+#: Whose gradients are asked for: a function, the positions of arguments, and whether it returns
+#: a second part, is holomorphic, and may be given integers.
+_Wanted: TypeAlias = tuple[Callable[..., Any], tuple[int, ...], bool, bool, bool]
+
+
+def _gradients(
+    wanted: _Wanted, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Any, tuple[Any, ...]]:
+    """The value of a function, the second part of its result, and the gradients by arguments."""
+    found = taped.gradient(wanted, args, kwargs)
+    if found is not NotImplemented:
+        return found  # type: ignore[no-any-return]
+    fun, positions, has_aux, holomorphic, allow_int = wanted
+    restricted, chosen = restricted_to("grad", fun, positions, args, kwargs)
+    primals = [args[i] for i in chosen]
+    flat, in_tree = flatten_args(fun, primals, {})
+    _check_inputs(fun, flat, chosen, primals, holomorphic, allow_int)
+    aux = _Aux(restricted, has_aux)
+    linear = Linearized(FlatFunction(aux, in_tree), flat, in_tree.children()[0])
+    _check_scalar(fun, linear.out_avals, linear.out_tree, holomorphic)
+    cts = _gradient(linear.tape, linear.out_avals[0])
+    grads = tree_unflatten(linear.in_tree, _cotangents(cts, linear.in_avals))
+    return linear.value(), aux.aux, grads
+
+
+def _gradient(tape: Tape, aval: ShapedArray) -> list[Value | None]:
+    """The gradient of a scalar of a type: the transpose applied to 1."""
     variables = [v for v in tape.inputs if v is not None]
     if len(variables) == 1 and _runs_forwards(tape, variables[0].aval, aval):
         seed = Literal(1, variables[0].aval)
@@ -357,16 +356,17 @@ def _check_inputs(
         )
 
 
-def _check_scalar(fun: Any, linear: Linearized, holomorphic: bool) -> None:
-    avals = linear.out_avals
-    if len(avals) == linear.out_tree.num_nodes == 1 and avals[0].shape == ():
+def _check_scalar(
+    fun: Any, avals: Sequence[ShapedArray], tree: PyTreeDef, holomorphic: bool
+) -> None:
+    if len(avals) == tree.num_nodes == 1 and avals[0].shape == ():
         if (dtypes.is_complex if holomorphic else dtypes.is_float)(avals[0].dtype):
             return
     shown = ", ".join(a.str_short() for a in avals)
-    if len(avals) != 1 or linear.out_tree.num_nodes != 1 or avals[0].shape != ():
+    if len(avals) != 1 or tree.num_nodes != 1 or avals[0].shape != ():
         raise DifferentiationError(
             f"grad: {name_of(fun)} does not return a scalar",
-            got=f"{shown or 'nothing'} in {linear.out_tree}",
+            got=f"{shown or 'nothing'} in {tree}",
             fix="reduce it, as by .sum() or .mean(); functrax.jacrev for a Jacobian; "
             "has_aux=True if it returns (value, aux)",
         )
@@ -407,14 +407,15 @@ def grad(
     >>> functrax.grad(jnp.tanh)(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int)
+    check_callable("grad", fun)
+    wanted = (fun, argnums_tuple(argnums), has_aux, holomorphic, allow_int)
 
-    @functools.wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, out = both(*args, **kwargs)
-        return (out, value[1]) if has_aux else out
+        _, aux, grads = _gradients(wanted, args, kwargs)
+        out = grads[0] if isinstance(argnums, int) else grads
+        return (out, aux) if has_aux else out
 
-    return gradient
+    return functools.update_wrapper(gradient, fun)
 
 
 def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
@@ -455,3 +456,29 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
 def _types_of(function: FlatFunction, avals: list[ShapedArray]) -> tuple[Any, list[ShapedArray]]:
     jaxpr, consts = stage(function, avals, function.__name__)
     return consts, jaxpr.out_avals
+
+
+# ---- what native/eager_gradient.cpp asks for -----------------------------------------------------
+
+
+def _facts(aval: ShapedArray) -> tuple[int, bool, bool, Literal | None]:
+    """Of a type whether it is real (1), complex (2) or neither, a scalar, weak; and a 1 of it."""
+    kind = 1 if dtypes.is_float(aval.dtype) else 2 if dtypes.is_complex(aval.dtype) else 0
+    is_scalar = aval.shape == ()
+    return kind, is_scalar, aval.weak_type, Literal(1, aval) if kind and is_scalar else None
+
+
+def _result(name: str, out: Any) -> tuple[list[Value], list[ShapedArray], PyTreeDef]:
+    """What a function of a name returned: values, their types and structure."""
+    values, tree = flatten_result(name, out)
+    return values, [x.aval for x in values], tree
+
+
+def _install() -> None:
+    if native.extension is None:
+        return
+    functions = (name_of, as_value, _check_pair, _result, _check_scalar, _cotangents, concrete)
+    native.extension.eager_gradient_configure((*functions, _facts))
+
+
+_install()

@@ -51,8 +51,14 @@ class FlatFunction:
 
     def __call__(self, *leaves: Value) -> list[Value]:
         args, kwargs = tree_unflatten(self.in_tree, leaves)
-        out, self.out_tree = tree_flatten(self.function(*args, **kwargs))
-        return [as_value(x, f"a result of {self.__name__}") for x in out]
+        out, self.out_tree = flatten_result(self.__name__, self.function(*args, **kwargs))
+        return out
+
+
+def flatten_result(name: str, result: Any) -> tuple[list[Value], PyTreeDef]:
+    """What a function of a name returned as values, and its structure."""
+    leaves, tree = tree_flatten(result)
+    return [as_value(x, f"a result of {name}") for x in leaves], tree
 
 
 def flatten_args(

@@ -13,19 +13,19 @@ tangent.  Operations without a fragment (those that hold programs, calls with ru
 own, operands in memory that others may write to) go the ordinary way, one by one:
 :class:`_Entry`.
 
-Start at :func:`tape_flat`.
+``native/eager_gradient.cpp`` makes the interpreter and reads the tape backwards.
+
+Start at :data:`gradient`.
 """
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrax.backends import eager, recipes
 from functrax.core import native
-from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.config import Override, state as options
 from functrax.core.inputs import as_value
@@ -63,19 +63,13 @@ class GradTracer(JVPTracer):
 
 
 class GradTrace(Trace):
-    """Computes with arrays, and writes down what depends on those that have tangents."""
+    """Computes with arrays, and writes down what depends on those that have tangents.
+
+    C++ makes them, with an ``EagerTape``.
+    """
 
     __slots__ = ("tape",)
-
-    def __init__(self, name: str) -> None:
-        super().__init__(EVAL, name)
-        assert native.extension is not None
-        self.direct = True
-        self.tape: Any = native.extension.EagerTape()
-
-    def end(self) -> None:
-        super().end()
-        self.tape.clear()
+    tape: Any
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if any(map(self.is_own, args)):
@@ -375,85 +369,24 @@ def _function_fragment(
 # ---- the transformation -------------------------------------------------------------------------
 
 
-@functools.lru_cache(256)
-def _one(aval: ShapedArray) -> Literal:
-    return Literal(1, aval)
+def _nothing(wanted: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Without C++ there is no tape."""
+    return NotImplemented
 
 
-class GradTape:
-    """A function's tape, which can be read backwards once.
-
-    Args:
-      trace: what wrote it.
-      nonzero: which inputs have tangents.
-      results: of the function.
-    """
-
-    def __init__(self, trace: GradTrace, nonzero: Sequence[bool], results: Sequence[Value]) -> None:
-        self.tape = trace.tape
-        self.nonzero = nonzero
-        self.number: int | None = next((x.tangent for x in results[:1] if trace.is_own(x)), None)
-
-    def gradient(self, aval: ShapedArray) -> list[Value | None]:
-        """The cotangents of the inputs, if that of the first result, of a type, is 1."""
-        if self.number is None:
-            return [None] * len(self.nonzero)
-        rest = iter(self.tape.backward(self.number, _one(aval), sum(self.nonzero)))
-        return [next(rest) if nz else None for nz in self.nonzero]
-
-    def end(self) -> None:
-        """Forget what the function did: entries hold the trace, and the trace the tape."""
-        self.tape.clear()
-
-
-def applies(primals: Sequence[Value], nonzero: Sequence[bool]) -> bool:
-    """Whether a function at these arguments can be put on a tape here.
-
-    The derivative by a single number is computed forwards (``derivatives.py``), without.
-    """
-    if state.trace is not EVAL or state.axis_env or native.extension is None:
-        return False
-    if options.check_tracer_leaks or not eager.records():
-        return False
-    if sum(nonzero) == 1 and not primals[nonzero.index(True)].aval.shape:
-        return False
-    return {type(x) for x in primals} <= {ConcreteArray}
-
-
-def tape_flat(
-    function: Callable[..., Sequence[Value]], primals: Sequence[Value], nonzero: Sequence[bool]
-) -> tuple[list[Value], GradTape]:
-    """Results of a function of flat values, and a tape that gives the gradient of the first.
-
-    Who gets the tape must end it.
-
-    Args:
-      function: takes and returns flat values.
-      primals: where, as :func:`applies` wants it.
-      nonzero: which inputs have tangents.
-    """
-    trace = GradTrace(getattr(function, "__name__", ""))
-    inputs = [
-        GradTracer(trace, x, trace.tape.new_tangent(x.aval)) if nz else x
-        for x, nz in zip(primals, nonzero, strict=True)
-    ]
-    state.trace = trace
-    try:
-        outs = function(*inputs)
-    except BaseException:
-        trace.end()
-        raise
-    finally:
-        state.trace = EVAL
-    Trace.end(trace)  # the tape goes on
-    tape = GradTape(trace, nonzero, outs)
-    return [x.primal if trace.is_own(x) else x for x in outs], tape
+#: The value of a function, the second part of its result (or None), and a tuple of gradients by the
+#: chosen arguments; ``NotImplemented``, before anything was done, where no tape is used here.
+#: Taken are ``(function, positions, has_aux, holomorphic, allow_int)``, the arguments, and those
+#: that are named.
+gradient: Callable[[tuple[Any, ...], tuple[Any, ...], dict[str, Any]], Any] = getattr(
+    native.extension, "eager_gradient", _nothing
+)
 
 
 def _install() -> None:
     if native.extension is None:
         return
-    native.extension.eager_tape_configure(GradTrace, GradTracer, _fragment_of, add.bind)
+    native.extension.eager_tape_configure(GradTrace, GradTracer, _fragment_of, add.bind, EVAL)
     recipes.fragments.append(_function_fragment)
 
 

@@ -17,7 +17,9 @@ import functrax.numpy as jnp
 from functrax import lax, nn
 from functrax.core import native
 from functrax.core.config import Override
+from functrax.core.trace import EVAL, current_trace
 from functrax.transforms import taped
+from functrax.transforms.forward import JVPTracer
 
 needs_extension = pytest.mark.skipif(native.extension is None, reason="there is no tape")
 
@@ -122,6 +124,10 @@ def point(side: int = 6) -> Any:
     return jnp.asarray(np.random.default_rng(3).standard_normal((4, side), np.float32))
 
 
+def without_a_tape(monkeypatch: Any) -> None:
+    monkeypatch.setattr(taped, "gradient", lambda wanted, args, kwargs: NotImplemented)
+
+
 def leaves(x: Any) -> list[Any]:
     return [(a.dtype, a.weak_type, np.asarray(a).tobytes()) for a in functrax.tree.leaves(x)]
 
@@ -152,7 +158,7 @@ def test_the_same_bits_as_without_a_tape(name: str, monkeypatch: Any) -> None:
     with Override("strict", True):
         found = leaves(function(point()))
         assert leaves(function(point())) == found  # what has recipes follows them now
-        monkeypatch.setattr(taped, "applies", lambda primals, nonzero: False)
+        without_a_tape(monkeypatch)
         assert leaves(function(point())) == found
 
 
@@ -171,6 +177,100 @@ def test_trees_aux_weak_types_and_integers() -> None:
         assert gp["b"].weak_type and gs.weak_type and not gp["w"].weak_type
         assert gp["n"].dtype == functrax.float0
         np.testing.assert_allclose(gp["w"], np.full((4, 6), 3.75))
+
+
+def _weighted(x: Any, pair: Any, scale: Any = 1.0, *, bias: Any = 0.0) -> Any:
+    value = jnp.sum(x * pair["a"]) * scale + pair["b"][0] * bias
+    return value, [value * 2, {"x": x, "n": jnp.ones(2)}]
+
+
+@pytest.mark.parametrize("argnums", [0, 1, -1, -2, (0, 1), [1, 0], (0, 2), (0, 0), (1, -2), ()])
+def test_any_arguments_as_without_a_tape(argnums: Any, monkeypatch: Any) -> None:
+    given = (point(), {"a": np.full((4, 6), 2.0, np.float32), "b": (3.0, None)}, jnp.ones(()) * 4)
+    functions = [
+        functrax.value_and_grad(_weighted, argnums, has_aux=True),
+        functrax.grad(_weighted, argnums, has_aux=True),
+        functrax.value_and_grad(lambda *args, bias: _weighted(*args, bias=bias)[0], argnums),
+        functrax.grad(lambda *args, bias: _weighted(*args, bias=bias)[0], argnums),
+    ]
+
+    def results() -> list[Any]:
+        found = [f(*given, bias=2.5) for f in functions]
+        return [(functrax.tree.structure(x), leaves(x)) for x in found]
+
+    with Override("strict", True):
+        found = results()
+        without_a_tape(monkeypatch)
+        assert found == results()
+
+
+@needs_extension
+def test_what_is_put_on_a_tape() -> None:
+    seen: list[type] = []
+
+    def f(x: Any, *more: Any) -> Any:
+        seen.append(type(x))
+        return jnp.sum(x) * 1.0
+
+    cases: list[tuple[Callable[[], Any], type]] = [
+        (lambda: functrax.grad(f)(point()), taped.GradTracer),
+        (lambda: functrax.grad(f)(np.ones(3, np.float32)), taped.GradTracer),
+        (lambda: functrax.grad(f, (0, 1))(1.0, 2.0), taped.GradTracer),
+        (lambda: functrax.grad(f)(1.0), JVPTracer),  # computed forwards
+        (lambda: functrax.jit(functrax.grad(f))(point()), JVPTracer),
+        (lambda: functrax.vmap(functrax.grad(f))(point()), JVPTracer),
+    ]
+    for case, expected in cases:
+        case()
+        assert seen.pop() is expected
+    with functrax.eager("immediate"):
+        functrax.grad(f)(point())
+    with functrax.check_tracer_leaks():
+        functrax.grad(f)(point())
+    assert seen == [JVPTracer] * 2
+
+
+def test_a_tape_ends_with_its_function_and_the_interpreter_is_put_back() -> None:
+    kept: list[Any] = []
+
+    def fails(x: Any) -> Any:
+        kept.append(x)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        functrax.grad(fails)(point())
+    assert current_trace() is EVAL
+    with pytest.raises(functrax.errors.LeakedTracerError, match="fails"):
+        kept[0] + 1
+
+    def passes(x: Any) -> Any:
+        kept[0] = x
+        return jnp.sum(x)
+
+    functrax.grad(passes)(point())
+    assert current_trace() is EVAL and not kept[0]._trace.alive
+    with pytest.raises(functrax.errors.LeakedTracerError, match="passes"):
+        jnp.sin(kept[0])
+
+
+def test_a_function_that_is_given_arrays_of_others() -> None:
+    class Wrapped:
+        def __jax_array__(self) -> Any:
+            return point()
+
+    found = functrax.grad(lambda x: jnp.sum(x * x))(Wrapped())
+    np.testing.assert_array_equal(found, 2 * point())
+
+
+def test_the_gradient_is_named_as_its_function() -> None:
+    def f(x: float) -> float:
+        """Of mine."""
+        return x
+
+    f.more = 3  # type: ignore[attr-defined]
+    for g in (functrax.grad(f), functrax.value_and_grad(f)):
+        assert (g.__name__, g.__doc__, g.more) == ("f", "Of mine.", 3)  # type: ignore[attr-defined]
+        assert inspect.signature(g) == inspect.signature(f)
 
 
 @needs_extension
@@ -249,6 +349,23 @@ def test_errors_are_those_of_the_ordinary_way() -> None:
         lambda: functrax.grad(lambda x: jnp.sum(x), argnums=1)(point()),
         lambda: functrax.grad(jnp.sum)(jnp.arange(3)),
         lambda: functrax.grad(lambda x: {}[x])(point()),
+        lambda: functrax.grad(lambda x: jnp.sum(x), argnums=(0, -2))(point()),
+        lambda: functrax.grad(lambda x: jnp.sum(x), argnums="x")(point()),
+        lambda: functrax.grad(lambda x: {"a": jnp.sum(x)})(point()),
+        lambda: functrax.grad(lambda x: None)(point()),
+        lambda: functrax.grad(lambda x: "text")(point()),
+        lambda: functrax.grad(lambda x: jnp.sum(x), has_aux=True)(point()),
+        lambda: functrax.grad(lambda x: (jnp.sum(x), 1, 2), has_aux=True)(point()),
+        lambda: functrax.grad(lambda x: (x, 1), has_aux=True)(point()),
+        lambda: functrax.grad(lambda x: (jnp.sum(x), {1: 1, "a": 2}), has_aux=True)(point()),
+        lambda: functrax.grad(lambda x: jnp.sum(x), holomorphic=True)(point()),
+        lambda: functrax.grad(lambda x: jnp.sum(x.real), holomorphic=True)(point() * 1j),
+        lambda: functrax.grad(lambda x: jnp.sum(x))(point() * 1j),
+        lambda: functrax.grad(jnp.sum)({1: point(), "a": point()}),
+        lambda: functrax.grad(lambda p: 1.0)({"a": [point(), "text"]}),
+        lambda: functrax.grad(lambda p: 1.0)({"a": [point(), jnp.arange(3)]}),
+        lambda: functrax.grad(lambda p: jnp.sum(p))(point(), point()),
+        lambda: functrax.grad(lambda p: jnp.sum(p))(p=point()),
         after,
     ]  # fmt: skip
     for case in cases:

@@ -12,11 +12,6 @@
 namespace functrax::eager {
 namespace {
 
-struct Cotangent {
-  Ref value;  // what nodes hold, or a literal; null for zero
-  Ref aval;
-};
-
 std::shared_ptr<Backward> read_backward(PyObject* given, PyObject* kept) {
   PyObject *constants, *steps, *contributions;
   if (!PyArg_ParseTuple(given, "O!O!O!", &PyTuple_Type, &constants, &PyTuple_Type, &steps,
@@ -40,13 +35,6 @@ std::shared_ptr<Backward> read_backward(PyObject* given, PyObject* kept) {
   return made;
 }
 
-// A cotangent as Python has it, or a residual; null with an error set.
-PyObject* as_value(const Cotangent& x) {
-  if (!x.value) Py_RETURN_NONE;
-  if (Py_IS_TYPE(x.value.get(), python.literal)) return Py_NewRef(x.value.get());
-  return signature::new_array(Py_NewRef(x.value.get()), x.aval.get());
-}
-
 // The other way round; false with an error set.
 bool from_value(PyObject* value, Cotangent& x) {
   x = {};
@@ -68,7 +56,7 @@ bool accumulate(Cotangent& total, Cotangent more, Line& line) {
     return true;
   }
   PyObject* source = line.object();
-  Ref x(as_value(total)), y(as_value(more));
+  Ref x(value_of(total)), y(value_of(more));
   if (source == nullptr || !x || !y) return false;
   const thread_state::Source as(source);
   Ref sum = sum_of(x.get(), y.get());
@@ -85,25 +73,33 @@ Ref settled(PyObject* raw, PyObject* strict) {
   return Ref(PyObject_GetAttrString(array.get(), "buffer"));
 }
 
-using Cotangents = std::vector<Cotangent>;
+// The tape that is read backwards, and what was found so far.
+struct Reading {
+  Written& written;
+  Cotangents& cts;
+  PyObject* mode;
+
+  Cotangent& ct_of(std::size_t place) { return cts[written.numbers[place]]; }
+};
+
+// A list of values as Python has them, of cotangents from one place to another.
+Ref list_of(Reading& reading, std::size_t begin, std::size_t end, bool take) {
+  Ref list(PyList_New(static_cast<Py_ssize_t>(end - begin)));
+  for (std::size_t i = begin; list && i < end; ++i) {
+    PyObject* value = value_of(reading.ct_of(i));
+    if (value == nullptr) return Ref();
+    if (take) const Cotangent taken = std::move(reading.ct_of(i));
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i - begin), value);
+  }
+  return list;
+}
 
 // An entry that Python put on the tape.
-bool pull(const Entry& entry, Cotangents& cts) {
-  const auto outputs = static_cast<Py_ssize_t>(entry.outputs.size());
-  const auto inputs = static_cast<Py_ssize_t>(entry.inputs.size());
-  Ref given(PyList_New(outputs)), so_far(PyList_New(inputs));
+bool pull(const Entry& entry, Reading& reading) {
+  const auto inputs = static_cast<Py_ssize_t>(entry.outputs - entry.inputs);
+  Ref given = list_of(reading, entry.outputs, entry.end, true);
+  Ref so_far = list_of(reading, entry.inputs, entry.outputs, false);
   if (!given || !so_far) return false;
-  for (Py_ssize_t i = 0; i < outputs; ++i) {
-    const Cotangent ct = std::move(cts[entry.outputs[static_cast<std::size_t>(i)]]);
-    PyObject* value = as_value(ct);
-    if (value == nullptr) return false;
-    PyList_SET_ITEM(given.get(), i, value);
-  }
-  for (Py_ssize_t i = 0; i < inputs; ++i) {
-    PyObject* value = as_value(cts[entry.inputs[static_cast<std::size_t>(i)]]);
-    if (value == nullptr) return false;
-    PyList_SET_ITEM(so_far.get(), i, value);
-  }
   Ref found(PyObject_CallFunctionObjArgs(entry.pull.get(), given.get(), so_far.get(), nullptr));
   if (!found) return false;
   if (!PyList_Check(found.get()) || PyList_GET_SIZE(found.get()) != inputs) {
@@ -111,7 +107,7 @@ bool pull(const Entry& entry, Cotangents& cts) {
     return false;
   }
   for (Py_ssize_t i = 0; i < inputs; ++i) {
-    Cotangent& ct = cts[entry.inputs[static_cast<std::size_t>(i)]];
+    Cotangent& ct = reading.ct_of(entry.inputs + static_cast<std::size_t>(i));
     if (!from_value(PyList_GET_ITEM(found.get(), i), ct)) return false;
   }
   return true;
@@ -147,25 +143,23 @@ std::shared_ptr<Backward> backward_of(Entry& entry, PyObject* mode,
   return made;
 }
 
-bool transpose(Entry& entry, PyObject* mode, Cotangents& cts) {
-  std::vector<Cotangent> given;
+bool transpose(Entry& entry, Reading& reading) {
   bool any = false;
-  for (const std::size_t number : entry.outputs) {
-    given.push_back(std::move(cts[number]));
-    any = any || given.back().value;
-  }
+  for (std::size_t i = entry.outputs; i < entry.end; ++i) any = any || reading.ct_of(i).value;
   if (!any) return true;
-  if (!entry.fragment) {
-    for (std::size_t i = 0; i < given.size(); ++i) cts[entry.outputs[i]] = std::move(given[i]);
-    return pull(entry, cts);
+  if (!entry.fragment) return pull(entry, reading);
+  std::vector<Cotangent> given;
+  for (std::size_t i = entry.outputs; i < entry.end; ++i) {
+    given.push_back(std::move(reading.ct_of(i)));
   }
+  PyObject* mode = reading.mode;
   const std::shared_ptr<Backward> rule = backward_of(entry, mode, given);
   if (!rule) return false;
   const bool records = mode != Py_None;
   Results values;
-  for (const Ref& residual : entry.residuals) {
-    values.push_back(records ? settled(residual.get(), PyTuple_GET_ITEM(mode, 0))
-                             : Ref::share(residual.get()));
+  for (std::size_t i = 0; i < entry.fragment->residuals.size(); ++i) {
+    PyObject* residual = reading.written.residuals[entry.residuals + i].get();
+    values.push_back(records ? settled(residual, PyTuple_GET_ITEM(mode, 0)) : Ref::share(residual));
     if (!values.back()) return false;
   }
   for (Cotangent& ct : given) {
@@ -176,7 +170,7 @@ bool transpose(Entry& entry, PyObject* mode, Cotangents& cts) {
   for (const auto& contribution : rule->contributions) {
     Cotangent more = {Ref::share(contribution.value.in(values)),
                       Ref::share(contribution.aval.get())};
-    Cotangent& total = cts[entry.inputs[contribution.position]];
+    Cotangent& total = reading.ct_of(entry.inputs + contribution.position);
     if (!accumulate(total, std::move(more), entry.line)) return false;
   }
   return true;
@@ -184,37 +178,38 @@ bool transpose(Entry& entry, PyObject* mode, Cotangents& cts) {
 
 // ---- the type -----------------------------------------------------------------------------------
 
-// backward(number, ct, count) -> the cotangents of the first tangents, or None, given that of one.
-PyObject* backward(PyObject* self, PyObject* args) {
-  Py_ssize_t number, count;
-  PyObject* ct;
-  if (!PyArg_ParseTuple(args, "nOn", &number, &ct, &count)) return nullptr;
-  std::vector<Entry> entries = std::move(*as_tape(self)->entries);
-  as_tape(self)->entries->clear();
-  Cotangents cts(as_tape(self)->avals->size());
-  if (static_cast<std::size_t>(number) >= cts.size() ||
-      static_cast<std::size_t>(count) > cts.size()) {
-    PyErr_SetString(PyExc_ValueError, "the tape has no such tangent");
-    return nullptr;
+PyTypeObject* tape_type = nullptr;
+
+// Lists that were used and are empty now: they have the memory that the next tape needs.
+auto& spare = *new std::vector<std::unique_ptr<Written>>;
+constexpr std::size_t kMostSpare = 4, kMostKept = 1 << 12;
+
+std::unique_ptr<Written> empty_lists() {
+  if (spare.empty()) return std::make_unique<Written>();
+  std::unique_ptr<Written> taken = std::move(spare.back());
+  spare.pop_back();
+  return taken;
+}
+
+// Empties lists, which may run Python.
+void empty(std::unique_ptr<Written> written) {
+  written->entries.clear();
+  written->residuals.clear();
+  written->numbers.clear();
+  written->avals.clear();
+  if (spare.size() < kMostSpare && written->numbers.capacity() <= kMostKept) {
+    spare.push_back(std::move(written));
   }
-  if (!from_value(ct, cts[static_cast<std::size_t>(number)])) return nullptr;
-  PyObject* mode = current_mode();
-  if (mode == nullptr) return nullptr;
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-    if (!transpose(*entry, mode, cts)) return nullptr;
-  }
-  Ref found(PyList_New(count));
-  for (Py_ssize_t i = 0; found && i < count; ++i) {
-    PyObject* value = as_value(cts[static_cast<std::size_t>(i)]);
-    if (value == nullptr) return nullptr;
-    PyList_SET_ITEM(found.get(), i, value);
-  }
-  return found.release();
+}
+
+// Takes what is on a tape off it.
+std::unique_ptr<Written> take(Tape* tape) {
+  return std::unique_ptr<Written>(std::exchange(tape->written, empty_lists().release()));
 }
 
 // new_tangent(aval) -> its number.
 PyObject* new_tangent(PyObject* self, PyObject* aval) {
-  auto& avals = *as_tape(self)->avals;
+  auto& avals = as_tape(self)->written->avals;
   avals.push_back(Ref::share(aval));
   return PyLong_FromSize_t(avals.size() - 1);
 }
@@ -222,7 +217,7 @@ PyObject* new_tangent(PyObject* self, PyObject* aval) {
 // aval_of(number) -> the type of a tangent.
 PyObject* tangent_type(PyObject* self, PyObject* given) {
   const std::size_t number = PyLong_AsSize_t(given);
-  const auto& avals = *as_tape(self)->avals;
+  const auto& avals = as_tape(self)->written->avals;
   if (number < avals.size()) return Py_NewRef(avals[number].get());
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_IndexError, "the tape has no such tangent");
   return nullptr;
@@ -234,34 +229,22 @@ PyObject* add_entry(PyObject* self, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO!O!", &pull, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs)) {
     return nullptr;
   }
+  Written& written = *as_tape(self)->written;
   Entry entry;
   entry.pull = Ref::share(pull);
-  if (!read_places(inputs, entry.inputs) || !read_places(outputs, entry.outputs)) return nullptr;
-  as_tape(self)->entries->push_back(std::move(entry));
+  entry.inputs = written.numbers.size();
+  if (!read_places(inputs, written.numbers)) return nullptr;
+  entry.outputs = written.numbers.size();
+  if (!read_places(outputs, written.numbers)) return nullptr;
+  entry.end = written.numbers.size();
+  entry.residuals = written.residuals.size();
+  written.entries.push_back(std::move(entry));
   Py_RETURN_NONE;
-}
-
-PyObject* clear_tape(PyObject* self, PyObject*) {
-  std::vector<Entry> entries;
-  std::vector<Ref> avals;
-  entries.swap(*as_tape(self)->entries);  // for what ends now may run Python
-  avals.swap(*as_tape(self)->avals);
-  Py_RETURN_NONE;
-}
-
-PyObject* construct(PyTypeObject* type, PyObject*, PyObject*) {
-  Tape* self = as_tape(type->tp_alloc(type, 0));
-  if (self == nullptr) return nullptr;
-  self->entries = new std::vector<Entry>;
-  self->avals = new std::vector<Ref>;
-  return reinterpret_cast<PyObject*>(self);
 }
 
 void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
-  Ref(clear_tape(self, nullptr));
-  delete as_tape(self)->entries;
-  delete as_tape(self)->avals;
+  empty(std::unique_ptr<Written>(as_tape(self)->written));
   type->tp_free(self);
   Py_DECREF(type);
 }
@@ -270,23 +253,57 @@ PyMethodDef methods[] = {
     {"new_tangent", new_tangent, METH_O, "The number of a new tangent of a type."},
     {"tangent_type", tangent_type, METH_O, "The type of a tangent."},
     {"add_entry", add_entry, METH_VARARGS, "Add an entry of Python's."},
-    {"backward", backward, METH_VARARGS, "Cotangents of the first tangents; the tape is used up."},
-    {"clear", clear_tape, METH_NOARGS, "Forget everything."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyType_Slot slots[] = {
-    {Py_tp_new, reinterpret_cast<void*>(construct)},
     {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
     {Py_tp_methods, methods},
     {Py_tp_doc, const_cast<char*>("What a function did with what depends on its arguments.")},
     {0, nullptr},
 };
 
-PyType_Spec spec = {"functrax._native.EagerTape", sizeof(Tape), 0, Py_TPFLAGS_DEFAULT, slots};
+PyType_Spec spec = {"functrax._native.EagerTape", sizeof(Tape), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 }  // namespace
 
-PyObject* make_tape_type() { return PyType_FromSpec(&spec); }
+PyObject* value_of(const Cotangent& x) {
+  if (!x.value) Py_RETURN_NONE;
+  if (Py_IS_TYPE(x.value.get(), python.literal)) return Py_NewRef(x.value.get());
+  return signature::new_array(Py_NewRef(x.value.get()), x.aval.get());
+}
+
+void forget(Tape* tape) { empty(take(tape)); }
+
+bool read_backwards(Tape* tape, std::size_t number, PyObject* ct, Cotangents& cts) {
+  std::unique_ptr<Written> written = take(tape);
+  cts.resize(written->avals.size());
+  if (number >= cts.size()) {
+    PyErr_SetString(PyExc_ValueError, "the tape has no such tangent");
+    return false;
+  }
+  PyObject* mode = current_mode();
+  if (mode == nullptr || !from_value(ct, cts[number])) return false;
+  Reading reading = {*written, cts, mode};
+  auto& entries = written->entries;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (!transpose(*entry, reading)) return false;
+  }
+  empty(std::move(written));
+  return true;
+}
+
+Ref new_tape() {
+  Ref tape(tape_type->tp_alloc(tape_type, 0));
+  if (tape) as_tape(tape.get())->written = empty_lists().release();
+  return tape;
+}
+
+PyObject* make_tape_type() {
+  PyObject* made = PyType_FromSpec(&spec);
+  tape_type = reinterpret_cast<PyTypeObject*>(Py_XNewRef(made));
+  return made;
+}
 
 }  // namespace functrax::eager

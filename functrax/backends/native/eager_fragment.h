@@ -46,17 +46,44 @@ constexpr int kMostVariants = 64;
 struct Entry {
   FragmentPointer fragment;  // null where `pull` is Python's
   Ref pull;
-  std::vector<std::size_t> inputs, outputs;  // numbers
-  std::vector<Ref> residuals;
+  // Where the numbers of its operands begin among all, then those of its results, and where they
+  // end; and where its residuals begin, of which the fragment says how many there are.
+  std::size_t inputs, outputs, end, residuals;
   Line line;
 };
 
+// What is on a tape. Entries are many and small, so they share their lists.
+struct Written {
+  std::vector<Entry> entries;
+  std::vector<Ref> avals;  // of the tangents
+  std::vector<std::size_t> numbers;
+  std::vector<Ref> residuals;
+};
+
 struct Tape {
-  PyObject_HEAD std::vector<Entry>* entries;
-  std::vector<Ref>* avals;  // of the tangents
+  PyObject_HEAD Written* written;
 };
 
 inline Tape* as_tape(PyObject* self) { return reinterpret_cast<Tape*>(self); }
+
+Ref new_tape();  // null with an error set
+
+// Forgets everything on a tape.
+void forget(Tape* tape);
+
+// The cotangent of a tangent.
+struct Cotangent {
+  Ref value;  // what nodes hold, or a literal; null for zero
+  Ref aval;
+};
+using Cotangents = std::vector<Cotangent>;
+
+// A cotangent as Python has it; null with an error set.
+PyObject* value_of(const Cotangent& x);
+
+// The cotangents of all tangents, of which those of the arguments are to be used, given that of
+// one. The tape is used up. False with an error set.
+bool read_backwards(Tape* tape, std::size_t number, PyObject* ct, Cotangents& cts);
 
 // Places or numbers, kNoNumber for None; false with an error set.
 bool read_places(PyObject* given, std::vector<std::size_t>& places);

@@ -18,8 +18,9 @@ namespace {
 constexpr std::size_t kMostFragments = 1 << 14;
 struct {
   PyTypeObject *trace = nullptr, *tracer;
-  Py_ssize_t tape, of_trace, aval, primal, tangent, source;
-  PyObject *fragment_of, *add;
+  Py_ssize_t tape, alive, direct, name, parent, seen;
+  Py_ssize_t of_trace, aval, primal, tangent, source;
+  PyObject *fragment_of, *add, *bottom;
 } known;
 
 struct Derived {
@@ -46,25 +47,36 @@ PyObject* new_tracer(PyObject* trace, PyObject* array, PyObject* aval, std::size
   return tracer.release();
 }
 
-// Output `k` of a fragment as the user sees it.
-Ref output(const Fragment& fragment, std::size_t k, const Results& values,
-           const std::vector<std::size_t>& numbers, PyObject* trace, PyObject* line) {
-  PyObject* aval = fragment.avals[k].get();
-  Ref array(signature::new_array(Py_NewRef(fragment.outputs[k].in(values)), aval));
-  if (!array || fragment.tangents[k] == kNoNumber) return array;
-  return Ref(new_tracer(trace, array.get(), aval, numbers[fragment.tangents[k]], line));
+// Adds tangents of types; their numbers follow one another, the first one is returned.
+std::size_t add_tangents(Tape* tape, const std::vector<Ref>& types) {
+  auto& avals = tape->written->avals;
+  const std::size_t first = avals.size();
+  for (const Ref& aval : types) avals.push_back(Ref::share(aval.get()));
+  return first;
 }
 
-Ref outputs_of(const Fragment& fragment, const Results& values,
-               const std::vector<std::size_t>& numbers, PyObject* trace, PyObject* line) {
+// Output `k` of a fragment as the user sees it; `first` is the number of its first new tangent.
+Ref output(const Fragment& fragment, std::size_t k, const Results& values,
+           const std::vector<Given>& given, std::size_t first, PyObject* trace, PyObject* line) {
+  PyObject* aval = fragment.avals[k].get();
+  Ref array(signature::new_array(Py_NewRef(fragment.outputs[k].in(values)), aval));
+  const std::size_t place = fragment.tangents[k];
+  if (!array || place == kNoNumber) return array;
+  const std::size_t number =
+      place < given.size() ? given[place].number : first + (place - given.size());
+  return Ref(new_tracer(trace, array.get(), aval, number, line));
+}
+
+Ref outputs_of(const Fragment& fragment, const Results& values, const std::vector<Given>& given,
+               std::size_t first, PyObject* trace, PyObject* line) {
   if (fragment.shape == Fragment::Shape::kSingle) {
-    return output(fragment, 0, values, numbers, trace, line);
+    return output(fragment, 0, values, given, first, trace, line);
   }
   const auto count = static_cast<Py_ssize_t>(fragment.outputs.size());
   const bool list = fragment.shape == Fragment::Shape::kList;
   Ref all(list ? PyList_New(count) : PyTuple_New(count));
   for (Py_ssize_t k = 0; all && k < count; ++k) {
-    Ref made = output(fragment, static_cast<std::size_t>(k), values, numbers, trace, line);
+    Ref made = output(fragment, static_cast<std::size_t>(k), values, given, first, trace, line);
     if (!made) return Ref();
     if (list) {
       PyList_SET_ITEM(all.get(), k, made.release());
@@ -129,7 +141,42 @@ Ref sum_of(PyObject* x, PyObject* y) {
 
 bool is_tracer(PyObject* x) { return known.trace != nullptr && Py_IS_TYPE(x, known.tracer); }
 
+bool is_tracer_of(PyObject* x, PyObject* trace) {
+  return is_tracer(x) && slot(x, known.of_trace) == trace;
+}
+
 PyObject* primal_of(PyObject* x) { return is_tracer(x) ? slot(x, known.primal) : x; }
+
+PyObject* aval_of_tracer(PyObject* tracer) { return slot(tracer, known.aval); }
+
+std::size_t number_of(PyObject* tracer) { return PyLong_AsSize_t(slot(tracer, known.tangent)); }
+
+Ref new_trace(PyObject* name) {
+  Ref tape = new_tape();
+  Ref trace(known.trace->tp_alloc(known.trace, 0));
+  if (!tape || !trace) return Ref();
+  slot(trace.get(), known.tape) = tape.release();
+  slot(trace.get(), known.alive) = Py_NewRef(Py_True);
+  slot(trace.get(), known.direct) = Py_NewRef(Py_True);
+  slot(trace.get(), known.name) = Py_NewRef(name);
+  slot(trace.get(), known.parent) = Py_NewRef(known.bottom);
+  slot(trace.get(), known.seen) = Py_NewRef(Py_None);
+  return trace;
+}
+
+void end_trace(PyObject* trace) {
+  Py_SETREF(slot(trace, known.alive), Py_NewRef(Py_False));
+  Py_SETREF(slot(trace, known.seen), Py_NewRef(Py_None));
+}
+
+Tape* tape_of(PyObject* trace) { return as_tape(slot(trace, known.tape)); }
+
+Ref new_input(PyObject* trace, PyObject* array) {
+  PyObject* aval = signature::aval_of(array);
+  auto& avals = tape_of(trace)->written->avals;
+  avals.push_back(Ref::share(aval));
+  return Ref(new_tracer(trace, array, aval, avals.size() - 1, Py_None));
+}
 
 bool read_given(PyObject* x, PyObject* trace, Given& given) {
   if (Py_IS_TYPE(x, python.array)) {
@@ -138,10 +185,9 @@ bool read_given(PyObject* x, PyObject* trace, Given& given) {
   }
   if (!is_tracer(x) || slot(x, known.of_trace) != trace || trace == nullptr) return false;
   PyObject* array = slot(x, known.primal);
-  PyObject* tape = slot(trace, known.tape);
   if (!Py_IS_TYPE(array, python.array)) return false;
-  const std::size_t number = PyLong_AsSize_t(slot(x, known.tangent));
-  const auto& avals = *as_tape(tape)->avals;
+  const std::size_t number = number_of(x);
+  const auto& avals = tape_of(trace)->written->avals;
   if (number >= avals.size()) return false;  // the tape has come to its end
   given = {array, avals[number].get(), number};
   return true;
@@ -181,36 +227,39 @@ FragmentPointer read_fragment(PyObject* given) {
 Outcome follow_fragment(const FragmentPointer& fragment, const std::vector<Given>& given,
                         PyObject* mode, Ref& result) {
   const Ref trace = Ref::share(thread_state::trace());
-  const Ref tape = Ref::share(slot(trace.get(), known.tape));
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
   Line line;
   if (!user_line(line)) return Outcome::kError;
-  Entry entry;
   Results values;
+  values.reserve(given.size() + fragment->steps.constants.size() + fragment->steps.steps.size());
   for (const Given& x : given) {
     PyObject* raw = operand_of(x.array, strict);
     if (raw == nullptr) return Outcome::kLeft;
     values.push_back(Ref::share(raw));
-    entry.inputs.push_back(x.number);
   }
   if (!run_steps(fragment->steps, line, true, values)) return Outcome::kError;
-  std::vector<std::size_t> numbers = entry.inputs;
-  for (const Ref& aval : fragment->new_tangents) {
-    entry.outputs.push_back(as_tape(tape.get())->avals->size());
-    numbers.push_back(entry.outputs.back());
-    as_tape(tape.get())->avals->push_back(Ref::share(aval.get()));
-  }
+  const std::size_t first = add_tangents(tape_of(trace.get()), fragment->new_tangents);
   PyObject* source = line.object();
   if (source == nullptr) return Outcome::kError;
-  result = outputs_of(*fragment, values, numbers, trace.get(), source);
+  result = outputs_of(*fragment, values, given, first, trace.get(), source);
   if (!result) return Outcome::kError;
-  if (entry.outputs.empty()) return Outcome::kDone;
+  if (fragment->new_tangents.empty()) return Outcome::kDone;
+  Written& written = *tape_of(trace.get())->written;
+  Entry entry;
+  entry.inputs = written.numbers.size();
+  for (const Given& x : given) written.numbers.push_back(x.number);
+  entry.outputs = written.numbers.size();
+  for (std::size_t k = 0; k < fragment->new_tangents.size(); ++k) {
+    written.numbers.push_back(first + k);
+  }
+  entry.end = written.numbers.size();
+  entry.residuals = written.residuals.size();
   for (const std::size_t place : fragment->residuals) {
-    entry.residuals.push_back(Ref::share(values[place].get()));
+    written.residuals.push_back(Ref::share(values[place].get()));
   }
   entry.fragment = fragment;
   entry.line = std::move(line);
-  as_tape(tape.get())->entries->push_back(std::move(entry));
+  written.entries.push_back(std::move(entry));
   return Outcome::kDone;
 }
 
@@ -235,8 +284,8 @@ Outcome apply_taped(PyObject* mode, PyObject* signature, const std::vector<Given
 }
 
 PyObject* configure_tape(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 4 || !PyType_Check(args[0]) || !PyType_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "expected two classes and two functions");
+  if (count != 5 || !PyType_Check(args[0]) || !PyType_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "expected two classes, two functions and an interpreter");
     return nullptr;
   }
   struct {
@@ -244,9 +293,12 @@ PyObject* configure_tape(PyObject*, PyObject* const* args, Py_ssize_t count) {
     const char* name;
     Py_ssize_t* offset;
   } found[] = {
-      {args[0], "tape", &known.tape},       {args[1], "_trace", &known.of_trace},
-      {args[1], "aval", &known.aval},       {args[1], "primal", &known.primal},
-      {args[1], "tangent", &known.tangent}, {args[1], "source", &known.source},
+      {args[0], "tape", &known.tape},       {args[0], "alive", &known.alive},
+      {args[0], "direct", &known.direct},   {args[0], "name", &known.name},
+      {args[0], "parent", &known.parent},   {args[0], "seen", &known.seen},
+      {args[1], "_trace", &known.of_trace}, {args[1], "aval", &known.aval},
+      {args[1], "primal", &known.primal},   {args[1], "tangent", &known.tangent},
+      {args[1], "source", &known.source},
   };
   for (const auto& s : found) {
     if (!pytree::find_slot(s.owner, s.name, *s.offset)) return nullptr;
@@ -254,6 +306,7 @@ PyObject* configure_tape(PyObject*, PyObject* const* args, Py_ssize_t count) {
   known.tracer = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[1]));
   known.fragment_of = Py_NewRef(args[2]);
   known.add = Py_NewRef(args[3]);
+  known.bottom = Py_NewRef(args[4]);
   known.trace = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[0]));
   Py_RETURN_NONE;
 }

@@ -36,11 +36,28 @@ struct Given {
 // Reads an array, or a tracer of the interpreter `trace`; false for anything else.
 bool read_given(PyObject* x, PyObject* trace, Given& given);
 
-// Whether an object is a tracer of a tape.
+// Whether an object is a tracer of a tape, or of one interpreter's.
 bool is_tracer(PyObject* x);
+bool is_tracer_of(PyObject* x, PyObject* trace);
 
 // The array that a tracer stands for, borrowed; any other object as it is.
 PyObject* primal_of(PyObject* x);
+
+// Of a tracer its type, borrowed, and the number of its tangent.
+PyObject* aval_of_tracer(PyObject* tracer);
+std::size_t number_of(PyObject* tracer);
+
+// A new interpreter with an empty tape, above the bottom one; null with an error set.
+Ref new_trace(PyObject* name);
+
+// Marks the end of an interpreter, as Trace.end of core/trace.py; the tape goes on.
+void end_trace(PyObject* trace);
+
+struct Tape;
+Tape* tape_of(PyObject* trace);
+
+// An array with a new tangent; null with an error set.
+Ref new_input(PyObject* trace, PyObject* array);
 
 // What Python derived, as taped.py writes it; null for None, or with an error set.
 FragmentPointer read_fragment(PyObject* given);
@@ -56,7 +73,7 @@ Outcome apply_taped(PyObject* mode, PyObject* signature, const std::vector<Given
 
 PyObject* make_tape_type();  // functrax._native.EagerTape
 
-// eager_tape_configure(class of traces, class of tracers, fragment_of, add): see taped.py.
+// eager_tape_configure(class of traces, class of tracers, fragment_of, add, bottom): see taped.py.
 PyObject* configure_tape(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace functrax::eager

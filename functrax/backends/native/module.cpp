@@ -10,6 +10,7 @@
 
 #include "buffer.h"
 #include "buffer_exporter.h"
+#include "eager_gradient.h"
 #include "eager_node.h"
 #include "eager_recipe.h"
 #include "eager_record.h"
@@ -116,6 +117,9 @@ PYBIND11_MODULE(_native, module) {
       {"eager_now", functrax::eager::now, METH_NOARGS, "The number of an operation."},
       fast<functrax::eager::apply_on_tape>("eager_tape_apply", "Applies an operation to tracers."),
       fast<functrax::eager::configure_tape>("eager_tape_configure", "Tells what tapes need."),
+      fast<functrax::eager::gradient>("eager_gradient", "A value and its gradients."),
+      {"eager_gradient_configure", functrax::eager::configure_gradient, METH_O,
+       "Tells what gradients need."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
       fast<functrax::ready::block_until_ready>("block_until_ready", "Waits for a tree's arrays."),

@@ -145,6 +145,14 @@ Source::~Source() {
   Py_XDECREF(mine);
 }
 
+Interpreter::Interpreter(PyObject* trace) : before_(local.trace) { local.trace = Py_NewRef(trace); }
+
+Interpreter::~Interpreter() {
+  PyObject* mine = local.trace;
+  local.trace = before_;
+  Py_XDECREF(mine);
+}
+
 PyObject* trace() { return local.trace; }
 
 bool no_axes() { return local.axis_env == nullptr || PyTuple_GET_SIZE(local.axis_env) == 0; }

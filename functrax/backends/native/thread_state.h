@@ -49,6 +49,18 @@ class Source {
 // The current interpreter, borrowed; null for the bottom one.
 PyObject* trace();
 
+// Makes an interpreter the current one, as long as it lives.
+class Interpreter {
+ public:
+  explicit Interpreter(PyObject* trace);
+  ~Interpreter();
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+ private:
+  PyObject* before_;
+};
+
 // Whether no axis is named.
 bool no_axes();
 

@@ -50,16 +50,19 @@ from functrax.transforms.transpose import accumulate, backward_from, transpose_e
 class GradTracer(JVPTracer):
     """An array, and the number of its tangent on the tape of its trace."""
 
-    __slots__ = ("source",)
+    __slots__ = ("line", "offset")
 
     def __init__(
         self, trace: Trace, primal: Value, tangent: int, source: SourceLine | None = None
     ) -> None:
         super().__init__(trace, primal, tangent)
-        self.source = source
+        # The user's line; C++ puts what one is made of here, for few are ever looked at.
+        self.line: Any = source
+        self.offset: int | None = None
 
     def origin(self) -> str:
-        return f", at {self.source}" if self.source else ", as one of its arguments"
+        line = self.line if self.offset is None else SourceLine(self.line, self.offset)
+        return f", at {line}" if line else ", as one of its arguments"
 
 
 class GradTrace(Trace):

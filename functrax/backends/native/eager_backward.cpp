@@ -65,6 +65,10 @@ bool accumulate(Cotangent& total, Cotangent more, Line& line) {
 
 // A residual as a node may hold it now; null with an error set.
 Ref settled(PyObject* raw, PyObject* strict) {
+  if (Node* node = producer_of(raw);
+      node != nullptr && slot(node->signature, python.of_signature.strict) == strict) {
+    return Ref::share(raw);  // it is still to be computed, as most are
+  }
   Ref array(signature::new_array(Py_NewRef(raw), Py_None));
   if (!array) return Ref();
   if (PyObject* operand = operand_of(array.get(), strict); operand != nullptr) {

@@ -34,7 +34,7 @@ struct Wanted {
 };
 
 // What follows from a type.
-struct Facts {
+struct TypeFacts {
   enum Kind : long { kDiscrete, kReal, kComplex } kind;
   bool is_scalar, is_weak;
   Ref one;  // the literal, of a scalar that is not discrete
@@ -42,9 +42,9 @@ struct Facts {
 };
 
 // The facts of a type, valid until Python runs; null with an error set.
-const Facts* facts_of(PyObject* aval) {
+const TypeFacts* facts_of_type(PyObject* aval) {
   static auto& known =
-      *new std::unordered_map<PyObject*, Facts>;  // never freed: Python ends before
+      *new std::unordered_map<PyObject*, TypeFacts>;  // never freed: Python ends before
   if (const auto found = known.find(aval); found != known.end()) return &found->second;
   Ref told(PyObject_CallOneArg(python_functions.facts_of, aval));
   long kind;
@@ -54,11 +54,11 @@ const Facts* facts_of(PyObject* aval) {
     return nullptr;
   }
   if (known.size() >= kMostTypes) {
-    std::unordered_map<PyObject*, Facts> dropped;
+    std::unordered_map<PyObject*, TypeFacts> dropped;
     dropped.swap(known);  // for what ends now may run Python
   }
-  Facts facts = {static_cast<Facts::Kind>(kind), is_scalar != 0, is_weak != 0, Ref::share(one),
-                 Ref::share(aval)};
+  TypeFacts facts = {static_cast<TypeFacts::Kind>(kind), is_scalar != 0, is_weak != 0,
+                     Ref::share(one), Ref::share(aval)};
   return &known.try_emplace(aval, std::move(facts)).first->second;
 }
 
@@ -102,13 +102,13 @@ Outcome read_leaves(const Wanted& wanted, Chosen& chosen) {
       if (PyList_SetItem(chosen.leaves.get(), i, leaf) != 0) return Outcome::kError;
       if (!Py_IS_TYPE(leaf, python.array)) return Outcome::kLeft;
     }
-    const Facts* facts = facts_of(signature::aval_of(leaf));
+    const TypeFacts* facts = facts_of_type(signature::aval_of(leaf));
     if (facts == nullptr) return left();
-    if (wanted.holomorphic ? facts->kind != Facts::kComplex
-                           : facts->kind == Facts::kDiscrete && !wanted.allow_int) {
+    if (wanted.holomorphic ? facts->kind != TypeFacts::kComplex
+                           : facts->kind == TypeFacts::kDiscrete && !wanted.allow_int) {
       return Outcome::kLeft;
     }
-    chosen.has_tangent.push_back(facts->kind != Facts::kDiscrete);
+    chosen.has_tangent.push_back(facts->kind != TypeFacts::kDiscrete);
     if (!chosen.has_tangent.back()) continue;
     ++with_tangent;
     single = facts->is_scalar;
@@ -228,9 +228,10 @@ bool read_result(const Wanted& wanted, PyObject* name, PyObject* trace, Ref give
     given = Ref::share(PyTuple_GET_ITEM(pair.get(), 0));
   }
   if (is_tracer_of(given.get(), trace)) {
-    const Facts* facts = facts_of(aval_of_tracer(given.get()));
+    const TypeFacts* facts = facts_of_type(aval_of_tracer(given.get()));
     if (facts == nullptr) return false;
-    if (facts->is_scalar && facts->kind == (wanted.holomorphic ? Facts::kComplex : Facts::kReal)) {
+    if (facts->is_scalar &&
+        facts->kind == (wanted.holomorphic ? TypeFacts::kComplex : TypeFacts::kReal)) {
       out.value = std::move(given);
       return true;
     }
@@ -291,7 +292,7 @@ bool are_final(const Chosen& chosen, const Cotangents& cts) {
     if (!ct.value || Py_IS_TYPE(ct.value.get(), python.literal)) return false;
     PyObject* leaf = PyList_GET_ITEM(chosen.leaves.get(), static_cast<Py_ssize_t>(i));
     if (signature::aval_of(leaf) == ct.aval.get()) continue;
-    const Facts* facts = facts_of(signature::aval_of(leaf));
+    const TypeFacts* facts = facts_of_type(signature::aval_of(leaf));
     if (facts == nullptr) PyErr_Clear();  // Python finds out again
     if (facts == nullptr || facts->is_weak) return false;
   }
@@ -321,10 +322,10 @@ bool read_back(const Chosen& chosen, PyObject* trace, PyObject* value, Cotangent
     cts.resize(chosen.has_tangent.size());
     return true;
   }
-  const Facts* facts = facts_of(aval_of_tracer(value));
+  const TypeFacts* facts = facts_of_type(aval_of_tracer(value));
   if (facts == nullptr) return false;
   const Ref one = Ref::share(facts->one.get());
-  return read_backwards(tape_of(trace), number_of(value), one.get(), cts);
+  return read_backwards(tape_of(trace), tangent_number(value), one.get(), cts);
 }
 
 Outcome differentiate(const Wanted& wanted, PyObject* args, PyObject* kwargs, Ref& result) {

@@ -30,6 +30,12 @@ class Line {
 
   PyObject* object();  // borrowed; null with an error set
 
+  // What it is made of: code, and an instruction's offset; or an object and no offset.
+  PyObject* origin() const { return object_ ? object_.get() : code_ ? code_.get() : Py_None; }
+  Ref offset() const {
+    return object_ || !code_ ? Ref::share(Py_None) : Ref(PyLong_FromLong(offset_));
+  }
+
   explicit operator bool() const { return object_ || code_; }
 
  private:

@@ -19,7 +19,7 @@ constexpr std::size_t kMostFragments = 1 << 14;
 struct {
   PyTypeObject *trace = nullptr, *tracer;
   Py_ssize_t tape, alive, direct, name, parent, seen;
-  Py_ssize_t of_trace, aval, primal, tangent, source;
+  Py_ssize_t of_trace, aval, primal, tangent, line, offset;
   PyObject *fragment_of, *add, *bottom;
 } known;
 
@@ -36,14 +36,16 @@ auto& variants = *new std::unordered_map<Words, int, WordsHash>;
 // ---- forwards -----------------------------------------------------------------------------------
 
 PyObject* new_tracer(PyObject* trace, PyObject* array, PyObject* aval, std::size_t number,
-                     PyObject* line) {
+                     const Line& line) {
   Ref tracer(known.tracer->tp_alloc(known.tracer, 0)), tangent(PyLong_FromSize_t(number));
-  if (!tracer || !tangent) return nullptr;
+  Ref offset = line.offset();
+  if (!tracer || !tangent || !offset) return nullptr;
   slot(tracer.get(), known.of_trace) = Py_NewRef(trace);
   slot(tracer.get(), known.aval) = Py_NewRef(aval);
   slot(tracer.get(), known.primal) = Py_NewRef(array);
   slot(tracer.get(), known.tangent) = tangent.release();
-  slot(tracer.get(), known.source) = Py_NewRef(line);
+  slot(tracer.get(), known.line) = Py_NewRef(line.origin());
+  slot(tracer.get(), known.offset) = offset.release();
   return tracer.release();
 }
 
@@ -57,7 +59,7 @@ std::size_t add_tangents(Tape* tape, const std::vector<Ref>& types) {
 
 // Output `k` of a fragment as the user sees it; `first` is the number of its first new tangent.
 Ref output(const Fragment& fragment, std::size_t k, const Results& values,
-           const std::vector<Given>& given, std::size_t first, PyObject* trace, PyObject* line) {
+           const std::vector<Given>& given, std::size_t first, PyObject* trace, const Line& line) {
   PyObject* aval = fragment.avals[k].get();
   Ref array(signature::new_array(Py_NewRef(fragment.outputs[k].in(values)), aval));
   const std::size_t place = fragment.tangents[k];
@@ -68,7 +70,7 @@ Ref output(const Fragment& fragment, std::size_t k, const Results& values,
 }
 
 Ref outputs_of(const Fragment& fragment, const Results& values, const std::vector<Given>& given,
-               std::size_t first, PyObject* trace, PyObject* line) {
+               std::size_t first, PyObject* trace, const Line& line) {
   if (fragment.shape == Fragment::Shape::kSingle) {
     return output(fragment, 0, values, given, first, trace, line);
   }
@@ -149,7 +151,9 @@ PyObject* primal_of(PyObject* x) { return is_tracer(x) ? slot(x, known.primal) :
 
 PyObject* aval_of_tracer(PyObject* tracer) { return slot(tracer, known.aval); }
 
-std::size_t number_of(PyObject* tracer) { return PyLong_AsSize_t(slot(tracer, known.tangent)); }
+std::size_t tangent_number(PyObject* tracer) {
+  return PyLong_AsSize_t(slot(tracer, known.tangent));
+}
 
 Ref new_trace(PyObject* name) {
   Ref tape = new_tape();
@@ -175,7 +179,7 @@ Ref new_input(PyObject* trace, PyObject* array) {
   PyObject* aval = signature::aval_of(array);
   auto& avals = tape_of(trace)->written->avals;
   avals.push_back(Ref::share(aval));
-  return Ref(new_tracer(trace, array, aval, avals.size() - 1, Py_None));
+  return Ref(new_tracer(trace, array, aval, avals.size() - 1, Line()));
 }
 
 bool read_given(PyObject* x, PyObject* trace, Given& given) {
@@ -186,7 +190,7 @@ bool read_given(PyObject* x, PyObject* trace, Given& given) {
   if (!is_tracer(x) || slot(x, known.of_trace) != trace || trace == nullptr) return false;
   PyObject* array = slot(x, known.primal);
   if (!Py_IS_TYPE(array, python.array)) return false;
-  const std::size_t number = number_of(x);
+  const std::size_t number = tangent_number(x);
   const auto& avals = tape_of(trace)->written->avals;
   if (number >= avals.size()) return false;  // the tape has come to its end
   given = {array, avals[number].get(), number};
@@ -239,9 +243,7 @@ Outcome follow_fragment(const FragmentPointer& fragment, const std::vector<Given
   }
   if (!run_steps(fragment->steps, line, true, values)) return Outcome::kError;
   const std::size_t first = add_tangents(tape_of(trace.get()), fragment->new_tangents);
-  PyObject* source = line.object();
-  if (source == nullptr) return Outcome::kError;
-  result = outputs_of(*fragment, values, given, first, trace.get(), source);
+  result = outputs_of(*fragment, values, given, first, trace.get(), line);
   if (!result) return Outcome::kError;
   if (fragment->new_tangents.empty()) return Outcome::kDone;
   Written& written = *tape_of(trace.get())->written;
@@ -298,7 +300,7 @@ PyObject* configure_tape(PyObject*, PyObject* const* args, Py_ssize_t count) {
       {args[0], "parent", &known.parent},   {args[0], "seen", &known.seen},
       {args[1], "_trace", &known.of_trace}, {args[1], "aval", &known.aval},
       {args[1], "primal", &known.primal},   {args[1], "tangent", &known.tangent},
-      {args[1], "source", &known.source},
+      {args[1], "line", &known.line},       {args[1], "offset", &known.offset},
   };
   for (const auto& s : found) {
     if (!pytree::find_slot(s.owner, s.name, *s.offset)) return nullptr;

@@ -45,7 +45,7 @@ PyObject* primal_of(PyObject* x);
 
 // Of a tracer its type, borrowed, and the number of its tangent.
 PyObject* aval_of_tracer(PyObject* tracer);
-std::size_t number_of(PyObject* tracer);
+std::size_t tangent_number(PyObject* tracer);
 
 // A new interpreter with an empty tape, above the bottom one; null with an error set.
 Ref new_trace(PyObject* name);

@@ -14,6 +14,7 @@ from benchmarks.models import adam
 
 LAYERS = (64, 128, 64, 10)
 BATCH = 64
+STEPS = 20  # of a loop
 ADAM = (3e-3, (0.9, 0.999))
 
 
@@ -31,7 +32,7 @@ def inputs() -> tuple[Any, ...]:
     return *adam.state(params), rng.random((BATCH, LAYERS[0]), np.float32), labels
 
 
-def step(jax: Any) -> Any:
+def loss_of(jax: Any) -> Any:
     def loss(params, images, labels):
         *hidden, last = params
         x = images
@@ -41,4 +42,30 @@ def step(jax: Any) -> Any:
         chosen = scores * jax.nn.one_hot(labels, LAYERS[-1])
         return -jax.numpy.mean(jax.numpy.sum(chosen, axis=1))
 
-    return adam.train_step(jax, loss, *ADAM)
+    return loss
+
+
+def step(jax: Any) -> Any:
+    return adam.train_step(jax, loss_of(jax), *ADAM)
+
+
+def loop(jax: Any, jitted: bool) -> Any:
+    """A training loop in Python: losses are collected, and looked at after the last step."""
+    loss, rate, betas = loss_of(jax), *ADAM
+
+    def step(state, images, labels):
+        value, grads = jax.value_and_grad(loss)(state[0], images, labels)
+        return adam.update(jax, *state, grads, rate, betas), value
+
+    call = jax.jit(step) if jitted else step
+    rng = np.random.default_rng(1)
+    images = rng.random((STEPS, BATCH, LAYERS[0]), np.float32)
+
+    def train(params, mean, square, _, labels):
+        state, losses = (params, mean, square), []
+        for batch in images:
+            state, value = call(state, batch, labels)
+            losses.append(value)
+        return np.array([float(value) for value in losses]), *state
+
+    return train

@@ -129,6 +129,18 @@ EAGER = (
         (at_most(250), faster(8)),
         mode="eager",
     ),
+    *(
+        Workload(
+            f"{kind} training loop of a small classifier, a step",
+            digits.inputs,
+            lambda jax, jitted=jitted: digits.loop(jax, jitted),
+            (faster(least),),
+            mode="eager",
+            per=digits.STEPS,
+            tolerance=1e-2,  # of twenty steps
+        )
+        for kind, jitted, least in (("jitted", True, 1.5), ("eager", False, 8))
+    ),
 )
 
 # ---- first calls --------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Random interleavings of eager operations: recorded, they give what they give at once.
 
-A program is a list of steps on a pool of arrays: operations, prints, looks at values, branches,
-deletions, transformations, calls of jitted functions with and without donation, and exceptions,
-some of which interrupt a transformation.  It is run lazily and immediately; in strict mode the bits
-are the same.  Afterwards the memory that the runtime's pool lends is what it was.
+A program is a list of steps on a pool of arrays: operations, loops that nobody looks at, prints,
+looks at values, branches, deletions, transformations, calls of jitted functions with and without
+donation, and exceptions, some of which interrupt a transformation.  It is run lazily and
+immediately; in strict mode the bits are the same.  Afterwards the memory that the runtime's pool
+lends is what it was.
 
 The slow test does that to 100,000 programs, which takes about half an hour on one core::
 
@@ -49,6 +50,16 @@ def _with_looks(x: Any) -> Any:
     y = jnp.sin(x) * x
     small = y / (1 + float(jnp.max(jnp.abs(y))))
     return jnp.sum(small), y * 0.5
+
+
+def _unseen_loop(x: Any) -> list[Any]:
+    """Long enough for some of it to be run while the rest is recorded."""
+    seen = []
+    for k in range(40):
+        x = jnp.where(x > 0.1, x * 0.9 - 0.05, x + 0.3)
+        if k % 16 == 5:
+            seen.append(jnp.abs(x) * 0.5)
+    return [*seen, x]
 
 
 UNARY: list[Callable[[Any], Any]] = [
@@ -124,8 +135,10 @@ class Run:
         rng, pool = self.rng, self.pool
         kind = rng.random()
         i, j = (int(k) for k in rng.integers(len(pool), size=2))
-        if kind < 0.42:
+        if kind < 0.39:
             pool.append(UNARY[rng.integers(len(UNARY))](pool[i]))
+        elif kind < 0.42:
+            pool += _unseen_loop(pool[i])
         elif kind < 0.65:
             pool.append(BINARY[rng.integers(len(BINARY))](pool[i], pool[j]))
         elif kind < 0.73:

@@ -16,6 +16,20 @@ namespace functrax::eager {
 
 enum class Outcome { kDone, kLeft, kError };  // kLeft: Python has to do it
 
+// What a call returns: its result, or what the function in Python returns in its place.
+template <typename Function>
+PyObject* result_or(Outcome outcome, Ref& result, const Function& in_python) {
+  switch (outcome) {
+    case Outcome::kDone:
+      return result.release();
+    case Outcome::kError:
+      return nullptr;
+    case Outcome::kLeft:
+      break;
+  }
+  return in_python();
+}
+
 // What arrays of an operation's results hold, and later operations take: the node itself, or one
 // part for each of several results.
 using Results = std::vector<Ref>;

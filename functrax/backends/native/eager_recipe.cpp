@@ -300,16 +300,11 @@ Outcome record_call(Function* self, PyObject* const* args, Py_ssize_t count, PyO
 }
 
 PyObject* call_function(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
+  Function* function = as_function(self);
   Ref result;
-  switch (record_call(as_function(self), args, PyVectorcall_NARGS(flags), names, result)) {
-    case Outcome::kDone:
-      return result.release();
-    case Outcome::kError:
-      return nullptr;
-    case Outcome::kLeft:
-      break;
-  }
-  return PyObject_Vectorcall(as_function(self)->function, args, flags, names);
+  const Outcome outcome = record_call(function, args, PyVectorcall_NARGS(flags), names, result);
+  return result_or(outcome, result,
+                   [&] { return PyObject_Vectorcall(function->function, args, flags, names); });
 }
 
 // ---- the type -----------------------------------------------------------------------------------

@@ -178,17 +178,12 @@ PyObject* call_bind(PyObject* self, PyObject* const* args, std::size_t flags, Py
   auto* method = reinterpret_cast<Method*>(self);
   const Py_ssize_t count = PyVectorcall_NARGS(flags);
   Ref result;
+  Outcome outcome = Outcome::kLeft;
   if (count > 0 && thread_state::passes_concrete()) {
-    switch (apply(args[0], args + 1, count - 1, names, result)) {
-      case Outcome::kDone:
-        return result.release();
-      case Outcome::kError:
-        return nullptr;
-      case Outcome::kLeft:
-        break;
-    }
+    outcome = apply(args[0], args + 1, count - 1, names, result);
   }
-  return PyObject_Vectorcall(method->function, args, flags, names);
+  return result_or(outcome, result,
+                   [&] { return PyObject_Vectorcall(method->function, args, flags, names); });
 }
 
 // Whether an operator's operands are of a kind that is remembered, and the key.
@@ -351,15 +346,9 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags
   }
   const RecordedPointer recorded = found->second;  // others may forget it meanwhile
   Ref result;
-  switch (record_operator(method, mode, *recorded, left, right, result)) {
-    case Outcome::kDone:
-      return result.release();
-    case Outcome::kError:
-      return nullptr;
-    case Outcome::kLeft:
-      break;
-  }
-  return PyObject_Vectorcall(method->function, args, flags, names);
+  const Outcome outcome = record_operator(method, mode, *recorded, left, right, result);
+  return result_or(outcome, result,
+                   [&] { return PyObject_Vectorcall(method->function, args, flags, names); });
 }
 
 PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
@@ -475,17 +464,14 @@ Outcome apply_to(PyObject* const* args, Py_ssize_t count, Ref& result) {
 PyObject* execute(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Ref result;
   const Outcome outcome = apply_to(args, count, result);
-  if (outcome == Outcome::kDone) return result.release();
-  if (outcome == Outcome::kError) return nullptr;
-  return PyObject_Vectorcall(python.record, args, 3, nullptr);
+  return result_or(outcome, result,
+                   [&] { return PyObject_Vectorcall(python.record, args, 3, nullptr); });
 }
 
 PyObject* apply_on_tape(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Ref result;
   const Outcome outcome = apply_to(args, count, result);
-  if (outcome == Outcome::kDone) return result.release();
-  if (outcome == Outcome::kError) return nullptr;
-  Py_RETURN_NOTIMPLEMENTED;
+  return result_or(outcome, result, [] { return Py_NewRef(Py_NotImplemented); });
 }
 
 }  // namespace functrax::eager

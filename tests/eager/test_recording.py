@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
@@ -425,6 +426,26 @@ def test_a_long_chain_is_forgotten_at_once() -> None:
     assert last() is not None
     del y
     assert last() is None  # however deep it was
+
+
+def test_arrays_and_operations_whose_memory_is_used_again_are_new() -> None:
+    x = square()
+
+    def made() -> Any:
+        return x + 1
+
+    code = made.__code__
+    references = sys.getrefcount(code)
+    for _ in range(3):
+        arrays = [made() for _ in range(1500)]
+        gc.collect()
+        assert all(type(y) is ConcreteArray for y in arrays)
+        assert {id(y) for y in functrax.live_arrays()} >= {id(y) for y in arrays}
+        died = [weakref.ref(arrays[0]), weakref.ref(arrays[0]._buffer)]
+        del arrays
+        assert [ref() for ref in died] == [None, None]
+        assert weakref.getweakrefcount(made()) == 0
+    assert sys.getrefcount(code) - references < 10  # what was recorded kept it
 
 
 def test_an_array_counts_once_however_often_it_is_held() -> None:

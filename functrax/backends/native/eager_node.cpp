@@ -14,6 +14,7 @@
 
 #include "eager_run.h"
 #include "eager_state.h"
+#include "free_list.h"
 #include "signature.h"
 #include "thread_state.h"
 
@@ -161,19 +162,35 @@ bool find_extent(Node* node, bool may_run) {
 
 // ---- nodes --------------------------------------------------------------------------------------
 
+// Memory of nodes that have ended, by the number of operands that they had room for.
+constexpr Py_ssize_t kMostKept = 4;
+FreeList<1024> ended[kMostKept + 1];
+
 // An operation without results, extent and line; null with an error set.
-Ref allocate(PyObject* signature, PyObject* const* operands, std::size_t count) {
-  Ref made(python.node->tp_alloc(python.node, static_cast<Py_ssize_t>(count)));
-  if (!made) return made;
-  Node* node = as_node(made.get());
-  new (&node->line) Line;
-  new (&node->region) RegionPointer;
+Ref allocate(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line) {
+  const auto room = static_cast<Py_ssize_t>(count);
+  PyObject* made = room <= kMostKept ? ended[room].take() : nullptr;
+  if (made != nullptr) {
+    PyObject_InitVar(reinterpret_cast<PyVarObject*>(made), python.node, room);
+  } else {
+    made = python.node->tp_alloc(python.node, room);
+    if (made == nullptr) return Ref();
+    PyObject_GC_UnTrack(made);  // a class made in Python is one of the collector's
+  }
+  Node* node = as_node(made);
+  node->weak_references = node->value = node->parts = nullptr;
+  node->room = room;
   node->signature = Py_NewRef(signature);
+  new (&node->line) Line(line.share());
+  new (&node->region) RegionPointer;
+  node->held = 0;
+  node->cut = 0;
   for (std::size_t i = 0; i < count; ++i) node->operands[i] = Py_NewRef(operands[i]);
+  node->before = nullptr;
   node->after = first_node;
   if (first_node != nullptr) first_node->before = node;
   first_node = node;
-  return made;
+  return Ref(made);
 }
 
 // The results of a node of several, which nobody refers to yet.
@@ -239,7 +256,8 @@ void destroy(PyObject* self) {
   Py_XDECREF(node->parts);
   Py_XDECREF(node->value);
   PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
+  const bool kept = type == python.node && node->room <= kMostKept && ended[node->room].keep(self);
+  if (!kept) type->tp_free(self);
   Py_DECREF(type);
   while (depth == 1 && !waiting.empty()) {
     PyObject* x = waiting.back();
@@ -376,10 +394,9 @@ PyObject* operand_of(PyObject* x, PyObject* strict) {
 
 Ref new_node(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line,
              bool may_run) {
-  Ref made = allocate(signature, operands, count);
+  Ref made = allocate(signature, operands, count, line);
   if (!made) return made;
   Node* node = as_node(made.get());
-  node->line = line.share();
   return find_extent(node, may_run) && note_arrays(node) ? std::move(made) : Ref();
 }
 
@@ -391,6 +408,11 @@ bool add_results(Ref node, Results& results) {
 }
 
 PyObject* make_node_type() { return PyType_FromSpec(&spec); }
+
+void set_node_class(PyTypeObject* type) {
+  type->tp_dealloc = destroy;  // it has no slots that Python would have to clear
+  python.node = type;
+}
 
 PyObject* node_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (python.array == nullptr || count != 3 || !PyTuple_Check(args[1])) {

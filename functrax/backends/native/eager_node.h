@@ -62,6 +62,7 @@ class Line {
 struct Node {
   PyObject_VAR_HEAD  // the size is the number of operands
       PyObject* weak_references;
+  Py_ssize_t room;                      // for so many operands
   PyObject *signature, *value, *parts;  // no value: not known; no parts: a single result
   Line line;
   RegionPointer region;
@@ -105,6 +106,9 @@ bool add_results(Ref node, Results& results);
 std::int64_t next_number();
 
 PyObject* make_node_type();  // functrax._native.EagerNode
+
+// Tells the class that stands on that type.
+void set_node_class(PyTypeObject* type);
 
 // eager_node(signature, operands, line) -> a list of what arrays of its results hold.
 PyObject* node_of(PyObject* self, PyObject* const* args, Py_ssize_t count);

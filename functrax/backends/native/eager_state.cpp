@@ -2,6 +2,7 @@
 
 #include "eager_state.h"
 
+#include "eager_node.h"
 #include "pytree.h"
 #include "reference.h"
 #include "signature.h"
@@ -78,7 +79,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
     *bounds[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(args[3], i));
   }
   if (PyErr_Occurred()) return nullptr;
-  p.node = class_at(args[0], 1);
+  set_node_class(class_at(args[0], 1));
   p.part = class_at(args[0], 2);
   p.literal = class_at(args[0], 3);
   p.borrowed = class_at(args[0], 4);

@@ -33,20 +33,9 @@ enum Tag : Word {
 
 constexpr int kDeepest = 200;  // nodes inside nodes; Python sees to deeper trees
 
-struct {
-  PyTypeObject* type = nullptr;
-  Py_ssize_t aval, buffer;  // offsets of the slots
-} array_class;
-
-PyObject*& slot(PyObject* object, Py_ssize_t offset) {
-  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
-}
-
 Word address(const void* object) { return reinterpret_cast<Word>(object); }
 
-bool is_typed_array(PyObject* x) {
-  return Py_TYPE(x) == array_class.type && slot(x, array_class.aval) != nullptr;
-}
+bool is_typed_array(PyObject* x) { return is_array(x) && aval_of(x) != nullptr; }
 
 class Reader {
  public:
@@ -78,7 +67,7 @@ Outcome Reader::leaf(Tag tag, PyObject* x) {
 // Reads an array, the usual leaf; this runs no Python.
 bool Reader::array(PyObject* x) {
   if (!is_typed_array(x)) return false;
-  word(address(slot(x, array_class.aval)));
+  word(address(aval_of(x)));
   s_.leaves.add(x);
   return true;
 }
@@ -86,7 +75,7 @@ bool Reader::array(PyObject* x) {
 Outcome Reader::tree(PyObject* x, int depth) {
   PyTypeObject* type = Py_TYPE(x);
   if (array(x)) return Outcome::kRead;
-  if (type == array_class.type) return Outcome::kUnknown;  // it has no type
+  if (is_array(x)) return Outcome::kUnknown;  // it has no type
   if (depth > kDeepest) return Outcome::kUnknown;
   if (type == &PyDict_Type) return dict(x, depth);
   if (type == &PyTuple_Type) return sequence(kTuple, x, depth);
@@ -389,29 +378,6 @@ bool lay_out(const Signature& signature, const Role& donated, Layout& layout) {
     layout.places[order[place]] = static_cast<int>(place);
   }
   return true;
-}
-
-bool set_array_class(PyObject* type) {
-  if (!pytree::find_slot(type, "aval", array_class.aval)) return false;
-  if (!pytree::find_slot(type, "_buffer", array_class.buffer)) return false;
-  array_class.type = reinterpret_cast<PyTypeObject*>(Py_NewRef(type));
-  return true;
-}
-
-bool is_array(PyObject* object) { return Py_TYPE(object) == array_class.type; }
-
-PyObject*& aval_of(PyObject* array) { return slot(array, array_class.aval); }
-PyObject*& buffer_of(PyObject* array) { return slot(array, array_class.buffer); }
-
-PyObject* new_array(PyObject* buffer, PyObject* aval) {
-  PyObject* made = array_class.type->tp_alloc(array_class.type, 0);
-  if (made == nullptr) {
-    Py_DECREF(buffer);
-    return nullptr;
-  }
-  slot(made, array_class.buffer) = buffer;
-  slot(made, array_class.aval) = Py_NewRef(aval);
-  return made;
 }
 
 }  // namespace functrax::signature

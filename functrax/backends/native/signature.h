@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "array_class.h"
 #include "growing_array.h"
 
 namespace functrax::signature {
@@ -71,16 +72,5 @@ struct Layout {
 
 // False, with an error set or not, where the layout cannot be known.
 bool lay_out(const Signature& signature, const Role& donated, Layout& layout);
-
-// Tells the class of arrays: set_array_class(ConcreteArray); false with an error set.
-bool set_array_class(PyObject* type);
-
-// Whether an object is of that class, not of a subclass.
-bool is_array(PyObject* object);
-
-// The parts of an array, borrowed; they may be null.
-PyObject*& aval_of(PyObject* array);
-PyObject*& buffer_of(PyObject* array);
-PyObject* new_array(PyObject* buffer, PyObject* aval);  // takes `buffer`; null with an error set
 
 }  // namespace functrax::signature

@@ -71,6 +71,9 @@ class EagerNode:
     @property
     def size(self) -> int: ...
 
+@disjoint_base
+class EagerSignature: ...
+
 @final
 class EagerTape:
     def new_tangent(self, aval: Any, /) -> int: ...

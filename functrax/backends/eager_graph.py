@@ -39,7 +39,18 @@ FEW_BYTES: Final = 1 << 12
 REPEATED: Final = 8
 
 
-class Signature:
+if TYPE_CHECKING or native.extension is None:
+
+    class EagerSignature:
+        """What C++ reads of signatures."""
+
+        __slots__ = ()
+
+else:
+    EagerSignature = native.extension.EagerSignature
+
+
+class Signature(EagerSignature):
     """An operation without its operands: what nodes of equal type share.
 
     Args:

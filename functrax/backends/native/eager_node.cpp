@@ -214,7 +214,7 @@ bool add_parts(Node* node, Py_ssize_t count, Results& results) {
 
 // Counts the arrays that a node keeps alive, if they are worth it; runs all if they are too many.
 bool note_arrays(Node* node) {
-  if (slot(node->signature, python.of_signature.holds) != Py_True) return true;
+  if (!facts_of(node->signature).holds) return true;
   PyObject* sizes = slot(node->signature, python.of_signature.operand_bytes);
   std::int64_t bytes = 0;
   for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
@@ -401,8 +401,8 @@ Ref new_node(PyObject* signature, PyObject* const* operands, std::size_t count, 
 }
 
 bool add_results(Ref node, Results& results) {
-  PyObject* types = slot(as_node(node.get())->signature, python.of_signature.types);
-  if (PyTuple_Check(types)) return add_parts(as_node(node.get()), PyTuple_GET_SIZE(types), results);
+  const Facts& facts = facts_of(as_node(node.get())->signature);
+  if (!facts.single) return add_parts(as_node(node.get()), facts.results, results);
   results.push_back(std::move(node));
   return true;
 }

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <cstdlib>
+#include <new>
+#include <utility>
 
 #include "eager_region.h"
 #include "eager_state.h"
@@ -31,8 +33,47 @@ PyObject* result_or(Outcome outcome, Ref& result, const Function& in_python) {
 }
 
 // What arrays of an operation's results hold, and later operations take: the node itself, or one
-// part for each of several results.
-using Results = std::vector<Ref>;
+// part for each of several results. A list that begins on the stack.
+class Results {
+ public:
+  Results() = default;
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  ~Results() {
+    for (std::size_t i = 0; i < size_; ++i) data_[i].~Ref();
+    if (data_ != first()) std::free(data_);
+  }
+
+  void reserve(std::size_t size) {
+    if (size <= room_) return;
+    Ref* larger = static_cast<Ref*>(std::malloc(size * sizeof(Ref)));
+    if (larger == nullptr) throw std::bad_alloc();
+    for (std::size_t i = 0; i < size_; ++i) {
+      new (larger + i) Ref(std::move(data_[i]));
+      data_[i].~Ref();
+    }
+    if (data_ != first()) std::free(data_);
+    data_ = larger;
+    room_ = size;
+  }
+  void push_back(Ref result) {
+    if (size_ == room_) reserve(2 * room_);
+    new (data_ + size_++) Ref(std::move(result));
+  }
+  std::size_t size() const { return size_; }
+  Ref& back() { return data_[size_ - 1]; }
+  Ref& operator[](std::size_t i) { return data_[i]; }
+  const Ref& operator[](std::size_t i) const { return data_[i]; }
+
+ private:
+  static constexpr std::size_t kInline = 24;
+
+  Ref* first() { return reinterpret_cast<Ref*>(inline_); }
+
+  alignas(Ref) unsigned char inline_[kInline * sizeof(Ref)];
+  Ref* data_ = first();
+  std::size_t size_ = 0, room_ = kInline;
+};
 
 // A line of the user's program: an object as core/source.py has them, or what one is made of.
 class Line {
@@ -68,10 +109,10 @@ struct Node {
   RegionPointer region;
   std::int64_t number, size, begin;
   std::int64_t held;  // bytes of the arrays among its operands, if they are worth counting
-  // Of the cut that was made last: which one it was, where the node is in it, and how often its
-  // operands refer to the node.
+  // Of the cut that was made last: which one it was, where the node is in it, the number of its
+  // first result, and how often its operands refer to the node.
   std::uint64_t cut;
-  std::size_t place;
+  std::size_t place, first;
   Py_ssize_t uses;
   Node *before, *after;  // those that have operands
   PyObject* operands[1];

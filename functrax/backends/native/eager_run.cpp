@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -34,139 +35,163 @@ std::unordered_map<Words, Program, WordsHash> programs;
 // What has to run for one operation, as eager_graph.cut has it. Nodes know their places in it until
 // another is made, so it must not outlive the GIL being held.
 struct Cut {
-  std::vector<Node*> nodes;        // owned
-  std::vector<std::size_t> first;  // the number of the first result of each node
-  std::vector<Ref> inputs;
+  // An input by its value and type.
+  struct Input {
+    PyObject* aval;
+    std::int64_t before;  // another input of the same value, or -1
+  };
+
+  std::vector<Node*> nodes;       // owned
+  std::size_t results = 0;        // of the nodes
+  bool large = false;             // whether any of the results is
+  std::vector<PyObject*> inputs;  // owned
+  std::vector<Input> described;
+  PointerMap known;                  // the last input of a value
   PointerMap uses;                   // of parts: how often operands refer to them
   std::vector<PyObject*> outputs;    // owned: nodes, and parts of nodes
   std::vector<std::size_t> numbers;  // of the outputs
   Words words;
 
-  ~Cut() {
-    for (Node* node : nodes) Py_DECREF(as_object(node));
-    for (PyObject* output : outputs) Py_DECREF(output);
+  // Whatever ends may run Python. The last nodes first, which need the others.
+  void clear() {
+    for (; !nodes.empty(); nodes.pop_back()) Py_DECREF(as_object(nodes.back()));
+    for (; !inputs.empty(); inputs.pop_back()) Py_DECREF(inputs.back());
+    for (; !outputs.empty(); outputs.pop_back()) Py_DECREF(outputs.back());
+    results = 0;
+    large = false;
+    described.clear();
+    known.clear();
+    uses.clear();
+    numbers.clear();
+    words.clear();
   }
 };
+
+// A cut that is empty, and whose memory is used again.
+class NewCut {
+ public:
+  NewCut() : cut_(spare_ ? std::move(spare_) : std::make_unique<Cut>()) {}
+  NewCut(const NewCut&) = delete;
+  NewCut& operator=(const NewCut&) = delete;
+  ~NewCut() {
+    cut_->clear();
+    spare_ = std::move(cut_);
+  }
+  Cut& operator*() const { return *cut_; }
+
+ private:
+  static std::unique_ptr<Cut> spare_;
+  std::unique_ptr<Cut> cut_;
+};
+
+std::unique_ptr<Cut> NewCut::spare_;
 
 constexpr std::size_t kMostNodes = 4096;
 
 bool is_part(PyObject* x) { return Py_IS_TYPE(x, python.part); }
 
 // The number of a result of a cut that an operand stands for.
-std::size_t number_of(const Cut& cut, PyObject* x) {
-  if (!is_part(x)) return cut.first[as_node(x)->place];
+std::size_t number_of(PyObject* x) {
+  if (!is_part(x)) return as_node(x)->first;
   PyObject* number = slot(x, python.of_part.number);
-  return cut.first[as_node(slot(x, python.of_part.node))->place] + PyLong_AsSize_t(number);
+  return as_node(slot(x, python.of_part.node))->first + PyLong_AsSize_t(number);
 }
 
-// The operations that have to run for some, each after its operands; false: Python's business.
-bool collect(std::vector<Node*> stack, Cut& cut) {
+// Puts the operations that have to run for some into a cut, each after its operands, and calls
+// `add` with each; false: Python's business.
+template <typename Add>
+bool collect(const std::vector<Node*>& roots, Cut& cut, const Add& add) {
   static std::uint64_t cuts = 0;
   ++cuts;
-  std::size_t count = 0;
-  while (!stack.empty()) {
-    Node* node = stack.back();
-    if (node->cut == cuts) {
+  struct Visit {
+    Node* node;
+    Py_ssize_t operand;  // the next one to be looked at
+  };
+  std::vector<Visit> stack;
+  for (Node* root : roots) {
+    if (root->cut != cuts) stack.push_back({root, 0});
+    while (!stack.empty()) {
+      const auto [node, at] = stack.back();
+      if (at < Py_SIZE(node)) {
+        ++stack.back().operand;
+        Node* producer = producer_of(node->operands[at]);
+        if (producer != nullptr && producer->cut != cuts) stack.push_back({producer, 0});
+        continue;
+      }
       stack.pop_back();
+      if (cut.nodes.size() == kMostNodes) return false;
+      node->cut = cuts;
+      node->place = cut.nodes.size();
+      node->first = cut.results;
+      node->uses = 0;
+      cut.results += static_cast<std::size_t>(facts_of(node->signature).results);
+      Py_INCREF(as_object(node));
+      cut.nodes.push_back(node);
+      if (!add(node)) return false;
+    }
+  }
+  return true;
+}
+
+// Adds a raw operand to the words: an input by value and type.
+void add_input(Cut& cut, PyObject* x, PyObject* aval) {
+  std::int64_t& last = cut.known.at(x, -1);
+  std::int64_t found = last;
+  while (found >= 0 && cut.described[static_cast<std::size_t>(found)].aval != aval) {
+    found = cut.described[static_cast<std::size_t>(found)].before;
+  }
+  if (found < 0) {
+    found = static_cast<std::int64_t>(cut.inputs.size());
+    cut.inputs.push_back(Py_NewRef(x));
+    cut.described.resize(cut.inputs.size());
+    cut.described.back() = {aval, last};
+    last = found;
+    // A product that was put off is summed in another order than an array.
+    cut.words.push_back(reinterpret_cast<std::uintptr_t>(Py_TYPE(x)));
+  }
+  cut.words.push_back(2 * static_cast<std::uintptr_t>(found) + 3);
+}
+
+// Adds an operation to the words: its signature, and its operands by the numbers of the results and
+// inputs that they are; false: another thread computed it meanwhile.
+bool wire(Cut& cut, Node* node) {
+  const Facts& facts = facts_of(node->signature);
+  if (facts.operands != Py_SIZE(node)) return false;
+  cut.large = cut.large || facts.out_bytes > python.small_bytes;
+  cut.words.push_back(reinterpret_cast<std::uintptr_t>(node->signature));
+  for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
+    PyObject* x = node->operands[i];
+    if (producer_of(x) != nullptr) {
+      if (is_part(x)) {
+        ++cut.uses.at(x);
+      } else {
+        ++as_node(x)->uses;
+      }
+      cut.words.push_back(2 * number_of(x));
       continue;
     }
-    const std::size_t before = stack.size();
-    for (Py_ssize_t i = Py_SIZE(node) - 1; i >= 0; --i) {
-      Node* producer = producer_of(node->operands[i]);
-      if (producer != nullptr && producer->cut != cuts) stack.push_back(producer);
+    if (Py_IS_TYPE(x, python.literal)) {
+      if (facts.literals_are_inputs) {
+        cut.inputs.push_back(Py_NewRef(slot(x, python.literal_val)));
+        cut.words.push_back(2 * cut.inputs.size() + 1);
+      } else {
+        cut.words.push_back(reinterpret_cast<std::uintptr_t>(x));
+      }
+      continue;
     }
-    if (stack.size() != before) continue;
-    stack.pop_back();
-    if (cut.nodes.size() == kMostNodes) return false;
-    node->cut = cuts;
-    node->place = cut.nodes.size();
-    node->uses = 0;
-    Py_INCREF(as_object(node));
-    cut.nodes.push_back(node);
-    cut.first.push_back(count);
-    PyObject* types = slot(node->signature, python.of_signature.types);
-    count += PyTuple_Check(types) ? PyTuple_GET_SIZE(types) : 1;
+    if (is_node(x)) x = as_node(x)->value;
+    if (is_part(x)) x = slot(x, python.of_part.value);
+    if (x == Py_None || PyTuple_Check(x)) return false;
+    PyObject* avals = slot(node->signature, python.of_signature.avals);
+    add_input(cut, x, PyTuple_GET_ITEM(avals, i));
   }
   return true;
 }
-
-// Inputs of a cut by value and type.
-struct Inputs {
-  struct Input {
-    PyObject* aval;
-    std::int64_t before;  // another input of the same value, or -1
-  };
-  std::vector<Input> described;
-  PointerMap known;  // the last input of a value
-
-  // The number of an input, counted from 1, and whether it is new.
-  std::pair<std::size_t, bool> number_of(PyObject* x, PyObject* aval, Cut& cut) {
-    std::int64_t& last = known.at(x, -1);
-    std::int64_t found = last;
-    while (found >= 0 && described[static_cast<std::size_t>(found)].aval != aval) {
-      found = described[static_cast<std::size_t>(found)].before;
-    }
-    if (found >= 0) return {static_cast<std::size_t>(found) + 1, false};
-    cut.inputs.push_back(Ref::share(x));
-    described.resize(cut.inputs.size());
-    described.back() = {aval, last};
-    last = static_cast<std::int64_t>(cut.inputs.size()) - 1;
-    return {cut.inputs.size(), true};
-  }
-};
-
-// Numbers operands and inputs; false: another thread computed an operation meanwhile.
-bool wire(Cut& cut) {
-  Inputs inputs;
-  for (Node* node : cut.nodes) {
-    PyObject* signature = node->signature;
-    PyObject* avals = slot(signature, python.of_signature.avals);
-    if (PyTuple_GET_SIZE(avals) != Py_SIZE(node)) return false;
-    const bool numbers = slot(signature, python.of_signature.literals_are_inputs) == Py_True;
-    cut.words.push_back(reinterpret_cast<std::uintptr_t>(signature));
-    for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
-      PyObject* x = node->operands[i];
-      if (Py_IS_TYPE(x, python.literal)) {
-        if (numbers) {
-          cut.inputs.push_back(Ref::share(slot(x, python.literal_val)));
-          cut.words.push_back(2 * cut.inputs.size() + 1);
-        } else {
-          cut.words.push_back(reinterpret_cast<std::uintptr_t>(x));
-        }
-        continue;
-      }
-      if (producer_of(x) != nullptr) {
-        if (is_part(x)) {
-          ++cut.uses.at(x);
-        } else {
-          ++as_node(x)->uses;
-        }
-        cut.words.push_back(2 * number_of(cut, x));
-        continue;
-      }
-      if (is_node(x)) x = as_node(x)->value;
-      if (is_part(x)) x = slot(x, python.of_part.value);
-      if (x == Py_None || PyTuple_Check(x)) return false;
-      const auto [number, is_new] = inputs.number_of(x, PyTuple_GET_ITEM(avals, i), cut);
-      // A product that was put off is summed in another order than an array.
-      if (is_new) cut.words.push_back(reinterpret_cast<std::uintptr_t>(Py_TYPE(x)));
-      cut.words.push_back(2 * number + 1);
-    }
-  }
-  cut.words.push_back(0);
-  return true;
-}
-
-long long bytes_of(PyObject* number) { return PyLong_AsLongLong(number); }
 
 // The operations whose results are much larger than what they are made of: `_grown`. Empty where
 // there are none.
 std::vector<bool> grown(const Cut& cut) {
-  const auto& at = python.of_signature;
-  const bool any = std::any_of(cut.nodes.begin(), cut.nodes.end(), [&](const Node* node) {
-    return bytes_of(slot(node->signature, at.out_bytes)) > python.small_bytes;
-  });
-  if (!any) return {};
+  if (!cut.large) return {};
   std::vector<bool> found(cut.nodes.size(), false);
   struct MadeOf {
     long long bytes;
@@ -175,20 +200,21 @@ std::vector<bool> grown(const Cut& cut) {
   std::vector<MadeOf> made(cut.nodes.size());
   for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
     const Node* node = cut.nodes[n];
-    const long long out = bytes_of(slot(node->signature, at.out_bytes));
-    made[n] = {out, 0};
-    if (slot(node->signature, at.spreads) != Py_True) continue;
-    PyObject* sizes = slot(node->signature, at.operand_bytes);
+    const Facts& facts = facts_of(node->signature);
+    made[n] = {facts.out_bytes, 0};
+    if (!facts.spreads) continue;
+    PyObject* sizes = slot(node->signature, python.of_signature.operand_bytes);
     MadeOf total = {0, 1};
     for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
       const Node* producer = producer_of(node->operands[i]);
-      const MadeOf operand = producer == nullptr ? MadeOf{bytes_of(PyTuple_GET_ITEM(sizes, i)), 0}
-                                                 : made[producer->place];
+      const MadeOf operand = producer == nullptr
+                                 ? MadeOf{PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i)), 0}
+                                 : made[producer->place];
       total.bytes += operand.bytes;
       total.steps += operand.steps;
     }
     const long long most = std::max(python.small_bytes, python.most_growth * total.bytes);
-    if (total.steps > python.most_repeated || out <= most) continue;
+    if (total.steps > python.most_repeated || facts.out_bytes <= most) continue;
     found[n] = true;
     made[n] = total;
   }
@@ -209,41 +235,42 @@ PyObject* alive(PyObject* reference) {
 // What must come out, as `_wanted`: results that somebody outside refers to, and those that are
 // `requested`. Another one that has grown stays recorded, and what it is made of comes out instead.
 void choose(Cut& cut, const std::vector<Node*>& requested) {
+  constexpr Py_ssize_t kRequested = -1;  // in the place of the uses
+  for (Node* root : requested) root->uses = kRequested;
   const std::vector<bool> large = grown(cut);
   std::unordered_set<PyObject*> forced;
-  const std::unordered_set<const Node*> roots(requested.begin(), requested.end());
   // The cut, or its caller, holds one reference.
   const auto is_wanted = [&](PyObject* x, Py_ssize_t uses) {
     return Py_REFCNT(x) - 1 > uses || (!forced.empty() && forced.count(x) != 0);
   };
-  std::vector<std::pair<std::size_t, PyObject*>> found;  // the last first
+  const auto add = [&](PyObject* x) {
+    cut.outputs.push_back(Py_NewRef(x));
+    cut.numbers.push_back(number_of(x));
+  };
   for (std::size_t n = cut.nodes.size(); n-- > 0;) {
     Node* node = cut.nodes[n];
-    PyObject* itself = as_object(node);
-    const bool is_root = roots.count(node) != 0;
-    const std::size_t before = found.size();
+    const bool is_root = node->uses == kRequested;
+    const std::size_t before = cut.outputs.size();
     const Py_ssize_t parts = node->parts == nullptr ? 0 : PyTuple_GET_SIZE(node->parts);
     for (Py_ssize_t i = parts - 1; i >= 0; --i) {
       const Ref part(alive(PyTuple_GET_ITEM(node->parts, i)));
       if (!part) continue;
       const std::int64_t* uses = cut.uses.find(part.get());
-      if (!is_wanted(part.get(), uses == nullptr ? 0 : *uses)) continue;
-      found.emplace_back(number_of(cut, part.get()), Py_NewRef(part.get()));
+      if (is_wanted(part.get(), uses == nullptr ? 0 : *uses)) add(part.get());
     }
-    if (node->parts == nullptr && (is_root || is_wanted(itself, node->uses))) {
-      found.emplace_back(cut.first[n], Py_NewRef(itself));
-    }
-    if (found.size() == before || large.empty() || !large[n] || is_root) continue;
+    if (node->parts == nullptr && is_wanted(as_object(node), node->uses)) add(as_object(node));
+    if (cut.outputs.size() == before || large.empty() || !large[n] || is_root) continue;
     for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
       if (producer_of(node->operands[i]) != nullptr) forced.insert(node->operands[i]);
     }
-    for (; found.size() != before; found.pop_back()) Py_DECREF(found.back().second);
+    for (; cut.outputs.size() != before; cut.outputs.pop_back()) {
+      Py_DECREF(cut.outputs.back());
+      cut.numbers.pop_back();
+    }
   }
-  for (auto output = found.rbegin(); output != found.rend(); ++output) {
-    cut.numbers.push_back(output->first);
-    cut.outputs.push_back(output->second);
-    cut.words.push_back(2 * output->first);
-  }
+  std::reverse(cut.outputs.begin(), cut.outputs.end());
+  std::reverse(cut.numbers.begin(), cut.numbers.end());
+  for (const std::size_t number : cut.numbers) cut.words.push_back(2 * number);
 }
 
 // Gives a result to the node or part that it is of.
@@ -298,23 +325,25 @@ PyObject* description(const Cut& cut) {
 // Runs what a node needs, and returns True, if the program is known; else what it is made of, or
 // False where Python alone can tell; null with an error set.
 // Without a root nobody asked for a value.
-PyObject* run_known(std::vector<Node*> roots, bool requested) {
-  Cut cut;
+PyObject* run_known(const std::vector<Node*>& roots, bool requested) {
   PyObject* mode = current_mode();
   if (mode == nullptr) return nullptr;
-  const std::vector<Node*> wanted = requested ? roots : std::vector<Node*>();
-  if (mode == Py_None || !collect(std::move(roots), cut)) Py_RETURN_FALSE;
+  if (mode == Py_None) Py_RETURN_FALSE;
+  const NewCut owner;
+  Cut& cut = *owner;
   cut.words.push_back(reinterpret_cast<std::uintptr_t>(mode));
-  if (!wire(cut)) Py_RETURN_FALSE;
-  choose(cut, wanted);
+  if (!collect(roots, cut, [&](Node* node) { return wire(cut, node); })) Py_RETURN_FALSE;
+  cut.words.push_back(0);
+  choose(cut, requested ? roots : std::vector<Node*>());
   const auto found = programs.find(cut.words);
   if (found == programs.end()) return description(cut);
   Ref executable = Ref::share(found->second.executable);
   Ref values(PyList_New(static_cast<Py_ssize_t>(cut.inputs.size())));
   if (!values) return nullptr;
   for (std::size_t i = 0; i < cut.inputs.size(); ++i) {
-    PyList_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), cut.inputs[i].release());
+    PyList_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), cut.inputs[i]);
   }
+  cut.inputs.clear();  // which they came from
   Ref results(requested ? PyObject_CallOneArg(executable.get(), values.get())
                         : executable::start(executable.get(), values.get()));
   if (!results) return nullptr;
@@ -337,23 +366,24 @@ PyObject* run(PyObject*, PyObject* given) {
   const bool requested = PyList_Check(given);
   if (!requested && !PyTuple_Check(given)) Py_RETURN_FALSE;
   if (requested) note_look();
-  std::vector<Node*> roots;  // the first one on top of the stack
-  for (Py_ssize_t i = PySequence_Fast_GET_SIZE(given) - 1; i >= 0; --i) {
+  std::vector<Node*> roots;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given); ++i) {
     Node* node = producer_of(PySequence_Fast_GET_ITEM(given, i));
     if (node != nullptr) roots.push_back(node);
   }
   if (roots.empty()) Py_RETURN_TRUE;
-  return run_known(std::move(roots), requested);
+  return run_known(roots, requested);
 }
 
 std::size_t count_of(PyObject* const* operands, std::size_t count) {
-  Cut cut;
+  const NewCut cut;
   std::vector<Node*> roots;
   for (std::size_t i = 0; i < count; ++i) {
     Node* node = producer_of(operands[i]);
     if (node != nullptr) roots.push_back(node);
   }
-  return collect(std::move(roots), cut) ? cut.nodes.size() : kMostNodes;
+  const auto any = [](Node*) { return true; };
+  return collect(roots, *cut, any) ? (*cut).nodes.size() : kMostNodes;
 }
 
 PyObject* forget_programs(PyObject*, PyObject*) {

@@ -30,7 +30,32 @@ struct Slot {
   Py_ssize_t* offset;
 };
 
+PyType_Slot signature_slots[] = {
+    {Py_tp_doc, const_cast<char*>("What is read of a signature with each operation.")},
+    {0, nullptr},
+};
+
+PyType_Spec signature_spec = {"functrax._native.EagerSignature", sizeof(SignatureBase), 0,
+                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, signature_slots};
+
 }  // namespace
+
+PyObject* make_signature_type() { return PyType_FromSpec(&signature_spec); }
+
+void read_facts(PyObject* signature) {
+  const auto& at = python.of_signature;
+  const auto is_true = [&](Py_ssize_t offset) { return slot(signature, offset) == Py_True; };
+  Facts& facts = reinterpret_cast<SignatureBase*>(signature)->facts;
+  PyObject* types = slot(signature, at.types);
+  facts.single = !PyTuple_Check(types);
+  facts.results = facts.single ? 1 : PyTuple_GET_SIZE(types);
+  facts.operands = PyTuple_GET_SIZE(slot(signature, at.avals));
+  facts.holds = is_true(at.holds);
+  facts.spreads = is_true(at.spreads);
+  facts.literals_are_inputs = is_true(at.literals_are_inputs);
+  facts.out_bytes = PyLong_AsLongLong(slot(signature, at.out_bytes));
+  facts.known = true;
+}
 
 PyObject* current_mode() {
   const std::uint64_t epoch = thread_state::epoch();

@@ -35,6 +35,25 @@ inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
 }
 
+// What is read of a signature with each operation and each cut: the base of its class, which reads
+// it from the slots of the first use on.
+struct Facts {
+  bool known, single, holds, spreads, literals_are_inputs;
+  Py_ssize_t operands, results;
+  long long out_bytes;
+};
+struct SignatureBase {
+  PyObject_HEAD Facts facts;
+};
+void read_facts(PyObject* signature);
+inline const Facts& facts_of(PyObject* signature) {
+  const Facts& facts = reinterpret_cast<SignatureBase*>(signature)->facts;
+  if (!facts.known) read_facts(signature);
+  return facts;
+}
+
+PyObject* make_signature_type();  // functrax._native.EagerSignature
+
 // What decides how operations are recorded now, borrowed and never freed: (strict, contexts), or
 // None where they are not recorded; null with an error set.
 PyObject* current_mode();

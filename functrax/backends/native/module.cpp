@@ -139,6 +139,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "EagerNode", functrax::eager::make_node_type());
   add_type(module, "EagerMethod", functrax::eager::make_type());
   add_type(module, "EagerFunction", functrax::eager::make_function_type());
+  add_type(module, "EagerSignature", functrax::eager::make_signature_type());
   add_type(module, "EagerTape", functrax::eager::make_tape_type());
   add_type(module, "ThreadState", functrax::thread_state::make_type());
   add_type(module, "Scopes", functrax::thread_state::make_scopes_type());

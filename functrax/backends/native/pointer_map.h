@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -11,10 +12,9 @@ namespace functrax {
 
 class PointerMap {
  public:
-  PointerMap() : slots_(kFirst) {}
-
   // The number of an object, or null.
   const std::int64_t* find(const void* key) const {
+    if (count_ == 0) return nullptr;
     const Slot& slot = slots_[place_of(key)];
     return slot.key == nullptr ? nullptr : &slot.value;
   }
@@ -28,6 +28,11 @@ class PointerMap {
       ++count_;
     }
     return slot.value;
+  }
+
+  void clear() {
+    if (count_ != 0) std::fill(slots_.begin(), slots_.end(), Slot());
+    count_ = 0;
   }
 
  private:
@@ -49,7 +54,7 @@ class PointerMap {
   }
 
   void grow() {
-    std::vector<Slot> before(2 * slots_.size());
+    std::vector<Slot> before(slots_.empty() ? kFirst : 2 * slots_.size());
     before.swap(slots_);
     for (const Slot& slot : before) {
       if (slot.key != nullptr) slots_[place_of(slot.key)] = slot;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,7 +15,9 @@
 #include "eager_state.h"
 #include "eager_steps.h"
 #include "eager_tape.h"
+#include "growing_array.h"
 #include "numpy_arrays.h"
+#include "open_table.h"
 #include "reference.h"
 #include "signature.h"
 #include "thread_state.h"
@@ -43,11 +44,13 @@ struct Recipe {
 struct Kind {
   std::vector<Ref> kept;  // whose addresses are in the words
   bool prepared = false;
-  std::shared_ptr<const Recipe> recipe;
+  std::unique_ptr<const Recipe> recipe;
   FragmentPointer fragment;
+  std::size_t references = 0;
 };
 
-using Kinds = std::unordered_map<Words, Kind, WordsHash>;
+using KindPointer = Shared<Kind>;
+using Kinds = OpenTable<Words, KindPointer, WordsHash>;
 
 struct Function {
   PyObject_HEAD vectorcallfunc call;
@@ -59,7 +62,7 @@ Function* as_function(PyObject* self) { return reinterpret_cast<Function*>(self)
 
 void forget_kinds(Function* self) {
   Kinds dropped;
-  dropped.swap(*self->known);  // for what ends now may run Python
+  std::swap(dropped, *self->known);  // for what ends now may run Python
 }
 
 // ---- what a call is -----------------------------------------------------------------------------
@@ -68,8 +71,10 @@ void forget_kinds(Function* self) {
 enum Tag : std::uintptr_t { kArray, kObject, kInteger, kNumber, kTuple };
 
 struct Key {
-  Words words;
-  std::vector<PyObject*> kept;  // borrowed
+  GrowingArray<std::uintptr_t, 48> words;
+  GrowingArray<PyObject*, 32> kept;  // borrowed
+
+  WordsView view() const { return {words.data(), words.size()}; }
 
   void add(Tag tag, PyObject* object) {
     words.push_back(tag);
@@ -118,7 +123,6 @@ bool add_static(PyObject* x, PyObject* static_class, Key& key) {
 // called.
 bool read_key(const Function* self, PyObject* mode, PyObject* const* args, Py_ssize_t count,
               PyObject* names, Key& key) {
-  key.words.reserve(16);
   key.add(kObject, mode);
   const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   key.words.push_back(static_cast<std::uintptr_t>(named));
@@ -140,14 +144,14 @@ bool read_key(const Function* self, PyObject* mode, PyObject* const* args, Py_ss
 
 // A recipe as recipes.py writes it: (constants, steps, places of the outputs, their types, whether
 // there is a single one).
-std::shared_ptr<const Recipe> read_recipe(PyObject* given) {
+std::unique_ptr<const Recipe> read_recipe(PyObject* given) {
   PyObject *constants, *steps, *outputs, *avals;
   int single;
   if (!PyArg_ParseTuple(given, "O!O!O!O!p", &PyTuple_Type, &constants, &PyTuple_Type, &steps,
                         &PyTuple_Type, &outputs, &PyTuple_Type, &avals, &single)) {
     return nullptr;
   }
-  auto recipe = std::make_shared<Recipe>();
+  auto recipe = std::make_unique<Recipe>();
   if (!read_steps(constants, steps, recipe->steps)) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) {
     recipe->outputs.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(outputs, i)));
@@ -171,6 +175,11 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
   }
   Line line;
   if (!user_line(line) || !run_steps(recipe.steps, line, true, values)) return Outcome::kError;
+  if (recipe.single) {
+    PyObject* raw = values[recipe.outputs.front()].get();
+    result = Ref(signature::new_array(Py_NewRef(raw), PyTuple_GET_ITEM(recipe.avals.get(), 0)));
+    return result ? Outcome::kDone : Outcome::kError;
+  }
   const auto outputs = static_cast<Py_ssize_t>(recipe.outputs.size());
   Ref all(PyTuple_New(outputs));
   for (Py_ssize_t i = 0; all && i < outputs; ++i) {
@@ -180,7 +189,7 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
     PyTuple_SET_ITEM(all.get(), i, array);
   }
   if (!all) return Outcome::kError;
-  result = recipe.single ? Ref::share(PyTuple_GET_ITEM(all.get(), 0)) : std::move(all);
+  result = std::move(all);
   return Outcome::kDone;
 }
 
@@ -188,25 +197,25 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
 // asked for, for the first call of its kind may be the only one. `write` gives what to read or
 // None, `read` puts it in its place. Null where there is no recipe, or with an error set.
 template <typename Write, typename Read>
-const Kind* prepared(Function* self, Key& key, bool at_once, const Write& write, const Read& read) {
-  auto found = self->known->find(key.words);
-  if (found != self->known->end() && found->second.prepared) return &found->second;
-  if (found == self->known->end()) {
+KindPointer prepared(Function* self, Key& key, bool at_once, const Write& write, const Read& read) {
+  const KindPointer* found = self->known->find(key.view());
+  if (found != nullptr && (*found)->prepared) return *found;
+  if (found == nullptr) {
     if (self->known->size() >= kMostRecipes) forget_kinds(self);
-    Kind kind;
-    for (PyObject* x : key.kept) kind.kept.push_back(Ref::share(x));
-    self->known->emplace(key.words, std::move(kind));
-    if (!at_once) return nullptr;
+    KindPointer kind(new Kind);
+    for (PyObject* x : key.kept) kind->kept.push_back(Ref::share(x));
+    self->known->add(Words(key.words.begin(), key.words.end()), std::move(kind));
+    if (!at_once) return {};
   }
   Ref written(write());
-  if (!written) return nullptr;
-  found = self->known->find(key.words);  // others may have forgotten it meanwhile
-  if (found == self->known->end()) return nullptr;
-  Kind& kind = found->second;
-  if (kind.prepared) return &kind;  // another thread was faster
-  if (written.get() != Py_None && !read(written.get(), kind)) return nullptr;
-  kind.prepared = true;
-  return &kind;
+  if (!written) return {};
+  found = self->known->find(key.view());  // others may have forgotten it meanwhile
+  if (found == nullptr) return {};
+  KindPointer kind = *found;
+  if (kind->prepared) return kind;  // another thread was faster
+  if (written.get() != Py_None && !read(written.get(), *kind)) return {};
+  kind->prepared = true;
+  return kind;
 }
 
 // Records a call without a tangent among its arguments.
@@ -219,13 +228,11 @@ Outcome call_plain(Function* self, PyObject* mode, Key& key, PyObject* const* ar
     kind.recipe = read_recipe(written);
     return kind.recipe != nullptr;
   };
-  const Kind* kind = prepared(self, key, false, write, read);
-  if (kind == nullptr) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
-  // Others may forget it while it is followed.
-  const std::shared_ptr<const Recipe> recipe = kind->recipe;
-  if (recipe == nullptr) return Outcome::kLeft;
+  const KindPointer kind = prepared(self, key, false, write, read);
+  if (!kind) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
+  if (kind->recipe == nullptr) return Outcome::kLeft;
   const Py_ssize_t all = count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
-  return follow(*recipe, mode, args, all, result);
+  return follow(*kind->recipe, mode, args, all, result);
 }
 
 // Records a call that a derivative goes through, on the tape.
@@ -250,10 +257,10 @@ Outcome call_taped(Function* self, PyObject* mode, Key& key, const std::vector<G
     return kind.fragment != nullptr;
   };
   // At once, for it keeps less for the way back than the operations by themselves would.
-  const Kind* kind = prepared(self, key, true, write, read);
-  if (kind == nullptr) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
-  const FragmentPointer fragment = kind->fragment;
-  return fragment ? follow_fragment(fragment, given, mode, result) : Outcome::kLeft;
+  const KindPointer kind = prepared(self, key, true, write, read);
+  if (!kind) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
+  if (!kind->fragment) return Outcome::kLeft;
+  return follow_fragment(kind->fragment, given, mode, result);
 }
 
 // The arguments, with arrays in the place of NumPy's, which are taken as they are now. The new ones
@@ -285,18 +292,19 @@ Outcome record_call(Function* self, PyObject* const* args, Py_ssize_t count, PyO
     PyErr_Clear();  // the function says what is wrong
     return Outcome::kLeft;
   }
-  std::vector<Given> given;
+  Given given[kMostArguments];
+  std::size_t arrays = 0;
   bool traced = false;
   for (Py_ssize_t i = 0; i < all; ++i) {
     if (!Py_IS_TYPE(args[i], python.array) && !is_tracer(args[i])) continue;
-    given.emplace_back();
-    if (!read_given(args[i], thread_state::trace(), given.back())) return Outcome::kLeft;
-    traced = traced || given.back().tangent != nullptr;
+    Given& array = given[arrays++];
+    if (!read_given(args[i], thread_state::trace(), array)) return Outcome::kLeft;
+    traced = traced || array.tangent != nullptr;
   }
   Key key;
   if (!read_key(self, mode, args, all, names, key)) return Outcome::kLeft;
   if (!traced) return call_plain(self, mode, key, args, count, names, result);
-  return call_taped(self, mode, key, given, args, count, names, result);
+  return call_taped(self, mode, key, {given, given + arrays}, args, count, names, result);
 }
 
 PyObject* call_function(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "eager_state.h"
 #include "eager_steps.h"
 #include "eager_tape.h"
+#include "open_table.h"
 #include "reference.h"
 #include "signature.h"
 #include "thread_state.h"
@@ -163,15 +163,17 @@ struct Recorded {
   Steps steps;
   std::size_t output = 0;
   Ref aval;
+  mutable std::size_t references = 0;
 };
-using RecordedPointer = std::shared_ptr<const Recorded>;
+using RecordedPointer = Shared<const Recorded>;
+using Table = OpenTable<Key, RecordedPointer, Hash>;
 
 struct Method {
   PyObject_HEAD vectorcallfunc call;
   PyObject* function;
   PyObject* primitive;  // null for `bind`
   bool reflected;
-  std::unordered_map<Key, RecordedPointer, Hash>* known;
+  Table* known;
 };
 
 PyObject* call_bind(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
@@ -207,8 +209,8 @@ bool read_key(PyObject* x, PyObject* y, PyObject* mode, Key& key) {
 }
 
 void forget(Method* method) {
-  std::unordered_map<Key, RecordedPointer, Hash> dropped;
-  dropped.swap(*method->known);  // for what ends now may run Python
+  Table dropped;
+  std::swap(dropped, *method->known);  // for what ends now may run Python
 }
 
 // Writes the operations since number `first` that a value comes of as steps, each once; false where
@@ -236,7 +238,7 @@ bool write_steps(PyObject* x, std::int64_t first, std::vector<PyObject*>& values
 
 void remember(Method* method, const Key& key, RecordedPointer made) {
   if (method->known->size() >= kMostRemembered) forget(method);
-  method->known->try_emplace(key, std::move(made));
+  method->known->add(key, std::move(made));
 }
 
 // Remembers several operations that Python recorded since number `first`.
@@ -245,12 +247,12 @@ void learn_steps(Method* method, const Key& key, PyObject* x, PyObject* y, PyObj
   std::vector<PyObject*> values = {signature::buffer_of(x)};
   if (Py_IS_TYPE(y, python.array)) values.push_back(signature::buffer_of(y));
   if (values.front() == values.back() && values.size() == 2) return;  // which of the two it is
-  auto made = std::make_shared<Recorded>();
+  auto made = std::make_unique<Recorded>();
   if (!write_steps(signature::buffer_of(result), first, values, made->steps)) return;
   if (made->steps.steps.empty() || made->steps.steps.size() > kMostSteps) return;
   made->output = values.size() - 1;
   made->aval = Ref::share(signature::aval_of(result));
-  remember(method, key, std::move(made));
+  remember(method, key, RecordedPointer(made.release()));
 }
 
 // Remembers what Python recorded for operands since number `first`: this one operation on just
@@ -279,10 +281,10 @@ void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* g
   } else if (!Py_IS_TYPE(y, python.array) || right != signature::buffer_of(y)) {
     return several();
   }
-  auto made = std::make_shared<Recorded>();
+  auto made = std::make_unique<Recorded>();
   made->signature = Ref::share(signature);
   made->literal = Ref::share(literal);
-  remember(method, key, std::move(made));
+  remember(method, key, RecordedPointer(made.release()));
 }
 
 // Records several operations.
@@ -337,14 +339,14 @@ PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags
   if (mode == Py_None || !read_key(left.array, right.array, mode, key)) {
     return PyObject_Vectorcall(method->function, args, flags, names);
   }
-  const auto found = method->known->find(key);
-  if (found == method->known->end()) {
+  const RecordedPointer* found = method->known->find(key);
+  if (found == nullptr) {
     const std::int64_t first = next_number();
     PyObject* result = PyObject_Vectorcall(method->function, args, flags, names);
     if (result != nullptr) learn(method, key, left.array, right.array, result, first);
     return result;
   }
-  const RecordedPointer recorded = found->second;  // others may forget it meanwhile
+  const RecordedPointer recorded = *found;  // others may forget it meanwhile
   Ref result;
   const Outcome outcome = record_operator(method, mode, *recorded, left, right, result);
   return result_or(outcome, result,
@@ -360,7 +362,7 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
   self->function = Py_NewRef(function);
   self->primitive = primitive == Py_None ? nullptr : Py_NewRef(primitive);
   self->reflected = reflected != 0;
-  self->known = new std::unordered_map<Key, RecordedPointer, Hash>;
+  self->known = new Table;
   self->call = self->primitive == nullptr ? call_bind : call_operator;
   return reinterpret_cast<PyObject*>(self);
 }

@@ -3,10 +3,28 @@
 #include "eager_region.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace functrax::eager {
 
-RegionPointer::RegionPointer(PyObject* entry) : region_(new Region) {
+namespace {
+
+// Regions without references, which keep the memory of their entries: most live as long as an
+// operation that waits for the next one.
+constexpr std::size_t kMostSpare = 256;
+std::vector<std::unique_ptr<Region>> spare;
+
+}  // namespace
+
+RegionPointer::RegionPointer(PyObject* entry) {
+  if (spare.empty()) {
+    region_ = new Region;
+  } else {
+    region_ = spare.back().release();
+    spare.pop_back();
+    region_->references = 1;
+    region_->since = 0;
+  }
   region_->entries.push_back(Py_NewRef(entry));
 }
 
@@ -17,7 +35,13 @@ RegionPointer::RegionPointer(const RegionPointer& other) : region_(other.region_
 RegionPointer::~RegionPointer() {
   if (region_ == nullptr || --region_->references != 0) return;
   for (PyObject* entry : region_->entries) Py_DECREF(entry);
-  delete region_;
+  region_->entries.clear();
+  region_->joined = RegionPointer();
+  if (spare.size() < kMostSpare) {
+    spare.emplace_back(region_);
+  } else {
+    delete region_;
+  }
 }
 
 void RegionPointer::settle() {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "eager_state.h"
+#include "growing_array.h"
 #include "signature.h"
 #include "thread_state.h"
 
@@ -102,7 +103,7 @@ bool read_steps(PyObject* constants, PyObject* steps, Steps& out) {
 bool run_steps(const Steps& steps, Line& line, bool records, Results& values) {
   values.reserve(values.size() + steps.constants.size() + steps.steps.size());
   for (const Ref& constant : steps.constants) values.push_back(Ref::share(constant.get()));
-  std::vector<PyObject*> operands;
+  GrowingArray<PyObject*, 16> operands;
   for (const Step& step : steps.steps) {
     if (!records) {
       if (!run_in_python(step, line, values)) return false;

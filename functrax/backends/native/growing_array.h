@@ -22,6 +22,7 @@ class GrowingArray {
     if (size_ == capacity_) grow();
     data_[size_++] = value;
   }
+  void clear() { size_ = 0; }
   std::size_t size() const { return size_; }
   const T* data() const { return data_; }
   T& operator[](std::size_t k) { return data_[k]; }

@@ -82,6 +82,8 @@ struct Reading {
   Written& written;
   Cotangents& cts;
   PyObject* mode;
+  std::vector<Cotangent> given;  // of the entry at hand
+  Words words;                   // what is known of them
 
   Cotangent& ct_of(std::size_t place) { return cts[written.numbers[place]]; }
 };
@@ -118,16 +120,18 @@ bool pull(const Entry& entry, Reading& reading) {
 }
 
 // How the cotangents of an entry's operands follow from those of its results; null with an error.
-std::shared_ptr<Backward> backward_of(Entry& entry, PyObject* mode,
-                                      const std::vector<Cotangent>& given) {
+std::shared_ptr<Backward> backward_of(Entry& entry, Reading& reading) {
   Fragment& fragment = *entry.fragment;
-  Words words = {reinterpret_cast<std::uintptr_t>(mode)};
+  const std::vector<Cotangent>& given = reading.given;
+  Words& words = reading.words;
+  words.assign(1, reinterpret_cast<std::uintptr_t>(reading.mode));
   for (const Cotangent& ct : given) {
     const bool literal = ct.value && Py_IS_TYPE(ct.value.get(), python.literal);
     words.push_back(reinterpret_cast<std::uintptr_t>(literal ? ct.value.get() : ct.aval.get()));
   }
-  const auto found = fragment.backward.find(words);
-  if (found != fragment.backward.end()) return found->second;
+  for (const auto& [known, rule] : fragment.backward) {
+    if (known == words) return rule;
+  }
   Ref kinds(PyTuple_New(static_cast<Py_ssize_t>(given.size())));
   if (!kinds) return nullptr;
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -142,7 +146,7 @@ std::shared_ptr<Backward> backward_of(Entry& entry, PyObject* mode,
   if (!derived) return nullptr;
   std::shared_ptr<Backward> made = read_backward(derived.get(), kinds.get());
   if (made && fragment.backward.size() < kMostVariants) {
-    fragment.backward.try_emplace(std::move(words), made);
+    fragment.backward.emplace_back(words, made);
   }
   return made;
 }
@@ -152,21 +156,24 @@ bool transpose(Entry& entry, Reading& reading) {
   for (std::size_t i = entry.outputs; i < entry.end; ++i) any = any || reading.ct_of(i).value;
   if (!any) return true;
   if (!entry.fragment) return pull(entry, reading);
-  std::vector<Cotangent> given;
+  reading.given.clear();
   for (std::size_t i = entry.outputs; i < entry.end; ++i) {
-    given.push_back(std::move(reading.ct_of(i)));
+    reading.given.push_back(std::move(reading.ct_of(i)));
   }
-  PyObject* mode = reading.mode;
-  const std::shared_ptr<Backward> rule = backward_of(entry, mode, given);
+  const std::shared_ptr<Backward> rule = backward_of(entry, reading);
   if (!rule) return false;
+  PyObject* mode = reading.mode;
   const bool records = mode != Py_None;
+  const std::size_t residuals = entry.fragment->residuals.size();
   Results values;
-  for (std::size_t i = 0; i < entry.fragment->residuals.size(); ++i) {
+  values.reserve(residuals + reading.given.size() + rule->steps.constants.size() +
+                 rule->steps.steps.size());
+  for (std::size_t i = 0; i < residuals; ++i) {
     PyObject* residual = reading.written.residuals[entry.residuals + i].get();
     values.push_back(records ? settled(residual, PyTuple_GET_ITEM(mode, 0)) : Ref::share(residual));
     if (!values.back()) return false;
   }
-  for (Cotangent& ct : given) {
+  for (Cotangent& ct : reading.given) {
     if (!ct.value || Py_IS_TYPE(ct.value.get(), python.literal)) continue;
     values.push_back(std::move(ct.value));
   }
@@ -289,7 +296,7 @@ bool read_backwards(Tape* tape, std::size_t number, PyObject* ct, Cotangents& ct
   }
   PyObject* mode = current_mode();
   if (mode == nullptr || !from_value(ct, cts[number])) return false;
-  Reading reading = {*written, cts, mode};
+  Reading reading = {*written, cts, mode, {}, {}};
   auto& entries = written->entries;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     if (!transpose(*entry, reading)) return false;

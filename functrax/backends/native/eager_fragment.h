@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <memory>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "eager_steps.h"
@@ -37,7 +37,8 @@ struct Fragment {
   std::vector<std::size_t> residuals;  // places
   enum class Shape { kSingle, kTuple, kList } shape;
   Ref derive;  // by what is known of the cotangents of new tangents, how those of operands follow
-  std::unordered_map<Words, std::shared_ptr<Backward>, WordsHash> backward;
+  // By what is known, in words: few, most often one.
+  std::vector<std::pair<Words, std::shared_ptr<Backward>>> backward;
 };
 
 // An operation with other numbers in it each time is Python's business after so many.

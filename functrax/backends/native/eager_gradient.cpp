@@ -74,8 +74,8 @@ Outcome left() {
 // The chosen arguments: where they are among the positional ones, their structure and leaves.
 struct Chosen {
   GrowingArray<Py_ssize_t, 8> positions;
-  Ref tree, leaves;               // a list of arrays
-  std::vector<bool> has_tangent;  // of each leaf
+  Ref tree, leaves;                    // a list of arrays
+  GrowingArray<bool, 64> has_tangent;  // of each leaf
 };
 
 Outcome read_positions(const Wanted& wanted, PyObject* args, Chosen& chosen) {
@@ -108,8 +108,9 @@ Outcome read_leaves(const Wanted& wanted, Chosen& chosen) {
                            : facts->kind == TypeFacts::kDiscrete && !wanted.allow_int) {
       return Outcome::kLeft;
     }
-    chosen.has_tangent.push_back(facts->kind != TypeFacts::kDiscrete);
-    if (!chosen.has_tangent.back()) continue;
+    const bool has_tangent = facts->kind != TypeFacts::kDiscrete;
+    chosen.has_tangent.push_back(has_tangent);
+    if (!has_tangent) continue;
     ++with_tangent;
     single = facts->is_scalar;
   }
@@ -159,12 +160,13 @@ class Taping {
 Ref with_tracers(const Chosen& chosen, PyObject* trace) {
   const auto count = static_cast<std::size_t>(PyList_GET_SIZE(chosen.leaves.get()));
   std::vector<Ref> leaves;
-  std::vector<PyObject*> borrowed;
+  leaves.reserve(count);
+  SmallArray<PyObject*, 32> borrowed(count);
   for (std::size_t i = 0; i < count; ++i) {
     PyObject* x = PyList_GET_ITEM(chosen.leaves.get(), static_cast<Py_ssize_t>(i));
     leaves.push_back(chosen.has_tangent[i] ? new_input(trace, x) : Ref::share(x));
     if (!leaves.back()) return Ref();
-    borrowed.push_back(leaves.back().get());
+    borrowed[i] = leaves.back().get();
   }
   return Ref(pytree::rebuild_tree(chosen.tree.get(), borrowed.data()));
 }

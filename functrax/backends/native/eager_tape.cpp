@@ -7,6 +7,7 @@
 
 #include "eager_fragment.h"
 #include "eager_state.h"
+#include "free_list.h"
 #include "pytree.h"
 #include "signature.h"
 #include "thread_state.h"
@@ -35,10 +36,33 @@ auto& variants = *new std::unordered_map<Words, int, WordsHash>;
 
 // ---- forwards -----------------------------------------------------------------------------------
 
+FreeList<256> ended;  // tracers
+
+// Ends a tracer as Python ends objects with slots. None refers to another one, so there is no chain
+// of them to be watched.
+void destroy(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  for (const Py_ssize_t offset :
+       {known.of_trace, known.aval, known.primal, known.tangent, known.line, known.offset}) {
+    Py_CLEAR(slot(self, offset));
+  }
+  PyTypeObject* type = Py_TYPE(self);
+  if (!ended.keep(self)) type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// A tracer with empty slots; null with an error set.
+Ref empty_tracer() {
+  PyObject* made = ended.take();
+  if (made == nullptr) return Ref(known.tracer->tp_alloc(known.tracer, 0));
+  PyObject_Init(made, known.tracer);
+  PyObject_GC_Track(made);
+  return Ref(made);
+}
+
 PyObject* new_tracer(PyObject* trace, PyObject* array, PyObject* aval, std::size_t number,
                      const Line& line) {
-  Ref tracer(known.tracer->tp_alloc(known.tracer, 0)), tangent(PyLong_FromSize_t(number));
-  Ref offset = line.offset();
+  Ref tracer = empty_tracer(), tangent(PyLong_FromSize_t(number)), offset = line.offset();
   if (!tracer || !tangent || !offset) return nullptr;
   slot(tracer.get(), known.of_trace) = Py_NewRef(trace);
   slot(tracer.get(), known.aval) = Py_NewRef(aval);
@@ -267,9 +291,12 @@ Outcome follow_fragment(const FragmentPointer& fragment, const std::vector<Given
 
 Outcome apply_taped(PyObject* mode, PyObject* signature, const std::vector<Given>& operands,
                     Ref& result) {
-  Words words = {reinterpret_cast<std::uintptr_t>(mode),
-                 reinterpret_cast<std::uintptr_t>(signature)};
+  Words words;
+  words.reserve(2 + operands.size());
+  words.push_back(reinterpret_cast<std::uintptr_t>(mode));
+  words.push_back(reinterpret_cast<std::uintptr_t>(signature));
   std::vector<Given> arrays;
+  arrays.reserve(operands.size());
   for (const Given& x : operands) {
     const bool literal = Py_IS_TYPE(x.array, python.literal);
     words.push_back(reinterpret_cast<std::uintptr_t>(literal ? x.array : x.tangent));
@@ -306,6 +333,13 @@ PyObject* configure_tape(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (!pytree::find_slot(s.owner, s.name, *s.offset)) return nullptr;
   }
   known.tracer = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[1]));
+  constexpr std::size_t kSlots = 6;
+  if (known.tracer->tp_basicsize !=
+      static_cast<Py_ssize_t>(sizeof(PyObject) + kSlots * sizeof(PyObject*))) {
+    PyErr_SetString(PyExc_TypeError, "tracers have other slots than those that are known");
+    return nullptr;
+  }
+  known.tracer->tp_dealloc = destroy;
   known.fragment_of = Py_NewRef(args[2]);
   known.add = Py_NewRef(args[3]);
   known.bottom = Py_NewRef(args[4]);

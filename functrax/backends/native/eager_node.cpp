@@ -98,6 +98,15 @@ std::size_t count_for(const Node* node) {
   return count_of(node->operands, static_cast<std::size_t>(Py_SIZE(node)));
 }
 
+// Nodes as a list; null with an error set.
+PyObject* list_of(std::vector<Ref> nodes) {
+  Ref all(PyList_New(static_cast<Py_ssize_t>(nodes.size())));
+  for (std::size_t i = 0; all && i < nodes.size(); ++i) {
+    PyList_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), nodes[i].release());
+  }
+  return all.release();
+}
+
 // The nodes that fulfil a condition, as a list; null with an error set.
 template <typename Condition>
 PyObject* nodes_where(const Condition& condition) {
@@ -105,11 +114,29 @@ PyObject* nodes_where(const Condition& condition) {
   for (Node* node = first_node; node != nullptr; node = node->after) {
     if (condition(node)) found.push_back(Ref::share(as_object(node)));
   }
-  Ref all(PyList_New(static_cast<Py_ssize_t>(found.size())));
-  for (std::size_t i = 0; all && i < found.size(); ++i) {
-    PyList_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), found[i].release());
+  return list_of(std::move(found));
+}
+
+// What is recorded of a node's region and alive, but for what others of it need; null with an error
+// set. That would seem to be held from outside, by this list.
+Ref ends_of_region(Node* node) {
+  std::vector<Node*> all;
+  for (Node* x = first_node; x != nullptr; x = x->after) {
+    if (x == node || x->value != nullptr || !x->region) continue;
+    if (!(region_of(x) == node->region)) continue;
+    x->uses = 0;
+    all.push_back(x);
   }
-  return all.release();
+  for (const Node* x : all) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(x); ++i) {
+      if (Node* producer = producer_of(x->operands[i]); producer != nullptr) ++producer->uses;
+    }
+  }
+  std::vector<Ref> ends;
+  for (Node* x : all) {
+    if (x->uses == 0) ends.push_back(Ref::share(as_object(x)));
+  }
+  return Ref(list_of(std::move(ends)));
 }
 
 // As _counted of eager.py, where the bound of the size is more than the limit; false with an error
@@ -121,9 +148,7 @@ bool count_operations(Node* node, std::int64_t limit) {
     node->region->since = counter - node->size;
     return true;
   }
-  const Ref waiting(nodes_where([node](Node* x) {
-    return x != node && x->value == nullptr && x->region && region_of(x) == node->region;
-  }));
+  const Ref waiting = ends_of_region(node);
   if (!waiting || !Ref(PyObject_CallOneArg(python.run, waiting.get()))) return false;
   node->size = 1 + static_cast<std::int64_t>(count_for(node));
   node->begin = counter;

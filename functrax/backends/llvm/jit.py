@@ -35,6 +35,7 @@ from functrax.backends.llvm.code_generator import (
     left_out,
     library,
 )
+from functrax.backends.llvm.joint import joinable, joined, parts
 from functrax.backends.llvm.workers import Workers
 from functrax.backends.threads import default_num_threads
 from functrax.core.config import state as options
@@ -121,20 +122,29 @@ class NewRequest(Request):
         self, machine: Machine, key: bytes, text: str, name: str, cache: disk_cache.DiskCache
     ) -> None:
         self.key, self.text, self.cache = key, text, cache
-        self._machine, self._name = machine, name
+        self.machine, self.name = machine, name
         self._lock = new_lock()
         self._made: tuple[bytes, float] | BaseException | None = None
         self._done: Compiled | None = None
 
+    @property
+    def waits(self) -> bool:
+        """Whether LLVM has not done its work yet."""
+        return self._made is None and self._done is None
+
+    def made(self, code: bytes, took: float) -> None:
+        """Take machine code that was made with others', in so many milliseconds."""
+        self._made = code, took
+
     def make(self) -> None:
         """Let LLVM do its work; what goes wrong is raised by :attr:`compiled`."""
         with self._lock:  # whoever comes second waits
-            if self._made is not None or self._done is not None:
+            if not self.waits:
                 return
-            with step("llvm", self._name):
+            with step("llvm", self.name):
                 begin = time.perf_counter()
                 try:
-                    code = self._machine.generator.object_code(self.text)
+                    code = self.machine.generator.object_code(self.text)
                     self._made = code, _since(begin)
                 except Exception as error:
                     self._made = error
@@ -153,16 +163,44 @@ class NewRequest(Request):
                 if isinstance(self._made, BaseException):
                     raise self._made
                 if self._made is not None:
-                    self._done = self._machine._finished(self, *self._made)
+                    self._done = self.machine._finished(self, *self._made)
                     self._made, self.text = None, ""
         assert self._done is not None, "it was made"
         return self._done
 
 
+def make_all(requests: Sequence[NewRequest]) -> None:
+    """Let LLVM do its work for several requests, in one module as far as they can share one."""
+    held = [x for x in requests if x._lock.acquire(blocking=False)]
+    try:
+        _make_together([x for x in held if x.waits and joinable(x.text)])
+    finally:
+        for x in held:
+            x._lock.release()
+    for x in requests:
+        x.make()  # what is not made yet
+
+
+def _make_together(requests: Sequence[NewRequest]) -> None:
+    """Make the machine code of requests in one module; if LLVM refuses one, that of none."""
+    if len(requests) < 2:
+        return
+    begin = time.perf_counter()
+    with step("llvm", " + ".join([x.name for x in requests])):
+        try:
+            text = joined([x.text for x in requests])
+            codes = parts(requests[0].machine.generator.object_code(text), len(requests))
+        except Exception:  # each by itself says what is wrong
+            return
+    took = _since(begin) / sum([len(x.text) for x in requests])
+    for x, code in zip(requests, codes, strict=True):
+        x.made(code, took * len(x.text))
+
+
 class _Open(threading.local):
     """The threads that help this one."""
 
-    workers: Workers | None = None
+    workers: Workers[NewRequest] | None = None
 
 
 _open: Final = _Open()
@@ -175,7 +213,7 @@ def side_by_side() -> Iterator[None]:
     if threads == 1 or _open.workers is not None:
         yield
         return
-    workers = _open.workers = Workers(threads)
+    workers = _open.workers = Workers(threads, make_all)
     with left_out:
         try:
             yield
@@ -238,7 +276,7 @@ class Machine:
             asked = self._asked[key] = NewRequest(self, key, text, name, cache)
         workers = _open.workers
         if workers is not None:
-            workers.add(asked.make)
+            workers.add(asked)
         return asked
 
     def known(self, key: bytes, cache: disk_cache.DiskCache) -> Compiled | None:

@@ -29,17 +29,17 @@ X86_64: Final = 62
 AARCH64: Final = 183
 _MACHINES: Final = {"x86_64": X86_64, "AMD64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
-_FILE: Final = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION: Final = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL: Final = struct.Struct("<IBBHQQ")
+FILE: Final = struct.Struct("<16sHHIQQQIHHHHHH")
+SECTION: Final = struct.Struct("<IIQQQQIIQQ")
+SYMBOL: Final = struct.Struct("<IBBHQQ")
 _RELOCATION: Final = struct.Struct("<QQq")
 _WORD: Final = struct.Struct("<I")
-_IDENT: Final = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
+IDENT: Final = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _RELOCATABLE: Final = 1
-_PROGBITS, _SYMTAB, _STRTAB, _RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # types of sections
+_PROGBITS, SYMTAB, _STRTAB, RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # types of sections
 _X86_UNWIND: Final = 0x70000001
-_ALLOC, _EXECUTE, _MERGE, _STRINGS = 2, 4, 16, 32  # flags of sections
-_GLOBAL_FUNCTION: Final = 0x12
+_ALLOC, EXECUTE, _MERGE, _STRINGS = 2, 4, 16, 32  # flags of sections
+GLOBAL_FUNCTION: Final = 0x12
 _PLAIN_TYPES: Final = 4  # of symbols: no type, data, function, section
 _MAX_SIZE: Final = 64 << 20
 _MAX_SECTIONS: Final = 4096
@@ -128,22 +128,22 @@ class _Linker:
         size = len(self._data)
         _need(size <= _MAX_SIZE, "it is too large")
         (ident, type_, machine, version, _, _, start, _, _, _, _, entry_size, count, names) = (
-            self._record(_FILE, 0, size, 0)
+            self._record(FILE, 0, size, 0)
         )
-        _need(ident.startswith(_IDENT), "it is not ELF64")
+        _need(ident.startswith(IDENT), "it is not ELF64")
         _need(type_ == _RELOCATABLE, "it is not relocatable")
         _need(machine == self._machine, "it is for another processor")
-        _need(version == 1 and entry_size == _SECTION.size, "its header is of another form")
+        _need(version == 1 and entry_size == SECTION.size, "its header is of another form")
         _need(0 < count <= _MAX_SECTIONS, "it has no sections, or too many")
-        table = count * _SECTION.size
+        table = count * SECTION.size
         _need(start + table <= size, "its sections lie outside of it")
         for n in range(count):
-            section = _Section(*self._record(_SECTION, start, table, n))
+            section = _Section(*self._record(SECTION, start, table, n))
             self._sections.append(section)
             inside = section.type in (0, _NOBITS) or section.offset + section.size <= size
             _need(inside, "a section lies outside of it")
-            if section.type == _SYMTAB:
-                first = self._symbols == 0 and section.entry_size == _SYMBOL.size
+            if section.type == SYMTAB:
+                first = self._symbols == 0 and section.entry_size == SYMBOL.size
                 _need(first, "its symbols are of another form")
                 self._symbols = n
         _need(self._sections[0].type == 0 and self._symbols != 0, "it has no symbols")
@@ -163,7 +163,7 @@ class _Linker:
         end = code_size = 0
         for code in (True, False):
             for n, section in enumerate(self._sections):
-                is_code = bool(section.flags & _EXECUTE)
+                is_code = bool(section.flags & EXECUTE)
                 if not section.flags & _ALLOC or section.size == 0 or is_code != code:
                     continue
                 if self._is_unwind(section, names):
@@ -182,7 +182,7 @@ class _Linker:
     def _place(self, n: int, section: _Section, end: int) -> int:
         alignment = section.alignment or 1
         _need(section.type == _PROGBITS, "a section is of an unknown type")
-        plain = not section.flags & ~(_ALLOC | _EXECUTE | _MERGE | _STRINGS)
+        plain = not section.flags & ~(_ALLOC | EXECUTE | _MERGE | _STRINGS)
         _need(plain, "a section is writable, or of an unknown kind")
         aligned = alignment <= self._page_size and alignment & (alignment - 1) == 0
         _need(aligned, "a section has an unknown alignment")
@@ -192,12 +192,12 @@ class _Linker:
 
     def _relocations(self, table: _Section) -> Iterator[tuple[int, int, int, int, int]]:
         """Section, offset, symbol, type and addend of the relocations in a section."""
-        if table.type not in (_RELA, _REL):
+        if table.type not in (RELA, _REL):
             return
         _need(table.info < len(self._sections), "relocations are for no section")
         if table.info not in self._places:
             return
-        known = table.type == _RELA and table.entry_size == _RELOCATION.size
+        known = table.type == RELA and table.entry_size == _RELOCATION.size
         _need(known and table.link == self._symbols, "relocations are of another form")
         for n in range(table.size // _RELOCATION.size):
             offset, info, addend = self._record(_RELOCATION, table.offset, table.size, n)
@@ -206,7 +206,7 @@ class _Linker:
     def _symbol(self, n: int) -> tuple[int, int, int]:
         """Info, section and value of a symbol."""
         table = self._sections[self._symbols]
-        _, info, _, section, value, _ = self._record(_SYMBOL, table.offset, table.size, n)
+        _, info, _, section, value, _ = self._record(SYMBOL, table.offset, table.size, n)
         return info, section, value
 
     def _symbol_place(self, symbol: tuple[int, int, int]) -> int:
@@ -220,13 +220,13 @@ class _Linker:
     def _entry(self) -> int:
         """Where the one global function lies."""
         found = []
-        for n in range(self._sections[self._symbols].size // _SYMBOL.size):
+        for n in range(self._sections[self._symbols].size // SYMBOL.size):
             symbol = info, section, value = self._symbol(n)
-            if info != _GLOBAL_FUNCTION:
+            if info != GLOBAL_FUNCTION:
                 continue
             found.append(self._symbol_place(symbol))
             home = self._sections[section]
-            inside = bool(home.flags & _EXECUTE) and value < home.size
+            inside = bool(home.flags & EXECUTE) and value < home.size
             _need(inside and len(found) == 1, "it has not one function")
         _need(len(found) == 1, "it has not one function")
         return found[0]

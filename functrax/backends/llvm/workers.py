@@ -9,7 +9,11 @@ A thread that comes back from LLVM needs Python's lock for a moment, and the one
 gives it up only when it has been asked for as long as ``sys.getswitchinterval()`` says: 5 ms, as
 long as a kernel takes to compile.  While there are threads it is shorter (:class:`_Impatience`).
 
-A job must not raise: what went wrong is kept by whoever made it, and raised where it is asked for.
+Where many jobs wait a thread takes several, up to ``MOST``, which together take less than one after
+the other; it leaves the other threads their share.
+
+To do jobs must not raise: what went wrong is kept by whoever made one, and raised where it is asked
+for.
 """
 
 from __future__ import annotations
@@ -18,9 +22,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from functrax.core.locks import new_lock
+
+Job = TypeVar("Job")
+
+#: So many jobs are done together, at most.
+MOST: Final = 8
 
 #: Seconds after which a thread gives up Python's lock to one that waits for it.
 _INTERVAL: Final = 0.0003
@@ -57,20 +66,22 @@ class _Impatience:
 _impatience: Final = _Impatience()
 
 
-class Workers:
+class Workers(Generic[Job]):
     """Does jobs in several threads.
 
     Args:
       threads: how many, the calling one among them.
+      do: does jobs together.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, do: Callable[[list[Job]], object]) -> None:
+        self._all, self._do = threads, do
         self._most = threads - 1
-        self._jobs: deque[Callable[[], object]] = deque()
+        self._jobs: deque[Job] = deque()
         self._threads: list[threading.Thread] = []
         self._more = threading.Semaphore(0)  # counts jobs, and threads that shall end
 
-    def add(self, job: Callable[[], object]) -> None:
+    def add(self, job: Job) -> None:
         """A job, which is done before :meth:`finish` returns."""
         self._jobs.append(job)
         self._more.release()
@@ -87,7 +98,7 @@ class Workers:
 
     def finish(self) -> None:
         """Do what is left, and end the threads."""
-        while self._do_one():
+        while self._more.acquire(blocking=False) and self._do_some():
             pass
         self._end()
 
@@ -109,14 +120,20 @@ class Workers:
     def _work(self) -> None:
         while True:
             self._more.acquire()
-            if not self._do_one():
+            if not self._do_some():
                 return
 
-    def _do_one(self) -> bool:
-        """Whether there was a job, which is done now."""
+    def _do_some(self) -> bool:
+        """Do one thread's share of what waits, after one has been counted; False if nothing did."""
+        share = min(len(self._jobs) // self._all, MOST)
+        jobs: list[Job] = []
         try:
-            job = self._jobs.popleft()
+            jobs.append(self._jobs.popleft())
+            while len(jobs) < share and self._more.acquire(blocking=False):
+                jobs.append(self._jobs.popleft())
         except IndexError:
-            return False
-        job()
+            if not jobs:
+                return False
+            self._more.release()  # it was for a thread that shall end
+        self._do(jobs)
         return True

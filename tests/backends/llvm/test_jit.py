@@ -24,7 +24,7 @@ from functrax.core.config import config
 
 ROOT = str(Path(functrax.__file__).parents[1])
 SCALE = """
-define void @functrax_kernel(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {{
+define void @functrax_kernel(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) nounwind {{
 entry:
   %x = load ptr, ptr %buffers
   br label %loop
@@ -345,7 +345,8 @@ def three_threads(monkeypatch):
     monkeypatch.setenv("FUNCTRAX_NUM_THREADS", "3")
 
 
-def test_threads_make_what_one_makes(cache, three_threads):
+def test_threads_make_what_one_makes(cache, three_threads, monkeypatch):
+    monkeypatch.setattr(jit, "joinable", lambda text: False)
     texts = [SCALE.format(k) for k in range(2, 14)]
     alone = [code_generator.generator().object_code(text) for text in texts]
     own = Machine()
@@ -359,6 +360,62 @@ def test_threads_make_what_one_makes(cache, three_threads):
         assert cache.get(disk_cache.content_key(jit.circumstances(), text)).payload == code
     assert [run(r.compiled, [1]) for r in asked] == [[k] for k in range(2, 14)]
     assert not [t for t in threading.enumerate() if t.name == "functrax-compile"]
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """The modules that LLVM is given."""
+    given = []
+    make = code_generator.CodeGenerator.object_code
+    monkeypatch.setattr(
+        code_generator.CodeGenerator, "object_code", lambda *args: given.append(1) or make(*args)
+    )
+    return given
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="objects of another format")
+def test_what_waits_is_made_in_one_module(cache, modules):
+    own = Machine()
+    numbers = range(80, 86)
+    asked = [own.request(SCALE.format(k)) for k in numbers]
+    assert asked[2].compiled  # is made already
+    made = own.request(SCALE.format(79))
+    made.make()
+    modules.clear()
+    jit.make_all([made, *asked])
+    assert len(modules) == 1
+    assert [run(r.compiled, [1]) for r in asked] == [[k] for k in numbers]
+    assert len(modules) == 1 and own.count == 6 == cache.stats.writes
+    assert all(r.compiled.milliseconds > 0 for r in asked)
+    again = Machine().compile_all([SCALE.format(k) for k in numbers])
+    assert {c.origin for c in again} == {"disk"}
+    assert [run(c, [1]) for c in again] == [[k] for k in numbers]
+
+
+def test_what_cannot_be_made_together_is_made_alone(cache, modules):
+    own = Machine()
+    bad = SCALE.format(87).replace("fmul", "nonsense")
+    asked = [own.request(text) for text in (SCALE.format(88), bad, CALLER, SCALE.format(89))]
+    jit.make_all(asked)
+    assert len(modules) == 5  # three in one, which is refused, and four
+    assert run(asked[0].compiled, [1]) == [88] and run(asked[3].compiled, [1]) == [89]
+    assert run(asked[2].compiled, [27.0]) == pytest.approx([3.0])
+    with pytest.raises(RuntimeError, match="LLVM IR parsing error"):
+        _ = asked[1].compiled
+
+
+def test_what_another_thread_makes_is_waited_for(cache):
+    own = Machine()
+    asked = [own.request(SCALE.format(k)) for k in (90, 91, 92)]
+    asked[1]._lock.acquire()
+    makes = threading.Thread(target=jit.make_all, args=(asked,))
+    makes.start()
+    assert asked[0].compiled and asked[2].compiled  # without waiting for it
+    makes.join(0.05)
+    assert makes.is_alive()
+    asked[1]._lock.release()
+    makes.join(120)
+    assert [run(r.compiled, [1]) for r in asked] == [[90], [91], [92]]
 
 
 def test_an_error_in_a_thread_is_raised_where_the_code_is_asked_for(cache, three_threads):

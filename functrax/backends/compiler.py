@@ -23,7 +23,6 @@ from functrax.backends.compile_log import CompileLog, logged, step
 from functrax.backends.deferred import Deferred
 from functrax.backends.kernels.ir import Operand
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.backends.library_calls import library_launches
 from functrax.backends.llvm.jit import LaunchCode, side_by_side
 from functrax.backends.members import Members
 from functrax.backends.passes.groups import contraction, fused, grouped
@@ -340,6 +339,8 @@ class Assembly:
 
     def _host_call(self, eqn: Eqn) -> None:
         """Functions of libraries, or else a call of the reference."""
+        from functrax.backends.library_calls import library_launches  # which few programs need
+
         function = _reference_call(eqn)
         inputs = self._operands(eqn.invars)
         name = eqn.primitive.name

@@ -57,6 +57,7 @@ MORE_MODULES: Final = (
     "functrax.backends.kernels.math.logarithm",
     "functrax.backends.kernels.math.trigonometric",
     "functrax.backends.kernels.loops",
+    "functrax.backends.llvm.joint",
 )
 #: Seconds after the import before it loads modules: programs that end at once do not wait for one,
 #: and those that find their first programs on disk are not slowed down.

@@ -35,14 +35,12 @@ from functrax.backends.llvm.code_generator import (
     left_out,
     library,
 )
-from functrax.backends.llvm.joint import joinable, joined, parts
 from functrax.backends.llvm.workers import Workers
 from functrax.backends.threads import default_num_threads
 from functrax.core.config import state as options
 from functrax.core.locks import new_lock, new_rlock
 from functrax.core.records import record
 
-_DEFINED: Final = re.compile(r"^define (?!internal)[^@]*@([\w.]+)\(", re.MULTILINE)
 #: Kernels that stay in memory although nobody uses them, for programs made again and again.
 KEPT: Final = 256
 
@@ -171,18 +169,22 @@ class NewRequest(Request):
 
 def make_all(requests: Sequence[NewRequest]) -> None:
     """Let LLVM do its work for several requests, in one module as far as they can share one."""
-    held = [x for x in requests if x._lock.acquire(blocking=False)]
-    try:
-        _make_together([x for x in held if x.waits and joinable(x.text)])
-    finally:
-        for x in held:
-            x._lock.release()
+    if len(requests) > 1:
+        held = [x for x in requests if x._lock.acquire(blocking=False)]
+        try:
+            _make_together([x for x in held if x.waits])
+        finally:
+            for x in held:
+                x._lock.release()
     for x in requests:
         x.make()  # what is not made yet
 
 
 def _make_together(requests: Sequence[NewRequest]) -> None:
     """Make the machine code of requests in one module; if LLVM refuses one, that of none."""
+    from functrax.backends.llvm.joint import joinable, joined, parts  # which few programs need
+
+    requests = [x for x in requests if joinable(x.text)]
     if len(requests) < 2:
         return
     begin = time.perf_counter()
@@ -347,7 +349,7 @@ class Machine:
 
 def function_name(text: str) -> str:
     """The name of the function that a module defines for others."""
-    found = _DEFINED.search(text)
+    found = re.search(r"^define (?!internal)[^@]*@([\w.]+)\(", text, re.MULTILINE)
     assert found is not None, "a kernel's text defines a function"
     return found[1]
 

@@ -18,7 +18,7 @@ import functrax
 from functrax.backends import disk_cache
 from functrax.backends.cpu_info import SECOND_CACHE, cpu_info, parse_cpuinfo, second_cache_of
 from functrax.backends.disk_cache import content_key
-from functrax.backends.llvm import code_generator, jit
+from functrax.backends.llvm import code_generator, jit, joint
 from functrax.backends.llvm.jit import Machine, function_name, machine
 from functrax.core.config import config
 
@@ -346,7 +346,7 @@ def three_threads(monkeypatch):
 
 
 def test_threads_make_what_one_makes(cache, three_threads, monkeypatch):
-    monkeypatch.setattr(jit, "joinable", lambda text: False)
+    monkeypatch.setattr(joint, "joinable", lambda text: False)
     texts = [SCALE.format(k) for k in range(2, 14)]
     alone = [code_generator.generator().object_code(text) for text in texts]
     own = Machine()

@@ -199,7 +199,13 @@ def _target() -> Target:
     if options.strict:
         return Target(strict=True, off=off)  # the same on every machine
     cpu = cpu_info()
-    return Target(machine().vector_bytes, off=off, dots=cpu.dots, second_cache=cpu.second_cache)
+    return Target(
+        machine().vector_bytes,
+        off=off,
+        dots=cpu.dots,
+        second_cache=cpu.second_cache,
+        several_pages=cpu.several_pages,
+    )
 
 
 def _possible(kernel: Kernel) -> Kernel:

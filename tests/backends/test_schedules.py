@@ -133,6 +133,7 @@ def test_long_rows_are_read_in_pieces_side_by_side(
     size: int, monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
     monkeypatch.setattr(accesses, "STREAMED", 0)
+    monkeypatch.setattr(CpuInfo, "several_pages", True)
     x, y = numbers(size), numbers(size)[::-1].copy()
     np.testing.assert_array_equal(run(lambda v, w: v * 4 - w, x, y), x * 4 - y)
     np.testing.assert_allclose(
@@ -145,6 +146,17 @@ def test_long_rows_are_read_in_pieces_side_by_side(
     np.testing.assert_allclose(run(lambda v: jnp.sum(v, 1), wide), sums, rtol=1e-4)
     pieces = [kernel.pieces for kernel, _ in emitted if kernel.units > 1 or kernel.inner]
     assert max(pieces) > 2
+
+
+def test_rows_are_in_one_piece_where_a_processor_fetches_across_pages(
+    monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
+) -> None:
+    monkeypatch.setattr(accesses, "STREAMED", 0)
+    monkeypatch.setattr(CpuInfo, "several_pages", False)
+    x = numbers(1 << 20)
+    np.testing.assert_array_equal(run(lambda v: v * 4 - 9, x), x * 4 - 9)
+    run(lambda v: jnp.sum(v * 9), x)
+    assert [kernel.pieces for kernel, _ in emitted] == [1] * len(emitted)
 
 
 @pytest.mark.parametrize("columns", [259, 1024, 1027, 70_000])
@@ -315,8 +327,9 @@ def test_rows_with_holes_are_reduced_along_the_lanes(emitted: list[tuple[Kernel,
 
 
 def test_what_is_written_through_the_caches_is_not_done_in_pieces(
-    emitted: list[tuple[Kernel, str]],
+    monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
+    monkeypatch.setattr(CpuInfo, "several_pages", True)
     run(lambda v: v * 5 - 3, numbers(1 << 20))
     assert emitted[0][0].pieces == 1
 

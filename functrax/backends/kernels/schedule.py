@@ -87,6 +87,7 @@ class Target:
       off: decisions that are not made (the option ``schedule_off``).
       dots: kinds of instructions that add up products of narrow numbers (``kernels/words.py``).
       second_cache: bytes of it that a thread has.
+      several_pages: whether memory is read faster from several pages at once.
     """
 
     vector_bytes: int = 64
@@ -94,6 +95,7 @@ class Target:
     off: frozenset[str] = frozenset()
     dots: frozenset[str] = frozenset()
     second_cache: int = 2 << 20
+    several_pages: bool = True
 
 
 def schedule(kernel: Kernel, target: Target) -> list[Kernel]:
@@ -421,9 +423,11 @@ def _align_stores(kernel: Kernel) -> None:
 def _choose_pieces(kernel: Kernel, target: Target) -> None:
     """Go through long rows in pieces side by side, each of which begins in a page of its own.
 
-    A processor fetches ahead within a page, and a few lines only: what it reads from several pages
-    at once comes faster.  It does not matter to results but for the order of sums.
+    Some processors fetch ahead within a page, and a few lines only: what they read from several
+    pages at once comes faster.  It does not matter to results but for the order of sums.
     """
+    if not target.several_pages:
+        return
     v = kernel.vector
     if v is None or kernel.lanes == 1 or kernel.tile is not None or "pieces" in kernel.off:
         return

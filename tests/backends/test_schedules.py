@@ -367,6 +367,40 @@ def test_stripes_of_transposes(
     np.testing.assert_array_equal(got, turned * scale + y)
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "perm", "cached", "past"),
+    [
+        ((512, 512), (1, 0), 4, 4),
+        ((528, 500), (1, 0), 1, 1),  # no multiples of 1 KiB
+        ((520, 512), (1, 0), 4, 4),  # rows are not whole lines of the result, so it is not streamed
+        ((512, 1033), (1, 0), 4, 2),  # rows that are far apart
+        ((272, 512), (1, 0), 4, 2),  # the last block has one tile
+        ((256, 256), (1, 0), 2, 2),  # few tiles for threads to share
+        ((48, 80, 256), (2, 1, 0), 4, 2),
+        ((20, 256, 130), (0, 2, 1), 4, 4),
+        ((20, 256, 100), (0, 2, 1), 4, 1),  # few lines in a stripe
+    ],
+)
+def test_lines_that_collide_are_written_side_by_side(
+    shape: tuple[int, ...],
+    perm: tuple[int, ...],
+    cached: int,
+    past: int,
+    streamed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    emitted: list[tuple[Kernel, str]],
+) -> None:
+    monkeypatch.setattr(accesses, "STREAMED", 0 if streamed else 1 << 60)
+    x = numbers(*shape)
+    turned, scale = x.transpose(perm), 16 if streamed else 32  # equal programs are compiled once
+    np.testing.assert_array_equal(run(lambda v: jnp.transpose(v, perm) * scale, x), turned * scale)
+    assert emitted[0][0].beside == (past if streamed else cached)
+    y = numbers(*turned.shape)
+    got = run(lambda v, w: jnp.transpose(v, perm) * scale + w, x, y)
+    np.testing.assert_array_equal(got, turned * scale + y)
+
+
 def test_only_large_arrays_are_streamed(emitted: list[tuple[Kernel, str]]) -> None:
     run(lambda v: v * 5 - 2, numbers(4096))
     assert not any("!nontemporal" in text for _, text in emitted)

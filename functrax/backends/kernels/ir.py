@@ -175,6 +175,8 @@ class Kernel:
       grain: how many of its points make a unit.
       tile: the dim of which ``lanes`` neighbouring points are computed together with those of the
         vector dim, so that what is contiguous along it is read in rows and transposed; or None.
+      beside: how many tiles along the vector dim come one after the other at each place of the dims
+        inside of it, so that lines are written side by side.
       pieces: in how many pieces, side by side, a row or unit of the vector dim is gone through.
       ahead: the outer dim along which the next row is fetched while this one is computed; or None.
       aligned: a store before whose first whole line each row has a vector of its own; or None.
@@ -197,6 +199,7 @@ class Kernel:
     grain: int = 1
     unit: int | None = None
     tile: int | None = None
+    beside: int = 1
     pieces: int = 1
     ahead: int | None = None
     aligned: Store | None = None
@@ -353,6 +356,8 @@ def kernel_text(kernel: Kernel) -> str:
 def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
     for d in dims:
         step = f" step {kernel.lanes}" if d in (kernel.vector, kernel.tile) else ""
+        if d == kernel.vector and kernel.beside > 1:
+            step += f", {kernel.beside} side by side"
         if d == kernel.vector and kernel.pieces > 1:
             step += f" in {kernel.pieces} pieces"
         lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}:")

@@ -11,6 +11,10 @@ caches, that is all: stripes may be long.  Elsewhere (results that fit the cache
 lines, or kernels that read other arrays along the vector dim) the lines must still be in the cache
 when the next stripe comes, so stripes are short, and blocks of them side by side.
 
+Lines that are a multiple of 1 KiB apart share few sets of a cache and few banks of memory, which
+take one line after the other.  There each place of a stripe has two or four tiles, of rows one
+below the other, which write lines side by side.
+
 Start at :func:`choose_tile`.
 """
 
@@ -25,6 +29,12 @@ from functrax.backends.kernels.ir import Kernel
 #: How many lines a stripe writes, at least: where lines go past the caches, and elsewhere.
 STREAMED_LINES: Final = 2048
 CACHED_LINES: Final = 128
+#: Places in memory that are multiples of so many bytes apart may collide: in sets of a cache, in
+#: banks of memory.
+COLLIDING: Final = 1024
+#: How many tiles write side by side then, and how far apart rows may be for as many to be read.
+MOST_BESIDE: Final = 4
+NEAR: Final = 2048
 #: Tiles of fewer points along a dim do not pay.
 LEAST_LANES: Final = 4
 #: Bytes of the largest element that is read in tiles.
@@ -84,9 +94,11 @@ def share_tiles(kernel: Kernel) -> None:
     v = kernel.vector
     assert v is not None and kernel.tile is not None
     stripe = kernel.outer[kernel.outer.index(v) + 1 :]
-    limit = STREAMED_LINES if _only_streams(kernel) else CACHED_LINES
+    streams = _only_streams(kernel)
+    limit = STREAMED_LINES if streams else CACHED_LINES
     lines = 1
     alone = kernel.extents[v] <= kernel.lanes  # no other stripe writes beside this one
+    kernel.beside = _side_by_side(kernel, streams, math.prod(kernel.extents[d] for d in stripe))
     for d in reversed(stripe):
         if lines * kernel.extents[d] > 2 * limit and not alone:
             _share(kernel, d, -(-limit // lines))
@@ -103,13 +115,38 @@ def share_tiles(kernel: Kernel) -> None:
     if steps < FEW_TILES and kernel.extents[longest] > kernel.extents[v]:
         _share(kernel, longest, -(-UNIT * kernel.extents[longest] // points))
     else:
+        while kernel.beside > 1 and steps < FEW_TILES * kernel.beside:
+            kernel.beside //= 2
         _share(kernel, v, -(-UNIT // lines))
+
+
+def _side_by_side(kernel: Kernel, streams: bool, lines: int) -> int:
+    """How many tiles along the vector dim come one after the other, in a stripe of so many lines.
+
+    More rows are read side by side then, which costs where nothing collides.
+    """
+    v, w = kernel.vector, kernel.tile
+    written, read = [], []
+    for address, k, stored in accesses(kernel):
+        size = kernel.operands[k].dtype.itemsize
+        if stored:
+            written.append(abs(coefficient(address, w)) * size)
+        elif coefficient(address, v) not in (0, 1):
+            read.append(abs(coefficient(address, v)) * size)
+    if min(written) < COLLIDING or all(step % COLLIDING for step in (*written, *read)):
+        return 1
+    if not streams:
+        return MOST_BESIDE
+    if lines <= CACHED_LINES:
+        return 1
+    return MOST_BESIDE if max(read) <= NEAR else MOST_BESIDE // 2
 
 
 def _share(kernel: Kernel, d: int, grain: int) -> None:
     """Share a dim in blocks of at least ``grain`` points, in whole tiles."""
     if d in (kernel.vector, kernel.tile):
-        grain = -(-grain // kernel.lanes) * kernel.lanes
+        whole = kernel.lanes * (kernel.beside if d == kernel.vector else 1)
+        grain = -(-grain // whole) * whole
     kernel.shared, kernel.grain = d, min(grain, kernel.extents[d])
 
 

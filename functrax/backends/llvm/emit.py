@@ -145,8 +145,9 @@ class _Emitter:
     def _tile(self) -> None:
         """The stores for each of ``lanes`` points of the tile dim."""
         w = self.writer
-        tile, index = w.kernel.tile, w.loop_index()
+        tile = w.kernel.tile
         assert tile is not None
+        self.tiles.begin = index = w.known["dim", tile].name
         whole = w.kernel.extents[tile] % w.lanes == 0
         high = w.extent(tile)
         for k in range(w.lanes):

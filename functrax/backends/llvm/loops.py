@@ -54,6 +54,9 @@ class Loops:
             names = self._loop(dims, low, first, carried, body, perhaps=True)
             carried = [(type_, name) for (type_, _), name in zip(carried, names, strict=True)]
             low = first
+        if d == w.kernel.vector and w.kernel.beside > 1 and len(dims) > 1:
+            self._tiles_beside(dims, low, high, body)
+            return []
         if d == w.kernel.vector and w.kernel.pieces > 1:
             return self._side_by_side(d, low, high, carried, body)
         if d != w.kernel.vector or not self._has_own_tail():
@@ -120,6 +123,25 @@ class Loops:
         w.masked = masked
         rest = [(type_, name) for (type_, _), name in zip(carried, names, strict=True)]
         return self._loop([d], middle, high, rest, body, perhaps=True)
+
+    def _tiles_beside(
+        self, dims: Sequence[int], low: str, high: str, body: Callable[[Names], Names]
+    ) -> None:
+        """The loop over the vector dim in blocks of a few tiles, each of which is innermost."""
+        w = self.writer
+        d, size = dims[0], w.kernel.beside * w.lanes
+        w.open_loop(low, [])
+        begin = w.loop_index()
+        end = w.line(f"add i64 {begin}, {size}")
+        below = w.line(f"icmp slt i64 {end}, {high}")
+        before = self.ranges.get(d)
+        self.ranges[d] = (begin, w.line(f"select i1 {below}, i64 {end}, i64 {high}"))
+        self.nest([*dims[1:], d], [], body)
+        if before is None:
+            del self.ranges[d]
+        else:
+            self.ranges[d] = before
+        w.close_loop(str(size), high, [])
 
     def _has_own_tail(self) -> bool:
         """Whether the last vector of a row has a loop of its own, so that others need no mask."""

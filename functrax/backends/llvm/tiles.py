@@ -32,7 +32,8 @@ class Tiles:
     def __init__(self, writer: Writer, memory: Memory) -> None:
         self.writer = writer
         self.memory = memory
-        #: The point of the tile that is computed now.
+        #: Where in the tile dim the tile begins, and the point of it that is computed now.
+        self.begin = ""
         self.lane = 0
         #: For each array and address the loop in which its tile was read, and its rows.
         self._found: dict[tuple[int, IndexExpr], tuple[str, Names]] = {}
@@ -60,7 +61,7 @@ class Tiles:
         others = [(a, c) for a, c in address.terms if a.dims_mask != 1 << (w.kernel.tile or 0)]
         base, _, _ = self.memory.pointer(buffer, add_terms(address.const, others))
         element = memory_type(dtype)
-        base = w.line(f"getelementptr {element}, ptr {base}, i64 {w.loop_index()}", level)
+        base = w.line(f"getelementptr {element}, ptr {base}, i64 {self.begin}", level)
         step = w.number(stride, ("stride", buffer, w.kernel.vector, stride))
         mask = self._mask(level)
         rows = []
@@ -94,7 +95,7 @@ class Tiles:
         assert tile is not None
         if w.kernel.extents[tile] % w.lanes == 0:
             return None
-        left = w.line(f"sub i64 {w.extent(tile)}, {w.loop_index()}", level)
+        left = w.line(f"sub i64 {w.extent(tile)}, {self.begin}", level)
         narrow = w.line(f"trunc i64 {left} to i32", level)
         count = w.splat(narrow, _INT32, w.levels[level].lines)
         iota = w.iota(_INT32)

@@ -7,6 +7,7 @@ of functrax's own frames to the first frame of the user.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -16,6 +17,7 @@ from types import CodeType, FrameType
 from functrax.core import native
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_MACHINERY = ("<frozen", contextlib.__file__)
 _is_internal: dict[CodeType, bool] = {}
 
 
@@ -113,7 +115,7 @@ scopes: _Scopes = _Scopes() if native.extension is None else native.extension.Sc
 def is_internal(code: CodeType) -> bool:
     """Whether code is functrax's own, or Python's machinery around it."""
     name = code.co_filename
-    answer = name.startswith((_PACKAGE, "<frozen")) or name == "<string>"
+    answer = name.startswith((_PACKAGE, *_MACHINERY)) or name == "<string>"
     _is_internal[code] = answer
     return answer
 

@@ -151,6 +151,8 @@ def test_errors_and_states() -> None:
     profiler.start_trace()
     with pytest.raises(ArgumentError, match="already"):
         profiler.start_trace()
+    with pytest.raises(ArgumentError, match=r"at    test_profiler\.py"), profiler.trace():
+        pass
     profiler.stop_trace()
     with pytest.raises(ValueError, match="of the user"), profiler.trace():
         raise ValueError("of the user")

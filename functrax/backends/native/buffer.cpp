@@ -251,7 +251,11 @@ bool is_buffer(PyObject* object) { return Py_TYPE(object) == type; }
 PyObject* make(PyObject* shape, PyObject* dtype, Py_ssize_t nbytes, pool::Block* block) {
   if (block == nullptr && nbytes > 0) {
     block = pool::allocate_with_gil(static_cast<std::size_t>(nbytes));
-    if (block == nullptr) return PyErr_NoMemory();
+    if (block == nullptr) {
+      return PyErr_Format(PyExc_MemoryError,
+                          "no memory for an array of shape %R and dtype %S, %zd bytes", shape,
+                          dtype, nbytes);
+    }
   }
   Buffer* made = new_buffer(shape, dtype, nbytes);
   if (made == nullptr) {

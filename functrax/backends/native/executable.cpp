@@ -118,7 +118,7 @@ bool Call::read_inputs() {
 
 PyObject* Call::run(PyObject* donated, std::vector<executor::Event>* events) {
   if (!read_inputs() || !make_results(donated)) return nullptr;
-  if (program_.arena > 0 && arena_.get() == nullptr) return PyErr_NoMemory();
+  if (program_.arena > 0 && arena_.get() == nullptr) return executor::no_memory(program_);
   void* arena = arena_.get() == nullptr ? buffer::nowhere() : arena_.get()->data;
   executor::prepare(program_, frame_, static_cast<char*>(arena));
   return executor::run(program_, frame_, *this, events) ? results_.release() : nullptr;

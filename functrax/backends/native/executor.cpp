@@ -470,6 +470,11 @@ Frame::Frame(const Program& program, char* arena) : Frame(program) {
   prepare(program, *this, arena);
 }
 
+PyObject* no_memory(const Program& program) {
+  return PyErr_Format(PyExc_MemoryError, "no memory for the temporaries of %s, %lld bytes",
+                      program.name.c_str(), static_cast<long long>(program.arena));
+}
+
 void prepare(const Program& program, Frame& frame, char* arena) {
   frame.arena = arena;
   for (std::size_t n = 0; n < program.slots.size(); ++n) {

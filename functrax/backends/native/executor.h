@@ -30,6 +30,9 @@ struct Frame {
 // Sets the addresses of what stays where it is: temporaries and constants.
 void prepare(const program::Program& program, Frame& frame, char* arena);
 
+// Raises the MemoryError of a program whose arena there is no memory for; null.
+PyObject* no_memory(const program::Program& program);
+
 // What Python functions may hold on to: makes the object, a new reference, that keeps the memory of
 // the run; null with an error set.
 class Owner {

@@ -382,7 +382,7 @@ Outcome Call::run(PyObject*& result) {
   if (outcome != Outcome::kRead) return outcome;
   if (!make_results()) return Outcome::kError;
   if (program_.arena > 0 && arena_.get() == nullptr) {
-    PyErr_NoMemory();
+    executor::no_memory(program_);
     return Outcome::kError;
   }
   void* arena = arena_.get() == nullptr ? buffer::nowhere() : arena_.get()->data;

@@ -101,8 +101,8 @@ State& state() {
 }
 
 void* map_pages(std::size_t size) {
-  void* whole = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* whole =
+      mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (whole == MAP_FAILED) return nullptr;
   const auto begin = reinterpret_cast<std::uintptr_t>(whole);
   const std::uintptr_t aligned = (begin + kHugePage - 1) / kHugePage * kHugePage;

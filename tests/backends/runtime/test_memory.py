@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -20,6 +22,7 @@ from tests.backends.runtime.programs import F32, function_program, host
 pytestmark = pytest.mark.usefixtures("no_collection")
 
 LARGE = ((1 << 20,), F32)  # 4 MB
+OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def increment() -> Program:
@@ -115,11 +118,22 @@ def test_small_blocks_are_cached_and_trimmed(runtime: Runtime) -> None:
 
 def test_memory_that_there_is_not(runtime: Runtime) -> None:
     before = runtime.pool_stats().in_use
-    with pytest.raises(MemoryError):
+    with pytest.raises(MemoryError, match=r"1125899906842624|4503599627370560"):
         runtime.buffer((1 << 50,), F32)
     assert runtime.pool_stats().in_use == before
     with pytest.raises(ValueError):
         runtime.buffer((-1,), F32)
+
+
+@pytest.mark.skipif(
+    OVERCOMMIT.exists() and OVERCOMMIT.read_text().strip() == "1",
+    reason="the system gives any number of bytes",
+)
+def test_more_than_the_machine_has_is_refused(runtime: Runtime) -> None:
+    """Else the system ends the process when the elements are written."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with pytest.raises(MemoryError):
+        runtime.buffer((8 * machine,), np.int8)
 
 
 @pytest.mark.parametrize("nbytes", [1, 63, 64, 65, 1024, 1025, 4096, 5000, 1 << 21, 5 << 21])

@@ -36,6 +36,7 @@ from functrax.backends.reference import in_numpy, rule_of
 from functrax.core import native
 from functrax.core.array import Pending
 from functrax.core.config import Override, compile_context, state as options
+from functrax.core.errors import add_note
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.locks import new_rlock
 from functrax.core.prims.reindex import broadcast_in_dim
@@ -70,7 +71,27 @@ def run(roots: Sequence[Node], requested: bool = True) -> None:
     Args:
       roots: the operations; those that are computed already count for nothing.
       requested: see :func:`~functrax.backends.eager_graph.cut`.
+
+    Raises:
+      MemoryError: if there is not enough memory, with a note of the line that needs most.
     """
+    try:
+        _run_roots(roots, requested)
+    except MemoryError as error:
+        _name_largest(error, ancestors(roots))
+        raise
+
+
+def _name_largest(error: MemoryError, nodes: Sequence[Node]) -> None:
+    """Note which operation has the largest results."""
+    bytes_of = {id(n): sum(a.size * a.dtype.itemsize for a in n.signature.results) for n in nodes}
+    largest = max(nodes, key=lambda n: bytes_of[id(n)], default=None)
+    if largest is not None:
+        types = ", ".join(a.str_short() for a in largest.signature.results)
+        add_note(error, f"the largest value to be computed is {types}, of {largest.source}")
+
+
+def _run_roots(roots: Sequence[Node], requested: bool) -> None:
     description = None
     if requested and len(roots) == 1 and _single(roots[0]):
         return

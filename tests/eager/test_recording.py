@@ -509,6 +509,17 @@ def test_an_error_when_running_leaves_the_graph_as_it_was() -> None:
         del functrax.core.primitive.registry["fails_when_it_runs"]
 
 
+def test_memory_that_there_is_not_names_the_line() -> None:
+    x = jnp.asarray(np.ones(1 << 24, np.float32))
+    y = jnp.sin(x[:, None] * x)
+    for _ in range(2):
+        with pytest.raises(MemoryError) as info:
+            y.block_until_ready()
+        assert "f32[16777216,16777216], of test_recording.py" in info.value.__notes__[0]
+    assert functrax.pending_program(y) is not None
+    assert float(jnp.sum(x)) == 1 << 24
+
+
 @pytest.mark.parametrize("size", [10, N * N])
 def test_calls_give_the_same_bits_whatever_ran_before(size: int) -> None:
     def f(x: Any) -> np.ndarray[Any, Any]:

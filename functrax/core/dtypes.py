@@ -169,6 +169,11 @@ def canonicalize_dtype(dtype: DType) -> DType:
     return dtype if state.enable_x64 else _NARROWED.get(dtype, dtype)
 
 
+def follows_x64(dtype: DType) -> bool:
+    """Whether arrays get ``dtype`` as it is only while x64 is on."""
+    return dtype in _NARROWED
+
+
 def default_int() -> DType:
     """int32, or int64 when x64 is on."""
     return int64 if state.enable_x64 else int32

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
+from functrax.core import dtypes, native
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DTypeError, FunctraxError
@@ -22,7 +23,7 @@ from functrax.core.trace import Tracer
 _SCALARS = (bool, int, float, complex)
 
 
-def as_value(x: Any, what: str = "argument") -> Value:
+def _as_value(x: Any, what: str = "argument") -> Value:
     """An array of the language for anything array-like that is not a list.
 
     NumPy arrays are copied, so that later changes to them do not matter; 64-bit types become
@@ -56,6 +57,10 @@ def as_value(x: Any, what: str = "argument") -> Value:
         got=f"{x!r} of type {kind.__module__}.{kind.__qualname__}",
         fix="give arrays, NumPy arrays or numbers; convert lists with functrax.numpy.array",
     )
+
+
+#: :func:`_as_value`, or the C++ function that copies the usual NumPy arrays by itself.
+as_value: Callable[..., Value] = getattr(native.extension, "as_value", _as_value)
 
 
 def shown_type(x: Any) -> str:
@@ -108,3 +113,12 @@ def is_valid_argument(x: Any) -> bool:
 def concrete(x: Value) -> Value:
     """The same value as the user sees it: a literal becomes an array."""
     return ConcreteArray(np.asarray(x.val), x.aval) if type(x) is Literal else x
+
+
+def _install() -> None:
+    if native.extension is not None:
+        fixed = frozenset([d for d in dtypes.ALL if not dtypes.follows_x64(d)])
+        native.extension.as_value_configure(ConcreteArray, _as_value, fixed)
+
+
+_install()

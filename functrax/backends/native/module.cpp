@@ -19,6 +19,7 @@
 #include "eager_tape.h"
 #include "executable.h"
 #include "explained.h"
+#include "inputs.h"
 #include "interpreter_exit.h"
 #include "jit_caller.h"
 #include "library.h"
@@ -104,6 +105,8 @@ PYBIND11_MODULE(_native, module) {
       fast<pytree::map>("pytree_map", "The tree of a function's results on leaves."),
       fast<pytree::equal>("pytree_equal", "Whether two structures are the same."),
       {"pytree_hash", pytree::hash, METH_O, "A hash that agrees with pytree_equal."},
+      fast<functrax::inputs::as_value>("as_value", "What is given as an array."),
+      fast<functrax::inputs::configure>("as_value_configure", "Tells what that needs."),
       fast<functrax::jit_caller::configure>("jit_configure", "Tells what jitted calls need."),
       fast<functrax::eager::configure>("eager_configure", "Tells what recording needs."),
       fast<functrax::eager::execute>("eager_execute", "Applies an operation, later."),

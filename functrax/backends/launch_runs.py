@@ -139,9 +139,7 @@ class _Runs:
             needs = self.writes[n] & (reads | writes) or self.reads[n] & writes
             reads |= self.reads[n]
             writes |= self.writes[n]
-            room = self.limit - self.made[n]
-            fits = alive <= room and all(self.alive[m] + k <= room for m, k in passed.items())
-            if needs or not fits or not _is_short(x):
+            if needs or not _is_short(x) or not self._fits(n, alive, passed):
                 passed[n] = 0
                 continue
             run.append(n)
@@ -154,6 +152,11 @@ class _Runs:
         for m, made in passed.items():
             self.alive[m] += made
         return run
+
+    def _fits(self, n: int, alive: int, passed: dict[int, int]) -> bool:
+        """Whether there is memory for what an instruction makes, if it comes before others."""
+        room = self.limit - self.made[n]
+        return alive <= room and all(self.alive[m] + k <= room for m, k in passed.items())
 
 
 def _bits(place: Sequence[int], slots: Sequence[int]) -> int:

@@ -88,7 +88,8 @@ def _primitives(jaxpr: Jaxpr) -> set[Primitive]:
         found = jaxpr.memo["primitives"] = {eqn.primitive for eqn in jaxpr.eqns}
         if any(primitive.holds_programs for primitive in found):
             for eqn in jaxpr.eqns:
-                found.update(*map(_primitives, subjaxprs(eqn)))
+                if eqn.primitive.holds_programs:
+                    found.update(*map(_primitives, subjaxprs(eqn)))
     return found
 
 

@@ -35,8 +35,10 @@ def uses(eqns: Sequence[Eqn], outvars: Sequence[Atom]) -> Counter[Atom]:
     """How often each value is used by results, and by equations that are needed."""
     found: Counter[Atom] = Counter(outvars)
     for eqn in reversed(eqns):
-        if any(v in found for v in eqn.outvars) or eqn.primitive.has_side_effects(eqn.params):
-            found.update(eqn.invars)
+        is_needed = not found.keys().isdisjoint(eqn.outvars)
+        if is_needed or eqn.primitive.has_side_effects(eqn.params):
+            for x in eqn.invars:
+                found[x] += 1
     return found
 
 

@@ -291,6 +291,23 @@ def test_vectors_of_float32_are_added_up_before_they_are_widened(
     np.testing.assert_array_equal(run(lambda v: jnp.sum(v * 2 - 1, 1), short), rounded)
 
 
+@pytest.mark.parametrize("columns", [33, 96, 130, 192, 200, 300, 400])
+@pytest.mark.parametrize("rows", [100, 300])
+def test_columns_of_few_vectors_need_few_masks(
+    rows: int, columns: int, emitted: list[tuple[Kernel, str]]
+) -> None:
+    x = numbers(rows, columns)
+    got = run(lambda v: jnp.sum(v * 3, 0), x)
+    np.testing.assert_allclose(got, 3 * x.sum(0, dtype="f8"), rtol=1e-5, atol=1e-4)
+    np.testing.assert_array_equal(run(lambda v: jnp.max(v * 3, 0), x), (x * 3).max(0))
+    for kernel, text in emitted:
+        whole = f"load <{kernel.lanes} x float>, ptr" in text
+        if columns % 32 == 0:
+            assert columns % kernel.lanes == 0 and "masked" not in text
+        elif columns > kernel.lanes:
+            assert whole == (rows >= 256 or columns >= 4 * kernel.lanes) and "masked" in text
+
+
 def test_sums_of_many_numbers_lose_none_of_them() -> None:
     ones = np.ones((1 << 24) + 3, "f4")
     assert run(lambda v: jnp.sum(v), ones) == np.float32(ones.size)

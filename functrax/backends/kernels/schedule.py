@@ -61,6 +61,8 @@ BLOCK_OF_ROWS = 32
 LEAST_BLOCK = 1 << 16
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT = 12
+#: Columns are reduced in shorter vectors if there are fewer than this and the last one has a mask.
+FEW_VECTORS = 3
 #: Kernels that move at least so many bytes, and do little with them, read several pages at once: so
 #: many of an array, and of all arrays.
 FROM_MEMORY = 1 << 22
@@ -334,7 +336,7 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
         return
     touched = {number for _, number, _ in accesses(kernel)}
     widest = max(real_dtype(kernel.operands[k].dtype).itemsize for k in touched)
-    lanes = target.vector_bytes // max(widest, 2)
+    lanes = vector = target.vector_bytes // max(widest, 2)
     work = sum(1 for n in kernel.nodes() if n.args or n.op == "load")
     if target.strict and v in kernel.inner:
         lanes = STRICT_LANES
@@ -347,6 +349,10 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
             lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
         if work <= LIGHT and _is_column_sum(kernel) and target.vector_bytes >= 64:
             lanes *= 2  # there are registers for it, and memory is read in longer pieces
+        while (
+            v in kernel.outer and lanes > 2 * vector and _is_mostly_tail(kernel.extents[v], lanes)
+        ):
+            lanes //= 2
     elif any(n.op in MATH for n in kernel.nodes()) and _points(kernel) >= MANY_POINTS:
         lanes *= 2  # two chains of dependent operations at a time
     elif work <= 2 * LIGHT:
@@ -354,6 +360,11 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
     while lanes // 2 >= kernel.extents[v]:
         lanes //= 2
     kernel.lanes = lanes
+
+
+def _is_mostly_tail(extent: int, lanes: int) -> bool:
+    """Whether the last vector of a row, of which a part is masked out, is one of few."""
+    return extent % lanes != 0 and extent < FEW_VECTORS * lanes
 
 
 def _lanes_of_a_line(kernel: Kernel) -> int:

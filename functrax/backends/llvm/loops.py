@@ -9,6 +9,7 @@ Start at :meth:`Loops.nest`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -20,9 +21,10 @@ from functrax.backends.llvm.memory import Memory, memory_type
 from functrax.backends.llvm.writer import Carried, Names, Writer
 from functrax.core.index_expr import Dim, add_terms
 
-#: The last vector of a row is computed apart from the others if it is one of this many, and if a
-#: point has no more operations than this.
+#: The last vector of a row is computed apart from the others if it is one of this many, or if it is
+#: reduced along so many points of other dims; and if a point has no more operations than this.
 LEAST_VECTORS: Final = 4
+LONG_COLUMN: Final = 256
 WORK_TWICE: Final = 32
 _BOOL = np.dtype(np.bool_)
 _INT32 = np.dtype(np.int32)
@@ -149,8 +151,12 @@ class Loops:
         k = w.kernel
         if not w.masked or k.tile is not None or k.vector is None or "tails" in k.off:
             return False
-        work = sum(1 for node in k.nodes() if node.args or node.op == "load")
-        return work <= WORK_TWICE and k.extents[k.vector] >= LEAST_VECTORS * w.lanes
+        if sum(1 for node in k.nodes() if node.args or node.op == "load") > WORK_TWICE:
+            return False
+        if k.extents[k.vector] >= LEAST_VECTORS * w.lanes:
+            return True
+        columns = k.inner and k.vector in k.outer and k.extents[k.vector] > w.lanes
+        return bool(columns) and math.prod(k.extents[d] for d in k.inner) >= LONG_COLUMN
 
     def _loop(
         self,

@@ -23,20 +23,17 @@ from functrax.backends.library import LibraryFunction
 from functrax.backends.llvm.jit import LaunchCode
 from functrax.backends.program import Aliases, Copy, Instruction, Launch, Slot
 
+#: Estimated nanoseconds from which on a launch is not collected, and a run takes no more: to hand
+#: work to threads, and to wait for the last one, takes some microseconds.
 LONG: Final = 1_000_000
-"""Estimated nanoseconds from which on a launch is not collected, and a run takes no more: to hand
-work to threads, and to wait for the last one, takes some microseconds."""
-
+#: Estimated nanoseconds of a run below which its launches stay alone: another thread's caches are
+#: some microseconds away, and it may sleep.
 WORTH: Final = 50_000
-"""Estimated nanoseconds of a run below which its launches stay alone: another thread's caches are
-some microseconds away, and it may sleep."""
-
+#: How many instructions are looked at after the first one of a run.
 WINDOW: Final = 12
-"""How many instructions are looked at after the first one of a run."""
-
+#: Bytes of temporaries that runs may cost a program; and from which on an array rather lies in the
+#: memory of an input than that its kernel runs with others.
 SLACK: Final = 1 << 20
-"""Bytes of temporaries that runs may cost a program; and from which on an array rather lies in the
-memory of an input than that its kernel runs with others."""
 
 
 def in_runs(
@@ -55,7 +52,7 @@ def in_runs(
       outputs: the slots of its results.
       aliases: (output, input) numbers which may share memory.
     """
-    if sum(map(_is_short, instructions)) < 2:
+    if sum([_short_cost(x) is not None for x in instructions]) < 2:
         return list(instructions), [1] * len(instructions)
     place = list(range(len(slots)))
     for j, i in aliases:
@@ -65,8 +62,11 @@ def in_runs(
     return _Runs(instructions, place, nbytes).collect()
 
 
-def _is_short(x: Instruction) -> bool:
-    return type(x) is Launch and x.cost < LONG and x.grain == 1 and not _of_library(x)
+def _short_cost(x: Instruction) -> int | None:
+    """The estimated nanoseconds of a launch that may be collected; None for all others."""
+    if not isinstance(x, Launch) or x.cost >= LONG or x.grain != 1 or _of_library(x):
+        return None
+    return x.cost
 
 
 def _of_library(x: Launch) -> bool:
@@ -83,6 +83,7 @@ class _Runs:
       nbytes: what each slot takes of the arena.
 
     Attributes:
+      costs: of the instructions that may be collected, None for others.
       alive: the bytes of temporaries at each instruction, which grow as others move.
       made: the bytes of those that begin there.
     """
@@ -91,6 +92,7 @@ class _Runs:
         self, instructions: Sequence[Instruction], place: Sequence[int], nbytes: Sequence[int]
     ) -> None:
         self.instructions = instructions
+        self.costs = [_short_cost(x) for x in instructions]
         self.reads = [_bits(place, x.inputs) for x in instructions]
         self.writes = [_bits(place, x.outputs) for x in instructions]
         lives: dict[int, tuple[int, int]] = {}
@@ -127,23 +129,23 @@ class _Runs:
         """The first of some instructions, and those that run together with it."""
         first = left[0]
         run, passed = [first], dict[int, int]()  # with the bytes that are made before
-        if not _is_short(self.instructions[first]):
+        cost = self.costs[first]
+        if cost is None:
             return run
-        cost = self.instructions[first].cost  # type: ignore[union-attr]
         reads, writes = self.reads[first], self.writes[first]  # of all that comes before
         alive = self.alive[first]
         for n in left[1:]:
-            x = self.instructions[n]
-            if cost >= LONG or not isinstance(x, Launch | Copy):
+            if cost >= LONG or not isinstance(self.instructions[n], Launch | Copy):
                 break
+            more = self.costs[n]
             needs = self.writes[n] & (reads | writes) or self.reads[n] & writes
             reads |= self.reads[n]
             writes |= self.writes[n]
-            if needs or not _is_short(x) or not self._fits(n, alive, passed):
+            if needs or more is None or not self._fits(n, alive, passed):
                 passed[n] = 0
                 continue
             run.append(n)
-            cost += x.cost  # type: ignore[union-attr]
+            cost += more
             alive += self.made[n]
             for m in passed:
                 passed[m] += self.made[n]

@@ -8,6 +8,7 @@ Start at :class:`AddedProducts`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -57,7 +58,7 @@ class Product:
         return nbytes(self.left) + nbytes(self.right)
 
 
-class AddedProducts:
+class AddedProducts(ABC):
     """The sums of one program, some of which are written anew.
 
     Attributes:
@@ -91,6 +92,7 @@ class AddedProducts:
         instead = cls(inner, jaxpr.outvars, rewrites).instead
         return with_eqns(jaxpr, [new for eqn in inner for new in instead.get(eqn, (eqn,))])
 
+    @abstractmethod
     def sum_of(self, root: Eqn, terms: list[Atom]) -> list[Eqn] | None:
         """The equations of a sum, the last of which gives its result; None to leave it.
 
@@ -98,7 +100,6 @@ class AddedProducts:
           root: its last addition.
           terms: what it adds up, in order.
         """
-        raise NotImplementedError
 
 
 class Writer:

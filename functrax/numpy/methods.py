@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from functrax.backends.recipes import with_recipe
 from functrax.core import dtypes
 from functrax.core.errors import ShapeError
 from functrax.core.operators import Array, install
@@ -44,7 +45,8 @@ def install_all(
     table.update({name: functions[name] for name in METHODS if name in functions})
     properties: dict[str, Callable[[Any], Any]] = {"real": real, "imag": imag}
     if "matmul" in functions:
-        table["__matmul__"], table["__rmatmul__"] = binary_operator("@", functions["matmul"])
+        forward, reflected = binary_operator("@", functions["matmul"])
+        table["__matmul__"], table["__rmatmul__"] = with_recipe(forward), with_recipe(reflected)
     if "transpose" in functions:
         table.update(_shaping_methods(functions))
         properties["T"] = functions["transpose"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -163,3 +164,33 @@ def test_threads_share_recipes() -> None:
         t.join(timeout=300)
     assert not any(t.is_alive() for t in threads)
     assert not failures
+
+
+@needs_extension
+@pytest.mark.parametrize("operator", ["@", "+", "*", "/", "<"])
+def test_operators_are_recorded_without_python(operator: str) -> None:
+    namespace: dict[str, Any] = {}
+    exec(f"def apply(x, y): return x {operator} y", namespace)
+    apply, x = namespace["apply"], jnp.ones((3, 3))
+    called: list[str] = []
+
+    def differentiated(y: Any) -> Any:
+        sys.setprofile(lambda frame, event, _: called.append(event))
+        out = apply(y, x)
+        sys.setprofile(None)
+        return jnp.sum(out) * 1.0
+
+    for _ in range(3):
+        called.clear()
+        functrax.grad(differentiated)(x)
+    assert called.count("call") == 1  # of `apply` itself
+    with pytest.raises(TypeError, match="list"):
+        apply(x, [1.0])
+    assert type(apply(x, _Answers())) is str
+
+
+class _Answers:
+    def _answer(self, _: Any) -> str:
+        return "mine"
+
+    __rmatmul__ = __radd__ = __rmul__ = __rtruediv__ = __gt__ = _answer

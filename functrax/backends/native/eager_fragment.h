@@ -29,6 +29,7 @@ struct Backward {
 };
 
 struct Fragment {
+  std::size_t references = 0;
   Steps steps;
   std::vector<Operand> outputs;
   std::vector<Ref> avals;              // of the outputs

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "eager_fragment.h"
 #include "eager_node.h"
 #include "eager_state.h"
 #include "eager_steps.h"
@@ -236,7 +237,7 @@ Outcome call_plain(Function* self, PyObject* mode, Key& key, PyObject* const* ar
 }
 
 // Records a call that a derivative goes through, on the tape.
-Outcome call_taped(Function* self, PyObject* mode, Key& key, const std::vector<Given>& given,
+Outcome call_taped(Function* self, PyObject* mode, Key& key, const Givens& given,
                    PyObject* const* args, Py_ssize_t count, PyObject* names, Ref& result) {
   for (const Given& x : given) key.add(kObject, x.tangent == nullptr ? Py_None : x.tangent);
   const auto write = [&]() -> PyObject* {
@@ -254,7 +255,7 @@ Outcome call_taped(Function* self, PyObject* mode, Key& key, const std::vector<G
   };
   const auto read = [](PyObject* written, Kind& kind) {
     kind.fragment = read_fragment(written);
-    return kind.fragment != nullptr;
+    return static_cast<bool>(kind.fragment);
   };
   // At once, for it keeps less for the way back than the operations by themselves would.
   const KindPointer kind = prepared(self, key, true, write, read);
@@ -292,19 +293,19 @@ Outcome record_call(Function* self, PyObject* const* args, Py_ssize_t count, PyO
     PyErr_Clear();  // the function says what is wrong
     return Outcome::kLeft;
   }
-  Given given[kMostArguments];
-  std::size_t arrays = 0;
+  Givens given;
   bool traced = false;
   for (Py_ssize_t i = 0; i < all; ++i) {
     if (!Py_IS_TYPE(args[i], python.array) && !is_tracer(args[i])) continue;
-    Given& array = given[arrays++];
+    Given array;
     if (!read_given(args[i], thread_state::trace(), array)) return Outcome::kLeft;
+    given.push_back(array);
     traced = traced || array.tangent != nullptr;
   }
   Key key;
   if (!read_key(self, mode, args, all, names, key)) return Outcome::kLeft;
   if (!traced) return call_plain(self, mode, key, args, count, names, result);
-  return call_taped(self, mode, key, {given, given + arrays}, args, count, names, result);
+  return call_taped(self, mode, key, given, args, count, names, result);
 }
 
 PyObject* call_function(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {

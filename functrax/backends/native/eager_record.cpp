@@ -60,7 +60,7 @@ Outcome record(PyObject* signature, PyObject* const* operands, std::size_t count
 // ---- primitives ---------------------------------------------------------------------------------
 
 // The signature of an operation on arrays and literals that are operands; null if it is not known.
-Ref find_signature(PyObject* primitive, PyObject* strict, const std::vector<Given>& operands,
+Ref find_signature(PyObject* primitive, PyObject* strict, const Givens& operands,
                    PyObject* const* values, PyObject* names) {
   const auto count = static_cast<Py_ssize_t>(operands.size());
   const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
@@ -84,11 +84,10 @@ Ref find_signature(PyObject* primitive, PyObject* strict, const std::vector<Give
 }
 
 // What is applied: arrays, tracers of the current tape, and literals, which stand for themselves.
-bool read_operands(PyObject* const* args, Py_ssize_t count, std::vector<Given>& operands,
-                   bool& literals, bool& traced) {
-  operands.resize(static_cast<std::size_t>(count));
+bool read_operands(PyObject* const* args, Py_ssize_t count, Givens& operands, bool& literals,
+                   bool& traced) {
   for (Py_ssize_t i = 0; i < count; ++i) {
-    Given& operand = operands[static_cast<std::size_t>(i)];
+    Given operand;
     if (Py_IS_TYPE(args[i], python.literal)) {
       operand.array = args[i];
       literals = true;
@@ -96,6 +95,7 @@ bool read_operands(PyObject* const* args, Py_ssize_t count, std::vector<Given>& 
       return false;
     }
     traced = traced || operand.tangent != nullptr;
+    operands.push_back(operand);
   }
   return true;
 }
@@ -104,7 +104,7 @@ bool read_operands(PyObject* const* args, Py_ssize_t count, std::vector<Given>& 
 Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyObject* names,
               Ref& result) {
   if (python.array == nullptr || count > kMostOperands) return Outcome::kLeft;
-  std::vector<Given> given;
+  Givens given;
   bool literals = false, traced = false;
   if (!read_operands(args, count, given, literals, traced)) return Outcome::kLeft;
   PyObject* mode = current_mode();
@@ -314,8 +314,10 @@ Outcome record_operator(const Method* method, PyObject* mode, const Recorded& re
     return traced ? Outcome::kLeft : record_steps(recorded, strict, left, right, result);
   }
   if (traced) {
-    std::vector<Given> operands = {left, literal != nullptr ? Given{literal} : right};
-    if (method->reflected) std::swap(operands[0], operands[1]);
+    const Given second = literal != nullptr ? Given{literal} : right;
+    Givens operands;
+    operands.push_back(method->reflected ? second : left);
+    operands.push_back(method->reflected ? left : second);
     return apply_taped(mode, recorded.signature.get(), operands, result);
   }
   PyObject* operands[] = {operand_of(left.array, strict),

@@ -8,6 +8,8 @@
 #include "eager_fragment.h"
 #include "eager_state.h"
 #include "free_list.h"
+#include "growing_array.h"
+#include "open_table.h"
 #include "pytree.h"
 #include "signature.h"
 #include "thread_state.h"
@@ -25,12 +27,14 @@ struct {
 } known;
 
 struct Derived {
+  std::size_t references = 0;
   FragmentPointer fragment;  // null where there is none
   Ref kept;                  // whose addresses are in the words
 };
+using Fragments = OpenTable<Words, Shared<Derived>, WordsHash>;
 
 // By mode, signature, literals and types of tangents. Never freed: Python ends before.
-auto& fragments = *new std::unordered_map<Words, Derived, WordsHash>;
+auto& fragments = *new Fragments;
 // How many fragments differ in literals alone.
 auto& variants = *new std::unordered_map<Words, int, WordsHash>;
 
@@ -82,8 +86,8 @@ std::size_t add_tangents(Tape* tape, const std::vector<Ref>& types) {
 }
 
 // Output `k` of a fragment as the user sees it; `first` is the number of its first new tangent.
-Ref output(const Fragment& fragment, std::size_t k, const Results& values,
-           const std::vector<Given>& given, std::size_t first, PyObject* trace, const Line& line) {
+Ref output(const Fragment& fragment, std::size_t k, const Results& values, const Givens& given,
+           std::size_t first, PyObject* trace, const Line& line) {
   PyObject* aval = fragment.avals[k].get();
   Ref array(signature::new_array(Py_NewRef(fragment.outputs[k].in(values)), aval));
   const std::size_t place = fragment.tangents[k];
@@ -93,7 +97,7 @@ Ref output(const Fragment& fragment, std::size_t k, const Results& values,
   return Ref(new_tracer(trace, array.get(), aval, number, line));
 }
 
-Ref outputs_of(const Fragment& fragment, const Results& values, const std::vector<Given>& given,
+Ref outputs_of(const Fragment& fragment, const Results& values, const Givens& given,
                std::size_t first, PyObject* trace, const Line& line) {
   if (fragment.shape == Fragment::Shape::kSingle) {
     return output(fragment, 0, values, given, first, trace, line);
@@ -113,7 +117,7 @@ Ref outputs_of(const Fragment& fragment, const Results& values, const std::vecto
   return all;
 }
 
-Ref tuple_of(const std::vector<Given>& operands, bool literals) {
+Ref tuple_of(const Givens& operands, bool literals) {
   const auto count = static_cast<Py_ssize_t>(operands.size());
   Ref made(PyTuple_New(count));
   for (Py_ssize_t i = 0; made && i < count; ++i) {
@@ -126,7 +130,7 @@ Ref tuple_of(const std::vector<Given>& operands, bool literals) {
 }
 
 // Derives the fragment of a primitive; false with an error set. A null one is remembered, too.
-bool derive_fragment(PyObject* signature, const std::vector<Given>& operands, Words words,
+bool derive_fragment(PyObject* signature, const Givens& operands, Words words,
                      FragmentPointer& fragment) {
   Words general = words;
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -141,13 +145,16 @@ bool derive_fragment(PyObject* signature, const std::vector<Given>& operands, Wo
   fragment = read_fragment(made.get());
   if (PyErr_Occurred()) return false;
   if (fragments.size() >= kMostFragments) {
-    std::unordered_map<Words, Derived, WordsHash> dropped;
-    dropped.swap(fragments);  // for what ends now may run Python
+    Fragments dropped;
+    std::swap(dropped, fragments);  // for what ends now may run Python
     variants.clear();
   }
   Ref kept(PyTuple_Pack(3, signature, literals.get(), tangents.get()));
   if (!kept) return false;
-  fragments.try_emplace(std::move(words), Derived{fragment, std::move(kept)});
+  Shared<Derived> derived(new Derived);
+  derived->fragment = fragment;
+  derived->kept = std::move(kept);
+  fragments.add(std::move(words), std::move(derived));
   return true;
 }
 
@@ -222,20 +229,20 @@ bool read_given(PyObject* x, PyObject* trace, Given& given) {
 }
 
 FragmentPointer read_fragment(PyObject* given) {
-  if (given == Py_None) return nullptr;
+  if (given == Py_None) return {};
   PyObject *constants, *steps, *outputs, *avals, *tangents, *new_tangents, *residuals, *derive;
   const char* shape;
   if (!PyArg_ParseTuple(given, "O!O!O!O!sO!O!O!O", &PyTuple_Type, &constants, &PyTuple_Type, &steps,
                         &PyTuple_Type, &outputs, &PyTuple_Type, &avals, &shape, &PyTuple_Type,
                         &tangents, &PyTuple_Type, &new_tangents, &PyTuple_Type, &residuals,
                         &derive)) {
-    return nullptr;
+    return {};
   }
-  auto made = std::make_shared<Fragment>();
-  if (!read_steps(constants, steps, made->steps)) return nullptr;
+  FragmentPointer made(new Fragment);
+  if (!read_steps(constants, steps, made->steps)) return {};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) {
     Operand operand;
-    if (!read_operand(PyTuple_GET_ITEM(outputs, i), operand)) return nullptr;
+    if (!read_operand(PyTuple_GET_ITEM(outputs, i), operand)) return {};
     made->outputs.push_back(std::move(operand));
     made->avals.push_back(Ref::share(PyTuple_GET_ITEM(avals, i)));
   }
@@ -243,7 +250,7 @@ FragmentPointer read_fragment(PyObject* given) {
     made->new_tangents.push_back(Ref::share(PyTuple_GET_ITEM(new_tangents, i)));
   }
   if (!read_places(tangents, made->tangents) || !read_places(residuals, made->residuals)) {
-    return nullptr;
+    return {};
   }
   made->derive = Ref::share(derive);
   made->shape = *shape == 's'   ? Fragment::Shape::kSingle
@@ -252,8 +259,8 @@ FragmentPointer read_fragment(PyObject* given) {
   return made;
 }
 
-Outcome follow_fragment(const FragmentPointer& fragment, const std::vector<Given>& given,
-                        PyObject* mode, Ref& result) {
+Outcome follow_fragment(const FragmentPointer& fragment, const Givens& given, PyObject* mode,
+                        Ref& result) {
   const Ref trace = Ref::share(thread_state::trace());
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
   Line line;
@@ -289,24 +296,21 @@ Outcome follow_fragment(const FragmentPointer& fragment, const std::vector<Given
   return Outcome::kDone;
 }
 
-Outcome apply_taped(PyObject* mode, PyObject* signature, const std::vector<Given>& operands,
-                    Ref& result) {
-  Words words;
-  words.reserve(2 + operands.size());
+Outcome apply_taped(PyObject* mode, PyObject* signature, const Givens& operands, Ref& result) {
+  GrowingArray<std::uintptr_t, 16> words;
   words.push_back(reinterpret_cast<std::uintptr_t>(mode));
   words.push_back(reinterpret_cast<std::uintptr_t>(signature));
-  std::vector<Given> arrays;
-  arrays.reserve(operands.size());
+  Givens arrays;
   for (const Given& x : operands) {
     const bool literal = Py_IS_TYPE(x.array, python.literal);
     words.push_back(reinterpret_cast<std::uintptr_t>(literal ? x.array : x.tangent));
     if (!literal) arrays.push_back(x);
   }
-  const auto found = fragments.find(words);
+  const Shared<Derived>* found = fragments.find(WordsView{words.data(), words.size()});
   FragmentPointer fragment;
-  if (found != fragments.end()) {
-    fragment = found->second.fragment;
-  } else if (!derive_fragment(signature, operands, std::move(words), fragment)) {
+  if (found != nullptr) {
+    fragment = (*found)->fragment;
+  } else if (!derive_fragment(signature, operands, Words(words.begin(), words.end()), fragment)) {
     return Outcome::kError;
   }
   return fragment ? follow_fragment(fragment, arrays, mode, result) : Outcome::kLeft;

@@ -13,16 +13,15 @@
 #include <Python.h>
 
 #include <cstddef>
-#include <memory>
-#include <vector>
 
 #include "eager_node.h"
+#include "growing_array.h"
 #include "reference.h"
 
 namespace functrax::eager {
 
 struct Fragment;
-using FragmentPointer = std::shared_ptr<Fragment>;
+using FragmentPointer = Shared<Fragment>;
 
 constexpr std::size_t kNoNumber = static_cast<std::size_t>(-1);
 
@@ -32,6 +31,8 @@ struct Given {
   PyObject *array = nullptr, *tangent = nullptr;
   std::size_t number = kNoNumber;
 };
+
+using Givens = GrowingArray<Given, 4>;
 
 // Reads an array, or a tracer of the interpreter `trace`; false for anything else.
 bool read_given(PyObject* x, PyObject* trace, Given& given);
@@ -63,13 +64,12 @@ Ref new_input(PyObject* trace, PyObject* array);
 FragmentPointer read_fragment(PyObject* given);
 
 // Records what a fragment says, on the tape of the current interpreter.
-Outcome follow_fragment(const FragmentPointer& fragment, const std::vector<Given>& given,
-                        PyObject* mode, Ref& result);
+Outcome follow_fragment(const FragmentPointer& fragment, const Givens& given, PyObject* mode,
+                        Ref& result);
 
 // Applies a primitive of which an operand has a tangent; operands are arrays, or literals, which
 // are given as such.
-Outcome apply_taped(PyObject* mode, PyObject* signature, const std::vector<Given>& operands,
-                    Ref& result);
+Outcome apply_taped(PyObject* mode, PyObject* signature, const Givens& operands, Ref& result);
 
 PyObject* make_tape_type();  // functrax._native.EagerTape
 

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field
+from typing import ClassVar
 
 import pytest
 
@@ -52,6 +53,39 @@ def test_a_record_shows_compares_and_hashes_as_a_dataclass_does(args, kwargs):
     assert got != expected
     assert got != dataclasses.replace(got, name="another")
     assert got == dataclasses.replace(got, found={"not": "compared"})
+
+
+def test_fields_are_those_of_a_dataclass():
+    (expected, got) = both()
+    names = ("name", "type", "default", "default_factory", "init", "repr", "compare", "kw_only")
+    for f, g in zip(dataclasses.fields(expected), dataclasses.fields(got), strict=True):
+        assert [getattr(f, n) for n in names] == [getattr(g, n) for n in names]
+    assert got.__match_args__ == expected.__match_args__
+    assert dataclasses.is_dataclass(got) and got.hidden == expected.hidden == 3
+    assert not hasattr(got, "found") and not hasattr(expected, "found")
+
+
+def test_variables_of_the_class_are_no_fields_and_those_of_a_base_are():
+    @record
+    class Base:
+        size: int
+
+    @record
+    class Named(Base):
+        name: str = "a"
+        known: "ClassVar[int]" = 0
+
+    assert [f.name for f in dataclasses.fields(Named)] == ["size", "name"]
+    assert Named(1) == Named(1, "a") and Named.known == 0
+    assert [f.name for f in dataclasses.fields(Base)] == ["size"]
+
+
+def test_one_default_for_all_records_is_refused():
+    with pytest.raises(ValueError, match=r"Listed.sizes"):
+
+        @record
+        class Listed:
+            sizes: list = []  # noqa: RUF012
 
 
 def test_every_record_has_a_default_of_its_own():

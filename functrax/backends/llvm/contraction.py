@@ -3,9 +3,8 @@
 What enters is a kernel with a :class:`~functrax.backends.kernels.tiling.Tiling`, whose file shows
 the loops.  The products of a tile are added up by a function that contractions share
 (``llvm/tile_sums.py``), which writes the sums to scratch memory.  Loops over these do the row
-stores, which read the sum there as they read arrays: an epilogue is code like any other, and
-vectorised along the dim in which the results are contiguous.  Where there is nothing to do but to
-store them, the sums of a whole tile are written to their places at once.
+stores (``llvm/epilogue.py``), which read the sum there as they read arrays.  Where there is nothing
+to do but to store them, the sums of a whole tile are written to their places at once.
 
 Start at :meth:`Contraction.units`.
 """
@@ -15,24 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient, is_streamed
-from functrax.backends.kernels.ir import Store, ordered
+from functrax.backends.kernels.ir import Store
 from functrax.backends.kernels.tiling import Reading
+from functrax.backends.llvm.epilogue import Epilogue, Range
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.loops import Loops
 from functrax.backends.llvm.memory import Memory
-from functrax.backends.llvm.short_strides import STRIDES
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tile_sums import BAKED, Sums, sums_text
 from functrax.backends.llvm.writer import NAME, Names, Writer
-from functrax.core.index_expr import Dim, IndexExpr, add_terms
-
-#: Where something begins and ends.
-Range: TypeAlias = "tuple[str, str]"
+from functrax.core.index_expr import Dim, add_terms
 
 #: Of so many tiles of rows each asks for a part of what the next tile of columns reads.
 FETCHING = 4
@@ -44,8 +39,6 @@ class Contraction:
     def __init__(self, writer: Writer, memory: Memory, loops: Loops, stores: Stores) -> None:
         self.writer = writer
         self.memory = memory
-        self.loops = loops
-        self.stores = stores
         tiling = writer.kernel.tiling
         assert tiling is not None
         self.tiling = tiling
@@ -56,6 +49,7 @@ class Contraction:
         self.height = writer.number(tiling.height, ("height",))
         self.columns = writer.number(tiling.width * tiling.lanes, ("width",))
         self.result = self._result()
+        self.epilogue = Epilogue(writer, memory, loops, stores)
         #: Where the right side of the next unit begins, for functions that fetch.
         self.next_unit = ""
         #: Where the tile of columns begins, and where those of its unit end.
@@ -91,11 +85,11 @@ class Contraction:
         if t.block is None:
             with self._in_tiles(rows, columns) as tile:
                 inner = w.kernel.inner
-                self._prefetch(tile)
+                self.epilogue.prefetch(tile)
                 length = w.extent(inner[0])
                 if self.result is None:
                     self._sums(inner, length, self._waiting("0"), "0", rows[0])
-                    self._epilogue(tile)
+                    self.epilogue.stores(tile)
                 else:
                     self._sums_as_results(inner, length, tile, rows[0])
         else:
@@ -143,12 +137,7 @@ class Contraction:
         grain = w.number(size, ("block", what))
         low = w.line(f"mul i64 {block}, {grain}")
         high = w.line(f"add i64 {low}, {grain}")
-        return low, self._smaller(high, w.extent(d))
-
-    def _smaller(self, x: str, y: str) -> str:
-        w = self.writer
-        below = w.line(f"icmp slt i64 {x}, {y}")
-        return w.line(f"select i1 {below}, i64 {x}, i64 {y}")
+        return low, w.smaller(high, w.extent(d))
 
     @contextmanager
     def _in_tiles(self, rows: Range, columns: Range) -> Iterator[tuple[Range, Range]]:
@@ -173,7 +162,7 @@ class Contraction:
         begin = w.loop_index()
         moves = not side.packed and extent >= size
         last = w.number(extent - size if moves else extent, ("last tile", d))
-        w.define_dim(first, self._smaller(begin, last))  # moved back, so that it is inside
+        w.define_dim(first, w.smaller(begin, last))  # moved back, so that it is inside
 
     def _slot(self, first_row: str, first_column: str, column: str) -> str:
         """Where the sums of a tile are in scratch memory: block of columns by block of columns."""
@@ -241,7 +230,7 @@ class Contraction:
         level = w.levels[-1]
         level.lines += [f"  br i1 {whole}, label %{label}, label %{label}.part", f"{label}.part:"]
         level.block = f"{label}.part"
-        self._epilogue(tile)
+        self.epilogue.stores(tile)
         level.lines += [f"  br label %{label}", f"{label}:"]
         level.block = label
 
@@ -264,7 +253,7 @@ class Contraction:
         w.open_loop("0", [])
         begin = w.loop_index()
         w.define_dim(dim, begin)
-        end = self._smaller(w.line(f"add i64 {begin}, {step}"), high)
+        end = w.smaller(w.line(f"add i64 {begin}, {step}"), high)
         length = w.line(f"sub i64 {end}, {begin}")
         more = begin
         for other in done:
@@ -276,7 +265,7 @@ class Contraction:
         for d in reversed(outside):
             w.close_loop("1", w.extent(d), [])
         with self._in_tiles(rows, columns) as tile:
-            self._epilogue(tile)
+            self.epilogue.stores(tile)
 
     def _sums(
         self,
@@ -358,7 +347,7 @@ class Contraction:
         number = w.line(f"udiv i32 {', '.join(short)}")
         number = w.line(f"zext i32 {number} to i64")
         parts = self._tiles_fetching()
-        number = self._smaller(number, w.number(parts - 1, ("last part",)))
+        number = w.smaller(number, w.number(parts - 1, ("last part",)))
         part = w.line(f"udiv i64 {length}, {w.number(parts, ('parts',))}")
         row = w.line(f"mul i64 {number}, {part}")
         pitch = w.number(step, ("next", "row"))
@@ -421,78 +410,6 @@ class Contraction:
         t = self.tiling
         narrow = self.writer.kernel.extents[t.columns] < t.width * t.lanes
         return loops == 1 and t.row_tiles >= FETCHING and not narrow and not t.on_unit
-
-    # ---- stores -------------------------------------------------------------------------------
-
-    def _own(self, tile: tuple[Range, Range]) -> list[tuple[int, Range]]:
-        """The dims of a tile and the part of it that is its own, the vector dim last."""
-        w, t = self.writer, self.tiling
-        loops = []
-        sizes = (self.height, self.columns)
-        for d, (low, high), size in zip((t.rows, t.columns), tile, sizes, strict=True):
-            end = w.line(f"add i64 {low}, {size}")
-            loops.append((d, (low, self._smaller(end, high))))
-        if w.kernel.vector == t.rows:
-            loops.reverse()
-        return loops
-
-    def _prefetch(self, tile: tuple[Range, Range]) -> None:
-        """Ask for the rows of arrays that the epilogue of a tile reads and writes.
-
-        They are few lines each of many rows, which no processor foresees.  The sums take longer
-        than they take to come.
-        """
-        w, t = self.writer, self.tiling
-        if w.kernel.vector is None or "ahead" in w.kernel.off:
-            return
-        (outer, (first, last)), (inner, (low, _)) = self._own(tile)
-        rows = list(self._rows_of_epilogue(outer, inner))
-        if not rows:
-            return
-        w.open_loop(first, [])
-        w.define_dim(outer, w.loop_index())
-        w.define_dim(inner, low)
-        length = t.width * t.lanes if inner == t.columns else t.height
-        for buffer, address, write in rows:
-            pointer, _, _ = self.memory.pointer(buffer, address)
-            step = coefficient(address, inner)
-            size = (length - 1) * step + 1
-            size *= w.kernel.operands[buffer].dtype.itemsize
-            self.memory.prefetch_lines(pointer, size, len(w.levels) - 1, write)
-        w.close_loop("1", last, [])
-
-    def _rows_of_epilogue(self, outer: int, inner: int) -> Iterator[tuple[int, IndexExpr, bool]]:
-        """Arrays and addresses of which the epilogue of a tile touches some rows, each once."""
-        w, t = self.writer, self.tiling
-        places: dict[tuple[int, IndexExpr], bool] = {}
-        values = [x for store in w.kernel.rows for x in (store.value, store.guard) if x is not None]
-        for node in ordered(iter(values)):
-            if node.op == "load" and not node.attr[2] and node.attr[0] != t.scratch:
-                places.setdefault((node.attr[0], node.attr[1]), False)
-        for store in w.kernel.rows:
-            if store.offset is None:
-                places[store.buffer, store.address] = True
-        for (buffer, address), write in places.items():
-            near = 1 <= coefficient(address, inner) <= max(STRIDES)
-            if near and coefficient(address, outer):
-                yield buffer, address, write
-
-    def _epilogue(self, tile: tuple[Range, Range]) -> None:
-        """Loops over the part of the tile that is its own, the one of the vector dim inside."""
-        w, t = self.writer, self.tiling
-        (outer, (first, last)), (inner, (low, high)) = self._own(tile)
-        w.open_loop(first, [])
-        w.define_dim(outer, w.loop_index())
-        w.open_loop(low, [])
-        w.define_dim(inner, w.loop_index())
-        w.vector_level = len(w.levels) - 1
-        w.masked = True
-        self.loops.define_tail(w.loop_index(), high)
-        for store in w.kernel.rows:
-            self.stores.store(store)
-        w.vector_level = -1
-        w.close_loop(str(t.lanes), high, [])
-        w.close_loop("1", last, [])
 
 
 def _is_one(atom: object, dims: set[int]) -> bool:

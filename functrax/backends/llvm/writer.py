@@ -234,6 +234,11 @@ class Writer:
         ]
         level.block = f"{label}.step"
 
+    def smaller(self, x: str, y: str) -> str:
+        """The smaller one of two integers."""
+        below = self.line(f"icmp slt i64 {x}, {y}")
+        return self.line(f"select i1 {below}, i64 {x}, i64 {y}")
+
     def open_level(self, block: str) -> None:
         """Begin a level, whose first lines are in a block."""
         self.levels.append(Level(block=block))

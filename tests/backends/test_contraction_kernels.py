@@ -265,6 +265,46 @@ def test_columns_that_the_first_rows_copy(
         agree(got, *products(subscripts, *args), terms, EPS[dtype])
 
 
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize(
+    ("rows", "columns", "steps"),
+    [
+        (2, 37, 5),
+        (5, 64, 9),  # fewer rows than a vector has lanes
+        (8, 65, 30),
+        (14, 16, 30),
+        (23, 33, 30),  # more than one vector high
+        (130, 70, 33),  # tiles that are not whole
+        (61, 97, 1100),  # in blocks of steps
+    ],
+)
+def test_tiles_are_turned_where_results_are_contiguous_along_their_rows(
+    rows: int, columns: int, steps: int, dtype: Any, follows: bool, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(strategy, "_TURNED", 1e-3)
+    rng = np.random.default_rng(rows)
+    with enable_x64(dtype is np.float64):
+        x, y = draw(rng, (rows, steps), dtype), draw(rng, (steps, columns), dtype)
+        shift = draw(rng, (columns, rows), dtype)
+
+        def function(x: Any, y: Any, shift: Any) -> Any:
+            product = jnp.einsum("mk,kn->nm", x, y)
+            return abs(product) + shift if follows else product
+
+        inner = group(function, x, y, shift).eqns[0].params["jaxpr"]
+        kernel = contraction_kernels(inner, "x", Target())[-1]
+        assert str(kernel.tiling).endswith("sums turned")
+        got = run(function, x, y, shift)
+    want, bound = products("mk,kn->nm", x, y)
+    if follows:
+        want, bound = abs(want) + shift, bound + abs(shift)
+    if dtype is np.int32:
+        np.testing.assert_array_equal(got, want)
+    else:
+        agree(got, want, bound, steps, EPS[dtype])
+
+
 @pytest.mark.parametrize("groups", [1, 4, 16, 32])
 def test_what_convolutions_store_is_no_larger_than_their_arrays(groups: int) -> None:
     """Panels of groups of few channels would be filled up with zeros, to eight times their size."""

@@ -20,7 +20,12 @@ from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
 from functrax.backends.kernels.schedule import Rewriting, Target, schedule
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.strategy import Plan
-from functrax.backends.kernels.tiling import Reading, Tiling
+from functrax.backends.kernels.tiling import (
+    Reading,
+    Tiling,
+    lanes_of_columns,
+    pitch_of_columns,
+)
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.records import replace
@@ -249,10 +254,19 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
     tiles = 1 if block is None else row_tiles * column_tiles
     sums = tiles * plan.height * width
     panel = plan.depth(extents, kernel.inner) * width if plan.copied else 0
-    tile = Operand(dtype, sums + panel, True, scratch=True)
-    place = (Dim(rows) - Dim(first)) * width + Dim(columns) - Dim(first + 1)
-    if block is not None:
-        place = place + Dim(first + 2)
+    row, column = Dim(rows) - Dim(first), Dim(columns) - Dim(first + 1)
+    turned, size = None, sums + panel
+    lanes, vector = plan.lanes, columns
+    if _along_rows(kernel, plan):
+        turned, lanes, vector = size, lanes_of_columns(plan.height, lanes), rows
+        pitch = pitch_of_columns(plan.height, lanes)
+        size += width * pitch
+        place = column * pitch + row + turned
+    else:
+        place = row * width + column
+        if block is not None:
+            place = place + Dim(first + 2)
+    tile = Operand(dtype, size, True, scratch=True)
     total = kernel.builder.node("load", dtype, (), (scratch, place, False, False))
     (reduction,) = kernel.stages[0].reductions
     results = Rewriting(kernel.builder, {d: d for d in range(first)})
@@ -273,12 +287,11 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
     product = kernel.builder.node(known.op, dtype, tuple(factors), known.attr)
     tiling = Tiling(
         rows, columns, plan.height, plan.width, plan.lanes, left, right,
-        first, first + 1, scratch, sums if plan.copied else None,
+        first, first + 1, scratch, sums if plan.copied else None, turned,
         row_tiles, column_tiles, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         math.trunc(plan.cycles), dot,
     )  # fmt: skip
-    vector = rows if _along_rows(kernel, plan) else columns
     return replace(
         kernel,
         operands=[*kernel.operands, tile],
@@ -286,7 +299,7 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
         stages=[Stage([replace(reduction, values=(product,))])],
         rows=[results.store(store) for store in kernel.rows],
         vector=vector,
-        lanes=plan.lanes,
+        lanes=lanes,
         tiling=tiling,
     )
 

@@ -21,6 +21,7 @@ from functrax.backends.kernels.accesses import CACHE_LINE, coefficient
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.sides import Side, stride
+from functrax.backends.kernels.tiling import lanes_of_columns, pitch_of_columns
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.core.records import record, replace
 
@@ -30,9 +31,9 @@ Way: TypeAlias = Literal["in place", "packed", "windows", "rows"]
 MOST_BAKED = 4
 #: Cycles that a tile takes beyond its steps: its loops, and for each vector its stores.
 TILE, VECTOR = 30.0, 4.0
-#: How many times that a vector's stores take if the results are contiguous along the rows, and if
-#: they are nowhere: on a few cache lines, and on many.
-_GATHER, _SCATTER = 5.0, (6.0, 24.0)
+#: How many times that a vector's stores take if the results are contiguous along the rows, so that
+#: tiles are turned, and if they are nowhere: on a few cache lines, and on many.
+_TURNED, _SCATTER = 4.0, (6.0, 24.0)
 #: Cycles to pack an element: along its order in memory, and across; and of a launch.
 PACK, PACK_ACROSS, LAUNCH = 0.8, 1.6, 2000.0
 #: Cycles more to read a vector and copy it: in rows that are near, in others, and where the array
@@ -128,9 +129,8 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
             height, width = tile_of(count, extents[columns], steps, lanes, registers)
             others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
             tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
-            stores = VECTOR * cost_of_stores(
-                kernel, rows, columns, -(-height // lanes) * lanes / height
-            )
+            turned = pitch_of_columns(height, lanes_of_columns(height, lanes))
+            stores = VECTOR * cost_of_stores(kernel, rows, columns, turned / height)
             plain = tiles * (
                 TILE + height * width * stores + steps * _step(height, width, lanes, steps)
             )
@@ -193,7 +193,7 @@ def blocks_of(kernel: Kernel, depth: int = DEPTH, multiple: int = 1) -> tuple[in
 def cost_of_stores(kernel: Kernel, rows: int, columns: int, unused: float) -> float:
     """How many times longer than a vector of neighbours the results of a vector take.
 
-    Along the rows of a tile there are ``unused`` times as many lanes as rows.
+    A column of a turned tile has ``unused`` times as many lanes as there are rows.
     """
     worst = 1.0
     for store in kernel.rows:
@@ -202,7 +202,7 @@ def cost_of_stores(kernel: Kernel, rows: int, columns: int, unused: float) -> fl
             continue
         size = kernel.operands[store.buffer].dtype.itemsize
         if 0 < across < along:
-            cost = _GATHER if across == 1 else _SCATTER[across * size > CACHE_LINE]
+            cost = _TURNED if across == 1 else _SCATTER[across * size > CACHE_LINE]
             worst = max(worst, cost * unused)
         else:
             worst = max(worst, _SCATTER[along * size > CACHE_LINE])

@@ -27,6 +27,9 @@ Where it is worth it, the first tile of rows of a unit copies the vectors that i
 side to a *panel* in scratch memory, and the others read them there: side by side, aligned, and in
 few pages, however they are in the array.
 
+Where the results are contiguous along the rows, not the columns, a tile of sums is *turned* on its
+way to the row stores: they read it column by column, in vectors along the rows.
+
 A tile at the end of a dim is moved back, so that it is inside, and what it has in common with the
 one before is not stored again.  Sides that were *packed* have tiles of their own for that, filled
 up with zeros.
@@ -58,6 +61,20 @@ class Reading:
     packed: bool
 
 
+#: Fewer lanes than this are no vector.
+_LEAST_LANES = 4
+
+
+def lanes_of_columns(height: int, lanes: int) -> int:
+    """The lanes of vectors along the rows of a tile: no more than fit into that many rows."""
+    return min(lanes, max(_LEAST_LANES, 1 << (height - 1).bit_length()))
+
+
+def pitch_of_columns(height: int, lanes: int) -> int:
+    """How far apart the columns of a turned tile are, which are whole vectors."""
+    return -(-height // lanes) * lanes
+
+
 @record
 class Tiling:
     """The schedule of a contraction.
@@ -77,6 +94,8 @@ class Tiling:
         right side, from where the others read it; None if each reads it for itself.
       block: how many points of an inner dim are done at a time; that dim and those after it are
         inside the loops over tiles, those before it outside.  None to do all steps of a tile.
+      turned: where in scratch memory the columns of a tile are side by side for the row stores;
+        None if these go along its rows.
       row_tiles: how many tiles of rows make a unit.
       column_tiles: how many of columns.
       others: the outer dims that are not in a tile.
@@ -97,6 +116,7 @@ class Tiling:
     first_column: int
     scratch: int
     panel: int | None
+    turned: int | None
     row_tiles: int
     column_tiles: int
     block: tuple[int, int] | None
@@ -136,4 +156,5 @@ class Tiling:
         batch = f"batch {', '.join(f'd{d}' for d in self.batch)}; " if self.batch else ""
         steps = f"; d{self.block[0]} in blocks of {self.block[1]}" if self.block else ""
         words = f"; {' '.join(self.dot)} words" if self.dot else ""
-        return f"{batch}tile {tile}; {'; '.join(sides)}{steps}{words}"
+        turned = "" if self.turned is None else "; sums turned"
+        return f"{batch}tile {tile}; {'; '.join(sides)}{steps}{words}{turned}"

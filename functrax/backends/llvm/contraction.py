@@ -19,13 +19,14 @@ import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient, is_streamed
 from functrax.backends.kernels.ir import Store
-from functrax.backends.kernels.tiling import Reading
+from functrax.backends.kernels.tiling import Reading, pitch_of_columns
 from functrax.backends.llvm.epilogue import Epilogue, Range
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.loops import Loops
 from functrax.backends.llvm.memory import Memory
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tile_sums import BAKED, Sums, sums_text
+from functrax.backends.llvm.turned_tiles import turn_text
 from functrax.backends.llvm.writer import NAME, Names, Writer
 from functrax.core.index_expr import Dim, add_terms
 
@@ -87,11 +88,12 @@ class Contraction:
                 inner = w.kernel.inner
                 self.epilogue.prefetch(tile)
                 length = w.extent(inner[0])
-                if self.result is None:
+                if self.result is None or t.turned is not None:
                     self._sums(inner, length, self._waiting("0"), "0", rows[0])
-                    self.epilogue.stores(tile)
+                    self._finish(tile, "0")
                 else:
-                    self._sums_as_results(inner, length, tile, rows[0])
+                    with self._as_results(tile, self._waiting("0")) as place:
+                        self._sums(inner, length, place, "0", rows[0])
         else:
             self._blocks(rows, columns)
         w.close_loop("1", "%end", [])
@@ -177,9 +179,9 @@ class Contraction:
     # ---- where sums go ------------------------------------------------------------------------
 
     def _result(self) -> Store | None:
-        """The store of the sums as they are, row by row, if that is all that follows them."""
+        """The store of the sums as they are, in whole vectors, if that is all that follows them."""
         k, t = self.writer.kernel, self.tiling
-        if t.on_unit or t.block is not None or len(k.rows) != 1:
+        if len(k.rows) != 1 or (t.turned is None and (t.on_unit or t.block is not None)):
             return None
         (store,) = k.rows
         if store.offset is not None or store.guard is not None or store.combine is not None:
@@ -190,7 +192,7 @@ class Contraction:
         if any(k.extents[d] < size for side, d, size in sizes if not side.packed):
             return None
         alike = k.operands[store.buffer].dtype == self.dtype
-        along = coefficient(store.address, t.columns) == 1
+        along = coefficient(store.address, t.columns if t.turned is None else t.rows) == 1
         return store if alike and along and not is_streamed(k, store) else None
 
     def _waiting(self, slot: str) -> tuple[str, str]:
@@ -199,16 +201,29 @@ class Contraction:
         place = self.writer.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {slot}")
         return place, str(t.width * t.lanes * self.dtype.itemsize)
 
-    def _sums_as_results(
-        self, dims: Sequence[int], length: str, tile: tuple[Range, Range], first_row: str
-    ) -> None:
-        """Write the sums where the results are; those of a tile that is not whole wait first."""
+    def _turned(self) -> tuple[str, str]:
+        """The place in scratch memory of the columns of a tile."""
+        w, t = self.writer, self.tiling
+        start = w.number(t.turned or 0, ("turned",))
+        place = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {start}")
+        pitch = pitch_of_columns(t.height, w.lanes) * self.dtype.itemsize
+        return place, w.number(pitch, ("turned", "pitch"))
+
+    @contextmanager
+    def _as_results(
+        self, tile: tuple[Range, Range], scratch: tuple[str, str]
+    ) -> Iterator[tuple[str, str]]:
+        """Where to write the sums: where the results are, or to scratch memory.
+
+        That is where a tile that is not whole waits, and the row stores follow.
+        """
         w, t = self.writer, self.tiling
         assert self.result is not None
         starts = {t.rows: Dim(t.first_row), t.columns: Dim(t.first_column)}
         address = self.result.address.substitute(starts)
         place = self.memory.pointer(self.result.buffer, address, True)[0]
-        pitch = coefficient(address, t.first_row) * self.dtype.itemsize
+        across = t.first_row if t.turned is None else t.first_column
+        pitch = coefficient(address, across) * self.dtype.itemsize
         there = place, w.number(pitch, ("result", "pitch"))
         inside = []
         sizes = (t.left, self.height), (t.right, self.columns)
@@ -217,15 +232,14 @@ class Contraction:
                 reached = w.line(f"add i64 {begin}, {size}")
                 inside.append(w.line(f"icmp sle i64 {reached}, {end}"))
         if not inside:
-            self._sums(dims, length, there, "0", first_row)
+            yield there
             return
         whole = inside[0] if len(inside) == 1 else w.line(f"and i1 {inside[0]}, {inside[1]}")
-        waiting = self._waiting("0")
         chosen = [
             w.line(f"select i1 {whole}, {type_} {x}, {type_} {y}")
-            for type_, x, y in zip(("ptr", "i64"), there, waiting, strict=True)
+            for type_, x, y in zip(("ptr", "i64"), there, scratch, strict=True)
         ]
-        self._sums(dims, length, (chosen[0], chosen[1]), "0", first_row)
+        yield chosen[0], chosen[1]
         label = f"if{w.count()}"
         level = w.levels[-1]
         level.lines += [f"  br i1 {whole}, label %{label}, label %{label}.part", f"{label}.part:"]
@@ -233,6 +247,28 @@ class Contraction:
         self.epilogue.stores(tile)
         level.lines += [f"  br label %{label}", f"{label}:"]
         level.block = label
+
+    def _finish(self, tile: tuple[Range, Range], slot: str) -> None:
+        """What follows sums that wait in scratch memory."""
+        if self.tiling.turned is None:
+            self.epilogue.stores(tile)
+        elif self.result is None:
+            self._turn(slot, self._turned())
+            self.epilogue.stores(tile)
+        else:
+            with self._as_results(tile, self._turned()) as place:
+                self._turn(slot, place)
+
+    def _turn(self, slot: str, to: tuple[str, str]) -> None:
+        """Write the columns of a tile side by side."""
+        w = self.writer
+        masked = self.result is not None and bool(self.tiling.height % w.lanes)
+        function = w.function(turn_text(self.dtype, w.lanes, masked, NAME))
+        sums, pitch = self._waiting(slot)
+        w.levels[-1].lines.append(
+            f"  call void {function}(ptr {sums}, ptr {to[0]}, i64 {self.height}, "
+            f"i64 {self.columns}, i64 {pitch}, i64 {to[1]})"
+        )
 
     # ---- sums ---------------------------------------------------------------------------------
 
@@ -265,7 +301,7 @@ class Contraction:
         for d in reversed(outside):
             w.close_loop("1", w.extent(d), [])
         with self._in_tiles(rows, columns) as tile:
-            self.epilogue.stores(tile)
+            self._finish(tile, w.known["dim", t.first_column + 1].name)
 
     def _sums(
         self,

@@ -94,7 +94,7 @@ class Epilogue:
 
     def stores(self, tile: tuple[Range, Range]) -> None:
         """Loops over the part of the tile that is its own, the one of the vector dim inside."""
-        w, t = self.writer, self.tiling
+        w = self.writer
         (outer, (first, last)), (inner, (low, high)) = self._own(tile)
         w.open_loop(first, [])
         w.define_dim(outer, w.loop_index())
@@ -106,5 +106,5 @@ class Epilogue:
         for store in w.kernel.rows:
             self.writes.store(store)
         w.vector_level = -1
-        w.close_loop(str(t.lanes), high, [])
+        w.close_loop(str(w.lanes), high, [])
         w.close_loop("1", last, [])

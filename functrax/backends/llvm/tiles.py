@@ -9,6 +9,7 @@ Start at :meth:`Tiles.rows`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -69,7 +70,7 @@ class Tiles:
             offset = w.line(f"mul nsw i64 {step}, {self._row(k, level)}", level)
             pointer = w.line(f"getelementptr {element}, ptr {base}, i64 {offset}", level)
             rows.append(self.memory.load_lanes(type_, dtype, pointer, mask, level))
-        rows = self._transposed(type_, dtype.itemsize, rows, level)
+        rows = transposed(lambda x: w.line(x, level), type_, w.lanes, dtype.itemsize, rows)
         self._found[buffer, address] = (w.open[-1], rows)
         return rows
 
@@ -101,23 +102,31 @@ class Tiles:
         iota = w.iota(_INT32)
         return w.line(f"icmp slt <{w.lanes} x i32> {iota}, {count}", level)
 
-    def _transposed(self, type_: str, size: int, rows: Names, level: int) -> Names:
-        """A square of elements of ``size`` bytes, its rows as columns."""
-        w = self.writer
-        exchanges, order = _exchanges(w.lanes, size)
-        now = type_
-        for first, second, together, masks in exchanges:
-            wanted = _wider(type_, w.lanes, size, together)
-            if wanted != now:
-                rows[:] = [w.line(f"bitcast {now} {x} to {wanted}", level) for x in rows]
-                now = wanted
-            rows[first], rows[second] = [
-                w.line(f"shufflevector {now} {rows[first]}, {now} {rows[second]}, {mask}", level)
-                for mask in masks
-            ]
-        if now != type_:
-            rows = [w.line(f"bitcast {now} {x} to {type_}", level) for x in rows]
-        return [rows[k] for k in order]
+
+def transposed(line: Callable[[str], str], type_: str, lanes: int, size: int, rows: Names) -> Names:
+    """A square of elements of ``size`` bytes in registers, its rows as columns.
+
+    Args:
+      line: writes an instruction and gives the name of what it computes.
+      type_: of a row.
+      lanes: of a row, and how many rows there are.
+      size: bytes of an element.
+      rows: their names.
+    """
+    exchanges, order = _exchanges(lanes, size)
+    rows, now = list(rows), type_
+    for first, second, together, masks in exchanges:
+        wanted = _wider(type_, lanes, size, together)
+        if wanted != now:
+            rows = [line(f"bitcast {now} {x} to {wanted}") for x in rows]
+            now = wanted
+        rows[first], rows[second] = [
+            line(f"shufflevector {now} {rows[first]}, {now} {rows[second]}, {mask}")
+            for mask in masks
+        ]
+    if now != type_:
+        rows = [line(f"bitcast {now} {x} to {type_}") for x in rows]
+    return [rows[k] for k in order]
 
 
 def _wider(type_: str, lanes: int, size: int, together: int) -> str:

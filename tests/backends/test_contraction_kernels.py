@@ -17,9 +17,11 @@ from functrax.backends.codes import Codes
 from functrax.backends.compiler import Assembly
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.kernels import strategy
+from functrax.backends.kernels.accesses import accesses, coefficient
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.llvm.emit import emit_kernel
 from functrax.backends.members import Members
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.pipeline import run_pipeline
@@ -406,6 +408,21 @@ def test_strict_mode_has_kernels_of_its_own():
     assert loose is not strict and loose is code()
     with Override("strict", True):
         assert strict is code()
+
+
+@pytest.mark.parametrize("off", ["", "ahead"])
+def test_windows_are_stored_in_the_order_in_which_their_image_is_read(off: str) -> None:
+    def same(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (1, 1), "SAME")
+
+    shapes = (2, 64, 32, 32), (64, 64, 3, 3)
+    inner = group(same, *[np.zeros(s, np.float32) for s in shapes]).eqns[0].params["jaxpr"]
+    kernels = contraction_kernels(inner, "x", Target(off=frozenset(off.split())))
+    (windows,) = (k for k in kernels if k.name.endswith(".windows"))
+    (address,) = (a for a, _, stored in accesses(windows) if not stored)
+    steps = [abs(coefficient(address, d)) for d in windows.outer]
+    assert steps == sorted(steps, reverse=True)
+    assert ("llvm.prefetch" in emit_kernel(windows).text) == (not off)
 
 
 def test_windows_past_the_caches_begin_rows_with_a_short_vector():

@@ -179,6 +179,7 @@ class Kernel:
         inside of it, so that lines are written side by side.
       pieces: in how many pieces, side by side, a row or unit of the vector dim is gone through.
       ahead: the outer dim along which the next row is fetched while this one is computed; or None.
+      fetches: whether it asks for what it reads in rows some lines before it reads them.
       aligned: a store before whose first whole line each row has a vector of its own; or None.
       off: what its schedule shall not do (the option ``schedule_off``).
       unit: the number of a dim that stands for the number of the unit, where one is needed.
@@ -202,6 +203,7 @@ class Kernel:
     beside: int = 1
     pieces: int = 1
     ahead: int | None = None
+    fetches: bool = False
     aligned: Store | None = None
     off: frozenset[str] = frozenset()
     tiling: Tiling | None = None

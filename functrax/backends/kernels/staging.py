@@ -58,7 +58,8 @@ def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
         operands.append(Operand(side.value.dtype, total, True))
         kernels.append(before)
         readings.append(reading)
-    kernels = [replace(k, operands=list(operands)) for k in kernels]
+    fetches = "ahead" not in target.off
+    kernels = [replace(k, operands=list(operands), fetches=fetches) for k in kernels]
     out = [part for k in kernels for part in schedule(k, target)]
     out.append(_main(replace(kernel, operands=operands), plan, target, readings[0], readings[1]))
     return out
@@ -99,12 +100,20 @@ def _windows(
         kernel.builder,
         kernel.operands,
         windows.extents,
-        tuple(order),
+        _as_read(windows.value, order),
         (),
         [],
         [Store(buffer, add_terms(0, [(Dim(d), p) for d, p in pitches.items()]), windows.value)],
     )
     return stored, Reading(buffer, add_terms(const, terms), step, False), pitch
+
+
+def _as_read(value: Scalar, order: list[int]) -> tuple[int, ...]:
+    """The dims as what is read goes through memory, rows of what is written inside.
+
+    Where it is read from, a processor fetches ahead then; where it is written to are whole rows.
+    """
+    return (*sorted(order[:-1], key=lambda d: -abs(stride(value, d))), order[-1])
 
 
 # ---- packing ------------------------------------------------------------------------------------

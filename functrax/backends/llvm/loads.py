@@ -9,7 +9,7 @@ Start at :meth:`Loads.read`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.llvm import short_strides
@@ -18,6 +18,9 @@ from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import Writer
 from functrax.core.index_expr import IndexExpr
 from functrax.core.lowering import Scalar
+
+#: How many bytes before it is read a row is asked for.
+FETCHED_BEFORE: Final = 1024
 
 
 class Loads:
@@ -99,6 +102,8 @@ class Loads:
             pointer = w.line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", level)
         if w.kernel.tile is not None and level == len(w.levels) - 1:
             self.memory.prefetch(dtype, pointer, level)
+        elif w.kernel.fetches and w.kernel.tile is None:
+            self.memory.prefetch_bytes(pointer, FETCHED_BEFORE, level, write=False)
         return self.memory.load_lanes(type_, dtype, pointer, self.memory.mask(guard, level), level)
 
     def _gather(

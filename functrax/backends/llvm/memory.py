@@ -195,8 +195,12 @@ class Memory:
 
     def prefetch(self, dtype: np.dtype[Any], pointer: str, level: int, write: bool = False) -> None:
         """Ask for the vector after the one at a pointer."""
+        self.prefetch_bytes(pointer, self.writer.lanes * dtype.itemsize, level, write)
+
+    def prefetch_bytes(self, pointer: str, distance: int, level: int, write: bool) -> None:
+        """Ask for what is so many bytes after a pointer."""
         w = self.writer
-        ahead = w.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {w.lanes}", level)
+        ahead = w.line(f"getelementptr i8, ptr {pointer}, i64 {distance}", level)
         w.levels[level].lines.append(
             f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 {int(write)}, i32 3, i32 1)"
         )
@@ -217,12 +221,8 @@ class Memory:
 
     def prefetch_lines(self, pointer: str, size: int, level: int, write: bool) -> None:
         """Ask for the cache lines of so many bytes from a pointer on."""
-        w = self.writer
         for place in range(0, size, CACHE_LINE):
-            line = w.line(f"getelementptr i8, ptr {pointer}, i64 {place}", level)
-            w.levels[level].lines.append(
-                f"  call void @llvm.prefetch.p0(ptr {line}, i32 {int(write)}, i32 3, i32 1)"
-            )
+            self.prefetch_bytes(pointer, place, level, write)
 
     def from_memory(self, name: str, dtype: np.dtype[Any], vector: bool, level: int) -> str:
         """A value as registers have it."""

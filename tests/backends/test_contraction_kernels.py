@@ -220,6 +220,20 @@ def test_strategies() -> None:
     assert channels.startswith("batch d0; tile d0 1 x d1")
 
 
+def test_plans_are_exact_for_sizes_of_images() -> None:
+    """56 is no multiple of a vector, but of tiles along rows; 54 is planned as the next power."""
+
+    def same(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (1, 1), "SAME")
+
+    tilings = [
+        strategies(same, (2, 64, n, n), (64, 64, 3, 3))[0].partition(";")[0] for n in (56, 54, 64)
+    ]
+    assert tilings[0] != tilings[1] == tilings[2]
+    products = [strategies(lambda x, y: x @ y, (n, 64), (64, 512)) for n in (56, 54, 64)]
+    assert products[0] == products[1] == products[2]
+
+
 def test_units_follow_from_the_second_cache() -> None:
     """The rows of a unit fit a part of it."""
     outer = group(lambda x, y: x @ y, *[np.zeros(s, np.float32) for s in ((2048, 512), (512, 512))])

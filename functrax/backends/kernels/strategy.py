@@ -115,7 +115,9 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
     size = reduction.how.carries[0].itemsize
     lanes = target.vector_bytes // size
     registers = 32 if target.vector_bytes == 64 else 16
-    extents = tuple(map(_rounded, kernel.extents))
+    merges = [m for side in (left, right) if side.windows for m in side.windows.merges]
+    images = {d for m in merges for d in (m.first, m.second)}
+    extents = tuple(_rounded(n, d in images) for d, n in enumerate(kernel.extents))
     blocks = {depth: blocks_of(kernel, depth) for depth in (DEPTH, COPIED_DEPTH)}
     kernel = replace(kernel, extents=extents)
     steps = math.prod(extents[d] for d in kernel.inner)
@@ -157,16 +159,18 @@ class _Cost(NamedTuple):
     copied: bool = False
 
 
-def _rounded(extent: int) -> int:
+def _rounded(extent: int, of_image: bool) -> int:
     """An extent as plans see it: where it is not short, the next power of two.
 
     So contractions of about the same size have one plan, and with it the same machine code.  Those
-    that are three quarters of one, as numbers of channels often are, stay as they are.
+    that are three quarters of one, as numbers of channels often are, stay as they are, and where
+    windows move along a dim seven eighths, as sizes of images often are.
     """
     if extent <= _EXACT:
         return extent
     power = 1 << (extent - 1).bit_length()
-    return extent if extent == power // 4 * 3 else power
+    exact = extent == power // 4 * 3 or (of_image and extent == power // 8 * 7)
+    return extent if exact else power
 
 
 def blocks_of(kernel: Kernel, depth: int = DEPTH, multiple: int = 1) -> tuple[int, int] | None:

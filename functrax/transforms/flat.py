@@ -106,7 +106,7 @@ def _advice(x: Any, fallback: str) -> str:
             "close over it, make it a static argument (static_argnums), or wrap it in "
             "functrax.tree_util.Partial"
         )
-    if kind.__module__ != "builtins":
+    if kind.__module__.partition(".")[0] not in ("builtins", "numpy"):
         return (
             f"functrax.tree_util.register_pytree_node_class for {kind.__name__}, if it is a "
             "container of arrays; else a static argument, or close over it"

@@ -322,6 +322,11 @@ class Weights:
             "argument 1[0] of",
             "register_pytree_node_class for FunctraxError",
         ),
+        (
+            lambda: functrax.jit(lambda x: x)(np.array([1, None])),
+            "argument x of",
+            "convert it to a number type",
+        ),
     ],
 )
 def test_which_argument_is_no_array_and_what_to_do(call: Any, what: str, fix: str) -> None:

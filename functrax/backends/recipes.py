@@ -53,12 +53,46 @@ def with_recipe(function: F) -> F:
     >>> [len(halves(jnp.zeros((4, 6)), axis)) for axis in (0, 1, 0, 1)]
     [2, 2, 2, 2]
     """
+    return _with_recipe(function, as_value)
+
+
+def with_recipe_of_keys(function: F) -> F:
+    """As :func:`with_recipe`, for a function that refuses NumPy arrays of other dtypes than keys.
+
+    Those that would be narrowed to 32 bits are left to it.
+    """
+    return _with_recipe(function, _as_value_of_its_dtype)
+
+
+def _with_recipe(function: F, convert: Callable[[Any], Any]) -> F:
     if native.extension is None:
         return function
     prepare = functools.partial(_recipe, function)
     prepare_taped = functools.partial(_fragment, function)
-    made: F = native.extension.EagerFunction(function, prepare, prepare_taped, as_value, np.dtype)
+    made: F = native.extension.EagerFunction(function, prepare, prepare_taped, convert, np.dtype)
     return made
+
+
+def _as_value_of_its_dtype(x: Any) -> Any:
+    value = as_value(x)
+    if value.aval.dtype != x.dtype:
+        raise NoRecipeError
+    return value
+
+
+#: Classes around one array, in the slot ``words``, that functions with recipes take and return.
+_wrappers: Final[set[type]] = set()
+
+
+def add_wrapper(wrapper: type) -> None:
+    """Let functions with recipes take and return objects that hold one array, such as keys.
+
+    Args:
+      wrapper: their class; the array is in its slot ``words``, and all that it is made from.
+    """
+    _wrappers.add(wrapper)
+    if native.extension is not None:
+        native.extension.eager_wrapper(wrapper)
 
 
 #: Derives what a function adds to a derivative; ``transforms/taped.py`` puts its own here.
@@ -73,15 +107,20 @@ def _fragment(
 
 def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
     """The recipe of a call; None if there is none, or the function refuses the arguments."""
-    arrays = [x for x in (*args, *kwargs.values()) if type(x) is ConcreteArray]
+    arrays = [x for x in map(_array_in, (*args, *kwargs.values())) if x is not None]
+    wrapper: type | None = None
     single = True
 
     def flat(*tracers: Any) -> list[Any]:
-        nonlocal single
+        nonlocal wrapper, single
         rest = iter(tracers)
-        given = [next(rest) if type(x) is ConcreteArray else x for x in args]
-        named = {k: next(rest) if type(x) is ConcreteArray else x for k, x in kwargs.items()}
-        out = function(*given, **named)
+
+        def place(x: Any) -> Any:
+            return x if _array_in(x) is None else _in_place_of(x, next(rest))
+
+        out = function(*map(place, args), **{k: place(x) for k, x in kwargs.items()})
+        if type(out) in _wrappers:
+            wrapper, out = type(out), out.words
         single = isinstance(out, Array)
         if not single and type(out) not in (tuple, list):
             raise NoRecipeError
@@ -96,9 +135,19 @@ def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[An
         recipe = written(close(jaxpr), consts, options.strict)
         if len(recipe[1]) > MAX_STEPS or any(type(x) is Literal for x in recipe[2]):
             return None
-        return (*recipe, tuple([x.aval for x in jaxpr.outvars]), single)
+        return (*recipe, tuple([x.aval for x in jaxpr.outvars]), single, wrapper)
     except Exception:  # it is called, and raises what it raises
         return None
+
+
+def _array_in(x: Any) -> ConcreteArray | None:
+    """The array that an argument is, or holds."""
+    found = x.words if type(x) in _wrappers else x
+    return found if type(found) is ConcreteArray else None
+
+
+def _in_place_of(x: Any, array: Any) -> Any:
+    return type(x)(array) if type(x) in _wrappers else array
 
 
 def written(

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrax import lax, numpy as jnp
-from functrax.backends.recipes import with_recipe
+from functrax.backends.recipes import with_recipe, with_recipe_of_keys
 from functrax.core import dtypes
 from functrax.core.errors import ArgumentError, DTypeError
 from functrax.core.operators import Array
@@ -57,6 +57,7 @@ def prepared(
     return key_words(name, key), sizes, of_type, values
 
 
+@with_recipe_of_keys
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Uniform random bits, as unsigned integers.
 
@@ -121,6 +122,7 @@ def normal_sample(words: Value, shape: Shape, dtype: DType) -> Any:
     return lax.mul(np.asarray(np.sqrt(2), dtype)[()], lax.erf_inv(u))
 
 
+@with_recipe_of_keys
 def uniform(
     key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
 ) -> Array:
@@ -145,6 +147,7 @@ def uniform(
     return as_array(uniform_sample(words, sizes, of_type, minval, maxval))
 
 
+@with_recipe_of_keys
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Floats of mean 0 and variance 1, normally distributed.
 
@@ -197,7 +200,7 @@ def _simple(name: str, transform: Callable[[Any, DType], Any], low: Low, doc: st
     summary, formula = doc.split("; ")
     sampler.__name__ = sampler.__qualname__ = name
     sampler.__doc__ = _SIMPLE_DOC.format(name=name, summary=summary, formula=formula)
-    return sampler
+    return with_recipe_of_keys(sampler)
 
 
 exponential = _simple(
@@ -228,6 +231,7 @@ cauchy = _simple(
 )
 
 
+@with_recipe_of_keys
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Array:
     """Floats whose distribution function is ``exp(-exp(-x))``.
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.backends.recipes import with_recipe_of_keys
 from functrax.core import dtypes
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.core.inputs import as_value
@@ -102,6 +103,7 @@ def _between(words: Value, shape: Shape, minval: Any, maxval: Any, dtype: DType)
     return lax.add(low, lax.convert_element_type(lax.rem(offset, span), dtype))
 
 
+@with_recipe_of_keys
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Array:
     """Truth values that hold with probability ``p``.
 
@@ -140,6 +142,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
     return lax.lt(lax.mul(second, 2.0 ** -dtypes.finfo(dtype).nmant), lax.sub(limit, first))
 
 
+@with_recipe_of_keys
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """1 or -1, both as likely.
 
@@ -185,6 +188,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
     return lax.convert_element_type(trials, of_type)
 
 
+@with_recipe_of_keys
 def categorical(
     key: Any,
     logits: Any,

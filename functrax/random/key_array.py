@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.recipes import add_wrapper
 from functrax.core.array import ConcreteArray
 from functrax.core.dtypes import prng_key
 from functrax.core.errors import DTypeError, IndexingError
@@ -190,6 +191,7 @@ def _axes_taken(entry: Any) -> int:
     return int(entry.ndim) if getattr(entry, "dtype", None) == np.bool_ else 1
 
 
+add_wrapper(KeyArray)
 register_pytree_node(
     KeyArray,
     lambda keys: ((keys.words,), None),

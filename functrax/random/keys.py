@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.recipes import with_recipe
+from functrax.backends.recipes import with_recipe, with_recipe_of_keys
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError
@@ -270,6 +270,7 @@ def clone(key: Any) -> Any:
     return key
 
 
+@with_recipe_of_keys
 def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     """New keys made from one; the old one should not be used again.
 
@@ -325,30 +326,29 @@ def fold_in(key: Any, data: Any) -> Any:
     Array((), dtype=key<fry>) overlaying:
     [ 928981903 3453687069]
     """
+    if isinstance(data, int) and 0 <= data <= _LOW_WORD:
+        data = from_numpy(np.asarray(data, np.uint32))
+    return _folded_in(key, data)
+
+
+@with_recipe_of_keys
+def _folded_in(key: Any, data: Any) -> Any:
     words = key_words("fold_in", key)
-    if isinstance(data, int) and not 0 <= data <= _LOW_WORD:
+    if isinstance(data, int):
         raise IntegerOverflowError(
             "fold_in: the number does not fit 32 bits without a sign",
             got=repr(data),
             fix="random.fold_in(key, data % 2**32)",
         )
-    if isinstance(data, int):
-        low = from_numpy(np.asarray(data, np.uint32))
-    else:
-        value = as_value(data, "the number of fold_in")
-        if value.aval.shape:
-            raise ShapeError(
-                "fold_in takes a single number",
-                got=value.aval.str_short(),
-                fix="functrax.vmap(random.fold_in, (None, 0))(key, numbers)",
-            )
-        low = convert_element_type.bind(value, dtype=_U32, weak_type=False)
-    return _like(key, _folded(words, low))
-
-
-@with_recipe
-def _folded(words: Value, low: Value) -> Value:
-    return _joined(*encipher(words, (), low))
+    value = as_value(data, "the number of fold_in")
+    if value.aval.shape:
+        raise ShapeError(
+            "fold_in takes a single number",
+            got=value.aval.str_short(),
+            fix="functrax.vmap(random.fold_in, (None, 0))(key, numbers)",
+        )
+    low = convert_element_type.bind(value, dtype=_U32, weak_type=False)
+    return _like(key, _joined(*encipher(words, (), low)))
 
 
 def _like(key: Any, words: Value) -> Any:

@@ -16,7 +16,7 @@ from functrax import random
 from functrax.backends.recipes import with_recipe
 from functrax.core import native
 from functrax.core.config import Override
-from functrax.random import cipher, continuous, keys
+from functrax.random import cipher, continuous, discrete, keys
 
 needs_extension = pytest.mark.skipif(native.extension is None, reason="calls are all that there is")
 
@@ -35,8 +35,9 @@ SAMPLERS: dict[str, Callable[[Any], Any]] = {
 
 
 RECIPES: list[Any] = [
-    keys.split_words, keys._folded, cipher.random_bits, continuous.uniform_sample,
-    continuous.normal_sample,
+    keys.split, keys.split_words, keys._folded_in, cipher.random_bits,
+    continuous.uniform, continuous.uniform_sample, continuous.normal, continuous.normal_sample,
+    discrete.bernoulli, discrete.categorical,
 ]  # fmt: skip
 
 
@@ -100,6 +101,48 @@ def test_numbers_that_only_look_equal_are_kept_apart() -> None:
         assert function(x, True).tolist() == [1, 2, 3]
         assert np.signbit(np.asarray(function(x, -0.0))).tolist() == [True] * 3
         assert np.signbit(np.asarray(function(x, 0.0))).tolist() == [False] * 3
+
+
+@needs_extension
+def test_keys_go_in_and_come_out() -> None:
+    function, calls = counted(lambda key, n: random.KeyArray(random.key_data(key) + n))
+    key = random.key(5)
+    for _ in range(4):
+        made = function(key, 2)
+        assert type(made) is random.KeyArray
+        np.testing.assert_array_equal(random.key_data(made), [2, 7])
+    assert len(calls) == 2
+    whole, calls = counted(lambda key, *rest: random.key_data(key) + sum(rest))
+    words = random.key_data(key)
+    for _ in range(3):  # kinds of their own, though the arrays are of the same types
+        for given in ((key,), (words,), (key, words), (words, words)):
+            np.testing.assert_array_equal(whole(*given), np.array([0, 5]) * len(given))
+    assert len(calls) == 8
+
+
+def test_keys_that_a_transformation_holds_reach_the_function() -> None:
+    many = random.split(random.key(1), 3)
+    for _ in range(3):
+        expected = [random.normal(key, (2,)).tolist() for key in many]
+        assert functrax.vmap(lambda key: random.normal(key, (2,)))(many).tolist() == expected
+        scaled = functrax.grad(lambda x: (random.uniform(many[0], (), maxval=x) * 2.0).sum())(3.0)
+        assert 0 <= float(scaled) <= 2
+
+
+def test_any_number_is_folded_in() -> None:
+    key = random.key(3)
+    jitted = functrax.jit(lambda n: random.key_data(random.fold_in(key, n)))
+    for n in (0, 7, 2**32 - 1, True, np.int32(7), jnp.uint32(9), np.array(11)):
+        expected = jitted(np.uint32(int(n)))
+        for _ in range(3):
+            np.testing.assert_array_equal(random.key_data(random.fold_in(key, n)), expected)
+    for n in (-1, 2**32):
+        with pytest.raises(functrax.errors.FunctraxError, match="does not fit 32 bits"):
+            random.fold_in(key, n)
+    with pytest.raises(functrax.errors.ShapeError, match="a single number"):
+        random.fold_in(key, jnp.arange(2))
+    with pytest.raises(functrax.errors.DTypeError, match="not a key"):
+        random.fold_in(2.0, 3)
 
 
 def test_a_function_that_looks_at_values_is_called() -> None:

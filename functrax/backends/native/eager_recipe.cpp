@@ -19,6 +19,7 @@
 #include "growing_array.h"
 #include "numpy_arrays.h"
 #include "open_table.h"
+#include "pytree.h"
 #include "reference.h"
 #include "signature.h"
 #include "thread_state.h"
@@ -38,7 +39,29 @@ struct Recipe {
   std::vector<std::size_t> outputs;
   Ref avals;  // of the outputs, a tuple
   bool single;
+  Ref wrapper;  // the class of what holds the output, or None
 };
+
+// Classes of objects that hold one array, which arguments and results may be.
+struct Wrapper {
+  PyTypeObject* type;
+  Py_ssize_t words;  // the slot of the array
+};
+std::vector<Wrapper> wrappers;
+
+const Wrapper* wrapper_of(PyTypeObject* type) {
+  for (const Wrapper& wrapper : wrappers) {
+    if (wrapper.type == type) return &wrapper;
+  }
+  return nullptr;
+}
+
+// What an argument is or holds, borrowed.
+PyObject* content_of(PyObject* x) {
+  const Wrapper* wrapper = wrapper_of(Py_TYPE(x));
+  PyObject* content = wrapper == nullptr ? nullptr : slot(x, wrapper->words);
+  return content == nullptr ? x : content;
+}
 
 // What is known of calls of a kind: at first only that there was one, then the recipe or the
 // fragment, if there is any.
@@ -69,7 +92,7 @@ void forget_kinds(Function* self) {
 // ---- what a call is -----------------------------------------------------------------------------
 
 // What arguments are of, before the words that say more.
-enum Tag : std::uintptr_t { kArray, kObject, kInteger, kNumber, kTuple };
+enum Tag : std::uintptr_t { kArray, kHolder, kObject, kInteger, kNumber, kTuple };
 
 struct Key {
   GrowingArray<std::uintptr_t, 48> words;
@@ -129,7 +152,9 @@ bool read_key(const Function* self, PyObject* mode, PyObject* const* args, Py_ss
   key.words.push_back(static_cast<std::uintptr_t>(named));
   for (Py_ssize_t i = 0; i < named; ++i) key.add(kObject, PyTuple_GET_ITEM(names, i));
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* given = primal_of(args[i]);
+    PyObject* content = content_of(args[i]);
+    PyObject* given = primal_of(content);
+    if (content != args[i]) key.add(kHolder, reinterpret_cast<PyObject*>(Py_TYPE(args[i])));
     if (!Py_IS_TYPE(given, python.array)) {
       if (!add_static(given, self->static_class, key)) return false;
       continue;
@@ -144,12 +169,12 @@ bool read_key(const Function* self, PyObject* mode, PyObject* const* args, Py_ss
 // ---- recipes ------------------------------------------------------------------------------------
 
 // A recipe as recipes.py writes it: (constants, steps, places of the outputs, their types, whether
-// there is a single one).
+// there is a single one, the class of what holds it or None).
 std::unique_ptr<const Recipe> read_recipe(PyObject* given) {
-  PyObject *constants, *steps, *outputs, *avals;
+  PyObject *constants, *steps, *outputs, *avals, *wrapper;
   int single;
-  if (!PyArg_ParseTuple(given, "O!O!O!O!p", &PyTuple_Type, &constants, &PyTuple_Type, &steps,
-                        &PyTuple_Type, &outputs, &PyTuple_Type, &avals, &single)) {
+  if (!PyArg_ParseTuple(given, "O!O!O!O!pO", &PyTuple_Type, &constants, &PyTuple_Type, &steps,
+                        &PyTuple_Type, &outputs, &PyTuple_Type, &avals, &single, &wrapper)) {
     return nullptr;
   }
   auto recipe = std::make_unique<Recipe>();
@@ -159,8 +184,21 @@ std::unique_ptr<const Recipe> read_recipe(PyObject* given) {
   }
   recipe->avals = Ref::share(avals);
   recipe->single = single != 0;
+  recipe->wrapper = Ref::share(wrapper);
   if (PyErr_Occurred()) return nullptr;
   return recipe;
+}
+
+// A new object of a class that holds an array; null with an error set.
+Ref wrapped(PyObject* type, PyObject* array) {
+  const Wrapper* wrapper = wrapper_of(reinterpret_cast<PyTypeObject*>(type));
+  if (wrapper == nullptr) {
+    PyErr_SetString(PyExc_SystemError, "a recipe gives an object of an unknown class");
+    return Ref();
+  }
+  Ref made(wrapper->type->tp_alloc(wrapper->type, 0));
+  if (made) slot(made.get(), wrapper->words) = Py_NewRef(array);
+  return made;
 }
 
 // Records what a recipe says; kLeft where the function has to be called after all.
@@ -169,8 +207,9 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
   Results values;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (!Py_IS_TYPE(args[i], python.array)) continue;
-    PyObject* raw = operand_of(args[i], strict);
+    PyObject* given = content_of(args[i]);
+    if (!Py_IS_TYPE(given, python.array)) continue;
+    PyObject* raw = operand_of(given, strict);
     if (raw == nullptr) return Outcome::kLeft;
     values.push_back(Ref::share(raw));
   }
@@ -179,6 +218,8 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
   if (recipe.single) {
     PyObject* raw = values[recipe.outputs.front()].get();
     result = Ref(signature::new_array(Py_NewRef(raw), PyTuple_GET_ITEM(recipe.avals.get(), 0)));
+    PyObject* wrapper = recipe.wrapper.get();
+    if (result && wrapper != Py_None) result = wrapped(wrapper, result.get());
     return result ? Outcome::kDone : Outcome::kError;
   }
   const auto outputs = static_cast<Py_ssize_t>(recipe.outputs.size());
@@ -294,14 +335,17 @@ Outcome record_call(Function* self, PyObject* const* args, Py_ssize_t count, PyO
     return Outcome::kLeft;
   }
   Givens given;
-  bool traced = false;
+  bool traced = false, holds = false;
   for (Py_ssize_t i = 0; i < all; ++i) {
-    if (!Py_IS_TYPE(args[i], python.array) && !is_tracer(args[i])) continue;
+    PyObject* content = content_of(args[i]);
+    if (!Py_IS_TYPE(content, python.array) && !is_tracer(content)) continue;
     Given array;
-    if (!read_given(args[i], thread_state::trace(), array)) return Outcome::kLeft;
+    if (!read_given(content, thread_state::trace(), array)) return Outcome::kLeft;
     given.push_back(array);
     traced = traced || array.tangent != nullptr;
+    holds = holds || content != args[i];
   }
+  if (traced && holds) return Outcome::kLeft;  // fragments are of arrays
   Key key;
   if (!read_key(self, mode, args, all, names, key)) return Outcome::kLeft;
   if (!traced) return call_plain(self, mode, key, args, count, names, result);
@@ -423,6 +467,14 @@ PyType_Spec spec = {"functrax._native.EagerFunction", sizeof(Function), 0,
                     slots};
 
 }  // namespace
+
+PyObject* add_wrapper(PyObject*, PyObject* type) {
+  Wrapper wrapper = {reinterpret_cast<PyTypeObject*>(type), 0};
+  if (!PyType_Check(type) || !pytree::find_slot(type, "words", wrapper.words)) return nullptr;
+  Py_INCREF(type);
+  wrappers.push_back(wrapper);
+  Py_RETURN_NONE;
+}
 
 PyObject* make_function_type() { return PyType_FromSpec(&spec); }
 

@@ -13,4 +13,8 @@ namespace functrax::eager {
 
 PyObject* make_function_type();  // functrax._native.EagerFunction
 
+// eager_wrapper(class) -> None: arguments and results may be objects of a class that hold an array,
+// in the slot `words`.
+PyObject* add_wrapper(PyObject* self, PyObject* type);
+
 }  // namespace functrax::eager

@@ -111,6 +111,7 @@ PYBIND11_MODULE(_native, module) {
       fast<functrax::eager::configure>("eager_configure", "Tells what recording needs."),
       fast<functrax::eager::execute>("eager_execute", "Applies an operation, later."),
       fast<functrax::eager::node_of>("eager_node", "Records an operation."),
+      {"eager_wrapper", functrax::eager::add_wrapper, METH_O, "Tells a class that holds an array."},
       {"eager_readers", functrax::eager::readers, METH_O, "The nodes that read a raw value."},
       {"eager_run", functrax::eager::run, METH_O, "Runs what a node needs, if it can."},
       fast<functrax::eager::remember>("eager_remember", "Tells the program of a node."),

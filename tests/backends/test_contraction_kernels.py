@@ -321,6 +321,16 @@ def test_tiles_are_turned_where_results_are_contiguous_along_their_rows(
         agree(got, want, bound, steps, EPS[dtype])
 
 
+def test_tiles_are_not_turned_where_results_are_apart() -> None:
+    """Every second element of a row is written along the columns, in whole vectors."""
+
+    def function(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (1, 1), ((1, 2), (1, 2)), lhs_dilation=(2, 2))
+
+    tilings = strategies(function, (4, 32, 32, 32), (64, 32, 3, 3))
+    assert len(tilings) == 4 and not any(text.endswith("sums turned") for text in tilings)
+
+
 @pytest.mark.parametrize("groups", [1, 4, 16, 32])
 def test_what_convolutions_store_is_no_larger_than_their_arrays(groups: int) -> None:
     """Panels of groups of few channels would be filled up with zeros, to eight times their size."""

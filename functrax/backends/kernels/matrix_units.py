@@ -96,7 +96,7 @@ def unit_plans(kernel: Kernel, dim: int, left: Side, right: Side) -> Iterator[Pl
             for high, wide in ((1, 1), (1, 2), (2, 1), (2, 2)):
                 tiles = others * -(-extents[rows] // (ROWS * high))
                 tiles *= -(-extents[columns] // (ROWS * wide))
-                stores = VECTOR * cost_of_stores(kernel, rows, columns, 1.0)
+                stores = VECTOR * cost_of_stores(kernel, rows, columns, ROWS, ROWS)
                 each = TILE + ROWS * high * wide * stores
                 each += steps / ROWS * _step(high, wide)
                 for of_left in _left_ways(kernel, left, rows, dim, ROWS * high):

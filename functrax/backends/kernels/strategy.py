@@ -131,8 +131,7 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
             height, width = tile_of(count, extents[columns], steps, lanes, registers)
             others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
             tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
-            turned = pitch_of_columns(height, lanes_of_columns(height, lanes))
-            stores = VECTOR * cost_of_stores(kernel, rows, columns, turned / height)
+            stores = VECTOR * cost_of_stores(kernel, rows, columns, height, lanes)
             plain = tiles * (
                 TILE + height * width * stores + steps * _step(height, width, lanes, steps)
             )
@@ -194,11 +193,14 @@ def blocks_of(kernel: Kernel, depth: int = DEPTH, multiple: int = 1) -> tuple[in
     raise AssertionError("a product is larger than a bound, so some part of it is")
 
 
-def cost_of_stores(kernel: Kernel, rows: int, columns: int, unused: float) -> float:
+def cost_of_stores(kernel: Kernel, rows: int, columns: int, height: int, lanes: int) -> float:
     """How many times longer than a vector of neighbours the results of a vector take.
 
-    A column of a turned tile has ``unused`` times as many lanes as there are rows.
+    Along the rows of a tile not all lanes are rows, and short vectors take as long as long ones
+    where lanes are not neighbours.
     """
+    turned = pitch_of_columns(height, lanes_of_columns(height, lanes)) / height
+    unused = pitch_of_columns(height, lanes) / height
     worst = 1.0
     for store in kernel.rows:
         across, along = (abs(coefficient(store.address, d)) for d in (rows, columns))
@@ -206,8 +208,8 @@ def cost_of_stores(kernel: Kernel, rows: int, columns: int, unused: float) -> fl
             continue
         size = kernel.operands[store.buffer].dtype.itemsize
         if 0 < across < along:
-            cost = _TURNED if across == 1 else _SCATTER[across * size > CACHE_LINE]
-            worst = max(worst, cost * unused)
+            far = across * size > CACHE_LINE
+            worst = max(worst, _TURNED * turned if across == 1 else _SCATTER[far] * unused)
         else:
             worst = max(worst, _SCATTER[along * size > CACHE_LINE])
     return worst

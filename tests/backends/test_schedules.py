@@ -16,7 +16,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
 from functrax.backends import codegen
-from functrax.backends.cpu_info import CpuInfo
+from functrax.backends.cpu_info import CpuInfo, cpu_info
 from functrax.backends.kernels import accesses, lower, schedule
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm import emit
@@ -416,6 +416,29 @@ def test_lines_that_collide_are_written_side_by_side(
     y = numbers(*turned.shape)
     got = run(lambda v, w: jnp.transpose(v, perm) * scale + w, x, y)
     np.testing.assert_array_equal(got, turned * scale + y)
+
+
+@pytest.mark.parametrize(
+    ("shape", "lanes"),
+    [
+        ((301, 3), 1),
+        ((301, 5), 8),
+        ((301, 9), 16),
+        ((9, 301), 16),
+        ((301, 12), 16),
+        ((301, 19), 16),
+    ],
+)
+def test_tiles_of_short_dims_have_lanes_for_all_of_one(
+    shape: tuple[int, int], lanes: int, emitted: list[tuple[Kernel, str]]
+) -> None:
+    x = numbers(*shape)
+    np.testing.assert_array_equal(run(lambda v: v.T * 3, x), x.T * 3)
+    kernel, _ = emitted[-1]
+    if lanes == 1:
+        assert kernel.tile is None
+    else:
+        assert kernel.lanes == min(lanes, cpu_info().vector_bytes // 4)
 
 
 def test_only_large_arrays_are_streamed(emitted: list[tuple[Kernel, str]]) -> None:

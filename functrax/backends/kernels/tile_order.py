@@ -64,11 +64,12 @@ def choose_tile(kernel: Kernel, vector_bytes: int) -> None:
     if not dims:
         return
     w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
-    lanes = min(vector_bytes // max(widest, 4), 16)
-    while min(kernel.extents[v], kernel.extents[w]) < lanes:
-        lanes //= 2
-    if lanes < LEAST_LANES:
+    least = min(kernel.extents[v], kernel.extents[w])
+    if least < LEAST_LANES:
         return
+    lanes = min(vector_bytes // max(widest, 4), 16)
+    while 2 * least <= lanes:  # one tile of more lanes is less work than two of fewer
+        lanes //= 2
     kernel.tile, kernel.lanes = w, lanes
     _order_as_read(kernel, across)
 

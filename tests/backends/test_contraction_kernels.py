@@ -434,6 +434,18 @@ def test_strict_mode_has_kernels_of_its_own():
         assert strict is code()
 
 
+@pytest.mark.parametrize("columns", [500, 512, 529])
+def test_panels_are_turned_in_registers_where_the_last_one_is_not_whole(columns: int) -> None:
+    """Of a panel that is not whole no row is read that is not there."""
+    x, y = (np.random.default_rng(1).normal(size=(n, 90)).astype("f4") for n in (300, columns))
+    inner = group(lambda x, y: x @ y.T, x, y).eqns[0].params["jaxpr"]
+    *before, last = contraction_kernels(inner, "x", Target())
+    assert str(last.tiling).endswith("right packed")
+    assert before and all("gather" not in emit_kernel(kernel).text for kernel in before)
+    got = run(lambda x, y: x @ y.T, x, y)
+    agree(got, *products("mk,nk->mn", x, y), 90, EPS[np.float32])
+
+
 @pytest.mark.parametrize("off", ["", "ahead"])
 def test_windows_are_stored_in_the_order_in_which_their_image_is_read(off: str) -> None:
     def same(x: Any, w: Any) -> Any:

@@ -54,7 +54,7 @@ class Loads:
         dtype = w.kernel.operands[buffer].dtype
         if self.tiles.is_tiled(address, offset, guard):
             stride = coefficient(address, w.kernel.vector)
-            name = self.tiles.rows(buffer, address, stride)[self.tiles.lane]
+            name = self.tiles.rows(buffer, address, stride, guard)[self.tiles.lane]
             level = len(w.levels) - 1
             w.know(key, self.memory.from_memory(name, dtype, True, level), True, level)
             return

@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.sides import dims_of
 from functrax.backends.llvm.memory import Memory, memory_type
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.core.index_expr import IndexExpr, add_terms
@@ -36,25 +37,29 @@ class Tiles:
         #: Where in the tile dim the tile begins, and the point of it that is computed now.
         self.begin = ""
         self.lane = 0
-        #: For each array and address the loop in which its tile was read, and its rows.
-        self._found: dict[tuple[int, IndexExpr], tuple[str, Names]] = {}
+        #: For each array, address and guard the loop in which its tile was read, and its rows.
+        self._found: dict[tuple[int, IndexExpr, int], tuple[str, Names]] = {}
 
     def is_tiled(self, address: IndexExpr, offset: Scalar | None, guard: Scalar | None) -> bool:
         """Whether an array is read in tiles: it is contiguous along the tile dim."""
         w = self.writer
-        if w.kernel.tile is None or offset is not None or guard is not None:
+        if w.kernel.tile is None or offset is not None:
+            return False
+        if guard is not None and w.kernel.tile in dims_of(guard):
             return False
         across = coefficient(address, w.kernel.vector) not in (0, 1)
         return across and coefficient(address, w.kernel.tile) == 1
 
-    def rows(self, buffer: int, address: IndexExpr, stride: int) -> Names:
+    def rows(self, buffer: int, address: IndexExpr, stride: int, guard: Scalar | None) -> Names:
         """A tile of an array that is contiguous along the tile dim: a vector for each point of it.
 
-        Rows along the tile dim are read, and transposed in registers.
+        Rows along the tile dim are read, and transposed in registers.  Instead of a row that is not
+        to be read the first elements of the array are.
         """
         w = self.writer
         level = len(w.levels) - 2  # once for all points of the tile
-        found = self._found.get((buffer, address))
+        key = (buffer, address, id(guard))
+        found = self._found.get(key)
         if found is not None and found[0] == w.open[-1]:
             return found[1]
         dtype = w.kernel.operands[buffer].dtype
@@ -65,13 +70,17 @@ class Tiles:
         base = w.line(f"getelementptr {element}, ptr {base}, i64 {self.begin}", level)
         step = w.number(stride, ("stride", buffer, w.kernel.vector, stride))
         mask = self._mask(level)
+        guards = "" if guard is None else w.as_vector(guard)
         rows = []
         for k in range(w.lanes):
             offset = w.line(f"mul nsw i64 {step}, {self._row(k, level)}", level)
             pointer = w.line(f"getelementptr {element}, ptr {base}, i64 {offset}", level)
+            if guard is not None:
+                inside = w.line(f"extractelement <{w.lanes} x i1> {guards}, i64 {k}", level)
+                pointer = w.line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", level)
             rows.append(self.memory.load_lanes(type_, dtype, pointer, mask, level))
         rows = transposed(lambda x: w.line(x, level), type_, w.lanes, dtype.itemsize, rows)
-        self._found[buffer, address] = (w.open[-1], rows)
+        self._found[key] = (w.open[-1], rows)
         return rows
 
     def _row(self, k: int, level: int) -> str:

@@ -11,7 +11,6 @@ Start at :func:`run`.
 from __future__ import annotations
 
 import gc
-import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -58,8 +57,7 @@ _programs: dict[tuple[Any, ...], Any] = {}
 #: Functions of at most so many elements share a program.
 ROOM: Final = (16, 64, 256, 1024, 4096)
 _rooms: dict[Any, Executable] = {}
-_counter = itertools.count()
-count: Final = _counter.__next__
+_number = 0
 _looked_at = _gap = _gap_before = 0
 #: One thread runs at a time; others record meanwhile.
 _lock: Final = new_rlock()
@@ -111,10 +109,16 @@ def _run_roots(roots: Sequence[Node], requested: bool) -> None:
                 description = None
 
 
+def count() -> int:
+    """The number of an operation that is recorded now."""
+    global _number
+    _number += 1
+    return _number
+
+
 def _note_look() -> None:
     global _looked_at, _gap, _gap_before
-    now = count()
-    _gap_before, _gap, _looked_at = _gap, now - _looked_at, now
+    _gap_before, _gap, _looked_at = _gap, _number - _looked_at, _number
 
 
 def unseen() -> int:
@@ -122,7 +126,7 @@ def unseen() -> int:
 
     Before the last two looks, and since.
     """
-    return max(count() - _looked_at, _gap, _gap_before)
+    return max(_number - _looked_at, _gap, _gap_before)
 
 
 def _run_as_recorded(

@@ -123,7 +123,7 @@ def _affine(node: Scalar, found: dict[int, IndexExpr]) -> IndexExpr | None:
     if node.op == "dim":
         return Dim(node.attr)
     if node.op in ("const", "int"):
-        return add_terms(node.attr, ())
+        return add_terms(int(node.attr), ())  # a constant may be a scalar of NumPy
     args = [found.get(id(x)) for x in node.args]
     if not args or any(x is None for x in args):
         return None

@@ -118,7 +118,8 @@ def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[An
         def place(x: Any) -> Any:
             return x if _array_in(x) is None else _in_place_of(x, next(rest))
 
-        out = function(*map(place, args), **{k: place(x) for k, x in kwargs.items()})
+        given = [place(x) for x in args]  # before those that have names, as `arrays` are
+        out = function(*given, **{k: place(x) for k, x in kwargs.items()})
         if type(out) in _wrappers:
             wrapper, out = type(out), out.words
         single = isinstance(out, Array)

@@ -213,7 +213,7 @@ class ConcreteArray(Array, BufferExporter):
     def __reduce__(self) -> tuple[Any, ...]:
         if not shared_memory.is_sending(1) or self.nbytes < shared_memory.LEAST_BYTES:
             return (_unpickle, (np.asarray(self), self.aval))
-        if not shared_memory.available() or shared_memory.is_ending():
+        if not shared_memory.available():
             return (_unpickle, (np.asarray(self), self.aval))
         self._buffer = value = shared_memory.shared(self.value)  # to be sent again without a copy
         return (_attach, (self.aval, *shared_memory.handle(value)))

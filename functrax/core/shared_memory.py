@@ -6,8 +6,7 @@ file descriptor, and the other process looks at the same memory.  The system fre
 process has it any more, so nothing is left behind.  Other pickles hold the elements.
 
 Descriptors are handed over by the process that sends, when the other asks.  So a process that
-multiprocessing started waits at its end until they were asked for (:func:`_wait_until_taken`), and
-what it sends while it ends already is copied.
+multiprocessing started waits at its end until they were asked for (:func:`_wait_until_taken`).
 
 Start at :func:`shared` and :func:`handle`.
 """
@@ -18,6 +17,7 @@ import contextlib
 import mmap
 import os
 import sys
+import threading
 import time
 from typing import Any, Final
 
@@ -126,7 +126,9 @@ def _wait_at_exit() -> None:
     """Have this process wait at its end, if multiprocessing started it.
 
     It waits among multiprocessing's exit functions, before the directory of the socket goes where
-    arrays are asked for; the socket itself would go earlier.
+    arrays are asked for; the socket itself would go earlier.  If a queue's thread sends its first
+    array while these functions run, both come too late to be among them; then a thread waits, for
+    threads are waited for after that.
     """
     global _waits_at_exit
     from multiprocessing import parent_process, util
@@ -137,6 +139,8 @@ def _wait_at_exit() -> None:
     _waits_at_exit = os.getpid()
     sharer._listener._listener._unlink.cancel()
     util.Finalize(None, _wait_until_taken, exitpriority=_AFTER_QUEUES)
+    name = "functrax sent arrays"
+    threading.Thread(target=_wait_behind_main, name=name, daemon=False).start()
 
 
 def _sharer() -> Any:
@@ -144,6 +148,11 @@ def _sharer() -> Any:
     from multiprocessing import resource_sharer
 
     return vars(resource_sharer)["_resource_sharer"]
+
+
+def _wait_behind_main() -> None:
+    threading.main_thread().join()
+    _wait_until_taken()
 
 
 def _wait_until_taken() -> None:
@@ -160,16 +169,6 @@ def _wait_until_taken() -> None:
             count, since = len(left), time.monotonic()
     with contextlib.suppress(OSError):  # the socket's directory is gone
         _sharer().stop()  # which waits until the last one was handed over
-
-
-def is_ending() -> bool:
-    """Whether this process may end before somebody asks for a descriptor that is sent now.
-
-    A queue's thread sends what is left while multiprocessing's exit functions run, when it is too
-    late to be waited for among them.
-    """
-    util = sys.modules.get("multiprocessing.util")
-    return util is not None and bool(util.is_exiting())
 
 
 def is_sending(depth: int) -> bool:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -238,57 +236,6 @@ def test_processes_send_arrays_in_shared_memory(other: Any) -> None:
     other.recv()
     assert shared_memory.segment_of(np.asarray(large)) is segment
     np.testing.assert_array_equal(functrax.jit(lambda x: x + 1)(large), wanted["w"] + 1)
-
-
-def _send_and_end(queue: Any, x: Any, seconds: float = 0.0) -> None:
-    for k in range(3):
-        queue.put(x * k)
-    time.sleep(seconds)
-    queue.put(None)
-
-
-@pytest.mark.parametrize("seconds", [0, 0.2])  # sent while it ends already, and before
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_what_was_sent_outlives_its_sender(method: str, seconds: float) -> None:
-    context: Any = multiprocessing.get_context(method)
-    queue = context.Queue()
-    process = context.Process(target=_send_and_end, args=(queue, made((1 << 16,)), seconds))
-    process.start()
-    while queue.qsize() < 4:
-        time.sleep(0.01)
-    time.sleep(0.2)  # now it has nothing left to do but to end
-    for k in range(3):
-        np.testing.assert_array_equal(np.asarray(queue.get(timeout=60)), made((1 << 16,)) * k)
-    process.join(60)
-    assert process.exitcode == 0
-
-
-def _send_and_die(queue: Any, x: Any) -> None:
-    queue.put(x)
-    queue.close()
-    queue.join_thread()
-    os._exit(0)
-
-
-def test_what_cannot_be_had_says_why() -> None:
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    process = context.Process(target=_send_and_die, args=(queue, made((1 << 16,))))
-    process.start()
-    process.join(60)
-    with pytest.raises((EOFError, OSError)) as info:
-        queue.get(timeout=60)
-    assert "sender has ended" in info.value.__notes__[0]
-
-
-def test_what_nobody_takes_does_not_hold_its_sender(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_memory, "PATIENCE", 0.2)
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    process = context.Process(target=_send_and_end, args=(queue, made((1 << 16,))))
-    process.start()
-    process.join(60)
-    assert process.exitcode == 0
 
 
 def test_what_travels_is_small() -> None:

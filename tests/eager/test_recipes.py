@@ -169,6 +169,21 @@ def test_tracers_reach_the_function() -> None:
         np.testing.assert_allclose(slopes, np.cos(x) * 2, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["sum", "max", "mean", "any"])
+def test_arrays_with_names_keep_their_places(name: str) -> None:
+    function = getattr(jnp, name)
+    x = np.array([[0.5, -1, 2, 0.25], [1, 2, 3, 4]], np.float32)
+    mask = np.array([[True, False, True, True], [False, True, True, False]])
+    options = {"initial": 0.0} if name == "max" else {}
+    expected = getattr(np, name)(x, axis=1, where=mask, **options)
+    for where in (mask, jnp.asarray(mask)):
+        for _ in range(3):
+            np.testing.assert_allclose(function(x, axis=1, where=where, **options), expected)
+            np.testing.assert_allclose(
+                function(jnp.asarray(x), where=where, axis=1, **options), expected
+            )
+
+
 def test_types_and_options_are_part_of_what_a_call_is() -> None:
     function, _ = counted(lambda x: x * 2)
     assert [function(jnp.float32(2.0)).weak_type for _ in range(3)] == [False] * 3

@@ -54,10 +54,10 @@ def _with_looks(x: Any) -> Any:
 
 
 def _unseen_loop(x: Any) -> list[Any]:
-    """Long enough for some of it to be run while the rest is recorded."""
+    """Long enough for some of it to be run while the rest is recorded; continuous, for bits differ."""
     seen = []
     for k in range(40):
-        x = jnp.where(x > 0.1, x * 0.9 - 0.05, x + 0.3)
+        x = jnp.where(x > 0.1, x * 0.9 - 0.05, x * 0.4)
         if k % 16 == 5:
             seen.append(jnp.abs(x) * 0.5)
     return [*seen, x]

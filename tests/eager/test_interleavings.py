@@ -54,7 +54,7 @@ def _with_looks(x: Any) -> Any:
 
 
 def _unseen_loop(x: Any) -> list[Any]:
-    """Long enough for some of it to be run while the rest is recorded; continuous, for bits differ."""
+    """Long enough for some to be run while the rest is recorded; continuous, for bits differ."""
     seen = []
     for k in range(40):
         x = jnp.where(x > 0.1, x * 0.9 - 0.05, x * 0.4)

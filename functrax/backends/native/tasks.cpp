@@ -39,6 +39,7 @@ namespace {
 constexpr std::size_t kMostTasks = 8;  // unfinished ones, which hold memory
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 constexpr int kMostWorkers = 4;
+constexpr int kSpins = 3000;  // pauses before a worker that ran a task sleeps, some 60 microseconds
 constexpr auto kSignalsEvery = std::chrono::milliseconds(30);
 constexpr auto kMostAtExit = std::chrono::seconds(2);
 
@@ -48,7 +49,9 @@ struct State {
   std::deque<Task*> unfinished;  // in the order in which they came; owned
   std::size_t nbytes = 0;        // of all of them
   std::vector<std::unique_ptr<Job>> finished;
+  std::atomic<int> ready{0};  // how many of them may begin
   int workers = 0, idle = 0;
+  bool spins = false;  // a worker looks for what is ready without being woken
   bool stopped = false;
 };
 
@@ -95,8 +98,10 @@ Task* first_ready(State& s) {
   return nullptr;
 }
 
-void finish(State& s, Task* task, bool succeeded, std::vector<pool::Block*>& freed,
+// Where a worker finishes a task, it begins one of those that waited for it by itself.
+void finish(State& s, Task* task, bool succeeded, bool is_waiter, std::vector<pool::Block*>& freed,
             std::vector<Task*>& dropped) {
+  int taken = is_waiter ? 0 : 1;
   s.unfinished.erase(std::find(s.unfinished.begin(), s.unfinished.end(), task));
   s.nbytes -= task->nbytes;
   task->status.store(succeeded ? Status::kSucceeded : Status::kFailed, std::memory_order_release);
@@ -104,7 +109,8 @@ void finish(State& s, Task* task, bool succeeded, std::vector<pool::Block*>& fre
     if (!succeeded) next->cancelled.store(true);
     if (--next->before == 0) {
       next->status.store(Status::kReady);
-      s.work.notify_one();
+      ++s.ready;
+      if (--taken < 0) s.work.notify_one();
     }
     dropped.push_back(next);
   }
@@ -118,6 +124,7 @@ void finish(State& s, Task* task, bool succeeded, std::vector<pool::Block*>& fre
 // Runs a task that is ready; `lock` is given up meanwhile.
 void run(State& s, Lock& lock, Task* task, PyThreadState*& saved, bool is_waiter) {
   task->status.store(Status::kRuns);
+  --s.ready;
   lock.unlock();
   PyThreadState* none = nullptr;  // nobody looks at signals
   PyThreadState*& waiter = task->interrupt == Interrupt::kStops ? saved : none;
@@ -128,7 +135,7 @@ void run(State& s, Lock& lock, Task* task, PyThreadState*& saved, bool is_waiter
   std::vector<Task*> dropped;
   lock.lock();
   const bool first = s.finished.empty() && !s.stopped;
-  finish(s, task, succeeded, freed, dropped);
+  finish(s, task, succeeded, is_waiter, freed, dropped);
   lock.unlock();
   for (pool::Block* block : freed) pool::release(block);
   for (Task* other : dropped) release(other);
@@ -136,13 +143,30 @@ void run(State& s, Lock& lock, Task* task, PyThreadState*& saved, bool is_waiter
   lock.lock();
 }
 
+// Looks for the next task for a while, for to wake a thread costs the one that does so much time.
+void spin(State& s, Lock& lock) {
+  s.spins = true;
+  lock.unlock();
+  for (int k = 0; k < kSpins && s.ready.load(std::memory_order_relaxed) == 0; ++k) {
+    thread_pool::pause();
+  }
+  lock.lock();
+  s.spins = false;
+}
+
 void work(State& s) {
   PyThreadState* none = nullptr;
+  bool ran = false;
   Lock lock(s.mutex);
   for (;;) {
     Task* task = s.stopped ? nullptr : first_ready(s);
     if (task != nullptr) {
       run(s, lock, task, none, false);
+      ran = true;
+      continue;
+    }
+    if (std::exchange(ran, false) && !s.spins && !s.stopped) {
+      spin(s, lock);
       continue;
     }
     ++s.idle;
@@ -220,16 +244,18 @@ void submit(Task* task, std::unique_ptr<Job> job, std::size_t nbytes,
     other->after.push_back(task);
     ++task->before;
   }
-  if (task->before == 0) task->status.store(Status::kReady);
+  if (task->before == 0) {
+    task->status.store(Status::kReady);
+    ++s.ready;
+  }
   retain(task);
   s.unfinished.push_back(task);
   s.nbytes += nbytes;
   if (task->before > 0) return;
-  const auto ready = std::count_if(s.unfinished.begin(), s.unfinished.end(), [](const Task* t) {
-    return t->status.load(std::memory_order_relaxed) == Status::kReady;
-  });
+  const int left = s.ready - (s.spins ? 1 : 0);  // for workers that sleep
+  if (left <= 0) return;
   if (s.idle > 0) s.work.notify_one();
-  if (s.idle < ready && s.workers < std::min(kMostWorkers, thread_pool::num_threads())) {
+  if (s.idle < left && s.workers < std::min(kMostWorkers, thread_pool::num_threads())) {
     start_worker(s);
   }
 }

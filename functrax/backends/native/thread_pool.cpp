@@ -25,14 +25,6 @@ constexpr int kShare = 2;                  // a thread takes this part of its sh
 
 thread_local bool inside_loop = false;
 
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 struct Job {
   RangeFunction function = nullptr;
   void* context = nullptr;

@@ -112,10 +112,7 @@ def device_get(x: Any) -> Any:
     [array(1.5, dtype=float32), 'name']
     """
     leaves, structure = tree_flatten(x)
-    if native.extension is None:
-        compute_together(leaves)
-    else:
-        native.extension.compute_together(leaves, Node.run)
+    compute_together(leaves)
     values = [np.asarray(leaf) if hasattr(leaf, "__array__") else leaf for leaf in leaves]
     return tree_unflatten(structure, values)
 

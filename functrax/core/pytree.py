@@ -19,7 +19,6 @@ from functrax.core.pytree_def import (
     IsLeaf,
     PyTreeDef,
     mismatch_error,
-    rest_mismatch,
     tree_flatten,
     tree_leaves,
     tree_structure,
@@ -274,12 +273,7 @@ def tree_map_with_path(
       {'a': ["['a'][0] is 5"]}
     """
     found, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    columns = []
-    for number, other in enumerate(rest, 2):
-        column = pytree_def.engine.flatten_up_to(treedef, other)
-        if column is None:
-            rest_mismatch("tree_map_with_path", treedef, number, other)
-        columns.append(column)
+    columns = pytree_def.match_rest(pytree_def.engine, "tree_map_with_path", treedef, rest)
     rows = zip(found, *columns) if columns else ((pair,) for pair in found)
     return treedef.unflatten([f(*pair, *others) for pair, *others in rows])
 

@@ -107,6 +107,19 @@ def rest_mismatch(function: str, treedef: PyTreeDef, number: int, tree: Any) -> 
     raise mismatch_error(function, "tree 1", treedef, f"tree {number}", tree)
 
 
+def match_rest(
+    engine: Engine, function: str, treedef: PyTreeDef, rest: Iterable[Any]
+) -> list[list[Any]]:
+    """What each of the trees after the first has in the place of the first one's leaves."""
+    columns = []
+    for number, other in enumerate(rest, 2):
+        column = engine.flatten_up_to(treedef, other)
+        if column is None:
+            rest_mismatch(function, treedef, number, other)
+        columns.append(column)
+    return columns
+
+
 # The structure of every leaf; compare by equality, since copies of it may exist.
 LEAF_DEF = PyTreeDef(pn.LEAF, None, None, ())
 
@@ -127,7 +140,7 @@ class NativeEngine:
         self.hash = extension.pytree_hash
 
 
-engines: dict[str, Engine] = {"python": PythonEngine(PyTreeDef, LEAF_DEF, rest_mismatch)}
+engines: dict[str, Engine] = {"python": PythonEngine(PyTreeDef, LEAF_DEF, match_rest)}
 if native.available:
     engines["native"] = NativeEngine()
 engine: Engine = engines.get("native", engines["python"])

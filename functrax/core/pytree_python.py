@@ -7,7 +7,7 @@ other way round.  Both halves are told which subclass of ``TreeNode`` to build.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 from functrax.core import pytree_node as pn
 from functrax.core.pytree_node import TreeNode
@@ -24,16 +24,16 @@ class PythonEngine(Generic[N]):
     Args:
       node_class: the subclass of TreeNode to build.
       leaf: the structure of a leaf, shared by all leaves.
-      rest_mismatch: raises the error of a tree that does not fit another: called with the name of
-        the function, the structure, the number of the tree, and the tree.
+      match_rest: takes further trees apart as the first one; called with this object, the name of
+        the function, the structure, and the trees.
     """
 
     def __init__(
-        self, node_class: type[N], leaf: N, rest_mismatch: Callable[[str, N, int, Any], NoReturn]
+        self, node_class: type[N], leaf: N, match_rest: Callable[..., list[list[Any]]]
     ) -> None:
         self._node_class = node_class
         self._leaf = leaf
-        self._rest_mismatch = rest_mismatch
+        self._match_rest = match_rest
 
     def flatten(self, tree: Any, is_leaf: Callable[[Any], Any] | None) -> tuple[list[Any], N]:
         """The leaves from left to right, and the structure."""
@@ -100,13 +100,8 @@ class PythonEngine(Generic[N]):
     ) -> Any:
         """The tree of the results of ``f`` on the leaves and what other trees have there."""
         leaves, treedef = self.flatten(tree, is_leaf)
-        columns = [leaves]
-        for number, other in enumerate(rest, 2):
-            column = self.flatten_up_to(treedef, other)
-            if column is None:
-                self._rest_mismatch("tree_map", treedef, number, other)
-            columns.append(column)
-        return self.unflatten(treedef, [f(*row) for row in zip(*columns)])
+        columns = self._match_rest(self, "tree_map", treedef, rest)
+        return self.unflatten(treedef, [f(*row) for row in zip(leaves, *columns)])
 
     def equal(self, left: TreeNode, right: TreeNode) -> bool:
         """Whether two structures are the same."""

@@ -351,6 +351,16 @@ def test_what_is_written_through_the_caches_is_not_done_in_pieces(
     assert emitted[0][0].pieces == 1
 
 
+def check_transposes(shape: tuple[int, ...], perm: tuple[int, ...], scale: int) -> None:
+    """A transposed array times a number, and with another added; equal ones are compiled once."""
+    x = numbers(*shape)
+    turned = x.transpose(perm)
+    np.testing.assert_array_equal(run(lambda v: jnp.transpose(v, perm) * scale, x), turned * scale)
+    y = numbers(*turned.shape)
+    got = run(lambda v, w: jnp.transpose(v, perm) * scale + w, x, y)
+    np.testing.assert_array_equal(got, turned * scale + y)
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
     ("shape", "perm"),
@@ -373,15 +383,10 @@ def test_stripes_of_transposes(
     emitted: list[tuple[Kernel, str]],
 ) -> None:
     monkeypatch.setattr(accesses, "STREAMED", 0 if streamed else 1 << 60)
-    x = numbers(*shape)
-    turned, scale = x.transpose(perm), 4 if streamed else 8  # equal programs are compiled once
-    np.testing.assert_array_equal(run(lambda v: jnp.transpose(v, perm) * scale, x), turned * scale)
+    check_transposes(shape, perm, 4 if streamed else 8)
     (kernel, text), *_ = emitted
     assert kernel.tile is not None and kernel.units > 1
     assert streamed or "!nontemporal" not in text
-    y = numbers(*turned.shape)
-    got = run(lambda v, w: jnp.transpose(v, perm) * scale + w, x, y)
-    np.testing.assert_array_equal(got, turned * scale + y)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -409,13 +414,8 @@ def test_lines_that_collide_are_written_side_by_side(
     emitted: list[tuple[Kernel, str]],
 ) -> None:
     monkeypatch.setattr(accesses, "STREAMED", 0 if streamed else 1 << 60)
-    x = numbers(*shape)
-    turned, scale = x.transpose(perm), 16 if streamed else 32  # equal programs are compiled once
-    np.testing.assert_array_equal(run(lambda v: jnp.transpose(v, perm) * scale, x), turned * scale)
+    check_transposes(shape, perm, 16 if streamed else 32)
     assert emitted[0][0].beside == (past if streamed else cached)
-    y = numbers(*turned.shape)
-    got = run(lambda v, w: jnp.transpose(v, perm) * scale + w, x, y)
-    np.testing.assert_array_equal(got, turned * scale + y)
 
 
 @pytest.mark.parametrize(

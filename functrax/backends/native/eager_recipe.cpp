@@ -16,6 +16,7 @@
 #include "eager_state.h"
 #include "eager_steps.h"
 #include "eager_tape.h"
+#include "function_type.h"
 #include "growing_array.h"
 #include "numpy_arrays.h"
 #include "open_table.h"
@@ -423,11 +424,6 @@ PyObject* get_attribute(PyObject* self, PyObject* name) {
     }
   }
   return PyObject_GetAttr(as_function(self)->function, name);
-}
-
-PyObject* bind_to(PyObject* self, PyObject* object, PyObject*) {
-  if (object == nullptr || object == Py_None) return Py_NewRef(self);
-  return PyMethod_New(self, object);
 }
 
 // A copy is the function itself, and it is pickled by its name.

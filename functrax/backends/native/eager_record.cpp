@@ -19,6 +19,7 @@
 #include "eager_state.h"
 #include "eager_steps.h"
 #include "eager_tape.h"
+#include "function_type.h"
 #include "open_table.h"
 #include "reference.h"
 #include "signature.h"
@@ -393,11 +394,6 @@ void destroy(PyObject* self) {
   delete method->known;
   type->tp_free(self);
   Py_DECREF(type);
-}
-
-PyObject* bind_to(PyObject* self, PyObject* object, PyObject*) {
-  if (object == nullptr || object == Py_None) return Py_NewRef(self);
-  return PyMethod_New(self, object);
 }
 
 // Its name, its documentation and the like are those of the Python function.

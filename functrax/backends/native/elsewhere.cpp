@@ -2,23 +2,11 @@
 
 #include "elsewhere.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace functrax::elsewhere {
 
-using program::Instruction;
-using program::Op;
 using program::Program;
-
-bool calls_python(const Program& program) {
-  return std::any_of(program.instructions.begin(), program.instructions.end(),
-                     [](const Instruction& x) {
-                       return x.op == Op::kHost ||
-                              std::any_of(x.programs.begin(), x.programs.end(),
-                                          [](const auto& inner) { return calls_python(*inner); });
-                     });
-}
 
 Run::~Run() {
   free_memory();
@@ -36,6 +24,14 @@ void Run::hold_memory(const buffer::Buffer* input) {
   if (input->block == nullptr) return;
   pool::retain(input->block);
   blocks_.push_back(input->block);
+}
+
+void Run::submit(std::unique_ptr<tasks::Job> job, std::size_t nbytes, tasks::Interrupt interrupt) {
+  tasks::Task* submitted = task;  // which may be finished, and the run be gone, before this returns
+  tasks::retain(submitted);
+  const std::vector<tasks::Task*> first = before;
+  tasks::submit(submitted, std::move(job), nbytes, first, interrupt);
+  tasks::release(submitted);
 }
 
 bool Run::run(const Program& program, executor::Frame& frame, const std::atomic<bool>& cancelled,

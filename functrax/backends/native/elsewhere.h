@@ -6,7 +6,9 @@
 #include <Python.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "buffer.h"
@@ -17,9 +19,6 @@
 #include "tasks.h"
 
 namespace functrax::elsewhere {
-
-// Whether a program may run where no Python can be called.
-bool calls_python(const program::Program& program);
 
 struct Run {
   Run() = default;
@@ -32,6 +31,9 @@ struct Run {
   // Keeps the memory of a Buffer until the run has ended, and not the Buffer: who reads memory is
   // told by counting.
   void hold_memory(const buffer::Buffer* input);
+
+  // Hands over the job that owns this run, once the tasks that it comes after are known.
+  void submit(std::unique_ptr<tasks::Job> job, std::size_t nbytes, tasks::Interrupt interrupt);
 
   bool run(const program::Program& program, executor::Frame& frame,
            const std::atomic<bool>& cancelled, PyThreadState*& saved);

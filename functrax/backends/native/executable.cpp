@@ -256,12 +256,7 @@ PyObject* Call::start(std::unique_ptr<Call> self) {
     Py_CLEAR(call.values_[k]);
   }
   Ref results = std::move(call.results_);
-  tasks::Task* task = place.task;
-  tasks::retain(task);
-  const std::vector<tasks::Task*> before = place.before;
-  tasks::submit(task, std::move(self), static_cast<std::size_t>(nbytes), before,
-                tasks::Interrupt::kWaits);
-  tasks::release(task);
+  place.submit(std::move(self), static_cast<std::size_t>(nbytes), tasks::Interrupt::kWaits);
   return results.release();
 }
 
@@ -405,7 +400,7 @@ PyObject* start(PyObject* object, PyObject* values) {
   const bool pays = program != nullptr && program->cost >= kWorthAThread &&
                     program->cost <= kMostInTurn && thread_pool::num_threads() > 1 &&
                     PyList_GET_SIZE(values) == static_cast<Py_ssize_t>(program->inputs.size()) &&
-                    !elsewhere::calls_python(*program);
+                    !program->calls_python;
   if (!pays) return PyObject_CallOneArg(object, values);
   return Call::start(std::make_unique<Call>(*program, values, PyList_GET_SIZE(values),
                                             std::make_unique<Elsewhere>(object)));

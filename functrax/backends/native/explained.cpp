@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "function_type.h"
 #include "reference.h"
 
 namespace functrax::explained {
@@ -92,11 +93,6 @@ void destroy(PyObject* self) {
   clear(self);
   type->tp_free(self);
   Py_DECREF(type);
-}
-
-PyObject* bind_to(PyObject* self, PyObject* object, PyObject*) {
-  if (object == nullptr || object == Py_None) return Py_NewRef(self);
-  return PyMethod_New(self, object);
 }
 
 PyObject* text(PyObject* self) {

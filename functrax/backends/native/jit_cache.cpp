@@ -6,7 +6,6 @@
 #include <cstring>
 #include <memory>
 
-#include "elsewhere.h"
 #include "executable.h"
 #include "pytree.h"
 #include "reference.h"
@@ -87,7 +86,7 @@ Entry* Entry::make(const Signature& signature, const Role& donated, PyObject* pr
     e.consts_.push_back(e.own(PyTuple_GET_ITEM(consts, k)));
   }
   e.own(avals);
-  e.retains_ = elsewhere::calls_python(*e.program_);
+  e.retains_ = e.program_->calls_python;
   e.words_.assign(signature.words.begin(), signature.words.end());
   for (PyObject* x : layout.pointed) e.own(x);
   for (PyObject* x : signature.objects.list()) e.objects_.push_back(e.own(x));

@@ -450,11 +450,7 @@ Outcome Call::start(std::unique_ptr<Call> self, PyObject*& result) {
     return Outcome::kError;
   }
   call.hold_memory();
-  tasks::Task* task = place.task;
-  tasks::retain(task);
-  const std::vector<tasks::Task*> before = place.before;
-  tasks::submit(task, std::move(self), nbytes, before);
-  tasks::release(task);
+  place.submit(std::move(self), nbytes, tasks::Interrupt::kStops);
   return Outcome::kRead;
 }
 

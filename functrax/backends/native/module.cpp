@@ -127,7 +127,6 @@ PYBIND11_MODULE(_native, module) {
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
       fast<functrax::ready::block_until_ready>("block_until_ready", "Waits for a tree's arrays."),
-      fast<functrax::ready::compute_together>("compute_together", "Computes leaves at once."),
       {"tasks_drain", functrax::tasks::drain, METH_NOARGS, "Wait for all programs that run."},
       {"tasks_unfinished", functrax::tasks::unfinished, METH_NOARGS, "How many programs run."},
       {"options_changed", functrax::thread_state::options_changed, METH_NOARGS,

@@ -4,6 +4,8 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "buffer.h"
 #include "numpy_arrays.h"
 
@@ -97,6 +99,11 @@ Instruction decode_instruction(const py::tuple& t) {
   return x;
 }
 
+bool calls_python(const Instruction& x) {
+  return x.op == Op::kHost || std::any_of(x.programs.begin(), x.programs.end(),
+                                          [](const auto& inner) { return inner->calls_python; });
+}
+
 }  // namespace
 
 std::unique_ptr<Program> decode(const py::tuple& t) {
@@ -112,6 +119,7 @@ std::unique_ptr<Program> decode(const py::tuple& t) {
   p.cost = t[7].cast<std::int64_t>();
   p.number = t[8].cast<int>();
   p.runs = t[9].cast<std::vector<int>>();
+  p.calls_python = std::any_of(p.instructions.begin(), p.instructions.end(), calls_python);
   for (int n = 0; n < static_cast<int>(p.outputs.size()); ++n) {
     const Slot& slot = p.slots[p.outputs[n]];
     const bool own = slot.kind == Kind::kOutput && slot.number == n;

@@ -85,6 +85,7 @@ struct Program {
   int number;                  // among all the programs of the executable
   PyObject* source = nullptr;  // of the outermost: what it was decoded from, not owned
   std::int64_t cost;           // estimated nanoseconds without the GIL
+  bool calls_python;           // itself or in a loop or branch
   std::vector<int> written;    // results that are outputs of their own
   std::vector<int> forwarded;  // results that are another slot as it is
   std::vector<int> sharing;    // slots that lie in the memory of another

@@ -130,14 +130,4 @@ PyObject* block_until_ready(PyObject*, PyObject* const* args, Py_ssize_t count) 
   return Py_NewRef(args[0]);
 }
 
-PyObject* compute_together(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (!are_given(args, count)) return nullptr;
-  if (!PyList_Check(args[0])) {
-    PyErr_SetString(PyExc_TypeError, "expected a list of leaves");
-    return nullptr;
-  }
-  if (!compute(args[0], args[1])) return nullptr;
-  Py_RETURN_NONE;
-}
-
 }  // namespace functrax::ready

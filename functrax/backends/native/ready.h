@@ -11,7 +11,4 @@ namespace functrax::ready {
 // block_until_ready.
 PyObject* block_until_ready(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
-// compute_together(leaves, run) -> None: computes the arrays of a list that are pending.
-PyObject* compute_together(PyObject* self, PyObject* const* args, Py_ssize_t count);
-
 }  // namespace functrax::ready

@@ -188,10 +188,11 @@ void start_worker(State& s) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void cancel_interrupted(State& s) {
+// Cancels everything, or but for what an interrupt does not stop.
+void cancel(State& s, bool all) {
   Lock lock(s.mutex);
   for (Task* task : s.unfinished) {
-    if (task->interrupt == Interrupt::kStops) task->cancelled.store(true);
+    if (all || task->interrupt == Interrupt::kStops) task->cancelled.store(true);
   }
 }
 
@@ -298,7 +299,7 @@ bool wait(Task* task) {
   }
   PyEval_RestoreThread(saved);
   if (failed || PyErr_Occurred() != nullptr) {
-    cancel_interrupted(s);
+    cancel(s, false);
     return false;
   }
   return true;
@@ -341,10 +342,7 @@ PyObject* unfinished(PyObject*, PyObject*) {
 
 void stop() {
   State& s = state();
-  {
-    Lock lock(s.mutex);
-    for (Task* task : s.unfinished) task->cancelled.store(true);
-  }
+  cancel(s, true);
   PyThreadState* saved = PyEval_SaveThread();
   {
     Lock lock(s.mutex);

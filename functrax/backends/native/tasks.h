@@ -50,7 +50,7 @@ enum class Interrupt { kStops, kWaits };
 
 // Hands a job over, which begins when `before` are finished. With the GIL.
 void submit(Task* task, std::unique_ptr<Job> job, std::size_t nbytes,
-            const std::vector<Task*>& before, Interrupt interrupt = Interrupt::kStops);
+            const std::vector<Task*>& before, Interrupt interrupt);
 
 // The task will never run.
 void abandon(Task* task);

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from functrax.backends import internal_errors
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.device import device_of
-from functrax.backends.generic import error_observers
 from functrax.core.config import Override, config
 from functrax.core.jaxpr import Jaxpr, all_eqns
 from functrax.core.parsing import parse_jaxpr
@@ -82,15 +82,15 @@ def own_families() -> None:
 def checked_programs() -> Iterator[None]:
     """Fails a test that traced a program that breaks a rule of the language.
 
-    And one in which the compiler did not take the numbers of a plan, which users do not notice.
+    And one in which functrax made an error of its own and did something else instead.
     """
     traced: list[Jaxpr] = []
     errors: list[Exception] = []
     program_observers.append(traced.append)
-    error_observers.append(errors.append)
+    internal_errors.observers.append(errors.append)
     yield
     program_observers.remove(traced.append)
-    error_observers.remove(errors.append)
+    internal_errors.observers.remove(errors.append)
     for error in errors:
         raise error
     for jaxpr in traced:

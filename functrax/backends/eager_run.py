@@ -1,17 +1,20 @@
-"""Running what is recorded: how nodes become results.
+"""Running what is recorded: how a cut of the graph becomes results.
 
-Operations that are little work are run by the reference, one by one (:func:`_one_by_one`).  More is
-cut out of the graph (``backends/eager_graph.py``), written down as a program, compiled, and
-remembered by the cut's key (:func:`_compiled`).  Which of the two depends on the operations alone,
-never on what ran before, for the two may differ in their last bits.
+C++ cuts out what has to run (``native/eager_cut.h``), and runs cuts whose program it knows.  The
+others come here.  Operations that are little work are run by the reference, one by one
+(:func:`_one_by_one`).  More is written down as a program, compiled, and remembered by the cut's key
+(:func:`_compiled`).  Which of the two depends on the operations alone, never on what ran before,
+for the two may differ in their last bits.
 
-Start at :func:`run`.
+A cut is a copy: what happens here changes nothing in the graph, so what is recorded can be computed
+after any error.  An error that is functrax's own is no reason not to give a value: what is recorded
+is then computed by NumPy, operation by operation, and the error is reported (:func:`_recover`).
+
+Start at :func:`compute`.
 """
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -21,28 +24,19 @@ import numpy as np
 from functrax.backends import nan_check, single_operations
 from functrax.backends.deferred import Deferred
 from functrax.backends.device import Executable, device_of
-from functrax.backends.eager_graph import (
-    ChangedError,
-    Cut,
-    Node,
-    Part,
-    Signature,
-    ancestors,
-    cut,
-    node_of,
-)
+from functrax.backends.eager_graph import CHEAP, Cut, Signature
+from functrax.backends.internal_errors import report
 from functrax.backends.reference import in_numpy, rule_of
 from functrax.core import native
-from functrax.core.array import Pending
+from functrax.core.aval import ShapedArray
 from functrax.core.config import Override, compile_context, state as options
 from functrax.core.errors import add_note
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.locks import new_rlock
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.source import SourceLine
 from functrax.core.trace import state
 
-#: Operations for which the reference takes at most so many nanoseconds are left to it.
-CHEAP: Final = 300_000
 #: What the reference takes longer for, in all, is worth a program.
 PAYS: Final = 2_000_000
 #: What it costs to run a program of one operation, in nanoseconds.
@@ -57,90 +51,98 @@ _programs: dict[tuple[Any, ...], Any] = {}
 #: Functions of at most so many elements share a program.
 ROOM: Final = (16, 64, 256, 1024, 4096)
 _rooms: dict[Any, Executable] = {}
-_number = 0
-_looked_at = _gap = _gap_before = 0
-#: One thread runs at a time; others record meanwhile.
+#: One thread compiles at a time; others record meanwhile.
 _lock: Final = new_rlock()
 
 
-def run(roots: Sequence[Node], requested: bool = True) -> None:
-    """Compute operations that are recorded, and all that they depend on.
+def compute(*fields: Any) -> tuple[list[Any], Executable | None]:
+    """The results of a cut that has no program yet, and its program if it gets one.
 
     Args:
-      roots: the operations; those that are computed already count for nothing.
-      requested: see :func:`~functrax.backends.eager_graph.cut`.
+      fields: those of :class:`~functrax.backends.eager_graph.Cut`.
 
     Raises:
       MemoryError: if there is not enough memory, with a note of the line that needs most.
     """
+    found = Cut(*fields)
+    with _lock, _as_recorded(found):
+        executable = None
+        try:
+            executable = _program_of(found)
+            results = None if executable is None else executable(found.inputs)
+        except Exception as error:
+            return _recover(error, found), None
+        return _one_by_one(found) if results is None else results, executable
+
+
+def recover(error: Exception, fields: tuple[Any, ...]) -> list[Any]:
+    """The results of a cut whose program failed.
+
+    Args:
+      error: what it raised.
+      fields: those of :class:`~functrax.backends.eager_graph.Cut`.
+
+    Raises:
+      Exception: what the operations themselves raise.
+    """
+    found = Cut(*fields)
+    with _as_recorded(found):
+        return _recover(error, found)
+
+
+def _recover(error: Exception, found: Cut) -> list[Any]:
+    """The results of a cut that could not be computed as a program: by the reference.
+
+    Where that works the error was functrax's own.
+    """
+    if isinstance(error, MemoryError):
+        raise error
+    results = _one_by_one(found, _by_reference)
+    report(error, f"what was recorded until {found.lines[-1]} is computed by NumPy")
+    return results
+
+
+def _name_largest(error: MemoryError, found: Cut) -> None:
+    """Note which operation has the largest results."""
+    largest = max(range(len(found.signatures)), key=lambda n: found.signatures[n].out_bytes)
+    types = ", ".join(a.str_short() for a in found.signatures[largest].results)
+    add_note(error, f"the largest value to be computed is {types}, of {found.lines[largest]}")
+
+
+@contextmanager
+def _as_recorded(found: Cut) -> Iterator[None]:
+    """The options that operations were recorded with, whatever they are now.
+
+    An error that says that there is not enough memory names the line that needs most.
+    """
+    strict = found.signatures[0].strict
     try:
-        _run_roots(roots, requested)
+        if options.strict is strict and options.backend == "llvm":
+            yield
+            return
+        with Override("strict", strict), Override("backend", "llvm"):
+            yield
     except MemoryError as error:
-        _name_largest(error, ancestors(roots))
+        _name_largest(error, found)
         raise
 
 
-def _name_largest(error: MemoryError, nodes: Sequence[Node]) -> None:
-    """Note which operation has the largest results."""
-    bytes_of = {id(n): sum(a.size * a.dtype.itemsize for a in n.signature.results) for n in nodes}
-    largest = max(nodes, key=lambda n: bytes_of[id(n)], default=None)
-    if largest is not None:
-        types = ", ".join(a.str_short() for a in largest.signature.results)
-        add_note(error, f"the largest value to be computed is {types}, of {largest.source}")
+def compute_single(signature: Signature, operands: Sequence[Any], line: SourceLine | None) -> Any:
+    """The result of an operation that is little work and needs no other.
 
-
-def _run_roots(roots: Sequence[Node], requested: bool) -> None:
-    description = None
-    if requested and len(roots) == 1 and _single(roots[0]):
-        return
-    if native.extension is None:
-        if requested:
-            _note_look()
-    else:
-        description = native.extension.eager_run(list(roots) if requested else tuple(roots))
-        if description is True:
-            return
-    with _lock:
-        while nodes := ancestors(roots):
-            try:
-                _run_as_recorded(nodes, roots, requested, description)
-                return
-            except ChangedError:
-                description = None
-
-
-def count() -> int:
-    """The number of an operation that is recorded now."""
-    global _number
-    _number += 1
-    return _number
-
-
-def _note_look() -> None:
-    global _looked_at, _gap, _gap_before
-    _gap_before, _gap, _looked_at = _gap, _number - _looked_at, _number
-
-
-def unseen() -> int:
-    """How many operations were recorded between two looks at values that had to be run, at most.
-
-    Before the last two looks, and since.
+    ``NotImplemented`` if it is to be run as a cut.
     """
-    return max(_number - _looked_at, _gap, _gap_before)
-
-
-def _run_as_recorded(
-    nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any
-) -> None:
-    strict = nodes[0].signature.strict
-    if options.strict is strict and options.backend == "llvm":
-        _run(nodes, roots, requested, description)
-    else:
-        with Override("strict", strict), Override("backend", "llvm"):
-            _run(nodes, roots, requested, description)
-
-
-Node.run = staticmethod(run)
+    if options.strict is not signature.strict:
+        return NotImplemented
+    values = [x.val if type(x) is Literal else x for x in operands]
+    if signature.alone is not False and _has_program(signature) and not _is_deferred(values):
+        return NotImplemented
+    previous = state.source
+    state.source = line
+    try:
+        return _operation(signature, values)
+    finally:
+        state.source = previous
 
 
 def _has_program(signature: Signature) -> bool:
@@ -164,150 +166,85 @@ def _is_deferred(operands: Sequence[Any]) -> bool:
     return any(type(x) is Deferred for x in operands)
 
 
-def _single(node: Node) -> bool:
-    """Run an operation that is little work and needs no other: whether it is one."""
-    signature = node.signature
-    if not signature.counts or signature.cost > CHEAP or options.strict is not signature.strict:
-        return False
-    operands = []
-    for x in node.operands:
-        if node_of(x) is not None:
-            return False
-        operands.append(_known(x))
-    if node.value is not None:
-        return True  # another thread ran it meanwhile
-    if signature.alone is not False and _has_program(signature) and not _is_deferred(operands):
-        return False
-    previous = state.source
-    state.source = node.source
-    try:
-        node.value = _operation(signature, operands)
-    finally:
-        state.source = previous
-    node.operands = ()
-    return True
+def _program_of(found: Cut) -> Executable | None:
+    """The program of a cut; None if its operations are to be run one by one."""
+    signatures = found.signatures
+    cost = sum([signature.cost for signature in signatures])
+    single = len(signatures) == 1
+    alone = single and signatures[0].alone is True and not _is_deferred(found.inputs)
+    if cost <= CHEAP and not alone and (single or not _is_settled(found)):
+        return None
+    return _compiled(found, CHEAP + 1 if alone else cost)
 
 
-def settle(raw: Any) -> None:
-    """Compute the recorded operations that read a raw value.
-
-    Values do not know who reads them, so they are looked for among all that is recorded, but only
-    if somebody besides the array and the caller refers to the value.
-    """
-    if sys.getrefcount(raw) > _ARRAY_ALONE:
-        run(_readers(raw), requested=False)
-
-
-def _find_readers(raw: Any) -> list[Node]:
-    """The operations that have a raw value among their operands."""
-    holders = {id(x): x for x in gc.get_referrers(raw) if type(x) is tuple}
-    nodes = {n for x in holders.values() for n in gc.get_referrers(x) if type(n) is Node}
-    return [n for n in nodes if n.value is None and id(n.operands) in holders]
-
-
-_readers: Final[Callable[[Any], list[Node]]] = getattr(
-    native.extension, "eager_readers", _find_readers
-)
-
-
-def _alone(holder: Sequence[Any]) -> int:
-    def count(raw: Any) -> int:
-        return sys.getrefcount(raw)
-
-    return count(holder[0])
-
-
-_ARRAY_ALONE: Final = _alone([object()])
-Pending.settle = staticmethod(settle)
-
-
-def _compute(values: Sequence[Any]) -> None:
-    """Compute values that are pending by one program."""
-    nodes = dict.fromkeys(node for x in values if (node := node_of(x)) is not None)
-    if nodes:
-        run(list(nodes))
-
-
-Pending.compute = staticmethod(_compute)
-
-
-def _run(nodes: list[Node], roots: Sequence[Node], requested: bool, description: Any) -> None:
-    cost = sum([node.signature.cost for node in nodes])
-    alone = len(nodes) == 1 and nodes[0].signature.alone is True
-    if alone:
-        alone = not _is_deferred([_known(x) for x in nodes[0].operands])
-    if cost <= CHEAP and not alone and (len(nodes) == 1 or not all(map(_is_settled, nodes))):
-        _one_by_one(nodes)
-        return
-    found = cut(nodes, roots if requested else ())
-    executable = _compiled(found, CHEAP + 1 if alone else cost)
-    if executable is None:
-        _one_by_one(nodes)
-        return
-    if description and native.extension is not None:
-        _, inputs, outputs, _ = description
-        if len(found.inputs) == inputs and [n for n, _ in found.outputs] == outputs:
-            native.extension.eager_remember(description, executable)
-    results = executable(found.inputs)
-    for (_, target), value in zip(found.outputs, results, strict=True):
-        target.value = value
-    for node in nodes:
-        _let_go(node)
-
-
-def _is_settled(node: Node) -> bool:
-    """Whether an operation has the same bits one by one and in any program, even a cheap one.
+def _is_settled(found: Cut) -> bool:
+    """Whether a cut has the same bits one by one and as a program, even a cheap one.
 
     A sum of products has not: what computes it depends on how it is recognised.
     """
-    signature = node.signature
-    if signature.exact or signature.primitive.family == "elementwise":
-        return True
-    if signature.primitive.name != "reduce_sum":
-        return False
-    operand = node.operands[0]
-    added = node_of(operand)
-    if added is None:
-        return not _is_deferred([_known(operand)])
-    return added.signature.primitive.family == "elementwise" and not added.signature.exact
-
-
-def _let_go(node: Node) -> None:
-    """Forget what a node was made of, if nobody needs to compute it any more."""
-    for ref in node.parts:
-        part = ref()
-        if part is not None:
-            part.node = None
-    if node.parts:
-        node.value = ()
-    if node.value is not None:
-        node.operands = ()
+    givers = found.givers
+    for signature, codes in zip(found.signatures, found.operands):
+        if signature.exact or signature.primitive.family == "elementwise":
+            continue
+        if signature.primitive.name != "reduce_sum":
+            return False
+        code = codes[0]
+        if type(code) is Literal:
+            continue
+        if code < 0:
+            if type(found.inputs[-1 - code]) is Deferred:
+                return False
+            continue
+        added = givers[code]
+        if added.primitive.family != "elementwise" or added.exact:
+            return False
+    return True
 
 
 # ---- operation by operation -------------------------------------------------------------------
 
 
-def _one_by_one(nodes: Sequence[Node]) -> None:
-    """Run each operation by itself; all results are kept where somebody refers to them."""
+def _by_reference(signature: Signature, operands: list[Any]) -> Any:
+    """The result of an operation, or a list of results, without the compiler."""
+    values = [in_numpy(x) for x in operands]
+    return device_of("interp").apply(signature.primitive, values, signature.params)
+
+
+def _one_by_one(
+    found: Cut, operation: Callable[[Signature, list[Any]], Any] | None = None
+) -> list[Any]:
+    """The results of a cut, each operation run by itself; a value is kept as long as it is read.
+
+    Args:
+      found: the cut.
+      operation: how one is run; :func:`_operation` if it is None.
+    """
+    apply = operation or _operation
+    values: dict[int, Any] = {-1 - n: x for n, x in enumerate(found.inputs)}
+    readers: dict[int, int] = dict.fromkeys(found.outputs, 1)
+    for codes in found.operands:
+        for code in codes:
+            if type(code) is int:
+                readers[code] = readers.get(code, 0) + 1
     previous = state.source
+    count = 0
     try:
-        for node in nodes:
-            given = node.operands
-            if node.value is not None:
-                continue  # another thread was faster
-            state.source = node.source
-            out = _operation(node.signature, [_known(x) for x in given])
-            if not node.parts:
-                node.value = out
-            else:
-                for ref in node.parts:
-                    part = ref()
-                    if part is not None:
-                        part.value = out[part.number]
+        for signature, line, codes in zip(found.signatures, found.lines, found.operands):
+            state.source = line
+            out = apply(signature, [values[x] if type(x) is int else x.val for x in codes])
+            for code in codes:
+                if type(code) is int:
+                    readers[code] -= 1
+                    if not readers[code]:
+                        del values[code]
+            results = [out] if type(signature.types) is ShapedArray else out
+            for number, result in enumerate(results, count):
+                if number in readers:
+                    values[number] = result
+            count += len(signature.results)
     finally:
         state.source = previous
-    for node in nodes:
-        _let_go(node)
+    return [values[number] for number in found.outputs]
 
 
 def _operation(signature: Signature, operands: list[Any]) -> Any:
@@ -351,25 +288,17 @@ def _compile_one(jaxpr: Jaxpr) -> Executable:
         return device_of("llvm").compile(jaxpr)
 
 
-def _known(x: Any) -> Any:
-    """An operand that is computed, as a raw value."""
-    kind = type(x)
-    if kind is Node or kind is Part:
-        return x.value
-    return x.val if kind is Literal else x
-
-
 # ---- as a program -----------------------------------------------------------------------------
 
 
 def _compiled(found: Cut, cost: int) -> Executable | None:
-    """The program of a cut; None if it does not pay yet."""
+    """The program of a cut made callable; None if it does not pay yet."""
     key = (compile_context(), *found.key)
     known = _programs.get(key)
     if known is None and len(_programs) >= MAX_PROGRAMS:
         _programs.clear()
     if cost <= CHEAP and (known is None or type(known) is int):
-        alone = sum([not node.signature.exact for node in found.nodes])
+        alone = sum([not signature.exact for signature in found.signatures])
         spent = cost + ALONE * alone + (known or 0)
         if spent < PAYS:
             _programs[key] = spent
@@ -387,17 +316,16 @@ def program(found: Cut, name: str = "eager") -> Jaxpr:
     inputs = [Var(aval) for aval in found.input_avals]
     values: list[Atom] = []
     eqns: list[Eqn] = []
-    for node, codes in zip(found.nodes, found.operands):
-        signature = node.signature
+    for signature, line, codes in zip(found.signatures, found.lines, found.operands):
         operands = [
             x if type(x) is Literal else values[x] if x >= 0 else inputs[-1 - x] for x in codes
         ]
         if signature.literals_are_inputs:
             operands = [_filled(x, signature, eqns) for x in operands]
         outs = [Var(aval) for aval in signature.results]
-        eqns.append(Eqn(signature.primitive, operands, outs, signature.params, node.source))
+        eqns.append(Eqn(signature.primitive, operands, outs, signature.params, line))
         values += outs
-    return Jaxpr((), inputs, [values[number] for number, _ in found.outputs], eqns, name)
+    return Jaxpr((), inputs, [values[number] for number in found.outputs], eqns, name)
 
 
 def _filled(x: Atom, signature: Signature, eqns: list[Eqn]) -> Atom:

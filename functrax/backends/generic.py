@@ -17,9 +17,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 from functrax.backends.compile_log import CompileLog, logged
+from functrax.backends.internal_errors import report
 from functrax.backends.program import Copy, Instruction, Launch, Program, Slot
 from functrax.backends.program_cache import same_programs
 from functrax.backends.program_numbers import Flat, NotGenericError, Rebuilt
@@ -36,8 +37,6 @@ MEMBERS, MOST_EQUATIONS, PLANS = 3, 2000, 12
 USELESS = 4
 #: So many families are remembered, and of each so many members that no plan holds for.
 FAMILIES, REMEMBERED = 128, 8
-#: Called with what nobody expected while a plan was made; the program is compiled then.
-error_observers: Final[list[Callable[[Exception], object]]] = []
 
 
 class _ByChanceError(NotGenericError):
@@ -293,8 +292,7 @@ class Member:
             family.tries -= USELESS
             return None
         except Exception as error:  # a part of the compiler does not take recorded numbers
-            for observer in error_observers:
-                observer(error)
+            report(error)
             family.tries = 0
             return None
         family.tries -= 1 if plan.pins == 0 else USELESS

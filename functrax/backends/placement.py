@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.device import Device, current_device
-from functrax.backends.eager_graph import Node
 from functrax.core import delivery, native
 from functrax.core.array import compute_together
 from functrax.core.errors import ArgumentError
@@ -120,7 +119,7 @@ def device_get(x: Any) -> Any:
 def block_until_ready(x: Any) -> Any:
     """Wait until every array of a pytree is computed; returns the pytree."""
     if native.extension is not None:
-        return native.extension.block_until_ready(x, Node.run)
+        return native.extension.block_until_ready(x)
     leaves = tree_leaves(x)
     compute_together(leaves)
     for leaf in leaves:

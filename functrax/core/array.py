@@ -8,8 +8,8 @@ which is computed when it is looked at.  Whoever wants the data asks :attr:`Conc
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,31 +24,26 @@ if TYPE_CHECKING:
     class BufferExporter:
         """The base that gives arrays the buffer protocol before Python 3.12."""
 
+    class Pending:
+        """What an array holds whose operation is recorded, and runs when somebody looks.
+
+        ``value`` is the raw value, or None while it is not computed, and ``size`` an upper bound of
+        the operations that have to run for it.  Without the extension there is none.
+        """
+
+        value: Any
+        size: int
+
+        def result(self) -> Any:
+            """The raw value, computed the first time; never pending."""
+
 else:
+    Pending = getattr(native.extension, "EagerValue", type("Pending", (), {}))
     BufferExporter = getattr(native.extension, "BufferExporter", object)
 
 
 #: What programs fill, perhaps later.
 _Buffer: Any = getattr(native.extension, "Buffer", None)
-
-
-class Pending:
-    """The value of an array whose operation is recorded, and runs when somebody looks."""
-
-    __slots__ = ()
-    #: Computes what reads a raw value, before somebody outside may write to its memory.
-    settle: ClassVar[Callable[[Any], None]]
-    #: Computes several pending values.
-    compute: ClassVar[Callable[[Sequence[Any]], None]]
-
-    def result(self) -> Any:
-        """The raw value, computed the first time; never pending."""
-        raise NotImplementedError
-
-    def materialize(self) -> np.ndarray[Any, Any]:
-        """The elements, as every raw value gives them."""
-        value = self.result()
-        return value if type(value) is np.ndarray else value.materialize()
 
 
 class Borrowed:
@@ -99,7 +94,7 @@ class ConcreteArray(Array, BufferExporter):
     def buffer(self) -> Any:
         """The NumPy array or the value in the executor's form; what is pending is computed."""
         buffer = self._buffer
-        if isinstance(buffer, Pending):
+        if type(buffer) is Pending:
             buffer = self._buffer = buffer.result()
         elif buffer is None:
             raise DonatedBufferError(
@@ -129,8 +124,8 @@ class ConcreteArray(Array, BufferExporter):
         return memoryview(np.asarray(self).data)
 
     def __dlpack__(self, **options: Any) -> Any:
-        Pending.settle(self.buffer)
         if native.extension is not None:
+            native.extension.eager_settle(self.buffer)  # what reads it and is recorded runs now
             native.extension.tasks_drain()  # programs that read what may be written to now
         return dlpack.exported(self.value, self.aval, **options)
 
@@ -238,7 +233,7 @@ class ConcreteArray(Array, BufferExporter):
         buffer = self.buffer if self._buffer is None else self._buffer
         if type(buffer) is _Buffer:
             return bool(buffer.is_ready())
-        return not isinstance(buffer, Pending)
+        return type(buffer) is not Pending
 
     def copy_to_host_async(self) -> None:
         """Nothing to do: the elements are in the host's memory."""
@@ -278,9 +273,9 @@ def from_numpy(value: Any, *, weak_type: bool = False) -> ConcreteArray:
 def compute_together(leaves: Iterable[Any]) -> None:
     """Compute the arrays among some leaves by one program, not one after the other."""
     buffers = [x._buffer for x in leaves if type(x) is ConcreteArray]
-    pending = [x for x in buffers if isinstance(x, Pending)]
-    if len(pending) > 1:
-        Pending.compute(pending)
+    pending = [x for x in buffers if type(x) is Pending]
+    if native.extension is not None and len(pending) > 1:
+        native.extension.eager_compute(pending)
 
 
 def live_arrays(platform: str | None = None) -> list[ConcreteArray]:

@@ -15,7 +15,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
-from functrax.backends import generic
+from functrax.backends import generic, internal_errors
 from functrax.backends.compiler import compile_program
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.generic import Families
@@ -360,7 +360,7 @@ def test_a_compiler_that_does_not_take_recorded_numbers_compiles_each_size(monke
 
     monkeypatch.setattr("functrax.backends.compiler.assembled_parts", fails)
     errors = []
-    monkeypatch.setattr(generic, "error_observers", [errors.append])
+    monkeypatch.setattr(internal_errors, "observers", [errors.append])
     f, w = functrax.jit(lambda x, w: jnp.cosh(x @ w).mean(0)), values(14, 9)
     for n in range(65, 70):
         x = values(n, 14)

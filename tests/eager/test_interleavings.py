@@ -14,6 +14,7 @@ The slow test does that to 100,000 programs, which takes about half an hour on o
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,9 @@ from functrax.backends.runtime import pool_stats
 from functrax.core import native
 from functrax.core.config import Override
 from functrax.errors import DonatedBufferError, ShapeError
+
+#: In the stress mode each run is cut at other places, which changes bits of sums of products.
+CUT_ELSEWHERE = "FUNCTRAX_EAGER_STRESS" in os.environ
 
 SIDE = 40
 LARGE = 700
@@ -185,7 +189,8 @@ def compare(seed: int, steps: int, side: int, strict: bool) -> None:
         again = run(seed, steps, side)
     assert len(found) == len(expected)
     for n, (x, y, z) in enumerate(zip(expected, found, again)):
-        assert y.tobytes() == z.tobytes(), f"seed {seed}: look {n} differs the second time"
+        if strict or not CUT_ELSEWHERE:
+            assert y.tobytes() == z.tobytes(), f"seed {seed}: look {n} differs the second time"
         if strict:
             assert x.tobytes() == y.tobytes(), f"seed {seed}: look {n} differs"
         else:

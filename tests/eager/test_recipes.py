@@ -194,6 +194,7 @@ def test_types_and_options_are_part_of_what_a_call_is() -> None:
         assert [total(jnp.arange(3)).dtype for _ in range(3)] == [np.int64] * 3
 
 
+@pytest.mark.usefixtures("usual_cuts")
 @needs_extension
 def test_operations_have_the_line_of_the_call() -> None:
     function, _ = counted(lambda x: jnp.sin(x) + 1)
@@ -224,6 +225,7 @@ def test_threads_share_recipes() -> None:
     assert not failures
 
 
+@pytest.mark.usefixtures("usual_cuts")
 @needs_extension
 @pytest.mark.parametrize("operator", ["@", "+", "*", "/", "<"])
 def test_operators_are_recorded_without_python(operator: str) -> None:

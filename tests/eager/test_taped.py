@@ -309,6 +309,7 @@ def test_numbers_that_change_give_their_own_gradients() -> None:
         np.testing.assert_allclose(found, np.full(3, rate + 2 * rate), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("usual_cuts")
 def test_lines_of_operations_are_the_users() -> None:
     def f(x: Any) -> Any:
         y = jnp.sin(x)  # the line

@@ -48,7 +48,7 @@ bool set_array_class(PyObject* given) {
 }
 
 PyObject* new_array(PyObject* buffer, PyObject* aval) {
-  PyObject* made = ended.take();
+  auto* made = static_cast<PyObject*>(ended.take());
   if (made != nullptr) {
     PyObject_Init(made, array_class.type);
     PyObject_GC_Track(made);

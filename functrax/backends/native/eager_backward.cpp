@@ -6,6 +6,7 @@
 
 #include "eager_fragment.h"
 #include "eager_state.h"
+#include "eager_value.h"
 #include "signature.h"
 #include "thread_state.h"
 
@@ -26,10 +27,10 @@ std::shared_ptr<Backward> read_backward(PyObject* given, PyObject* kept) {
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(contributions, i), "nOO", &position, &value, &aval)) {
       return nullptr;
     }
-    Operand operand;
-    if (!read_operand(value, operand)) return nullptr;
+    StepInput input;
+    if (!read_step_input(value, input)) return nullptr;
     made->contributions.push_back(
-        {static_cast<std::size_t>(position), std::move(operand), Ref::share(aval)});
+        {static_cast<std::size_t>(position), std::move(input), Ref::share(aval)});
   }
   made->kept = Ref::share(kept);
   return made;
@@ -44,7 +45,7 @@ bool from_value(PyObject* value, Cotangent& x) {
     PyErr_SetString(PyExc_SystemError, "a cotangent is neither an array nor a literal");
     return false;
   }
-  x.value = Ref::share(literal ? value : signature::buffer_of(value));
+  x.value = literal ? Held::share(value) : Held(operand_in(signature::buffer_of(value)));
   x.aval = Ref::share(literal ? slot(value, python.literal_aval) : signature::aval_of(value));
   return true;
 }
@@ -63,18 +64,24 @@ bool accumulate(Cotangent& total, Cotangent more, Line& line) {
   return sum && from_value(sum.get(), total);
 }
 
-// A residual as a node may hold it now; null with an error set.
-Ref settled(PyObject* raw, PyObject* strict) {
-  if (Node* node = producer_of(raw);
-      node != nullptr && slot(node->signature, python.of_signature.strict) == strict) {
-    return Ref::share(raw);  // it is still to be computed, as most are
-  }
-  Ref array(signature::new_array(Py_NewRef(raw), Py_None));
-  if (!array) return Ref();
-  if (PyObject* operand = operand_of(array.get(), strict); operand != nullptr) {
-    return Ref::share(operand);
-  }
-  return Ref(PyObject_GetAttrString(array.get(), "buffer"));
+// A residual as a node may read it now; empty with an error set.
+Held readable(const Operand& residual, PyObject* strict) {
+  const Ref array = array_of(residual, Py_None);
+  if (!array) return Held();
+  if (const Operand operand = operand_of(array.get(), strict); operand) return Held(operand);
+  const Ref raw(PyObject_GetAttrString(array.get(), "buffer"));
+  return raw ? Held::share(raw.get()) : Held();
+}
+
+// A residual as an operation of a mode takes it: as it is, if it is still to be computed in the
+// same mode, as most are.
+Held settled(const Held& residual, PyObject* mode) {
+  if (mode == Py_None) return residual.share();
+  PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  const Node* node = residual.operand().producer();
+  const bool as_it_is =
+      node != nullptr && slot(node->signature, python.of_signature.strict) == strict;
+  return as_it_is ? residual.share() : readable(residual.operand(), strict);
 }
 
 // The tape that is read backwards, and what was found so far.
@@ -126,8 +133,8 @@ std::shared_ptr<Backward> backward_of(Entry& entry, Reading& reading) {
   Words& words = reading.words;
   words.assign(1, reinterpret_cast<std::uintptr_t>(reading.mode));
   for (const Cotangent& ct : given) {
-    const bool literal = ct.value && Py_IS_TYPE(ct.value.get(), python.literal);
-    words.push_back(reinterpret_cast<std::uintptr_t>(literal ? ct.value.get() : ct.aval.get()));
+    PyObject* known = ct.is_literal() ? ct.value.operand().known() : ct.aval.get();
+    words.push_back(reinterpret_cast<std::uintptr_t>(known));
   }
   for (const auto& [known, rule] : fragment.backward) {
     if (known == words) return rule;
@@ -135,8 +142,9 @@ std::shared_ptr<Backward> backward_of(Entry& entry, Reading& reading) {
   Ref kinds(PyTuple_New(static_cast<Py_ssize_t>(given.size())));
   if (!kinds) return nullptr;
   for (std::size_t i = 0; i < given.size(); ++i) {
-    const bool literal = given[i].value && Py_IS_TYPE(given[i].value.get(), python.literal);
-    PyObject* kind = literal ? given[i].value.get() : given[i].aval ? given[i].aval.get() : Py_None;
+    PyObject* kind = given[i].is_literal() ? given[i].value.operand().known()
+                     : given[i].aval       ? given[i].aval.get()
+                                           : Py_None;
     PyTuple_SET_ITEM(kinds.get(), static_cast<Py_ssize_t>(i), Py_NewRef(kind));
   }
   PyObject* source = entry.line.object();
@@ -169,18 +177,16 @@ bool transpose(Entry& entry, Reading& reading) {
   values.reserve(residuals + reading.given.size() + rule->steps.constants.size() +
                  rule->steps.steps.size());
   for (std::size_t i = 0; i < residuals; ++i) {
-    PyObject* residual = reading.written.residuals[entry.residuals + i].get();
-    values.push_back(records ? settled(residual, PyTuple_GET_ITEM(mode, 0)) : Ref::share(residual));
+    values.push_back(settled(reading.written.residuals[entry.residuals + i], mode));
     if (!values.back()) return false;
   }
   for (Cotangent& ct : reading.given) {
-    if (!ct.value || Py_IS_TYPE(ct.value.get(), python.literal)) continue;
+    if (!ct.value || ct.is_literal()) continue;
     values.push_back(std::move(ct.value));
   }
   if (!run_steps(rule->steps, entry.line, records, values)) return false;
   for (const auto& contribution : rule->contributions) {
-    Cotangent more = {Ref::share(contribution.value.in(values)),
-                      Ref::share(contribution.aval.get())};
+    Cotangent more = {Held(contribution.value.in(values)), Ref::share(contribution.aval.get())};
     Cotangent& total = reading.ct_of(entry.inputs + contribution.position);
     if (!accumulate(total, std::move(more), entry.line)) return false;
   }
@@ -281,8 +287,8 @@ PyType_Spec spec = {"functrax._native.EagerTape", sizeof(Tape), 0,
 
 PyObject* value_of(const Cotangent& x) {
   if (!x.value) Py_RETURN_NONE;
-  if (Py_IS_TYPE(x.value.get(), python.literal)) return Py_NewRef(x.value.get());
-  return signature::new_array(Py_NewRef(x.value.get()), x.aval.get());
+  if (x.is_literal()) return Py_NewRef(x.value.operand().known());
+  return array_of(x.value.operand(), x.aval.get()).release();
 }
 
 void forget(Tape* tape) { empty(take(tape)); }

@@ -20,7 +20,7 @@ namespace functrax::eager {
 struct Backward {
   struct Contribution {
     std::size_t position;  // which operand it is for
-    Operand value;
+    StepInput value;
     Ref aval;
   };
   Steps steps;
@@ -31,7 +31,7 @@ struct Backward {
 struct Fragment {
   std::size_t references = 0;
   Steps steps;
-  std::vector<Operand> outputs;
+  std::vector<StepInput> outputs;
   std::vector<Ref> avals;              // of the outputs
   std::vector<std::size_t> tangents;   // of the outputs: an operand's, then new ones; or kNoNumber
   std::vector<Ref> new_tangents;       // types
@@ -59,7 +59,7 @@ struct Written {
   std::vector<Entry> entries;
   std::vector<Ref> avals;  // of the tangents
   std::vector<std::size_t> numbers;
-  std::vector<Ref> residuals;
+  std::vector<Held> residuals;
 };
 
 struct Tape {
@@ -75,8 +75,10 @@ void forget(Tape* tape);
 
 // The cotangent of a tangent.
 struct Cotangent {
-  Ref value;  // what nodes hold, or a literal; null for zero
+  Held value;  // empty for zero
   Ref aval;
+
+  bool is_literal() const { return value && value.operand().is_literal(); }
 };
 using Cotangents = std::vector<Cotangent>;
 

@@ -291,7 +291,7 @@ bool are_final(const Chosen& chosen, const Cotangents& cts) {
   for (std::size_t i = 0; i < chosen.has_tangent.size(); ++i) {
     if (!chosen.has_tangent[i]) return false;
     const Cotangent& ct = cts[number++];
-    if (!ct.value || Py_IS_TYPE(ct.value.get(), python.literal)) return false;
+    if (!ct.value || ct.is_literal()) return false;
     PyObject* leaf = PyList_GET_ITEM(chosen.leaves.get(), static_cast<Py_ssize_t>(i));
     if (signature::aval_of(leaf) == ct.aval.get()) continue;
     const TypeFacts* facts = facts_of_type(signature::aval_of(leaf));

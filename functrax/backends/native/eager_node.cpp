@@ -1,21 +1,21 @@
-// See eager_node.h. Start at new_node.
+// See eager_node.h. Start at record_node.
 
 #include "eager_node.h"
-
-#include <structmember.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "eager_cut.h"
 #include "eager_run.h"
 #include "eager_state.h"
+#include "eager_stress.h"
 #include "free_list.h"
-#include "signature.h"
 #include "thread_state.h"
 
 namespace functrax::eager {
@@ -27,7 +27,7 @@ constexpr std::size_t kMostRemembered = 1 << 14;
 Node* first_node = nullptr;
 
 // Bytes of arrays that nodes hold; an array counts once for each of them. Where they are more than
-// the bound, Python looks at what they hold really, and the next time some more later.
+// the bound, what they hold really is looked at, and the next time some more later.
 std::int64_t held_bytes = 0, held_bound = 0;
 
 std::int64_t counter = 0;
@@ -94,76 +94,58 @@ const RegionPointer& region_of(Node* node) {
   return node->region;
 }
 
-std::size_t count_for(const Node* node) {
-  return count_of(node->operands, static_cast<std::size_t>(Py_SIZE(node)));
-}
-
-// Nodes as a list; null with an error set.
-PyObject* list_of(std::vector<Ref> nodes) {
-  Ref all(PyList_New(static_cast<Py_ssize_t>(nodes.size())));
-  for (std::size_t i = 0; all && i < nodes.size(); ++i) {
-    PyList_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), nodes[i].release());
+// Whether nothing that is recorded needs a node, and somebody may ask for it.
+bool is_end(const Node* node) {
+  bool owned = false;
+  for (std::uint32_t k = 0; k < node->num_results; ++k) {
+    const Result& result = node->results[k];
+    if (result.readers != 0) return false;
+    owned = owned || result.is_owned();
   }
-  return all.release();
+  return owned;
 }
 
-// The nodes that fulfil a condition, as a list; null with an error set.
-template <typename Condition>
-PyObject* nodes_where(const Condition& condition) {
-  std::vector<Ref> found;
-  for (Node* node = first_node; node != nullptr; node = node->after) {
-    if (condition(node)) found.push_back(Ref::share(as_object(node)));
-  }
-  return list_of(std::move(found));
-}
-
-// What is recorded of a node's region and alive, but for what others of it need; null with an error
-// set. That would seem to be held from outside, by this list.
-Ref ends_of_region(Node* node) {
-  std::vector<Node*> all;
+// What is recorded of a node's region, but for what others of it need, and for the node itself.
+std::vector<NodeReference> ends_of_region(Node* node) {
+  std::vector<NodeReference> ends;
   for (Node* x = first_node; x != nullptr; x = x->after) {
-    if (x == node || x->value != nullptr || !x->region) continue;
-    if (!(region_of(x) == node->region)) continue;
-    x->uses = 0;
-    all.push_back(x);
+    if (x == node || !x->region || !is_end(x)) continue;
+    if (region_of(x) == node->region) ends.emplace_back(x);
   }
-  for (const Node* x : all) {
-    for (Py_ssize_t i = 0; i < Py_SIZE(x); ++i) {
-      if (Node* producer = producer_of(x->operands[i]); producer != nullptr) ++producer->uses;
-    }
-  }
-  std::vector<Ref> ends;
-  for (Node* x : all) {
-    if (x->uses == 0) ends.push_back(Ref::share(as_object(x)));
-  }
-  return Ref(list_of(std::move(ends)));
+  return ends;
 }
 
-// As _counted of eager.py, where the bound of the size is more than the limit; false with an error
-// set. Run is what is recorded of the region and alive, and not only what the operation needs: what
-// comes of the same operations, such as the losses that a loop collects, belongs to the same run.
+// As find_extent, where the bound of the size is more than the limit; false with an error set. Run
+// is what is recorded of the region, and not only what the operation needs: what comes of the same
+// operations, such as the losses that a loop collects, belongs to the same run.
 bool count_operations(Node* node, std::int64_t limit) {
-  node->size = 1 + static_cast<std::int64_t>(count_for(node));
+  node->size = 1 + static_cast<std::int64_t>(count_of(node->operands, node->num_operands));
   if (node->size <= limit) {
     node->region->since = counter - node->size;
     return true;
   }
-  const Ref waiting = ends_of_region(node);
-  if (!waiting || !Ref(PyObject_CallOneArg(python.run, waiting.get()))) return false;
-  node->size = 1 + static_cast<std::int64_t>(count_for(node));
+  std::vector<NodeReference> ends = ends_of_region(node);
+  for (std::uint32_t i = 0; i < node->num_operands; ++i) {
+    if (Node* producer = node->operands[i].producer(); producer != nullptr) {
+      ends.emplace_back(producer);
+    }
+  }
+  if (!run_unasked(ends)) return false;
+  node->size = 1 + static_cast<std::int64_t>(count_of(node->operands, node->num_operands));
   node->begin = counter;
   node->region = RegionPointer();
   return true;
 }
 
-// What has to run for a new operation, as `_extent` of eager.py; false with an error set.
+// What has to run for a new operation: its size, begin and region. Too much is run before; false
+// with an error set.
 bool find_extent(Node* node, bool may_run) {
   const std::int64_t number = node->number = counter++;
   node->size = 1;
   node->begin = number;
   std::int64_t size = 0;
-  for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
-    Node* producer = producer_of(node->operands[i]);
+  for (std::uint32_t i = 0; i < node->num_operands; ++i) {
+    Node* producer = node->operands[i].producer();
     if (producer == nullptr) continue;
     const RegionPointer& region = region_of(producer);
     if (!node->region) {
@@ -185,68 +167,44 @@ bool find_extent(Node* node, bool may_run) {
   return count_operations(node, limit);
 }
 
-// ---- nodes --------------------------------------------------------------------------------------
+// ---- memory that is kept alive ------------------------------------------------------------------
 
-// Memory of nodes that have ended, by the number of operands that they had room for.
-constexpr Py_ssize_t kMostKept = 4;
-FreeList<1024> ended[kMostKept + 1];
-
-// An operation without results, extent and line; null with an error set.
-Ref allocate(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line) {
-  const auto room = static_cast<Py_ssize_t>(count);
-  PyObject* made = room <= kMostKept ? ended[room].take() : nullptr;
-  if (made != nullptr) {
-    PyObject_InitVar(reinterpret_cast<PyVarObject*>(made), python.node, room);
-  } else {
-    made = python.node->tp_alloc(python.node, room);
-    if (made == nullptr) return Ref();
-    PyObject_GC_UnTrack(made);  // a class made in Python is one of the collector's
+// The bytes of the arrays that an operation holds, of which those in `met` were counted before.
+std::int64_t bytes_of(const Node* node, std::unordered_set<PyObject*>* met) {
+  PyObject* sizes = slot(node->signature, python.of_signature.operand_bytes);
+  std::int64_t bytes = 0;
+  for (std::uint32_t i = 0; i < node->num_operands; ++i) {
+    PyObject* known = node->operands[i].known();
+    if (known == nullptr || Py_IS_TYPE(known, python.literal)) continue;
+    if (met != nullptr && !met->insert(known).second) continue;
+    bytes += PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, static_cast<Py_ssize_t>(i)));
   }
-  Node* node = as_node(made);
-  node->weak_references = node->value = node->parts = nullptr;
-  node->room = room;
-  node->signature = Py_NewRef(signature);
-  new (&node->line) Line(line.share());
-  new (&node->region) RegionPointer;
-  node->held = 0;
-  node->cut = 0;
-  for (std::size_t i = 0; i < count; ++i) node->operands[i] = Py_NewRef(operands[i]);
-  node->before = nullptr;
-  node->after = first_node;
-  if (first_node != nullptr) first_node->before = node;
-  first_node = node;
-  return Ref(made);
+  return bytes;
 }
 
-// The results of a node of several, which nobody refers to yet.
-bool add_parts(Node* node, Py_ssize_t count, Results& results) {
-  Ref parts(PyTuple_New(count));
-  if (!parts) return false;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    Ref part(python.part->tp_alloc(python.part, 0)), number(PyLong_FromSsize_t(i));
-    if (!part || !number) return false;
-    slot(part.get(), python.of_part.node) = Py_NewRef(as_object(node));
-    slot(part.get(), python.of_part.number) = number.release();
-    slot(part.get(), python.of_part.value) = Py_NewRef(Py_None);
-    PyObject* reference = PyWeakref_NewRef(part.get(), nullptr);
-    if (reference == nullptr) return false;
-    PyTuple_SET_ITEM(parts.get(), i, reference);
-    results.push_back(std::move(part));
+// Runs operations that keep arrays alive, if these are many bytes; false with an error set.
+bool sweep() {
+  std::vector<NodeReference> holders;
+  std::unordered_set<PyObject*> met;
+  std::int64_t bytes = 0;
+  for (Node* x = first_node; x != nullptr; x = x->after) {
+    if (x->held == 0) continue;
+    bytes += bytes_of(x, &met);
+    holders.emplace_back(x);
   }
-  node->parts = parts.release();
+  if (bytes <= python.most_bytes / 2) return true;
+  for (NodeReference& holder : holders) {
+    std::vector<NodeReference> one;
+    one.push_back(std::move(holder));
+    if (!run_unasked(one)) return false;
+  }
   return true;
 }
 
 // Counts the arrays that a node keeps alive, if they are worth it; runs all if they are too many.
 bool note_arrays(Node* node) {
-  if (!facts_of(node->signature).holds) return true;
-  PyObject* sizes = slot(node->signature, python.of_signature.operand_bytes);
-  std::int64_t bytes = 0;
-  for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
-    PyObject* x = node->operands[i];
-    if (Py_IS_TYPE(x, python.literal) || producer_of(x) != nullptr) continue;
-    bytes += PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i));
-  }
+  if (!facts_of(node->signature).holds || node->num_operands == 0) return true;
+  const std::int64_t bytes = bytes_of(node, nullptr);
   if (bytes <= python.few_bytes) return true;
   node->held = bytes;
   held_bytes += bytes;
@@ -254,105 +212,59 @@ bool note_arrays(Node* node) {
   if (held_bytes <= python.most_bytes / 2) held_bound = python.most_bytes;
   if (held_bytes <= held_bound) return true;
   held_bound = held_bytes + python.most_bytes / 2;
-  Ref holders(nodes_where([](const Node* x) { return x->held != 0 && x->value == nullptr; }));
-  return holders && Ref(PyObject_CallOneArg(python.sweep, holders.get()));
+  return sweep();
 }
 
-// ---- the type -----------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 
-// Chains of operations may be longer than the stack is deep: what is deeper waits for the
-// outermost.
-constexpr int kDeepest = 100;
+// Memory of nodes that have ended, by the number of operands that they had room for.
+constexpr std::size_t kMostKept = 4;
+FreeList<1024> ended[kMostKept + 1];
 
-void destroy(PyObject* self) {
-  static int depth = 0;
-  static std::vector<PyObject*> waiting;
-  Node* node = as_node(self);
-  if (node->weak_references != nullptr) PyObject_ClearWeakRefs(self);
-  if (++depth < kDeepest) {
-    drop_operands(node);
-  } else {
-    unlink(node);
-    waiting.insert(waiting.end(), node->operands, node->operands + Py_SIZE(node));
+// An operation without extent, which has no owner yet.
+Node* allocate(PyObject* signature, const Operand* operands, std::size_t count, const Line& line) {
+  void* memory = count <= kMostKept ? ended[count].take() : nullptr;
+  if (memory == nullptr) memory = std::malloc(sizeof(Node) + count * sizeof(Operand));
+  if (memory == nullptr) throw std::bad_alloc();
+  Node* node = new (memory) Node(line.share());
+  node->signature = Py_NewRef(signature);
+  node->room = node->num_operands = static_cast<std::uint32_t>(count);
+  node->num_results = static_cast<std::uint32_t>(facts_of(signature).results);
+  node->results = node->num_results == 1 ? &node->single : new Result[node->num_results];
+  for (std::uint32_t k = 0; k < node->num_results; ++k) {
+    Py_SET_TYPE(reinterpret_cast<PyObject*>(node->results + k), &value_type);
+    node->results[k].node = node;
   }
-  node->line.~Line();
-  node->region.~RegionPointer();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (PyObject* known = operands[i].known(); known != nullptr) {
+      new (node->operands + i) Operand(Py_NewRef(known));
+      continue;
+    }
+    new (node->operands + i) Operand(operands[i]);
+    Result* result = operands[i].result();
+    ++result->node->references;
+    ++result->readers;
+  }
+  node->after = first_node;
+  if (first_node != nullptr) first_node->before = node;
+  first_node = node;
+  return node;
+}
+
+// Nodes that end while another does.
+std::vector<Node*> waiting;
+bool ending = false;
+
+// Ends a node. What it refers to ends with it, which may run Python.
+void destroy(Node* node) {
+  drop_operands(node);
   Py_DECREF(node->signature);
-  Py_XDECREF(node->parts);
-  Py_XDECREF(node->value);
-  PyTypeObject* type = Py_TYPE(self);
-  const bool kept = type == python.node && node->room <= kMostKept && ended[node->room].keep(self);
-  if (!kept) type->tp_free(self);
-  Py_DECREF(type);
-  while (depth == 1 && !waiting.empty()) {
-    PyObject* x = waiting.back();
-    waiting.pop_back();
-    Py_DECREF(x);
-  }
-  --depth;
+  for (std::uint32_t k = 0; k < node->num_results; ++k) Py_XDECREF(node->results[k].known);
+  if (node->results != &node->single) delete[] node->results;
+  const std::size_t room = node->room;
+  node->~Node();
+  if (room > kMostKept || !ended[room].keep(node)) std::free(node);
 }
-
-Ref operands_of(const Node* node) {
-  Ref all(PyTuple_New(Py_SIZE(node)));
-  for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(all.get()); ++i) {
-    PyTuple_SET_ITEM(all.get(), i, Py_NewRef(node->operands[i]));
-  }
-  return all;
-}
-
-PyObject* get_operands(PyObject* self, void*) { return operands_of(as_node(self)).release(); }
-
-int set_operands(PyObject* self, PyObject* given, void*) {
-  if (given == nullptr || !PyTuple_Check(given) || PyTuple_GET_SIZE(given) != 0) {
-    PyErr_SetString(PyExc_TypeError, "the operands of an operation can only be dropped");
-    return -1;
-  }
-  drop_operands(as_node(self));
-  return 0;
-}
-
-PyObject* get_value(PyObject* self, void*) {
-  PyObject* value = as_node(self)->value;
-  return Py_NewRef(value == nullptr ? Py_None : value);
-}
-
-int set_value(PyObject* self, PyObject* value, void*) {
-  Py_XSETREF(as_node(self)->value, Py_XNewRef(value));
-  return 0;
-}
-
-PyObject* get_parts(PyObject* self, void*) {
-  PyObject* parts = as_node(self)->parts;
-  return parts == nullptr ? PyTuple_New(0) : Py_NewRef(parts);
-}
-
-PyObject* get_source(PyObject* self, void*) { return Py_XNewRef(as_node(self)->line.object()); }
-
-PyGetSetDef properties[] = {
-    {"operands", get_operands, set_operands, "What it is applied to.", nullptr},
-    {"value", get_value, set_value, "The raw result, when it is known.", nullptr},
-    {"parts", get_parts, nullptr, "Of several results, those that somebody refers to.", nullptr},
-    {"source", get_source, nullptr, "The user's line.", nullptr},
-    {nullptr, nullptr, nullptr, nullptr, nullptr},
-};
-
-PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(Node, weak_references), READONLY, nullptr},
-    {"signature", T_OBJECT, offsetof(Node, signature), READONLY, "What it is."},
-    {"size", T_LONGLONG, offsetof(Node, size), READONLY, "A bound of what has to run for it."},
-    {nullptr, 0, 0, 0, nullptr},
-};
-
-PyType_Slot slots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_getset, properties},
-    {Py_tp_members, members},
-    {Py_tp_doc, const_cast<char*>("An operation that is recorded.")},
-    {0, nullptr},
-};
-
-PyType_Spec spec = {"functrax._native.EagerNode", offsetof(Node, operands), sizeof(PyObject*),
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
 }  // namespace
 
@@ -376,18 +288,31 @@ PyObject* Line::object() {
   return object_.get();
 }
 
-Node* producer_of(PyObject* x) {
-  if (is_node(x)) return as_node(x)->value == nullptr ? as_node(x) : nullptr;
-  if (!Py_IS_TYPE(x, python.part) || slot(x, python.of_part.value) != Py_None) return nullptr;
-  PyObject* node = slot(x, python.of_part.node);
-  return node == Py_None ? nullptr : as_node(node);
+// Chains of operations may be longer than the stack is deep: what ends while another node does
+// waits for the outermost.
+void end(Node* node) {
+  if (ending) return waiting.push_back(node);
+  ending = true;
+  destroy(node);
+  while (!waiting.empty()) {
+    Node* next = waiting.back();
+    waiting.pop_back();
+    destroy(next);
+  }
+  ending = false;
 }
 
 void drop_operands(Node* node) {
-  const Py_ssize_t count = Py_SIZE(node);
-  Py_SET_SIZE(as_object(node), 0);
+  const std::uint32_t count = std::exchange(node->num_operands, 0);
   unlink(node);
-  for (Py_ssize_t i = 0; i < count; ++i) Py_DECREF(node->operands[i]);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (Result* result = node->operands[i].result(); result != nullptr) {
+      --result->readers;
+      disown(result);
+    } else {
+      Py_DECREF(node->operands[i].known());
+    }
+  }
 }
 
 bool user_line(Line& line) {
@@ -402,65 +327,40 @@ bool user_line(Line& line) {
   return static_cast<bool>(line);
 }
 
-PyObject* operand_of(PyObject* x, PyObject* strict) {
-  if (!Py_IS_TYPE(x, python.array)) return x;  // a literal
-  PyObject* raw = signature::buffer_of(x);
-  if (raw == nullptr || raw == Py_None || Py_IS_TYPE(raw, python.borrowed)) return nullptr;
-  if (!is_node(raw) && !Py_IS_TYPE(raw, python.part)) return raw;
-  if (Node* node = producer_of(raw); node != nullptr) {
-    return slot(node->signature, python.of_signature.strict) == strict ? raw : nullptr;
+Held record_single(PyObject* signature, const Operand* operands, std::size_t count,
+                   const Line& line, bool may_run) {
+  Node* node = allocate(signature, operands, count, line);
+  Held result(Operand(node->single));
+  const bool done = find_extent(node, may_run) && note_arrays(node) && stress::after_operation();
+  return done ? std::move(result) : Held();
+}
+
+bool record_node(PyObject* signature, const Operand* operands, std::size_t count, const Line& line,
+                 Results& results, bool may_run) {
+  if (facts_of(signature).results == 1) {
+    Held result = record_single(signature, operands, count, line, may_run);
+    if (!result) return false;
+    results.push_back(std::move(result));
+    return true;
   }
-  PyObject* value = is_node(raw) ? as_node(raw)->value : slot(raw, python.of_part.value);
-  if (value == Py_None || PyTuple_Check(value)) return nullptr;
-  signature::buffer_of(x) = Py_NewRef(value);
-  Py_DECREF(raw);
-  return value;
-}
-
-Ref new_node(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line,
-             bool may_run) {
-  Ref made = allocate(signature, operands, count, line);
-  if (!made) return made;
-  Node* node = as_node(made.get());
-  return find_extent(node, may_run) && note_arrays(node) ? std::move(made) : Ref();
-}
-
-bool add_results(Ref node, Results& results) {
-  const Facts& facts = facts_of(as_node(node.get())->signature);
-  if (!facts.single) return add_parts(as_node(node.get()), facts.results, results);
-  results.push_back(std::move(node));
-  return true;
-}
-
-PyObject* make_node_type() { return PyType_FromSpec(&spec); }
-
-void set_node_class(PyTypeObject* type) {
-  type->tp_dealloc = destroy;  // it has no slots that Python would have to clear
-  python.node = type;
-}
-
-PyObject* node_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (python.array == nullptr || count != 3 || !PyTuple_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "expected a signature, operands and a line");
-    return nullptr;
+  Node* node = allocate(signature, operands, count, line);
+  const NodeReference alive(node);
+  for (std::uint32_t k = 0; k < node->num_results; ++k) {
+    results.push_back(Held(Operand(node->results[k])));
   }
-  Results results;
-  const Line line(Ref::share(args[2]));
-  const auto inputs = static_cast<std::size_t>(PyTuple_GET_SIZE(args[1]));
-  Ref node = new_node(args[0], &PyTuple_GET_ITEM(args[1], 0), inputs, line);
-  if (!node || !add_results(std::move(node), results)) return nullptr;
-  Ref all(PyList_New(static_cast<Py_ssize_t>(results.size())));
-  for (std::size_t i = 0; all && i < results.size(); ++i) {
-    PyList_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), results[i].release());
-  }
-  return all.release();
+  return find_extent(node, may_run) && note_arrays(node) && stress::after_operation();
 }
 
-PyObject* readers(PyObject*, PyObject* value) {
-  return nodes_where([&](const Node* node) {
-    PyObject* const* end = node->operands + Py_SIZE(node);
-    return node->value == nullptr && std::find(node->operands, end, value) != end;
-  });
+Node* newest_node() { return first_node; }
+
+PyObject* settle(PyObject*, PyObject* value) {
+  std::vector<NodeReference> readers;
+  for (Node* x = first_node; x != nullptr; x = x->after) {
+    const auto reads = [&](const Operand& operand) { return operand.known() == value; };
+    if (std::any_of(x->operands, x->operands + x->num_operands, reads)) readers.emplace_back(x);
+  }
+  if (!run_unasked(readers)) return nullptr;
+  Py_RETURN_NONE;
 }
 
 PyObject* line(PyObject*, PyObject*) {
@@ -470,10 +370,6 @@ PyObject* line(PyObject*, PyObject*) {
 }
 
 std::int64_t next_number() { return counter; }
-
-PyObject* now(PyObject*, PyObject*) { return PyLong_FromLongLong(counter++); }
-
-PyObject* unseen(PyObject*, PyObject*) { return PyLong_FromLongLong(most_unseen()); }
 
 void note_look() {
   gap_before = gap;

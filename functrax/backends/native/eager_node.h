@@ -1,4 +1,12 @@
-// Nodes of the graph of recorded operations, as backends/eager_graph.py has them: how one is made.
+// Operations that are recorded, and who may still ask for their results.
+//
+// A Node is one operation. Its operands are raw values, literals, and results of other nodes. Who
+// may ask for a result is written down with the result, by those who may: arrays, which hold it as
+// a Python object (eager_value.h), tapes and functions that are being recorded (Held), and
+// operations that read it. Nodes are not Python objects, so nothing else can refer to one: no
+// frame, no debugger, no collector. A node without such an owner ends at once; the results with an
+// owner are the ones that a run has to give (eager_cut.h). docs/decisions/0020-who-may-ask.md says
+// why that is enough.
 
 #pragma once
 
@@ -32,49 +40,6 @@ PyObject* result_or(Outcome outcome, Ref& result, const Function& in_python) {
   return in_python();
 }
 
-// What arrays of an operation's results hold, and later operations take: the node itself, or one
-// part for each of several results. A list that begins on the stack.
-class Results {
- public:
-  Results() = default;
-  Results(const Results&) = delete;
-  Results& operator=(const Results&) = delete;
-  ~Results() {
-    for (std::size_t i = 0; i < size_; ++i) data_[i].~Ref();
-    if (data_ != first()) std::free(data_);
-  }
-
-  void reserve(std::size_t size) {
-    if (size <= room_) return;
-    Ref* larger = static_cast<Ref*>(std::malloc(size * sizeof(Ref)));
-    if (larger == nullptr) throw std::bad_alloc();
-    for (std::size_t i = 0; i < size_; ++i) {
-      new (larger + i) Ref(std::move(data_[i]));
-      data_[i].~Ref();
-    }
-    if (data_ != first()) std::free(data_);
-    data_ = larger;
-    room_ = size;
-  }
-  void push_back(Ref result) {
-    if (size_ == room_) reserve(2 * room_);
-    new (data_ + size_++) Ref(std::move(result));
-  }
-  std::size_t size() const { return size_; }
-  Ref& back() { return data_[size_ - 1]; }
-  Ref& operator[](std::size_t i) { return data_[i]; }
-  const Ref& operator[](std::size_t i) const { return data_[i]; }
-
- private:
-  static constexpr std::size_t kInline = 24;
-
-  Ref* first() { return reinterpret_cast<Ref*>(inline_); }
-
-  alignas(Ref) unsigned char inline_[kInline * sizeof(Ref)];
-  Ref* data_ = first();
-  std::size_t size_ = 0, room_ = kInline;
-};
-
 // A line of the user's program: an object as core/source.py has them, or what one is made of.
 class Line {
  public:
@@ -98,32 +63,191 @@ class Line {
   int offset_ = 0;
 };
 
-// An operation that is recorded. Its class in Python, Node, stands on this type and adds methods.
-// It is unknown to the collector of garbage, for it refers to what is older than itself only.
+struct Node;
+
+// functrax._native.EagerValue, unknown to the collector of garbage: a result refers to its node and
+// to a raw value only.
+extern PyTypeObject value_type;
+
+// One result of an operation, and its owners. It is the Python object that arrays of it hold, of
+// the type EagerValue; where no array does, nothing refers to that object.
+struct Result {
+  PyObject_HEAD  // the type always, the rest while is_in_arrays
+      Node* node;
+  PyObject* known = nullptr;  // the raw value; null: not computed. Owned
+  std::uint32_t held = 0;     // how many Held there are
+  std::uint32_t readers = 0;  // operands of operations that are not computed
+  std::uint32_t uses = 0;     // those of the cut that was made last
+  bool is_in_arrays = false;
+  bool forced = false;  // whether the cut that was made last has to give it for another reason
+
+  bool is_owned() const { return is_in_arrays || held != 0 || readers != 0; }
+};
+
+inline bool is_result(PyObject* x) { return Py_IS_TYPE(x, &value_type); }
+
+// What an operation is applied to: a raw value or a literal, or a result of a node. A result need
+// not be in arrays, so it must not be used as a Python object.
+class Operand {
+ public:
+  Operand() = default;
+  explicit Operand(PyObject* object) : x_(object) {}
+  explicit Operand(Result& result) : x_(reinterpret_cast<PyObject*>(&result)) {}
+
+  Result* result() const { return is_result(x_) ? reinterpret_cast<Result*>(x_) : nullptr; }
+  bool is_literal() const { return Py_IS_TYPE(x_, python.literal); }
+
+  // The raw value or literal, borrowed; null while it is not computed.
+  PyObject* known() const { return is_result(x_) ? reinterpret_cast<Result*>(x_)->known : x_; }
+
+  // The operation that has to run for it, borrowed; null if it is known.
+  Node* producer() const {
+    const Result* found = result();
+    return found == nullptr || found->known != nullptr ? nullptr : found->node;
+  }
+
+  explicit operator bool() const { return x_ != nullptr; }
+  bool operator==(const Operand& other) const { return x_ == other.x_; }
+
+ private:
+  PyObject* x_ = nullptr;
+};
+
+// An operation that is recorded.
 struct Node {
-  PyObject_VAR_HEAD  // the size is the number of operands
-      PyObject* weak_references;
-  Py_ssize_t room;                      // for so many operands
-  PyObject *signature, *value, *parts;  // no value: not known; no parts: a single result
+  explicit Node(Line line) : line(std::move(line)) {}
+
+  std::size_t references = 0;  // owners of its results, and runs that it is part of
+  PyObject* signature;
   Line line;
   RegionPointer region;
   std::int64_t number, size, begin;
-  std::int64_t held;  // bytes of the arrays among its operands, if they are worth counting
-  // Of the cut that was made last: which one it was, where the node is in it, the number of its
-  // first result, and how often its operands refer to the node.
-  std::uint64_t cut;
+  std::int64_t held = 0;  // bytes of the arrays among its operands, if they are worth counting
+  // Of the cut that was made last: which one it was, where the node is in it, and the number of its
+  // first result.
+  std::uint64_t cut = 0;
   std::size_t place, first;
-  Py_ssize_t uses;
-  Node *before, *after;  // those that have operands
-  PyObject* operands[1];
+  Node *before = nullptr, *after = nullptr;  // those that have operands
+  bool is_computed = false;                  // whether every result that has an owner is known
+  bool ran = false;                          // whether it was part of a run that has ended
+  bool is_deferred = false;  // whether it stays recorded because its result is large
+  std::uint32_t num_results, num_operands, room;
+  Result* results;  // more than one are allocated
+  Result single;
+  Operand operands[1];  // owned
 };
 
-inline bool is_node(PyObject* x) { return Py_IS_TYPE(x, python.node); }
-inline Node* as_node(PyObject* x) { return reinterpret_cast<Node*>(x); }
-inline PyObject* as_object(Node* node) { return reinterpret_cast<PyObject*>(node); }
+// Ends a node without references.
+void end(Node* node);
 
-// The operation that has to run for an operand of a node, borrowed; null if it is known.
-Node* producer_of(PyObject* x);
+// Lets go of a reference to a node.
+inline void release(Node* node) {
+  if (--node->references == 0) end(node);
+}
+
+// The same, where an owner of a result has gone: a value that nobody may ask for goes with it, also
+// where other results of the operation have owners.
+inline void disown(Result* result) {
+  Node* node = result->node;
+  if (node->num_results != 1 && !result->is_owned()) Py_CLEAR(result->known);
+  release(node);
+}
+
+// A node that must not end, though nobody may ask for its results.
+class NodeReference {
+ public:
+  explicit NodeReference(Node* node) : node_(node) { ++node_->references; }
+  NodeReference(NodeReference&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
+  NodeReference& operator=(NodeReference&& other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~NodeReference() {
+    if (node_ != nullptr) release(node_);
+  }
+  Node* get() const { return node_; }
+
+ private:
+  Node* node_;
+};
+
+// A raw value, a literal or a result that is held, so that it can be asked for.
+class Held {
+ public:
+  Held() = default;
+  explicit Held(const Operand& x) : x_(x) {
+    if (!x) return;
+    if (Result* result = x.result(); result != nullptr) {
+      ++result->node->references;
+      ++result->held;
+    } else {
+      Py_INCREF(x.known());
+    }
+  }
+  Held(Held&& other) noexcept : x_(std::exchange(other.x_, Operand())) {}
+  Held& operator=(Held&& other) noexcept {
+    std::swap(x_, other.x_);
+    return *this;
+  }
+  ~Held() {
+    if (!x_) return;
+    if (Result* result = x_.result(); result != nullptr) {
+      --result->held;
+      disown(result);
+    } else {
+      Py_DECREF(x_.known());
+    }
+  }
+
+  static Held share(PyObject* object) { return Held(Operand(object)); }
+  Held share() const { return Held(x_); }
+  const Operand& operand() const { return x_; }
+  explicit operator bool() const { return static_cast<bool>(x_); }
+
+ private:
+  Operand x_;
+};
+
+// What operations have given, or are given. A list that begins on the stack.
+class Results {
+ public:
+  Results() = default;
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+  ~Results() {
+    for (std::size_t i = 0; i < size_; ++i) data_[i].~Held();
+    if (data_ != first()) std::free(data_);
+  }
+
+  void reserve(std::size_t size) {
+    if (size <= room_) return;
+    Held* larger = static_cast<Held*>(std::malloc(size * sizeof(Held)));
+    if (larger == nullptr) throw std::bad_alloc();
+    for (std::size_t i = 0; i < size_; ++i) {
+      new (larger + i) Held(std::move(data_[i]));
+      data_[i].~Held();
+    }
+    if (data_ != first()) std::free(data_);
+    data_ = larger;
+    room_ = size;
+  }
+  void push_back(Held result) {
+    if (size_ == room_) reserve(2 * room_);
+    new (data_ + size_++) Held(std::move(result));
+  }
+  std::size_t size() const { return size_; }
+  Held& back() { return data_[size_ - 1]; }
+  const Operand& operator[](std::size_t i) const { return data_[i].operand(); }
+
+ private:
+  static constexpr std::size_t kInline = 24;
+
+  Held* first() { return reinterpret_cast<Held*>(inline_); }
+
+  alignas(Held) unsigned char inline_[kInline * sizeof(Held)];
+  Held* data_ = first();
+  std::size_t size_ = 0, room_ = kInline;
+};
 
 // Lets go of a node's operands.
 void drop_operands(Node* node);
@@ -131,40 +255,29 @@ void drop_operands(Node* node);
 // The line that a new operation belongs to; false with an error set.
 bool user_line(Line& line);
 
-// An operand as a node holds it, borrowed; null if Python has to see to it.
-PyObject* operand_of(PyObject* x, PyObject* strict);
+// Records an operation of one result, as record_node; empty with an error set.
+Held record_single(PyObject* signature, const Operand* operands, std::size_t count,
+                   const Line& line, bool may_run = true);
 
-// Records an operation; `operands` are what nodes hold, borrowed. Where too much waits, what waits
-// for it is run before; but not between the operations of one function, which then share kernels.
-// Null with an error set.
-Ref new_node(PyObject* signature, PyObject* const* operands, std::size_t count, const Line& line,
-             bool may_run = true);
-
-// What arrays of a new operation's results hold, appended; false with an error set.
-bool add_results(Ref node, Results& results);
+// Records an operation, whose results are appended; operands are borrowed. Where too much waits,
+// what waits for it is run before; but not between the operations of one function, which then share
+// kernels. False with an error set.
+bool record_node(PyObject* signature, const Operand* operands, std::size_t count, const Line& line,
+                 Results& results, bool may_run = true);
 
 // The number of the operation that is recorded next.
 std::int64_t next_number();
 
-PyObject* make_node_type();  // functrax._native.EagerNode
+// Those that have operands: the one that was recorded last, from which `after` leads on.
+Node* newest_node();
 
-// Tells the class that stands on that type.
-void set_node_class(PyTypeObject* type);
-
-// eager_node(signature, operands, line) -> a list of what arrays of its results hold.
-PyObject* node_of(PyObject* self, PyObject* const* args, Py_ssize_t count);
-
-// eager_readers(value) -> the nodes that have a raw value among their operands.
-PyObject* readers(PyObject* self, PyObject* value);
+// eager_settle(value): runs the operations that read a raw value.
+PyObject* settle(PyObject* self, PyObject* value);
 
 // eager_line() -> the line that a new operation belongs to, as current_source of core/trace.py.
 PyObject* line(PyObject* self, PyObject* unused);
 
-PyObject* now(PyObject* self, PyObject* unused);  // the number of the next operation
-
-// eager_unseen() -> how many operations were recorded between two looks at values that had to be
-// run for, at most: before the last two looks, and since. note_look() notes such a look.
-PyObject* unseen(PyObject* self, PyObject* unused);
+// Notes that somebody looked at a value that has to be run for.
 void note_look();
 
 }  // namespace functrax::eager

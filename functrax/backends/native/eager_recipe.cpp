@@ -16,6 +16,7 @@
 #include "eager_state.h"
 #include "eager_steps.h"
 #include "eager_tape.h"
+#include "eager_value.h"
 #include "function_type.h"
 #include "growing_array.h"
 #include "numpy_arrays.h"
@@ -210,15 +211,14 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* given = content_of(args[i]);
     if (!Py_IS_TYPE(given, python.array)) continue;
-    PyObject* raw = operand_of(given, strict);
-    if (raw == nullptr) return Outcome::kLeft;
-    values.push_back(Ref::share(raw));
+    const Operand raw = operand_of(given, strict);
+    if (!raw) return Outcome::kLeft;
+    values.push_back(Held(raw));
   }
   Line line;
   if (!user_line(line) || !run_steps(recipe.steps, line, true, values)) return Outcome::kError;
   if (recipe.single) {
-    PyObject* raw = values[recipe.outputs.front()].get();
-    result = Ref(signature::new_array(Py_NewRef(raw), PyTuple_GET_ITEM(recipe.avals.get(), 0)));
+    result = array_of(values[recipe.outputs.front()], PyTuple_GET_ITEM(recipe.avals.get(), 0));
     PyObject* wrapper = recipe.wrapper.get();
     if (result && wrapper != Py_None) result = wrapped(wrapper, result.get());
     return result ? Outcome::kDone : Outcome::kError;
@@ -226,10 +226,10 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
   const auto outputs = static_cast<Py_ssize_t>(recipe.outputs.size());
   Ref all(PyTuple_New(outputs));
   for (Py_ssize_t i = 0; all && i < outputs; ++i) {
-    PyObject* raw = values[recipe.outputs[static_cast<std::size_t>(i)]].get();
-    PyObject* array = signature::new_array(Py_NewRef(raw), PyTuple_GET_ITEM(recipe.avals.get(), i));
-    if (array == nullptr) return Outcome::kError;
-    PyTuple_SET_ITEM(all.get(), i, array);
+    const Operand& raw = values[recipe.outputs[static_cast<std::size_t>(i)]];
+    Ref array = array_of(raw, PyTuple_GET_ITEM(recipe.avals.get(), i));
+    if (!array) return Outcome::kError;
+    PyTuple_SET_ITEM(all.get(), i, array.release());
   }
   if (!all) return Outcome::kError;
   result = std::move(all);

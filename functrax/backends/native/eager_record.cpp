@@ -19,6 +19,7 @@
 #include "eager_state.h"
 #include "eager_steps.h"
 #include "eager_tape.h"
+#include "eager_value.h"
 #include "function_type.h"
 #include "open_table.h"
 #include "reference.h"
@@ -35,25 +36,24 @@ constexpr Py_ssize_t kMostOperands = 16;
 // Operators of more operations are not remembered.
 constexpr std::size_t kMostSteps = 8;
 
-// Records an operation of a known signature; `operands` are what nodes hold, borrowed.
-Outcome record(PyObject* signature, PyObject* const* operands, std::size_t count, Ref& result) {
+// Records an operation of a known signature; operands are borrowed.
+Outcome record(PyObject* signature, const Operand* operands, std::size_t count, Ref& result) {
   Line line;
   if (!user_line(line)) return Outcome::kError;
-  Ref node = new_node(signature, operands, count, line);
-  if (!node) return Outcome::kError;
   PyObject* types = slot(signature, python.of_signature.types);
-  if (!PyTuple_Check(types)) {
-    result = Ref(signature::new_array(node.release(), types));
+  if (facts_of(signature).single) {
+    const Held made = record_single(signature, operands, count, line);
+    if (made) result = array_of(made.operand(), types);
     return result ? Outcome::kDone : Outcome::kError;
   }
   Results results;
-  if (!add_results(std::move(node), results)) return Outcome::kError;
+  if (!record_node(signature, operands, count, line, results)) return Outcome::kError;
   result = Ref(PyList_New(static_cast<Py_ssize_t>(results.size())));
   for (std::size_t i = 0; result && i < results.size(); ++i) {
     const auto place = static_cast<Py_ssize_t>(i);
-    PyObject* array = signature::new_array(results[i].release(), PyTuple_GET_ITEM(types, place));
-    if (array == nullptr) return Outcome::kError;
-    PyList_SET_ITEM(result.get(), place, array);
+    Ref array = array_of(results[i], PyTuple_GET_ITEM(types, place));
+    if (!array) return Outcome::kError;
+    PyList_SET_ITEM(result.get(), place, array.release());
   }
   return result ? Outcome::kDone : Outcome::kError;
 }
@@ -125,10 +125,10 @@ Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyOb
     if (!simpler) return Outcome::kError;
     if (simpler.get() != Py_None) return Outcome::kLeft;
   }
-  PyObject* operands[kMostOperands];
+  Operand operands[kMostOperands];
   for (Py_ssize_t i = 0; i < count; ++i) {
     operands[i] = operand_of(args[i], strict);
-    if (operands[i] == nullptr) return Outcome::kLeft;
+    if (!operands[i]) return Outcome::kLeft;
   }
   return record(signature.get(), operands, static_cast<std::size_t>(count), result);
 }
@@ -216,22 +216,23 @@ void forget(Method* method) {
 
 // Writes the operations since number `first` that a value comes of as steps, each once; false where
 // it comes of anything else than the values that are given.
-bool write_steps(PyObject* x, std::int64_t first, std::vector<PyObject*>& values, Steps& steps) {
+bool write_steps(const Operand& x, std::int64_t first, std::vector<Operand>& values, Steps& steps) {
   if (std::find(values.begin(), values.end(), x) != values.end()) return true;
-  if (!is_node(x) || as_node(x)->number < first || as_node(x)->value != nullptr) return false;
+  const Node* node = x.producer();
+  if (node == nullptr || node->number < first || node->num_results != 1) return false;
   Step step;
-  for (Py_ssize_t i = 0; i < Py_SIZE(x); ++i) {
-    PyObject* operand = as_node(x)->operands[i];
+  for (std::uint32_t i = 0; i < node->num_operands; ++i) {
+    const Operand& operand = node->operands[i];
     step.operands.emplace_back();
-    if (Py_IS_TYPE(operand, python.literal)) {
-      step.operands.back().literal = Ref::share(operand);
+    if (operand.is_literal()) {
+      step.operands.back().literal = Ref::share(operand.known());
       continue;
     }
     if (!write_steps(operand, first, values, steps)) return false;
     const auto place = std::find(values.begin(), values.end(), operand);
     step.operands.back().place = static_cast<std::size_t>(place - values.begin());
   }
-  step.signature = Ref::share(as_node(x)->signature);
+  step.signature = Ref::share(node->signature);
   steps.steps.push_back(std::move(step));
   values.push_back(x);
   return true;
@@ -245,15 +246,22 @@ void remember(Method* method, const Key& key, RecordedPointer made) {
 // Remembers several operations that Python recorded since number `first`.
 void learn_steps(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* result,
                  std::int64_t first) {
-  std::vector<PyObject*> values = {signature::buffer_of(x)};
-  if (Py_IS_TYPE(y, python.array)) values.push_back(signature::buffer_of(y));
+  std::vector<Operand> values = {operand_in(signature::buffer_of(x))};
+  if (Py_IS_TYPE(y, python.array)) values.push_back(operand_in(signature::buffer_of(y)));
   if (values.front() == values.back() && values.size() == 2) return;  // which of the two it is
   auto made = std::make_unique<Recorded>();
-  if (!write_steps(signature::buffer_of(result), first, values, made->steps)) return;
+  const Operand output = operand_in(signature::buffer_of(result));
+  if (!write_steps(output, first, values, made->steps)) return;
   if (made->steps.steps.empty() || made->steps.steps.size() > kMostSteps) return;
   made->output = values.size() - 1;
   made->aval = Ref::share(signature::aval_of(result));
   remember(method, key, RecordedPointer(made.release()));
+}
+
+// Whether an operand is what an array holds.
+bool is_operand(const Operand& operand, PyObject* array) {
+  PyObject* buffer = signature::buffer_of(array);
+  return buffer != nullptr && buffer != Py_None && operand == operand_in(buffer);
 }
 
 // Remembers what Python recorded for operands since number `first`: this one operation on just
@@ -262,24 +270,26 @@ void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* g
            std::int64_t first) {
   PyObject* result = primal_of(given);
   if (!Py_IS_TYPE(result, python.array)) return;
-  PyObject* node = signature::buffer_of(result);
-  if (node == nullptr || !is_node(node)) return;
-  PyObject* const* operands = as_node(node)->operands;
-  PyObject* signature = as_node(node)->signature;
+  PyObject* buffer = signature::buffer_of(result);
+  if (buffer == nullptr || buffer == Py_None) return;
+  const Node* node = operand_in(buffer).producer();
+  if (node == nullptr) return;
+  const Operand* operands = node->operands;
+  PyObject* signature = node->signature;
   Ref primitive(PyObject_GetAttrString(signature, "primitive"));
   if (!primitive) return PyErr_Clear();
-  if (primitive.get() != method->primitive || Py_SIZE(node) != 2) return;
+  if (primitive.get() != method->primitive || node->num_operands != 2) return;
   const auto several = [&] {
     if (given == result) learn_steps(method, key, x, y, result, first);
   };
-  PyObject* left = operands[method->reflected ? 1 : 0];
-  PyObject* right = operands[method->reflected ? 0 : 1];
+  const Operand& left = operands[method->reflected ? 1 : 0];
+  const Operand& right = operands[method->reflected ? 0 : 1];
   PyObject* literal = nullptr;
-  if (left != signature::buffer_of(x)) return several();
-  if (Py_IS_TYPE(right, python.literal)) {
-    literal = right;
+  if (!is_operand(left, x)) return several();
+  if (right.is_literal()) {
+    literal = right.known();
     if (Py_IS_TYPE(y, python.array)) return;
-  } else if (!Py_IS_TYPE(y, python.array) || right != signature::buffer_of(y)) {
+  } else if (!Py_IS_TYPE(y, python.array) || !is_operand(right, y)) {
     return several();
   }
   auto made = std::make_unique<Recorded>();
@@ -294,14 +304,13 @@ Outcome record_steps(const Recorded& recorded, PyObject* strict, const Given& le
   Results values;
   for (const Given& x : {left, right}) {
     if (!Py_IS_TYPE(x.array, python.array)) continue;
-    PyObject* operand = operand_of(x.array, strict);
-    if (operand == nullptr) return Outcome::kLeft;
-    values.push_back(Ref::share(operand));
+    const Operand operand = operand_of(x.array, strict);
+    if (!operand) return Outcome::kLeft;
+    values.push_back(Held(operand));
   }
   Line line;
   if (!user_line(line) || !run_steps(recorded.steps, line, true, values)) return Outcome::kError;
-  PyObject* made = values[recorded.output].release();
-  result = Ref(signature::new_array(made, recorded.aval.get()));
+  result = array_of(values[recorded.output], recorded.aval.get());
   return result ? Outcome::kDone : Outcome::kError;
 }
 
@@ -321,9 +330,9 @@ Outcome record_operator(const Method* method, PyObject* mode, const Recorded& re
     operands.push_back(method->reflected ? left : second);
     return apply_taped(mode, recorded.signature.get(), operands, result);
   }
-  PyObject* operands[] = {operand_of(left.array, strict),
-                          literal != nullptr ? literal : operand_of(right.array, strict)};
-  if (operands[0] == nullptr || operands[1] == nullptr) return Outcome::kLeft;
+  Operand operands[] = {operand_of(left.array, strict),
+                        literal != nullptr ? Operand(literal) : operand_of(right.array, strict)};
+  if (!operands[0] || !operands[1]) return Outcome::kLeft;
   if (method->reflected) std::swap(operands[0], operands[1]);
   return record(recorded.signature.get(), operands, 2, result);
 }

@@ -1,21 +1,16 @@
-// See eager_run.h. Start at run.
+// See eager_run.h. Start at run_cut.
 
-#define PY_SSIZE_T_CLEAN
 #include "eager_run.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <memory>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
-#include <vector>
 
-#include "eager_node.h"
+#include "eager_cut.h"
 #include "eager_state.h"
+#include "eager_value.h"
 #include "executable.h"
-#include "pointer_map.h"
 #include "reference.h"
 #include "words.h"
 
@@ -24,394 +19,237 @@ namespace {
 
 constexpr std::size_t kMostPrograms = 1 << 14;
 
-// Programs by what they are made of: signatures, wiring, literals that are not inputs, outputs.
-// Owned: the program, and the objects whose addresses are in the words.
+// Programs by the words of cuts, and the objects whose addresses are in the words.
 struct Program {
-  PyObject *executable, *kept;
+  Ref executable;
+  std::vector<Ref> kept;
 };
 
-std::unordered_map<Words, Program, WordsHash> programs;
+// Never freed: Python ends before.
+auto& programs = *new std::unordered_map<Words, Program, WordsHash>;
 
-// What has to run for one operation, as eager_graph.cut has it. Nodes know their places in it until
-// another is made, so it must not outlive the GIL being held.
-struct Cut {
-  // An input by its value and type.
-  struct Input {
-    PyObject* aval;
-    std::int64_t before;  // another input of the same value, or -1
-  };
+std::uint64_t operations = 0, again = 0, raced = 0;
 
-  std::vector<Node*> nodes;       // owned
-  std::size_t results = 0;        // of the nodes
-  bool large = false;             // whether any of the results is
-  std::vector<PyObject*> inputs;  // owned
-  std::vector<Input> described;
-  PointerMap known;                  // the last input of a value
-  PointerMap uses;                   // of parts: how often operands refer to them
-  std::vector<PyObject*> outputs;    // owned: nodes, and parts of nodes
-  std::vector<std::size_t> numbers;  // of the outputs
-  Words words;
-
-  // Whatever ends may run Python. The last nodes first, which need the others.
-  void clear() {
-    for (; !nodes.empty(); nodes.pop_back()) Py_DECREF(as_object(nodes.back()));
-    for (; !inputs.empty(); inputs.pop_back()) Py_DECREF(inputs.back());
-    for (; !outputs.empty(); outputs.pop_back()) Py_DECREF(outputs.back());
-    results = 0;
-    large = false;
-    described.clear();
-    known.clear();
-    uses.clear();
-    numbers.clear();
-    words.clear();
+template <typename Item>
+Ref list_of(std::size_t count, const Item& item) {
+  Ref list(PyList_New(static_cast<Py_ssize_t>(count)));
+  for (std::size_t i = 0; list && i < count; ++i) {
+    PyObject* made = item(i);
+    if (made == nullptr) return Ref();
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), made);
   }
-};
-
-// A cut that is empty, and whose memory is used again.
-class NewCut {
- public:
-  NewCut() : cut_(spare_ ? std::move(spare_) : std::make_unique<Cut>()) {}
-  NewCut(const NewCut&) = delete;
-  NewCut& operator=(const NewCut&) = delete;
-  ~NewCut() {
-    cut_->clear();
-    spare_ = std::move(cut_);
-  }
-  Cut& operator*() const { return *cut_; }
-
- private:
-  static std::unique_ptr<Cut> spare_;
-  std::unique_ptr<Cut> cut_;
-};
-
-std::unique_ptr<Cut> NewCut::spare_;
-
-constexpr std::size_t kMostNodes = 4096;
-
-bool is_part(PyObject* x) { return Py_IS_TYPE(x, python.part); }
-
-// The number of a result of a cut that an operand stands for.
-std::size_t number_of(PyObject* x) {
-  if (!is_part(x)) return as_node(x)->first;
-  PyObject* number = slot(x, python.of_part.number);
-  return as_node(slot(x, python.of_part.node))->first + PyLong_AsSize_t(number);
+  return list;
 }
 
-// Puts the operations that have to run for some into a cut, each after its operands, and calls
-// `add` with each; false: Python's business.
-template <typename Add>
-bool collect(const std::vector<Node*>& roots, Cut& cut, const Add& add) {
-  static std::uint64_t cuts = 0;
-  ++cuts;
-  struct Visit {
-    Node* node;
-    Py_ssize_t operand;  // the next one to be looked at
-  };
-  std::vector<Visit> stack;
-  for (Node* root : roots) {
-    if (root->cut != cuts) stack.push_back({root, 0});
-    while (!stack.empty()) {
-      const auto [node, at] = stack.back();
-      if (at < Py_SIZE(node)) {
-        ++stack.back().operand;
-        Node* producer = producer_of(node->operands[at]);
-        if (producer != nullptr && producer->cut != cuts) stack.push_back({producer, 0});
-        continue;
-      }
-      stack.pop_back();
-      if (cut.nodes.size() == kMostNodes) return false;
-      node->cut = cuts;
-      node->place = cut.nodes.size();
-      node->first = cut.results;
-      node->uses = 0;
-      cut.results += static_cast<std::size_t>(facts_of(node->signature).results);
-      Py_INCREF(as_object(node));
-      cut.nodes.push_back(node);
-      if (!add(node)) return false;
+// The values that go in, which the cut does not hold any more.
+Ref take_inputs(Cut& cut) {
+  return list_of(cut.inputs.size(),
+                 [&](std::size_t i) { return std::exchange(cut.inputs[i].value, nullptr); });
+}
+
+// A cut for Python: signatures, lines, numbers of the operands, inputs, types of the inputs, and
+// numbers of the outputs.
+Ref described(const Cut& cut, Ref inputs) {
+  const std::size_t count = cut.nodes.size();
+  Ref signatures =
+      list_of(count, [&](std::size_t n) { return Py_NewRef(cut.nodes[n].get()->signature); });
+  Ref lines =
+      list_of(count, [&](std::size_t n) { return Py_XNewRef(cut.nodes[n].get()->line.object()); });
+  const Cut::Code* code = cut.codes.data();
+  Ref operands = list_of(count, [&](std::size_t n) -> PyObject* {
+    const Py_ssize_t size = facts_of(cut.nodes[n].get()->signature).operands;
+    Ref all(PyTuple_New(size));
+    for (Py_ssize_t i = 0; all && i < size; ++i, ++code) {
+      PyObject* x =
+          code->literal != nullptr ? Py_NewRef(code->literal) : PyLong_FromLongLong(code->number);
+      if (x == nullptr) return nullptr;
+      PyTuple_SET_ITEM(all.get(), i, x);
     }
-  }
-  return true;
+    return all.release();
+  });
+  Ref avals =
+      list_of(cut.inputs.size(), [&](std::size_t i) { return Py_NewRef(cut.inputs[i].aval); });
+  Ref outputs = list_of(cut.outputs.size(), [&](std::size_t i) {
+    return PyLong_FromSize_t(cut.number_of(cut.outputs[i]));
+  });
+  if (!signatures || !lines || !operands || !inputs || !avals || !outputs) return Ref();
+  return Ref(PyTuple_Pack(6, signatures.get(), lines.get(), operands.get(), inputs.get(),
+                          avals.get(), outputs.get()));
 }
 
-// Adds a raw operand to the words: an input by value and type.
-void add_input(Cut& cut, PyObject* x, PyObject* aval) {
-  std::int64_t& last = cut.known.at(x, -1);
-  std::int64_t found = last;
-  while (found >= 0 && cut.described[static_cast<std::size_t>(found)].aval != aval) {
-    found = cut.described[static_cast<std::size_t>(found)].before;
+// Remembers the program of a cut.
+void remember(const Cut& cut, Words words, PyObject* executable) {
+  if (programs.size() >= kMostPrograms) Ref(forget_programs(nullptr, nullptr));
+  Program program = {Ref::share(executable), {}};
+  for (const NodeReference& node : cut.nodes) {
+    program.kept.push_back(Ref::share(node.get()->signature));
   }
-  if (found < 0) {
-    found = static_cast<std::int64_t>(cut.inputs.size());
-    cut.inputs.push_back(Py_NewRef(x));
-    cut.described.resize(cut.inputs.size());
-    cut.described.back() = {aval, last};
-    last = found;
-    // A product that was put off is summed in another order than an array.
-    cut.words.push_back(reinterpret_cast<std::uintptr_t>(Py_TYPE(x)));
-  }
-  cut.words.push_back(2 * static_cast<std::uintptr_t>(found) + 3);
+  for (const Ref& literal : cut.literals) program.kept.push_back(Ref::share(literal.get()));
+  programs.try_emplace(std::move(words), std::move(program));
 }
 
-// Adds an operation to the words: its signature, and its operands by the numbers of the results and
-// inputs that they are; false: another thread computed it meanwhile.
-bool wire(Cut& cut, Node* node) {
-  const Facts& facts = facts_of(node->signature);
-  if (facts.operands != Py_SIZE(node)) return false;
-  cut.large = cut.large || facts.out_bytes > python.small_bytes;
-  cut.words.push_back(reinterpret_cast<std::uintptr_t>(node->signature));
-  for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
-    PyObject* x = node->operands[i];
-    if (producer_of(x) != nullptr) {
-      if (is_part(x)) {
-        ++cut.uses.at(x);
-      } else {
-        ++as_node(x)->uses;
-      }
-      cut.words.push_back(2 * number_of(x));
-      continue;
-    }
-    if (Py_IS_TYPE(x, python.literal)) {
-      if (facts.literals_are_inputs) {
-        cut.inputs.push_back(Py_NewRef(slot(x, python.literal_val)));
-        cut.words.push_back(2 * cut.inputs.size() + 1);
-      } else {
-        cut.words.push_back(reinterpret_cast<std::uintptr_t>(x));
-      }
-      continue;
-    }
-    if (is_node(x)) x = as_node(x)->value;
-    if (is_part(x)) x = slot(x, python.of_part.value);
-    if (x == Py_None || PyTuple_Check(x)) return false;
-    PyObject* avals = slot(node->signature, python.of_signature.avals);
-    add_input(cut, x, PyTuple_GET_ITEM(avals, i));
-  }
-  return true;
+// The results of a cut by a program that Python makes.
+Ref compute_new(Cut& cut, bool is_known_mode) {
+  Words words = cut.words;
+  Ref fields = described(cut, take_inputs(cut));
+  if (!fields) return Ref();
+  Ref found(PyObject_CallObject(python.compute, fields.get()));
+  if (!found) return Ref();
+  PyObject *results, *executable;
+  if (!PyArg_ParseTuple(found.get(), "O!O", &PyList_Type, &results, &executable)) return Ref();
+  if (executable != Py_None && is_known_mode) remember(cut, std::move(words), executable);
+  return Ref::share(results);
 }
 
-// The operations whose results are much larger than what they are made of: `_grown`. Empty where
-// there are none.
-std::vector<bool> grown(const Cut& cut) {
-  if (!cut.large) return {};
-  std::vector<bool> found(cut.nodes.size(), false);
-  struct MadeOf {
-    long long bytes;
-    long steps;
-  };
-  std::vector<MadeOf> made(cut.nodes.size());
-  for (std::size_t n = 0; n < cut.nodes.size(); ++n) {
-    const Node* node = cut.nodes[n];
-    const Facts& facts = facts_of(node->signature);
-    made[n] = {facts.out_bytes, 0};
-    if (!facts.spreads) continue;
-    PyObject* sizes = slot(node->signature, python.of_signature.operand_bytes);
-    MadeOf total = {0, 1};
-    for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
-      const Node* producer = producer_of(node->operands[i]);
-      const MadeOf operand = producer == nullptr
-                                 ? MadeOf{PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i)), 0}
-                                 : made[producer->place];
-      total.bytes += operand.bytes;
-      total.steps += operand.steps;
-    }
-    const long long most = std::max(python.small_bytes, python.most_growth * total.bytes);
-    if (total.steps > python.most_repeated || facts.out_bytes <= most) continue;
-    found[n] = true;
-    made[n] = total;
-  }
-  return found;
+// The results of a cut whose program is known; where it fails Python sees to it.
+Ref compute_known(Cut& cut, const Program& program, bool requested) {
+  const Ref executable = Ref::share(program.executable.get());  // others may forget it meanwhile
+  const Ref inputs = take_inputs(cut);
+  if (!inputs) return Ref();
+  Ref results(requested ? PyObject_CallOneArg(executable.get(), inputs.get())
+                        : executable::start(executable.get(), inputs.get()));
+  if (results || !PyErr_ExceptionMatches(PyExc_Exception)) return results;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  const Ref kinds[] = {Ref(type), Ref(traceback)};
+  const Ref error(value), fields = described(cut, Ref::share(inputs.get()));
+  if (!fields) return Ref();
+  return Ref(PyObject_CallFunctionObjArgs(python.recover, error.get(), fields.get(), nullptr));
 }
 
-// A part that somebody refers to, or null; it is owned.
-PyObject* alive(PyObject* reference) {
-#if PY_VERSION_HEX >= 0x030D0000
-  PyObject* part = nullptr;
-  return PyWeakref_GetRef(reference, &part) == 1 ? part : nullptr;
-#else
-  PyObject* part = PyWeakref_GetObject(reference);
-  return part == Py_None ? nullptr : Py_NewRef(part);
-#endif
-}
-
-// What must come out, as `_wanted`: results that somebody outside refers to, and those that are
-// `requested`. Another one that has grown stays recorded, and what it is made of comes out instead.
-void choose(Cut& cut, const std::vector<Node*>& requested) {
-  constexpr Py_ssize_t kRequested = -1;  // in the place of the uses
-  for (Node* root : requested) root->uses = kRequested;
-  const std::vector<bool> large = grown(cut);
-  std::unordered_set<PyObject*> forced;
-  // The cut, or its caller, holds one reference.
-  const auto is_wanted = [&](PyObject* x, Py_ssize_t uses) {
-    return Py_REFCNT(x) - 1 > uses || (!forced.empty() && forced.count(x) != 0);
-  };
-  const auto add = [&](PyObject* x) {
-    cut.outputs.push_back(Py_NewRef(x));
-    cut.numbers.push_back(number_of(x));
-  };
-  for (std::size_t n = cut.nodes.size(); n-- > 0;) {
-    Node* node = cut.nodes[n];
-    const bool is_root = node->uses == kRequested;
-    const std::size_t before = cut.outputs.size();
-    const Py_ssize_t parts = node->parts == nullptr ? 0 : PyTuple_GET_SIZE(node->parts);
-    for (Py_ssize_t i = parts - 1; i >= 0; --i) {
-      const Ref part(alive(PyTuple_GET_ITEM(node->parts, i)));
-      if (!part) continue;
-      const std::int64_t* uses = cut.uses.find(part.get());
-      if (is_wanted(part.get(), uses == nullptr ? 0 : *uses)) add(part.get());
-    }
-    if (node->parts == nullptr && is_wanted(as_object(node), node->uses)) add(as_object(node));
-    if (cut.outputs.size() == before || large.empty() || !large[n] || is_root) continue;
-    for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
-      if (producer_of(node->operands[i]) != nullptr) forced.insert(node->operands[i]);
-    }
-    for (; cut.outputs.size() != before; cut.outputs.pop_back()) {
-      Py_DECREF(cut.outputs.back());
-      cut.numbers.pop_back();
-    }
-  }
-  std::reverse(cut.outputs.begin(), cut.outputs.end());
-  std::reverse(cut.numbers.begin(), cut.numbers.end());
-  for (const std::size_t number : cut.numbers) cut.words.push_back(2 * number);
-}
-
-// Gives a result to the node or part that it is of.
-void deliver(PyObject* output, PyObject* result) {
-  if (!is_part(output)) {  // where another thread was faster, it has the same bits
-    if (as_node(output)->value == nullptr) as_node(output)->value = Py_NewRef(result);
-    return;
-  }
-  PyObject*& value = slot(output, python.of_part.value);
-  if (value == Py_None) Py_SETREF(value, Py_NewRef(result));
-}
-
-// Forgets what a node was made of, if nobody needs to compute it any more: `_let_go`.
-void let_go(Node* node) {
-  if (node->parts != nullptr) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(node->parts); ++i) {
-      Ref part(alive(PyTuple_GET_ITEM(node->parts, i)));
-      if (part) Py_SETREF(slot(part.get(), python.of_part.node), Py_NewRef(Py_None));
-    }
-    Py_XSETREF(node->value, PyTuple_New(0));
-  }
-  if (node->value != nullptr) drop_operands(node);
-}
-
-// A cut for Python: its words, the number of its inputs, the numbers of its outputs, and the
-// objects whose addresses are in the words.
-PyObject* description(const Cut& cut) {
-  std::vector<Ref> held;  // by itself: a list that is made may run Python, which drops operands
-  for (Node* node : cut.nodes) {
-    held.push_back(Ref::share(node->signature));
-    for (Py_ssize_t i = 0; i < Py_SIZE(node); ++i) {
-      PyObject* x = node->operands[i];
-      if (Py_IS_TYPE(x, python.literal)) held.push_back(Ref::share(x));
-    }
-  }
-  Ref outputs(PyList_New(static_cast<Py_ssize_t>(cut.numbers.size())));
-  Ref kept(PyList_New(static_cast<Py_ssize_t>(held.size())));
-  if (!outputs || !kept) return nullptr;
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    PyList_SET_ITEM(kept.get(), static_cast<Py_ssize_t>(i), held[i].release());
-  }
-  for (std::size_t i = 0; i < cut.numbers.size(); ++i) {
-    PyObject* number = PyLong_FromSize_t(cut.numbers[i]);
-    if (number == nullptr) return nullptr;
-    PyList_SET_ITEM(outputs.get(), static_cast<Py_ssize_t>(i), number);
-  }
-  const auto size = static_cast<Py_ssize_t>(cut.words.size() * sizeof(std::uintptr_t));
-  return Py_BuildValue("(y#nOO)", reinterpret_cast<const char*>(cut.words.data()), size,
-                       static_cast<Py_ssize_t>(cut.inputs.size()), outputs.get(), kept.get());
-}
-
-// Runs what a node needs, and returns True, if the program is known; else what it is made of, or
-// False where Python alone can tell; null with an error set.
-// Without a root nobody asked for a value.
-PyObject* run_known(const std::vector<Node*>& roots, bool requested) {
-  PyObject* mode = current_mode();
-  if (mode == nullptr) return nullptr;
-  if (mode == Py_None) Py_RETURN_FALSE;
-  const NewCut owner;
-  Cut& cut = *owner;
-  cut.words.push_back(reinterpret_cast<std::uintptr_t>(mode));
-  if (!collect(roots, cut, [&](Node* node) { return wire(cut, node); })) Py_RETURN_FALSE;
-  cut.words.push_back(0);
-  choose(cut, requested ? roots : std::vector<Node*>());
-  const auto found = programs.find(cut.words);
-  if (found == programs.end()) return description(cut);
-  Ref executable = Ref::share(found->second.executable);
-  Ref values(PyList_New(static_cast<Py_ssize_t>(cut.inputs.size())));
-  if (!values) return nullptr;
-  for (std::size_t i = 0; i < cut.inputs.size(); ++i) {
-    PyList_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), cut.inputs[i]);
-  }
-  cut.inputs.clear();  // which they came from
-  Ref results(requested ? PyObject_CallOneArg(executable.get(), values.get())
-                        : executable::start(executable.get(), values.get()));
-  if (!results) return nullptr;
-  if (!PyList_Check(results.get()) ||
-      PyList_GET_SIZE(results.get()) != static_cast<Py_ssize_t>(cut.outputs.size())) {
+bool deliver(Cut& cut, PyObject* results) {
+  if (!PyList_Check(results) ||
+      PyList_GET_SIZE(results) != static_cast<Py_ssize_t>(cut.outputs.size())) {
     PyErr_SetString(PyExc_SystemError, "a recorded program has other results than its cut");
-    return nullptr;
+    return false;
   }
   for (std::size_t i = 0; i < cut.outputs.size(); ++i) {
-    deliver(cut.outputs[i], PyList_GET_ITEM(results.get(), static_cast<Py_ssize_t>(i)));
+    PyObject* raw = PyList_GET_ITEM(results, static_cast<Py_ssize_t>(i));
+    PyObject*& known = cut.outputs[i].node->results[cut.outputs[i].place].known;
+    if (known == nullptr) known = Py_NewRef(raw);  // else a faster thread gave the same bits
   }
-  for (Node* node : cut.nodes) let_go(node);
-  Py_RETURN_TRUE;
+  operations += cut.nodes.size();
+  again += cut.again;
+  for (const NodeReference& node : cut.nodes) raced += node.get()->ran;
+  raced -= cut.ran;
+  finish(cut);
+  return true;
+}
+
+// Runs what some operations need.
+bool run_cut(const std::vector<Node*>& roots, bool requested) {
+  PyObject* mode = current_mode();
+  if (mode == nullptr) return false;
+  const NewCut owner;
+  Cut& cut = *owner;
+  if (!make_cut(roots, requested, reinterpret_cast<std::uintptr_t>(mode), cut)) return false;
+  const bool is_known_mode = mode != Py_None;
+  const auto found = is_known_mode ? programs.find(cut.words) : programs.end();
+  const Ref results = found == programs.end() ? compute_new(cut, is_known_mode)
+                                              : compute_known(cut, found->second, requested);
+  return results && deliver(cut, results.get());
+}
+
+// Runs an operation that is little work and needs no other, without a cut: 1 if it is one, 0 if it
+// is none, -1 with an error set.
+int run_single(Node* node) {
+  const Facts& facts = facts_of(node->signature);
+  if (!facts.is_brief) return 0;
+  for (std::uint32_t i = 0; i < node->num_operands; ++i) {
+    if (node->operands[i].producer() != nullptr) return 0;
+  }
+  const NodeReference alive(node);
+  const bool ran = node->ran;
+  Ref operands = list_of(node->num_operands,
+                         [&](std::size_t i) { return Py_NewRef(node->operands[i].known()); });
+  PyObject* source = node->line.object();
+  if (!operands || source == nullptr) return -1;
+  const Ref line = Ref::share(source);
+  const Ref result(PyObject_CallFunctionObjArgs(python.compute_single, node->signature,
+                                                operands.get(), line.get(), nullptr));
+  if (!result) return -1;
+  if (result.get() == Py_NotImplemented) return 0;
+  if (node->results[0].known == nullptr) node->results[0].known = Py_NewRef(result.get());
+  drop_operands(node);
+  node->is_computed = true;
+  ++operations;
+  again += ran && !node->is_deferred;
+  node->ran = true;
+  return 1;
+}
+
+// Runs what operations of one mode need that are not computed.
+bool run(std::vector<Node*> roots, bool requested) {
+  for (;;) {
+    roots.erase(std::remove_if(roots.begin(), roots.end(),
+                               [](const Node* node) { return node->is_computed; }),
+                roots.end());
+    if (roots.empty()) return true;
+    // Operations of another mode of rounding are another program's.
+    PyObject* strict = slot(roots.front()->signature, python.of_signature.strict);
+    const auto others = std::stable_partition(roots.begin(), roots.end(), [&](const Node* node) {
+      return slot(node->signature, python.of_signature.strict) == strict;
+    });
+    const std::vector<Node*> rest(others, roots.end());
+    roots.erase(others, roots.end());
+    const int single = requested && roots.size() == 1 ? run_single(roots.front()) : 0;
+    if (single < 0) return false;
+    if (single == 0) {
+      if (requested) note_look();
+      if (!run_cut(roots, requested)) return false;
+    }
+    roots = rest;
+  }
 }
 
 }  // namespace
 
-PyObject* run(PyObject*, PyObject* given) {
-  if (python.array == nullptr) Py_RETURN_FALSE;
-  const bool requested = PyList_Check(given);
-  if (!requested && !PyTuple_Check(given)) Py_RETURN_FALSE;
-  if (requested) note_look();
-  std::vector<Node*> roots;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given); ++i) {
-    Node* node = producer_of(PySequence_Fast_GET_ITEM(given, i));
-    if (node != nullptr) roots.push_back(node);
-  }
-  if (roots.empty()) Py_RETURN_TRUE;
-  return run_known(roots, requested);
+bool compute(const std::vector<Node*>& nodes) {
+  const std::vector<NodeReference> alive(nodes.begin(), nodes.end());
+  return run(nodes, true);
 }
 
-std::size_t count_of(PyObject* const* operands, std::size_t count) {
-  const NewCut cut;
+bool run_unasked(const std::vector<NodeReference>& nodes) {
   std::vector<Node*> roots;
-  for (std::size_t i = 0; i < count; ++i) {
-    Node* node = producer_of(operands[i]);
-    if (node != nullptr) roots.push_back(node);
+  for (const NodeReference& node : nodes) roots.push_back(node.get());
+  return run(std::move(roots), false);
+}
+
+PyObject* compute_values(PyObject*, PyObject* values) {
+  const Ref given(PySequence_Fast(values, "expected a sequence of arrays' buffers"));
+  if (!given) return nullptr;
+  std::vector<Node*> nodes;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given.get()); ++i) {
+    Node* node = operand_in(PySequence_Fast_GET_ITEM(given.get(), i)).producer();
+    if (node == nullptr || std::find(nodes.begin(), nodes.end(), node) != nodes.end()) continue;
+    nodes.push_back(node);
   }
-  const auto any = [](Node*) { return true; };
-  return collect(roots, *cut, any) ? (*cut).nodes.size() : kMostNodes;
+  if (!compute(nodes)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* pending(PyObject*, PyObject* value) {
+  Node* node = operand_in(value).producer();
+  if (node == nullptr) Py_RETURN_NONE;
+  const NewCut owner;
+  if (!make_cut({node}, true, 0, *owner)) return nullptr;
+  Ref inputs = take_inputs(*owner);
+  return inputs ? described(*owner, std::move(inputs)).release() : nullptr;
 }
 
 PyObject* forget_programs(PyObject*, PyObject*) {
   std::unordered_map<Words, Program, WordsHash> dropped;
-  dropped.swap(programs);
-  for (auto& [words, program] : dropped) {
-    Py_DECREF(program.executable);
-    Py_DECREF(program.kept);
-  }
+  dropped.swap(programs);  // for what ends now may run Python
   Py_RETURN_NONE;
 }
 
-PyObject* remember(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 4 ||
-      !PyBytes_Check(PyTuple_GET_ITEM(args[0], 0))) {
-    PyErr_SetString(PyExc_TypeError, "expected what eager_run returned, and a program");
-    return nullptr;
-  }
-  PyObject* bytes = PyTuple_GET_ITEM(args[0], 0);
-  Words words(PyBytes_GET_SIZE(bytes) / sizeof(std::uintptr_t));
-  std::memcpy(words.data(), PyBytes_AS_STRING(bytes), words.size() * sizeof(std::uintptr_t));
-  if (programs.size() >= kMostPrograms) Ref(forget_programs(nullptr, nullptr));
-  PyObject* kept = PyTuple_GET_ITEM(args[0], 3);
-  if (programs.try_emplace(std::move(words), Program{args[1], kept}).second) {
-    Py_INCREF(args[1]);
-    Py_INCREF(kept);
-  }
-  Py_RETURN_NONE;
+PyObject* counts(PyObject*, PyObject*) {
+  Py_ssize_t waiting = 0;
+  for (const Node* node = newest_node(); node != nullptr; node = node->after) ++waiting;
+  return Py_BuildValue("KKKn", static_cast<unsigned long long>(operations),
+                       static_cast<unsigned long long>(again),
+                       static_cast<unsigned long long>(raced), waiting);
 }
 
 }  // namespace functrax::eager

@@ -1,29 +1,34 @@
-// Running what is recorded: the fast half of backends/eager_run.py.
-//
-// What a node needs is walked, numbered and described by words: signatures, wiring, and the places
-// of the results that somebody outside refers to. If a program is known for these words it is run;
-// else Python makes one, from the same walk, and tells it.
+// Running what is recorded. What some operations need is cut out of the graph (eager_cut.h); if a
+// program is known for such a cut it is run, else Python makes one (backends/eager_run.py).
 
 #pragma once
 
 #include <Python.h>
 
-#include <cstddef>
+#include <vector>
+
+#include "eager_node.h"
 
 namespace functrax::eager {
 
-// eager_run(nodes) -> True if the program of all that some nodes need was known, and ran; else what
-// identifies that program (words, number of inputs, places of the outputs, objects), or False. They
-// are a list of nodes whose values are wanted, or a tuple of those that nobody asked for.
-PyObject* run(PyObject* self, PyObject* nodes);
+// Computes results of operations that somebody looks at; false with an error set.
+bool compute(const std::vector<Node*>& nodes);
 
-// The number of operations that have to run for those that produce operands; many if they are many.
-std::size_t count_of(PyObject* const* operands, std::size_t count);
+// Runs operations whose values nobody asked for, perhaps while Python goes on; false with an error
+// set. What was computed meanwhile counts for nothing.
+bool run_unasked(const std::vector<NodeReference>& nodes);
 
-// eager_remember(description, program) -> None: the program of what eager_run described.
-PyObject* remember(PyObject* self, PyObject* const* args, Py_ssize_t count);
+// eager_compute(values): computes those of some arrays' buffers that are pending, together.
+PyObject* compute_values(PyObject* self, PyObject* values);
 
-// eager_forget() -> None: forget these programs.
+// eager_pending(value) -> what would have to run for it, as Python's compute takes it.
+PyObject* pending(PyObject* self, PyObject* value);
+
+// eager_forget() -> None: forget the programs.
 PyObject* forget_programs(PyObject* self, PyObject* unused);
+
+// eager_counts() -> how many operations ran; how many of them ran again, though they were not
+// deferred; how many another thread computed at the same time; how many are recorded and wait.
+PyObject* counts(PyObject* self, PyObject* unused);
 
 }  // namespace functrax::eager

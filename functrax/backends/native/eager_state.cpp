@@ -2,7 +2,6 @@
 
 #include "eager_state.h"
 
-#include "eager_node.h"
 #include "pytree.h"
 #include "reference.h"
 #include "signature.h"
@@ -51,6 +50,7 @@ void read_facts(PyObject* signature) {
   facts.results = facts.single ? 1 : PyTuple_GET_SIZE(types);
   facts.operands = PyTuple_GET_SIZE(slot(signature, at.avals));
   facts.holds = is_true(at.holds);
+  facts.is_brief = is_true(at.is_brief);
   facts.spreads = is_true(at.spreads);
   facts.literals_are_inputs = is_true(at.literals_are_inputs);
   facts.out_bytes = PyLong_AsLongLong(slot(signature, at.out_bytes));
@@ -68,35 +68,33 @@ PyObject* current_mode() {
 }
 
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 8 ||
-      !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 6 ||
+  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 6 ||
+      !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 7 ||
       !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 7) {
-    PyErr_SetString(PyExc_TypeError, "expected 8 classes, a dict, 6 functions and 7 numbers");
+    PyErr_SetString(PyExc_TypeError, "expected 6 classes, a dict, 7 functions and 7 numbers");
     return nullptr;
   }
   auto& p = python;
   const Slot found[] = {
-      {2, "node", &p.of_part.node},
-      {2, "number", &p.of_part.number},
-      {2, "value", &p.of_part.value},
-      {3, "aval", &p.literal_aval},
-      {5, "code", &p.of_source.code},
-      {5, "offset", &p.of_source.offset},
-      {6, "types", &p.of_signature.types},
-      {6, "strict", &p.of_signature.strict},
-      {6, "holds", &p.of_signature.holds},
-      {6, "simplifies", &p.of_signature.simplifies},
-      {6, "literals_are_inputs", &p.of_signature.literals_are_inputs},
-      {6, "avals", &p.of_signature.avals},
-      {6, "out_bytes", &p.of_signature.out_bytes},
-      {6, "operand_bytes", &p.of_signature.operand_bytes},
-      {6, "spreads", &p.of_signature.spreads},
-      {3, "val", &p.literal_val},
+      {1, "aval", &p.literal_aval},
+      {1, "val", &p.literal_val},
+      {3, "code", &p.of_source.code},
+      {3, "offset", &p.of_source.offset},
+      {4, "types", &p.of_signature.types},
+      {4, "strict", &p.of_signature.strict},
+      {4, "holds", &p.of_signature.holds},
+      {4, "is_brief", &p.of_signature.is_brief},
+      {4, "simplifies", &p.of_signature.simplifies},
+      {4, "literals_are_inputs", &p.of_signature.literals_are_inputs},
+      {4, "avals", &p.of_signature.avals},
+      {4, "out_bytes", &p.of_signature.out_bytes},
+      {4, "operand_bytes", &p.of_signature.operand_bytes},
+      {4, "spreads", &p.of_signature.spreads},
   };
   for (const Slot& s : found) {
     if (!pytree::find_slot(PyTuple_GET_ITEM(args[0], s.owner), s.name, *s.offset)) return nullptr;
   }
-  if (!thread_state::set_trace_class(PyTuple_GET_ITEM(args[0], 7))) return nullptr;
+  if (!thread_state::set_trace_class(PyTuple_GET_ITEM(args[0], 5))) return nullptr;
   if (!signature::set_array_class(PyTuple_GET_ITEM(args[0], 0))) return nullptr;
   long long* bounds[] = {&p.most_nodes,    &p.patience,  &p.small_bytes, &p.most_growth,
                          &p.most_repeated, &p.few_bytes, &p.most_bytes};
@@ -104,14 +102,13 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
     *bounds[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(args[3], i));
   }
   if (PyErr_Occurred()) return nullptr;
-  set_node_class(class_at(args[0], 1));
-  p.part = class_at(args[0], 2);
-  p.literal = class_at(args[0], 3);
-  p.borrowed = class_at(args[0], 4);
-  p.source_line = class_at(args[0], 5);
+  p.literal = class_at(args[0], 1);
+  p.borrowed = class_at(args[0], 2);
+  p.source_line = class_at(args[0], 3);
   p.signatures = Py_NewRef(args[1]);
-  PyObject** functions[] = {&p.mode, &p.sweep, &p.is_internal, &p.user_line, &p.record, &p.run};
-  for (Py_ssize_t i = 0; i < 6; ++i) *functions[i] = Py_NewRef(PyTuple_GET_ITEM(args[2], i));
+  PyObject** functions[] = {&p.mode,    &p.is_internal,    &p.user_line, &p.record,
+                            &p.compute, &p.compute_single, &p.recover};
+  for (Py_ssize_t i = 0; i < 7; ++i) *functions[i] = Py_NewRef(PyTuple_GET_ITEM(args[2], i));
   p.simplify_name = PyUnicode_InternFromString("simplify");
   p.array = class_at(args[0], 0);
   Py_RETURN_NONE;

@@ -11,19 +11,17 @@ namespace functrax::eager {
 
 // What Python told: classes, the offsets of their slots, and functions.
 struct Python {
-  PyTypeObject *array = nullptr, *node, *part, *literal, *borrowed, *source_line;
-  struct {
-    Py_ssize_t node, number, value;
-  } of_part;
+  PyTypeObject *array = nullptr, *literal, *borrowed, *source_line;
   struct {
     Py_ssize_t code, offset;
   } of_source;
   struct {
-    Py_ssize_t types, strict, holds, simplifies, literals_are_inputs, avals, out_bytes,
+    Py_ssize_t types, strict, holds, is_brief, simplifies, literals_are_inputs, avals, out_bytes,
         operand_bytes, spreads;
   } of_signature;
   Py_ssize_t literal_aval, literal_val;
-  PyObject *signatures, *mode, *sweep, *is_internal, *user_line, *record, *run;
+  PyObject *signatures, *mode, *is_internal, *user_line, *record;
+  PyObject *compute, *compute_single, *recover;
   PyObject* simplify_name;
   // Bounds, see backends/eager.py and eager_graph.py.
   long long most_nodes, patience, small_bytes, most_growth, most_repeated, few_bytes, most_bytes;
@@ -38,7 +36,7 @@ inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
 // What is read of a signature with each operation and each cut: the base of its class, which reads
 // it from the slots of the first use on.
 struct Facts {
-  bool known, single, holds, spreads, literals_are_inputs;
+  bool known, single, holds, is_brief, spreads, literals_are_inputs;
   Py_ssize_t operands, results;
   long long out_bytes;
 };

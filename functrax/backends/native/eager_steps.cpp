@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "eager_state.h"
+#include "eager_value.h"
 #include "growing_array.h"
 #include "signature.h"
 #include "thread_state.h"
@@ -17,31 +18,20 @@ bool read_step(PyObject* given, Step& step) {
   if (!PyArg_ParseTuple(given, "OO!", &signature, &PyTuple_Type, &operands)) return false;
   step.signature = Ref::share(signature);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
-    Operand operand;
-    if (!read_operand(PyTuple_GET_ITEM(operands, i), operand)) return false;
-    step.operands.push_back(std::move(operand));
+    StepInput input;
+    if (!read_step_input(PyTuple_GET_ITEM(operands, i), input)) return false;
+    step.operands.push_back(std::move(input));
   }
   return true;
 }
 
-// A tuple of what a step is applied to.
-Ref operands_of(const Step& step, const Results& values) {
-  const auto count = static_cast<Py_ssize_t>(step.operands.size());
-  Ref operands(PyTuple_New(count));
-  for (Py_ssize_t i = 0; operands && i < count; ++i) {
-    PyObject* x = step.operands[static_cast<std::size_t>(i)].in(values);
-    PyTuple_SET_ITEM(operands.get(), i, Py_NewRef(x));
-  }
-  return operands;
-}
-
-// What an array of a result holds, which is shared.
+// What an array of a result holds.
 bool add_result(PyObject* array, Results& values) {
   if (!Py_IS_TYPE(array, python.array)) {
     PyErr_SetString(PyExc_SystemError, "a step gave something that is no array");
     return false;
   }
-  values.push_back(Ref::share(signature::buffer_of(array)));
+  values.push_back(Held(operand_in(signature::buffer_of(array))));
   return true;
 }
 
@@ -49,22 +39,18 @@ bool add_result(PyObject* array, Results& values) {
 bool run_in_python(const Step& step, Line& line, Results& values) {
   PyObject* signature = step.signature.get();
   PyObject* source = line.object();
-  const Ref operands = operands_of(step, values);
-  if (source == nullptr || !operands) return false;
   PyObject* avals = slot(signature, python.of_signature.avals);
-  const Py_ssize_t count = PyTuple_GET_SIZE(operands.get());
+  const auto count = static_cast<Py_ssize_t>(step.operands.size());
   Ref primitive(PyObject_GetAttrString(signature, "primitive"));
   Ref params(PyObject_GetAttrString(signature, "params"));
   Ref args(PyTuple_New(count));
-  if (!primitive || !params || !args) return false;
+  if (source == nullptr || !primitive || !params || !args) return false;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* x = PyTuple_GET_ITEM(operands.get(), i);
-    PyObject* value = Py_NewRef(x);
-    if (!Py_IS_TYPE(x, python.literal)) {
-      value = signature::new_array(value, PyTuple_GET_ITEM(avals, i));
-    }
-    if (value == nullptr) return false;
-    PyTuple_SET_ITEM(args.get(), i, value);
+    const StepInput& input = step.operands[static_cast<std::size_t>(i)];
+    Ref value = input.literal ? Ref::share(input.literal.get())
+                              : array_of(values[input.place], PyTuple_GET_ITEM(avals, i));
+    if (!value) return false;
+    PyTuple_SET_ITEM(args.get(), i, value.release());
   }
   const thread_state::Source as(source);
   Ref result(PyObject_CallFunctionObjArgs(python.record, primitive.get(), args.get(), params.get(),
@@ -79,12 +65,12 @@ bool run_in_python(const Step& step, Line& line, Results& values) {
 
 }  // namespace
 
-bool read_operand(PyObject* given, Operand& operand) {
+bool read_step_input(PyObject* given, StepInput& input) {
   if (Py_IS_TYPE(given, python.literal)) {
-    operand.literal = Ref::share(given);
+    input.literal = Ref::share(given);
     return true;
   }
-  operand.place = PyLong_AsSize_t(given);
+  input.place = PyLong_AsSize_t(given);
   return !PyErr_Occurred();
 }
 
@@ -102,18 +88,19 @@ bool read_steps(PyObject* constants, PyObject* steps, Steps& out) {
 
 bool run_steps(const Steps& steps, Line& line, bool records, Results& values) {
   values.reserve(values.size() + steps.constants.size() + steps.steps.size());
-  for (const Ref& constant : steps.constants) values.push_back(Ref::share(constant.get()));
-  GrowingArray<PyObject*, 16> operands;
+  for (const Ref& constant : steps.constants) values.push_back(Held::share(constant.get()));
+  GrowingArray<Operand, 16> operands;
   for (const Step& step : steps.steps) {
     if (!records) {
       if (!run_in_python(step, line, values)) return false;
       continue;
     }
     operands.clear();
-    for (const Operand& operand : step.operands) operands.push_back(operand.in(values));
+    for (const StepInput& input : step.operands) operands.push_back(input.in(values));
     const bool first = &step == &steps.steps.front();
-    Ref node = new_node(step.signature.get(), operands.data(), operands.size(), line, first);
-    if (!node || !add_results(std::move(node), values)) return false;
+    if (!record_node(step.signature.get(), operands.data(), operands.size(), line, values, first)) {
+      return false;
+    }
   }
   return true;
 }

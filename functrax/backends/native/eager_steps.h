@@ -13,19 +13,19 @@
 
 namespace functrax::eager {
 
-// An operand of a step, or a result: a literal, or the place of a value.
-struct Operand {
+// What a step is applied to, or a result: a literal, or the place of a value.
+struct StepInput {
   Ref literal;
   std::size_t place = 0;
 
-  PyObject* in(const Results& values) const {
-    return literal ? literal.get() : values[place].get();
+  Operand in(const Results& values) const {
+    return literal ? Operand(literal.get()) : values[place];
   }
 };
 
 struct Step {
   Ref signature;
-  std::vector<Operand> operands;
+  std::vector<StepInput> operands;
 };
 
 // Values are numbered: those that are given, then the constants, then the results of the steps.
@@ -35,7 +35,7 @@ struct Steps {
 };
 
 // A literal or a place; false with an error set.
-bool read_operand(PyObject* given, Operand& operand);
+bool read_step_input(PyObject* given, StepInput& input);
 
 // As recipes.py writes them: a tuple of constants, and one of pairs (signature, operands).
 bool read_steps(PyObject* constants, PyObject* steps, Steps& out);

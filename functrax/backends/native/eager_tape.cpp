@@ -7,6 +7,7 @@
 
 #include "eager_fragment.h"
 #include "eager_state.h"
+#include "eager_value.h"
 #include "free_list.h"
 #include "growing_array.h"
 #include "open_table.h"
@@ -57,7 +58,7 @@ void destroy(PyObject* self) {
 
 // A tracer with empty slots; null with an error set.
 Ref empty_tracer() {
-  PyObject* made = ended.take();
+  auto* made = static_cast<PyObject*>(ended.take());
   if (made == nullptr) return Ref(known.tracer->tp_alloc(known.tracer, 0));
   PyObject_Init(made, known.tracer);
   PyObject_GC_Track(made);
@@ -89,7 +90,7 @@ std::size_t add_tangents(Tape* tape, const std::vector<Ref>& types) {
 Ref output(const Fragment& fragment, std::size_t k, const Results& values, const Givens& given,
            std::size_t first, PyObject* trace, const Line& line) {
   PyObject* aval = fragment.avals[k].get();
-  Ref array(signature::new_array(Py_NewRef(fragment.outputs[k].in(values)), aval));
+  Ref array = array_of(fragment.outputs[k].in(values), aval);
   const std::size_t place = fragment.tangents[k];
   if (!array || place == kNoNumber) return array;
   const std::size_t number =
@@ -241,9 +242,9 @@ FragmentPointer read_fragment(PyObject* given) {
   FragmentPointer made(new Fragment);
   if (!read_steps(constants, steps, made->steps)) return {};
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) {
-    Operand operand;
-    if (!read_operand(PyTuple_GET_ITEM(outputs, i), operand)) return {};
-    made->outputs.push_back(std::move(operand));
+    StepInput output;
+    if (!read_step_input(PyTuple_GET_ITEM(outputs, i), output)) return {};
+    made->outputs.push_back(std::move(output));
     made->avals.push_back(Ref::share(PyTuple_GET_ITEM(avals, i)));
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(new_tangents); ++i) {
@@ -268,9 +269,9 @@ Outcome follow_fragment(const FragmentPointer& fragment, const Givens& given, Py
   Results values;
   values.reserve(given.size() + fragment->steps.constants.size() + fragment->steps.steps.size());
   for (const Given& x : given) {
-    PyObject* raw = operand_of(x.array, strict);
-    if (raw == nullptr) return Outcome::kLeft;
-    values.push_back(Ref::share(raw));
+    const Operand raw = operand_of(x.array, strict);
+    if (!raw) return Outcome::kLeft;
+    values.push_back(Held(raw));
   }
   if (!run_steps(fragment->steps, line, true, values)) return Outcome::kError;
   const std::size_t first = add_tangents(tape_of(trace.get()), fragment->new_tangents);
@@ -288,7 +289,7 @@ Outcome follow_fragment(const FragmentPointer& fragment, const Givens& given, Py
   entry.end = written.numbers.size();
   entry.residuals = written.residuals.size();
   for (const std::size_t place : fragment->residuals) {
-    written.residuals.push_back(Ref::share(values[place].get()));
+    written.residuals.push_back(Held(values[place]));
   }
   entry.fragment = fragment;
   entry.line = std::move(line);

@@ -1,8 +1,6 @@
-// Memory of Python objects that have ended, for the next ones of the same size. Under the GIL.
+// Memory of objects that have ended, for the next ones of the same size. Under the GIL.
 
 #pragma once
-
-#include <Python.h>
 
 #include <cstddef>
 
@@ -12,10 +10,10 @@ template <std::size_t kMost>
 class FreeList {
  public:
   // The memory of an object that ended last; null if there is none.
-  PyObject* take() { return count_ == 0 ? nullptr : items_[--count_]; }
+  void* take() { return count_ == 0 ? nullptr : items_[--count_]; }
 
   // Keeps the memory of an object; false where it has to be freed.
-  bool keep(PyObject* memory) {
+  bool keep(void* memory) {
     if (count_ == kKept) return false;
     items_[count_++] = memory;
     return true;
@@ -29,7 +27,7 @@ class FreeList {
 #endif
 
   std::size_t count_ = 0;
-  PyObject* items_[kMost];
+  void* items_[kMost];
 };
 
 }  // namespace functrax

@@ -11,12 +11,13 @@
 #include "buffer.h"
 #include "buffer_exporter.h"
 #include "eager_gradient.h"
-#include "eager_node.h"
 #include "eager_recipe.h"
 #include "eager_record.h"
 #include "eager_run.h"
 #include "eager_state.h"
+#include "eager_stress.h"
 #include "eager_tape.h"
+#include "eager_value.h"
 #include "executable.h"
 #include "explained.h"
 #include "inputs.h"
@@ -112,13 +113,13 @@ PYBIND11_MODULE(_native, module) {
       fast<functrax::eager::execute>("eager_execute", "Applies an operation, later."),
       fast<functrax::eager::node_of>("eager_node", "Records an operation."),
       {"eager_wrapper", functrax::eager::add_wrapper, METH_O, "Tells a class that holds an array."},
-      {"eager_readers", functrax::eager::readers, METH_O, "The nodes that read a raw value."},
-      {"eager_run", functrax::eager::run, METH_O, "Runs what a node needs, if it can."},
-      fast<functrax::eager::remember>("eager_remember", "Tells the program of a node."),
+      {"eager_compute", functrax::eager::compute_values, METH_O, "Computes pending buffers."},
+      {"eager_pending", functrax::eager::pending, METH_O, "What a pending buffer depends on."},
+      {"eager_settle", functrax::eager::settle, METH_O, "Runs what reads a raw value."},
       {"eager_forget", functrax::eager::forget_programs, METH_NOARGS, "Forget programs."},
-      {"eager_unseen", functrax::eager::unseen, METH_NOARGS, "How rarely values are needed."},
+      {"eager_counts", functrax::eager::counts, METH_NOARGS, "How many operations ran."},
+      fast<functrax::eager::stress::configure>("eager_stress", "Cuts at other places, as a test."),
       {"eager_line", functrax::eager::line, METH_NOARGS, "The line of a new operation."},
-      {"eager_now", functrax::eager::now, METH_NOARGS, "The number of an operation."},
       fast<functrax::eager::apply_on_tape>("eager_tape_apply", "Applies an operation to tracers."),
       fast<functrax::eager::configure_tape>("eager_tape_configure", "Tells what tapes need."),
       fast<functrax::eager::gradient>("eager_gradient", "A value and its gradients."),
@@ -126,7 +127,8 @@ PYBIND11_MODULE(_native, module) {
        "Tells what gradients need."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
-      fast<functrax::ready::block_until_ready>("block_until_ready", "Waits for a tree's arrays."),
+      {"block_until_ready", functrax::ready::block_until_ready, METH_O,
+       "Waits for a tree's arrays."},
       {"tasks_drain", functrax::tasks::drain, METH_NOARGS, "Wait for all programs that run."},
       {"tasks_unfinished", functrax::tasks::unfinished, METH_NOARGS, "How many programs run."},
       {"options_changed", functrax::thread_state::options_changed, METH_NOARGS,
@@ -139,7 +141,7 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
   add_type(module, "ExplainedFunction", functrax::explained::make_type());
-  add_type(module, "EagerNode", functrax::eager::make_node_type());
+  add_type(module, "EagerValue", functrax::eager::make_value_type());
   add_type(module, "EagerMethod", functrax::eager::make_type());
   add_type(module, "EagerFunction", functrax::eager::make_function_type());
   add_type(module, "EagerSignature", functrax::eager::make_signature_type());

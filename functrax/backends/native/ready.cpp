@@ -4,9 +4,11 @@
 #include "ready.h"
 
 #include <unordered_set>
+#include <vector>
 
 #include "buffer.h"
-#include "eager_node.h"
+#include "eager_run.h"
+#include "eager_value.h"
 #include "numpy_arrays.h"
 #include "pytree.h"
 #include "recorder.h"
@@ -74,31 +76,25 @@ bool collect(PyObject* x, int depth, PyObject* leaves) {
   return true;
 }
 
-// The operations that have to run for the arrays of a list, each once; null with an error set.
-Ref producers_of(PyObject* leaves) {
-  Ref nodes(PyList_New(0));
+// Computes the arrays of a list that are pending by one program; false with an error set.
+bool compute(PyObject* leaves) {
+  std::vector<eager::Node*> nodes;
   std::unordered_set<eager::Node*> met;
-  for (Py_ssize_t i = 0; nodes && i < PyList_GET_SIZE(leaves); ++i) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); ++i) {
     PyObject* leaf = PyList_GET_ITEM(leaves, i);
     PyObject* raw = signature::is_array(leaf) ? signature::buffer_of(leaf) : nullptr;
-    eager::Node* node = raw == nullptr ? nullptr : eager::producer_of(raw);
-    if (node == nullptr || !met.insert(node).second) continue;
-    if (PyList_Append(nodes.get(), eager::as_object(node)) != 0) return Ref();
+    eager::Node* node = raw == nullptr ? nullptr : eager::operand_in(raw).producer();
+    if (node != nullptr && met.insert(node).second) nodes.push_back(node);
   }
-  return nodes;
-}
-
-bool compute(PyObject* leaves, PyObject* run) {
-  Ref nodes = producers_of(leaves);
-  if (!nodes) return false;
-  return PyList_GET_SIZE(nodes.get()) == 0 || Ref(PyObject_CallOneArg(run, nodes.get()));
+  return eager::compute(nodes);
 }
 
 // Waits for a leaf; false with an error set.
 bool wait_for(PyObject* leaf) {
   if (signature::is_array(leaf) && !recorder::is_on()) {
     // What an operation has given, which the array holds from now on.
-    const Ref value = Ref::share(eager::operand_of(leaf, Py_None));
+    const eager::Operand operand = eager::operand_of(leaf, Py_None);
+    const Ref value = Ref::share(operand ? operand.known() : nullptr);
     if (value && numpy_arrays::is_array(value.get())) return true;
     if (value && buffer::is_buffer(value.get())) {
       return buffer::wait(reinterpret_cast<buffer::Buffer*>(value.get()));
@@ -111,23 +107,15 @@ bool wait_for(PyObject* leaf) {
   return true;
 }
 
-bool are_given(PyObject* const* args, Py_ssize_t count) {
-  if (count == 2 && PyCallable_Check(args[1])) return true;
-  PyErr_SetString(PyExc_TypeError, "expected what to compute, and what runs operations");
-  return false;
-}
-
 }  // namespace
 
-PyObject* block_until_ready(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (!are_given(args, count)) return nullptr;
+PyObject* block_until_ready(PyObject*, PyObject* tree) {
   Ref leaves(PyList_New(0));
-  if (!leaves || !collect(args[0], 0, leaves.get())) return nullptr;
-  if (!compute(leaves.get(), args[1])) return nullptr;
+  if (!leaves || !collect(tree, 0, leaves.get()) || !compute(leaves.get())) return nullptr;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves.get()); ++i) {
     if (!wait_for(PyList_GET_ITEM(leaves.get(), i))) return nullptr;
   }
-  return Py_NewRef(args[0]);
+  return Py_NewRef(tree);
 }
 
 }  // namespace functrax::ready

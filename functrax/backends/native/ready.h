@@ -6,9 +6,8 @@
 
 namespace functrax::ready {
 
-// block_until_ready(tree, run) -> the tree, once every array in it is computed. `run` computes a
-// list of recorded operations. Leaves that are no arrays are waited for if they have a method
-// block_until_ready.
-PyObject* block_until_ready(PyObject* self, PyObject* const* args, Py_ssize_t count);
+// block_until_ready(tree) -> the tree, once every array in it is computed. Leaves that are no
+// arrays are waited for if they have a method block_until_ready.
+PyObject* block_until_ready(PyObject* self, PyObject* tree);
 
 }  // namespace functrax::ready

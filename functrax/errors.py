@@ -18,6 +18,7 @@ from functrax.core.errors import (
     IndexingError as IndexingError,
     InterruptedProgramError as InterruptedProgramError,
     LeakedTracerError as LeakedTracerError,
+    MachineCodeError as MachineCodeError,
     MiscompilationError as MiscompilationError,
     NonConcreteBooleanIndexError as NonConcreteBooleanIndexError,
     NonFiniteError as NonFiniteError,

@@ -127,6 +127,10 @@ class InterruptedProgramError(FunctraxError, RuntimeError):
     """An array was used whose program was stopped before it was computed."""
 
 
+class MachineCodeError(FunctraxError, RuntimeError):
+    """Machine code of a kernel that cannot be loaded into this process."""
+
+
 class VerificationError(FunctraxError):
     """A jaxpr breaks a rule of the language."""
 

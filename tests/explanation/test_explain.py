@@ -18,7 +18,6 @@ import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
 from functrax.backends.executor import bound_kernel
-from functrax.backends.llvm.jit import function_name
 from functrax.backends.program import Launch
 from functrax.core.config import Override
 from functrax.core.jaxpr import Var
@@ -26,6 +25,7 @@ from functrax.core.parsing import parse_jaxpr
 from functrax.explanation import Explanation, measuring
 from functrax.explanation.layout import layered
 from functrax.explanation.tables import quantity, seconds, size
+from tests.backends.llvm.scalar_kernels import function_name
 
 X = np.random.default_rng(0).standard_normal((64, 100)).astype(np.float32)
 F32 = 4

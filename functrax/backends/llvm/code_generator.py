@@ -2,8 +2,8 @@
 
 It is loaded when the first new kernel is compiled: a process that finds all of its kernels on disk
 never does.  :func:`library` identifies the LLVM that there is without loading it, for the keys of
-the disk cache.  Its functions are called directly (:mod:`functrax.backends.llvm.library`); llvmlite
-itself is imported for objects alone that functrax does not link.
+the disk cache.  Its functions are called directly (:mod:`functrax.backends.llvm.library`), without
+llvmlite's package.
 
 Several threads may compile at the same time: each call has a target machine of its own.
 
@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.library import Library, folder, library_file
@@ -125,9 +125,6 @@ class CodeGenerator:
         self.features = "" if kind else features
         self.version = self._llvm.version()
         self._free = [self._new_machine()]  # machines that no thread uses now
-        self._linker: Any = None
-        self._linked = 0
-        self._lock = new_lock()  # of the two above
 
     def _new_machine(self) -> int:
         return self._llvm.new_machine(self.cpu, self.features, OPTIMIZATION)
@@ -160,29 +157,6 @@ class CodeGenerator:
                 return make(machine, text.encode())
             finally:
                 self._free.append(machine)
-
-    def link(self, object_code: bytes, name: str) -> tuple[int, Any]:
-        """The address of an object's function, and what keeps it there.
-
-        This takes objects that :mod:`functrax.backends.llvm.object_code` refuses: of another
-        format, or with calls of library functions.
-
-        Raises:
-          RuntimeError: if the object is damaged, or calls what is not there.
-        """
-        import llvmlite.binding as llvm
-
-        with left_out, self._lock:
-            if self._linker is None:
-                target = llvm.Target.from_default_triple()
-                machine = target.create_target_machine(
-                    self.cpu, self.features, OPTIMIZATION, reloc="pic", codemodel="small"
-                )
-                self._linker = llvm.create_lljit_compiler(machine)
-            self._linked += 1
-            builder = llvm.JITLibraryBuilder().add_object_img(object_code)
-            library = builder.export_symbol(name).link(self._linker, f"{name}.{self._linked}")
-        return library[name], library
 
 
 _only_one: Final = new_lock()

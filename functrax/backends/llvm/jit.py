@@ -13,7 +13,6 @@ Start at :func:`request`.
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 import time
@@ -38,6 +37,7 @@ from functrax.backends.llvm.code_generator import (
 from functrax.backends.llvm.workers import Workers
 from functrax.backends.threads import default_num_threads
 from functrax.core.config import state as options
+from functrax.core.errors import MachineCodeError
 from functrax.core.locks import new_lock, new_rlock
 from functrax.core.records import record
 
@@ -154,6 +154,7 @@ class NewRequest(Request):
         Raises:
           RuntimeError: if LLVM does not take the text.
           ImportError: if there is no LLVM.
+          MachineCodeError: if what LLVM made cannot be loaded.
         """
         if self._done is None:
             self.make()
@@ -269,7 +270,7 @@ class Machine:
             if asked is not None and asked.cache is cache:
                 found("memory")
                 return asked
-            known = self._from_disk(key, text, cache)
+            known = self._from_disk(key, cache)
             if known is not None:
                 self._keep(key, known)
                 found("disk")
@@ -282,9 +283,9 @@ class Machine:
         return asked
 
     def known(self, key: bytes, cache: disk_cache.DiskCache) -> Compiled | None:
-        """The machine code of a key, if it is in memory or on disk and needs no linker."""
+        """The machine code of a key, if it is in memory or on disk."""
         with self._lock:
-            known = self._known.get(key) or self._from_disk(key, None, cache)
+            known = self._known.get(key) or self._from_disk(key, cache)
             if known is not None:
                 self._keep(key, known)
         return known
@@ -296,26 +297,28 @@ class Machine:
         if len(self._recent) > KEPT:
             del self._recent[next(iter(self._recent))]
 
-    def _from_disk(
-        self, key: bytes, text: str | None, cache: disk_cache.DiskCache
-    ) -> Compiled | None:
+    def _from_disk(self, key: bytes, cache: disk_cache.DiskCache) -> Compiled | None:
         begin = time.perf_counter()
         entry = cache.get(key)
         if entry is None:
             return None
         try:
-            address, owner = self._load(entry.payload, text)
-        except RuntimeError:
-            if text is not None:  # sound, and yet of no use
-                cache.discard(key)
+            loaded = object_code.load(entry.payload)
+        except ValueError:  # sound, and yet of no use
+            cache.discard(key)
             return None
-        return Compiled(address, _symbol(key), owner, _since(begin), "disk", key)
+        except OSError as error:
+            raise _load_error(error) from error
+        return Compiled(loaded.address, _symbol(key), loaded, _since(begin), "disk", key)
 
     def _finished(self, request: NewRequest, code: bytes, took: float) -> Compiled:
         """The machine code of a request, which is remembered and written to disk."""
         key, llvm = request.key, self.generator
-        address, owner = self._load(code, request.text)
-        known = Compiled(address, _symbol(key), owner, took, "llvm", key)
+        try:
+            loaded = object_code.load(code)
+        except (ValueError, OSError) as error:
+            raise _load_error(error) from error
+        known = Compiled(loaded.address, _symbol(key), loaded, took, "llvm", key)
         with self._lock:
             self.count += 1
             self._keep(key, known)
@@ -323,20 +326,6 @@ class Machine:
         about = f"{took:.1f} ms by LLVM {llvm.version} for {llvm.cpu} {llvm.features}"
         request.cache.put(key, code, about)
         return known
-
-    def _load(self, code: bytes, text: str | None) -> tuple[int, Any]:
-        """The address of an object's function, and what keeps it there.
-
-        Raises:
-          RuntimeError: if the object is damaged, or needs a linker and there is no text.
-        """
-        try:
-            loaded = object_code.load(code)
-        except (ValueError, RuntimeError, OSError):
-            if text is None:
-                raise RuntimeError("object code that a linker must load") from None
-            return self.generator.link(code, function_name(text))
-        return loaded.address, loaded
 
     def object_code(self, text: str) -> bytes:
         """A module as an object file."""
@@ -347,11 +336,13 @@ class Machine:
         return self.generator.assembly(text)
 
 
-def function_name(text: str) -> str:
-    """The name of the function that a module defines for others."""
-    found = re.search(r"^define (?!internal)[^@]*@([\w.]+)\(", text, re.MULTILINE)
-    assert found is not None, "a kernel's text defines a function"
-    return found[1]
+def _load_error(error: Exception) -> MachineCodeError:
+    """What is raised for object code that is not loaded."""
+    if isinstance(error, OSError):
+        fix = "free memory, or raise the limits on it and on the number of its areas"
+    else:
+        fix = "report this: LLVM made code that functrax does not load"
+    return MachineCodeError("a kernel's machine code cannot be loaded", got=str(error), fix=fix)
 
 
 def _symbol(key: bytes) -> str:

@@ -5,9 +5,12 @@ cache.  What leaves: its function's address in memory that may be executed but n
 
 :data:`load` is the C++ class ``functrax._native.ObjectCode``, or :class:`MappedCode`, its Python
 twin; :func:`link` is the part of the twin that lays out an object's sections and applies its
-relocations, the same bytes as ``functrax._native.link_object``.  An object comes from a file that
-may be damaged, so every offset in it is checked, and what is not known is refused with ValueError;
-the caller then lets LLVM link the object.
+relocations, the same bytes as ``functrax._native.link_object``.  A function of a library that the
+object calls may lie farther away than a relative call reaches: the call goes to a stub behind the
+code, which jumps to an address in a table behind the constants.  Loading fills the table.
+
+An object comes from a file that may be damaged, so every offset in it is checked, and what is not
+known is refused with ValueError.
 
 Start at :class:`MappedCode`, then :func:`link`.
 """
@@ -22,18 +25,26 @@ from functools import cache
 from typing import Any, Final, Protocol
 
 from functrax.backends.cpu_info import cpu_info
+from functrax.backends.llvm.relocations import (
+    AARCH64,
+    CALLS,
+    RULES,
+    STUB,
+    STUBS,
+    TABLE,
+    WORD,
+    X86_64,
+    need,
+)
 from functrax.core import native
 from functrax.core.records import record
 
-X86_64: Final = 62
-AARCH64: Final = 183
 _MACHINES: Final = {"x86_64": X86_64, "AMD64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
 FILE: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 SYMBOL: Final = struct.Struct("<IBBHQQ")
 _RELOCATION: Final = struct.Struct("<QQq")
-_WORD: Final = struct.Struct("<I")
 IDENT: Final = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _RELOCATABLE: Final = 1
 _PROGBITS, SYMTAB, _STRTAB, RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # types of sections
@@ -41,6 +52,8 @@ _X86_UNWIND: Final = 0x70000001
 _ALLOC, EXECUTE, _MERGE, _STRINGS = 2, 4, 16, 32  # flags of sections
 GLOBAL_FUNCTION: Final = 0x12
 _PLAIN_TYPES: Final = 4  # of symbols: no type, data, function, section
+_GLOBAL: Final = 0x10  # of no type: what another object defines
+_ADDRESS: Final = 8  # bytes of one
 _MAX_SIZE: Final = 64 << 20
 _MAX_SECTIONS: Final = 4096
 
@@ -53,11 +66,13 @@ class Image:
       data: code from the start, constants from ``code_size`` on.
       code_size: in bytes, whole pages.
       entry: where the one global function begins.
+      calls: functions of libraries: where 8 bytes are left for the address of each, and its name.
     """
 
     data: bytes
     code_size: int
     entry: int
+    calls: tuple[tuple[int, bytes], ...] = ()
 
 
 @record
@@ -72,11 +87,6 @@ class _Section:
     info: int
     alignment: int
     entry_size: int
-
-
-def _need(condition: bool, why: str) -> None:
-    if not condition:
-        raise ValueError(f"object code refused: {why}")
 
 
 def _round_up(value: int, unit: int) -> int:
@@ -94,9 +104,9 @@ def link(data: bytes, machine: int, page_size: int) -> Image:
     Raises:
       ValueError: if the object is damaged, or needs more than this.
     """
-    _need(machine in (X86_64, AARCH64), "the processor is unknown")
+    need(machine in (X86_64, AARCH64), "the processor is unknown")
     known = 4096 <= page_size <= 1 << 20 and page_size & (page_size - 1) == 0
-    _need(known, "the page size is unknown")
+    need(known, "the page size is unknown")
     return _Linker(data, machine, page_size).link()
 
 
@@ -108,47 +118,56 @@ class _Linker:
         self._places: dict[int, int] = {}  # of sections in the image
         self._sections: list[_Section] = []
         self._symbols = 0
+        self._called: dict[int, int] = {}  # symbols, and which of the calls
+        self._names: list[bytes] = []  # of the functions that are called
+        self._slots: list[int] = []  # where their addresses come
+        self._stubs = 0  # where the stubs begin
         self._image = bytearray()
 
     def link(self) -> Image:
         names = self._read_headers()
+        self._find_calls()
         code_size = self._lay_out(names)
+        for n, slot in enumerate(self._slots):
+            here = self._stub(n)
+            self._image[here : here + STUB] = STUBS[self._machine](here, slot)
         for table in self._sections:
             for section, offset, symbol, type_, addend in self._relocations(table):
                 self._apply(section, offset, symbol, type_, addend)
-        return Image(bytes(self._image), code_size, self._entry())
+        calls = tuple(zip(self._slots, self._names, strict=True))
+        return Image(bytes(self._image), code_size, self._entry(), calls)
 
     def _record(self, form: struct.Struct, offset: int, size: int, n: int) -> tuple[Any, ...]:
         """The n-th record of a table."""
-        _need(n < size // form.size, "an index lies outside of its table")
+        need(n < size // form.size, "an index lies outside of its table")
         return form.unpack_from(self._data, offset + n * form.size)
 
     def _read_headers(self) -> _Section:
         """Read the table of sections; the section of their names is returned."""
         size = len(self._data)
-        _need(size <= _MAX_SIZE, "it is too large")
+        need(size <= _MAX_SIZE, "it is too large")
         (ident, type_, machine, version, _, _, start, _, _, _, _, entry_size, count, names) = (
             self._record(FILE, 0, size, 0)
         )
-        _need(ident.startswith(IDENT), "it is not ELF64")
-        _need(type_ == _RELOCATABLE, "it is not relocatable")
-        _need(machine == self._machine, "it is for another processor")
-        _need(version == 1 and entry_size == SECTION.size, "its header is of another form")
-        _need(0 < count <= _MAX_SECTIONS, "it has no sections, or too many")
+        need(ident.startswith(IDENT), "it is not ELF64")
+        need(type_ == _RELOCATABLE, "it is not relocatable")
+        need(machine == self._machine, "it is for another processor")
+        need(version == 1 and entry_size == SECTION.size, "its header is of another form")
+        need(0 < count <= _MAX_SECTIONS, "it has no sections, or too many")
         table = count * SECTION.size
-        _need(start + table <= size, "its sections lie outside of it")
+        need(start + table <= size, "its sections lie outside of it")
         for n in range(count):
             section = _Section(*self._record(SECTION, start, table, n))
             self._sections.append(section)
             inside = section.type in (0, _NOBITS) or section.offset + section.size <= size
-            _need(inside, "a section lies outside of it")
+            need(inside, "a section lies outside of it")
             if section.type == SYMTAB:
                 first = self._symbols == 0 and section.entry_size == SYMBOL.size
-                _need(first, "its symbols are of another form")
+                need(first, "its symbols are of another form")
                 self._symbols = n
-        _need(self._sections[0].type == 0 and self._symbols != 0, "it has no symbols")
+        need(self._sections[0].type == 0 and self._symbols != 0, "it has no symbols")
         names_section = self._sections[names] if names < count else self._sections[0]
-        _need(names_section.type == _STRTAB, "its sections have no names")
+        need(names_section.type == _STRTAB, "its sections have no names")
         return names_section
 
     def _is_unwind(self, section: _Section, names: _Section) -> bool:
@@ -157,6 +176,28 @@ class _Linker:
         start, end = names.offset + section.name, names.offset + names.size
         name = b".eh_frame\0"
         return start + len(name) <= end and self._data.startswith(name, start)
+
+    def _find_calls(self) -> None:
+        """Find the functions that are called and not defined here."""
+        table = self._sections[self._symbols]
+        for n in range(table.size // SYMBOL.size):
+            name, info, _, home, _, _ = self._record(SYMBOL, table.offset, table.size, n)
+            if home == 0 and info == _GLOBAL and name:
+                self._called[n] = len(self._names)
+                self._names.append(self._symbol_name(table, name))
+
+    def _symbol_name(self, table: _Section, start: int) -> bytes:
+        known = table.link < len(self._sections) and self._sections[table.link].type == _STRTAB
+        need(known, "its symbols have no names")
+        names = self._sections[table.link]
+        need(start < names.size, "a name lies outside of its table")
+        end = self._data.find(b"\0", names.offset + start, names.offset + names.size)
+        need(end >= 0, "a name lies outside of its table")
+        return self._data[names.offset + start : end]
+
+    def _stub(self, n: int) -> int:
+        """Where the stub of a call lies."""
+        return self._stubs + n * STUB
 
     def _lay_out(self, names: _Section) -> int:
         """Give sections their places in the image, first code; the size of the code."""
@@ -170,8 +211,14 @@ class _Linker:
                     continue  # nothing is thrown through a kernel
                 end = self._place(n, section, end)
             if code:
+                self._stubs = _round_up(end, STUB)
+                end = self._stub(len(self._names)) if self._names else end
                 end = code_size = _round_up(end, self._page_size)
-        _need(code_size > 0, "it has no code")
+        need(code_size > 0, "it has no code")
+        for _ in self._names:
+            self._slots.append(_round_up(end, _ADDRESS))
+            end = self._slots[-1] + _ADDRESS
+        need(end <= _MAX_SIZE, "it is too large")
         self._image = bytearray(_round_up(end, self._page_size))
         for n, place in self._places.items():
             section = self._sections[n]
@@ -181,24 +228,24 @@ class _Linker:
 
     def _place(self, n: int, section: _Section, end: int) -> int:
         alignment = section.alignment or 1
-        _need(section.type == _PROGBITS, "a section is of an unknown type")
+        need(section.type == _PROGBITS, "a section is of an unknown type")
         plain = not section.flags & ~(_ALLOC | EXECUTE | _MERGE | _STRINGS)
-        _need(plain, "a section is writable, or of an unknown kind")
+        need(plain, "a section is writable, or of an unknown kind")
         aligned = alignment <= self._page_size and alignment & (alignment - 1) == 0
-        _need(aligned, "a section has an unknown alignment")
+        need(aligned, "a section has an unknown alignment")
         place = self._places[n] = _round_up(end, alignment)
-        _need(place + section.size <= _MAX_SIZE, "it is too large")
+        need(place + section.size <= _MAX_SIZE, "it is too large")
         return place + section.size
 
     def _relocations(self, table: _Section) -> Iterator[tuple[int, int, int, int, int]]:
         """Section, offset, symbol, type and addend of the relocations in a section."""
         if table.type not in (RELA, _REL):
             return
-        _need(table.info < len(self._sections), "relocations are for no section")
+        need(table.info < len(self._sections), "relocations are for no section")
         if table.info not in self._places:
             return
         known = table.type == RELA and table.entry_size == _RELOCATION.size
-        _need(known and table.link == self._symbols, "relocations are of another form")
+        need(known and table.link == self._symbols, "relocations are of another form")
         for n in range(table.size // _RELOCATION.size):
             offset, info, addend = self._record(_RELOCATION, table.offset, table.size, n)
             yield table.info, offset, info >> 32, info & 0xFFFFFFFF, addend
@@ -213,8 +260,8 @@ class _Linker:
         """Where a symbol that the object defines lies in the image."""
         info, section, value = symbol
         defined = section in self._places and info & 15 < _PLAIN_TYPES
-        _need(defined, "a symbol is defined elsewhere")
-        _need(value <= self._sections[section].size, "a symbol lies outside of its section")
+        need(defined, "a symbol is defined elsewhere")
+        need(value <= self._sections[section].size, "a symbol lies outside of its section")
         return self._places[section] + value
 
     def _entry(self) -> int:
@@ -227,82 +274,36 @@ class _Linker:
             found.append(self._symbol_place(symbol))
             home = self._sections[section]
             inside = bool(home.flags & EXECUTE) and value < home.size
-            _need(inside and len(found) == 1, "it has not one function")
-        _need(len(found) == 1, "it has not one function")
+            need(inside and len(found) == 1, "it has not one function")
+        need(len(found) == 1, "it has not one function")
         return found[0]
 
     def _apply(self, section: int, offset: int, symbol: int, type_: int, addend: int) -> None:
         if type_ == 0:  # none
             return
         size = self._sections[section].size
-        _need(size >= 4 and offset <= size - 4, "a relocation lies outside of its section")
+        need(size >= 4 and offset <= size - 4, "a relocation lies outside of its section")
         here = self._places[section] + offset
-        start = self._symbol_place(self._symbol(symbol))
-        _need(-(1 << 32) < addend < 1 << 32, "an addend is out of range")
-        rules = _X86_64_RULES if self._machine == X86_64 else _AARCH64_RULES
-        _need(type_ in rules, "a relocation is of an unknown type")
-        (word,) = _WORD.unpack_from(self._image, here)
-        _WORD.pack_into(self._image, here, rules[type_](word, here, start + addend))
+        rules = RULES[self._machine]
+        if symbol in self._called:
+            start, type_ = self._call_place(type_, self._called[symbol])
+        else:
+            start = self._symbol_place(self._symbol(symbol))
+        need(-(1 << 32) < addend < 1 << 32, "an addend is out of range")
+        need(type_ in rules, "a relocation is of an unknown type")
+        (word,) = WORD.unpack_from(self._image, here)
+        WORD.pack_into(self._image, here, rules[type_](word, here, start + addend))
 
+    def _call_place(self, type_: int, n: int) -> tuple[int, int]:
+        """Where a relocation of a function of a library leads, and the type that leads there.
 
-# Relocations: from the word that is there, its place and its target to the word that comes there.
-# The target and the place are offsets in the image, which lies at whole pages.
-_Rule = Callable[[int, int, int], int]
-
-
-def _signed(value: int, bits: int, shift: int = 0) -> int:
-    """A field of an instruction: a number of so many bits, counted in units of ``1 << shift``."""
-    _need(value & ((1 << shift) - 1) == 0, "a relocation is not aligned")
-    scaled = value >> shift
-    bound = 1 << (bits - 1)
-    _need(-bound <= scaled < bound, "a relocation is out of range")
-    return scaled & ((1 << bits) - 1)
-
-
-def _relative(word: int, here: int, target: int) -> int:
-    return _signed(target - here, 32)
-
-
-def _page(word: int, here: int, target: int) -> int:
-    field = _signed((target >> 12) - (here >> 12), 21)
-    return word & 0x9F00001F | (field & 3) << 29 | (field >> 2) << 5
-
-
-def _low(shift: int) -> _Rule:
-    """The low 12 bits of an address, in units of ``1 << shift``."""
-
-    def rule(word: int, here: int, target: int) -> int:
-        low = target & 0xFFF
-        _need(low & ((1 << shift) - 1) == 0, "a relocation is not aligned")
-        return word & 0xFFC003FF | (low >> shift) << 10
-
-    return rule
-
-
-def _branch(kept: int, bits: int, position: int) -> _Rule:
-    """The distance of a jump, in instructions; ``kept`` are the other bits of the instruction."""
-
-    def rule(word: int, here: int, target: int) -> int:
-        return word & kept | _signed(target - here, bits, 2) << position
-
-    return rule
-
-
-_X86_64_RULES: Final[dict[int, _Rule]] = {2: _relative, 4: _relative}  # PC32, PLT32
-_AARCH64_RULES: Final[dict[int, _Rule]] = {
-    261: _relative,  # PREL32
-    275: _page,  # ADR_PREL_PG_HI21
-    277: _low(0),  # ADD_ABS_LO12_NC
-    278: _low(0),  # LDST8_ABS_LO12_NC
-    284: _low(1),  # LDST16_ABS_LO12_NC
-    285: _low(2),  # LDST32_ABS_LO12_NC
-    286: _low(3),  # LDST64_ABS_LO12_NC
-    299: _low(4),  # LDST128_ABS_LO12_NC
-    279: _branch(0xFFF8001F, 14, 5),  # TSTBR14
-    280: _branch(0xFF00001F, 19, 5),  # CONDBR19
-    282: _branch(0xFC000000, 26, 0),  # JUMP26
-    283: _branch(0xFC000000, 26, 0),  # CALL26
-}
+        To the stub, or to the address in the table.
+        """
+        if type_ in CALLS[self._machine]:
+            return self._stub(n), type_
+        table = TABLE[self._machine]
+        need(type_ in table, "a relocation is of an unknown type")
+        return self._slots[n], table[type_]
 
 
 class LoadedCode(Protocol):
@@ -330,6 +331,28 @@ def _protect(start: int, size: int, protection: int) -> None:
         raise OSError(error, "mprotect")
 
 
+def _function_address(name: bytes) -> int:
+    """Of a function of this process, or of the libraries that compilers rely on."""
+    for library in (None, "libm.so.6", "libgcc_s.so.1"):
+        try:
+            found = getattr(ctypes.CDLL(library), name.decode())
+        except (AttributeError, OSError, ValueError):
+            continue
+        return ctypes.cast(found, ctypes.c_void_p).value or 0
+    raise ValueError(
+        f"object code refused: it calls {name.decode(errors='replace')}, which is not there"
+    )
+
+
+def _flush(start: int, size: int) -> None:
+    """Let the processor see new instructions: not all do by themselves."""
+    if _MACHINES.get(cpu_info().machine, 0) != AARCH64:
+        return
+    clear = ctypes.CDLL("libgcc_s.so.1").__clear_cache
+    clear.argtypes, clear.restype = (ctypes.c_void_p, ctypes.c_void_p), None
+    clear(start, start + size)
+
+
 class MappedCode:
     """The Python twin of ``functrax._native.ObjectCode``.
 
@@ -337,8 +360,7 @@ class MappedCode:
       data: the object file.
 
     Raises:
-      ValueError: if :func:`link` refuses it, or on a processor whose instruction cache Python
-        cannot flush.
+      ValueError: if :func:`link` refuses it, or it calls a function that is not there.
       OSError: if there is no memory for it.
     """
 
@@ -346,7 +368,6 @@ class MappedCode:
 
     def __init__(self, data: bytes) -> None:
         machine = _MACHINES.get(cpu_info().machine, 0)
-        _need(machine != AARCH64, "the instruction cache cannot be flushed from Python")
         image = link(data, machine, mmap.PAGESIZE)
         self.size = len(image.data)
         self._memory = mmap.mmap(
@@ -356,8 +377,11 @@ class MappedCode:
             prot=mmap.PROT_READ | mmap.PROT_WRITE,
         )
         self._memory.write(image.data)
+        for place, name in image.calls:
+            struct.pack_into("<Q", self._memory, place, _function_address(name))
         start = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         code = image.code_size
+        _flush(start, code)
         _protect(start, code, mmap.PROT_READ | mmap.PROT_EXEC)
         _protect(start + code, self.size - code, mmap.PROT_READ)
         self.address = start + image.entry

@@ -89,9 +89,13 @@ void add_object_loader(py::module_& module) {
         const loader::Image image = loader::link(object, machine, page_size);
         const py::bytes bytes(reinterpret_cast<const char*>(image.bytes.data()),
                               image.bytes.size());
-        return py::make_tuple(bytes, image.code_size, image.entry);
+        py::list calls;
+        for (const loader::Call& call : image.calls) {
+          calls.append(py::make_tuple(call.place, py::bytes(call.name)));
+        }
+        return py::make_tuple(bytes, image.code_size, image.entry, py::tuple(calls));
       },
-      "The bytes of an object file's image, the size of its code, and where it begins.");
+      "An object file's image: bytes, the size of its code, where it begins, and what it calls.");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "object_loader.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <limits>
 #include <stdexcept>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 namespace functrax::object_loader {
@@ -44,6 +46,8 @@ static_assert(sizeof(FileHeader) == 64 && sizeof(SectionHeader) == 64);
 static_assert(sizeof(Symbol) == 24 && sizeof(Relocation) == 24);
 
 enum : std::uint32_t { kProgbits = 1, kSymtab = 2, kStrtab = 3, kRela = 4, kNobits = 8, kRel = 9 };
+// Types of relocations: PC32; ADR_PREL_PG_HI21, LDST64_ABS_LO12_NC, ADR_GOT_PAGE, LD64_GOT_LO12_NC.
+enum : std::uint32_t { kRelative = 2, kPage = 275, kLow64 = 286, kGotPage = 311, kGotLow = 312 };
 enum : std::uint64_t { kWrite = 1, kAlloc = 2, kExecute = 4, kMerge = 16, kStrings = 32 };
 constexpr std::uint32_t kX86Unwind = 0x70000001;
 constexpr std::uint8_t kIdent[7] = {0x7f, 'E', 'L', 'F', 2, 1, 1};  // 64 bits, little-endian
@@ -53,6 +57,8 @@ constexpr std::size_t kMaxSections = 4096;
 constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 constexpr std::uint8_t kGlobalFunction = 0x12;
 constexpr std::uint8_t kLastPlainType = 3;  // no type, data, function, section
+constexpr std::uint8_t kGlobal = 0x10;      // of no type: what another object defines
+constexpr std::size_t kStub = 16, kAddress = 8;
 
 [[noreturn]] void refuse(const char* why) {
   throw std::invalid_argument(std::string("object code refused: ") + why);
@@ -74,7 +80,9 @@ class Linker {
 
   Image link() {
     read_headers();
+    find_calls();
     lay_out();
+    for (std::size_t n = 0; n < image_.calls.size(); ++n) write_stub(n);
     for (std::size_t n = 0; n < sections_.size(); ++n) relocate_section(n);
     find_entry();
     return std::move(image_);
@@ -128,6 +136,46 @@ class Linker {
     return std::memcmp(object_.data() + names_.offset + section.name, name, sizeof name) == 0;
   }
 
+  // The functions that are called and not defined here.
+  void find_calls() {
+    const std::uint64_t count = sections_[symbols_].size / sizeof(Symbol);
+    for (std::uint64_t n = 0; n < count; ++n) {
+      const Symbol called = symbol(n);
+      if (called.section != 0 || called.info != kGlobal || called.name == 0) continue;
+      called_[n] = image_.calls.size();
+      image_.calls.push_back({0, symbol_name(called)});
+    }
+  }
+
+  std::string symbol_name(const Symbol& symbol) const {
+    const std::uint32_t link = sections_[symbols_].link;
+    need(link < sections_.size() && sections_[link].type == kStrtab, "its symbols have no names");
+    const SectionHeader& names = sections_[link];
+    need(symbol.name < names.size, "a name lies outside of its table");
+    const char* first = object_.data() + names.offset + symbol.name;
+    const void* end = std::memchr(first, 0, names.size - symbol.name);
+    need(end != nullptr, "a name lies outside of its table");
+    return std::string(first, static_cast<const char*>(end));
+  }
+
+  // Behind the code: a jump to the address in the table.
+  void write_stub(std::size_t n) {
+    const std::size_t here = stubs_ + n * kStub;
+    const auto slot = static_cast<std::int64_t>(image_.calls[n].place);
+    if (machine_ == kX86_64) {
+      static constexpr std::uint8_t kJump[kStub] = {0xff, 0x25, 0,    0,    0,    0,
+                                                    0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc,
+                                                    0xcc, 0xcc, 0xcc, 0xcc};  // jmp *slot(%rip)
+      std::memcpy(image_.bytes.data() + here, kJump, kStub);
+      return put(here + 2, signed_field(slot - static_cast<std::int64_t>(here + 6), 32, 0));
+    }
+    put(here, 0x90000010);      // adrp x16, slot
+    put(here + 4, 0xf9400210);  // ldr x16, [x16, slot]
+    put(here + 8, 0xd61f0200);  // br x16
+    apply_aarch64(kPage, here, slot);
+    apply_aarch64(kLow64, here + 4, slot);
+  }
+
   void lay_out() {
     places_.assign(sections_.size(), kNowhere);
     std::size_t end = 0;
@@ -139,9 +187,17 @@ class Linker {
         if (is_unwind(section)) continue;  // nothing is thrown through a kernel
         end = place(n, end);
       }
-      if (code) end = image_.code_size = round_up(end, page_size_);
+      if (!code) break;
+      stubs_ = round_up(end, kStub);
+      if (!image_.calls.empty()) end = stubs_ + image_.calls.size() * kStub;
+      end = image_.code_size = round_up(end, page_size_);
     }
     need(image_.code_size > 0, "it has no code");
+    for (Call& call : image_.calls) {
+      call.place = round_up(end, kAddress);
+      end = call.place + kAddress;
+    }
+    need(end <= kMaxSize, "it is too large");
     image_.bytes.assign(round_up(end, page_size_), 0);
     for (std::size_t n = 0; n < sections_.size(); ++n) {
       if (places_[n] == kNowhere) continue;
@@ -196,16 +252,33 @@ class Linker {
     const std::uint64_t size = sections_[section].size;
     need(size >= 4 && relocation.offset <= size - 4, "a relocation lies outside of its section");
     const std::size_t here = places_[section] + relocation.offset;
-    const std::int64_t start = symbol_place(symbol(relocation.info >> 32));
+    const std::uint64_t number = relocation.info >> 32;
+    const auto called = called_.find(number);
+    const bool calls = called != called_.end();
+    const std::int64_t start =
+        calls ? call_place(type, called->second) : symbol_place(symbol(number));
     constexpr std::int64_t limit = std::int64_t{1} << 32;  // keeps the sums below from overflowing
     need(relocation.addend > -limit && relocation.addend < limit, "an addend is out of range");
     const std::int64_t target = start + relocation.addend;
-    if (machine_ == kX86_64) return apply_x86_64(type, here, target);
+    if (machine_ == kX86_64) return apply_x86_64(calls ? kRelative : type, here, target);
+    if (calls && type == kGotPage) return apply_aarch64(kPage, here, target);
+    if (calls && type == kGotLow) return apply_aarch64(kLow64, here, target);
     apply_aarch64(type, here, target);
   }
 
+  // Where a relocation of a function of a library leads: to its stub, or its address in the table.
+  std::int64_t call_place(std::uint32_t type, std::size_t n) const {
+    const bool x86 = machine_ == kX86_64;
+    if (x86 ? type == 4 : type == 282 || type == 283) {
+      return static_cast<std::int64_t>(stubs_ + n * kStub);
+    }
+    need(x86 ? type == 9 || type == 41 || type == 42 : type == kGotPage || type == kGotLow,
+         "a relocation is of an unknown type");  // GOTPCREL, GOTPCRELX, REX_GOTPCRELX
+    return static_cast<std::int64_t>(image_.calls[n].place);
+  }
+
   void apply_x86_64(std::uint32_t type, std::size_t here, std::int64_t target) {
-    need(type == 2 || type == 4, "a relocation is of an unknown type");  // PC32, PLT32
+    need(type == kRelative || type == 4, "a relocation is of an unknown type");  // or PLT32
     put(here, signed_field(target - static_cast<std::int64_t>(here), 32, 0));
   }
 
@@ -214,7 +287,7 @@ class Linker {
     if (type == 261) return put(here, signed_field(distance, 32, 0));  // PREL32
     const std::uint32_t code = get(here);
     switch (type) {
-      case 275: {  // ADR_PREL_PG_HI21
+      case kPage: {
         const std::int64_t pages = (target >> 12) - (static_cast<std::int64_t>(here) >> 12);
         const std::uint32_t field = signed_field(pages, 21, 0);
         return put(here, (code & 0x9f00001f) | ((field & 3) << 29) | ((field >> 2) << 5));
@@ -226,7 +299,7 @@ class Linker {
         return put_low(here, code, target, 1);
       case 285:  // LDST32_ABS_LO12_NC
         return put_low(here, code, target, 2);
-      case 286:  // LDST64_ABS_LO12_NC
+      case kLow64:
         return put_low(here, code, target, 3);
       case 299:  // LDST128_ABS_LO12_NC
         return put_low(here, code, target, 4);
@@ -289,9 +362,22 @@ class Linker {
   std::vector<SectionHeader> sections_;
   std::vector<std::size_t> places_;  // of each section in the image, or kNowhere
   SectionHeader names_{};
-  std::size_t symbols_ = 0;  // the number of the section of symbols
+  std::size_t symbols_ = 0;                                // the number of the section of symbols
+  std::size_t stubs_ = 0;                                  // where they begin in the image
+  std::unordered_map<std::uint64_t, std::size_t> called_;  // symbols, and which of the calls
   Image image_;
 };
+
+// The address of a function of this process, or of the libraries that compilers rely on.
+void* function_address(const std::string& name) {
+  if (void* found = dlsym(RTLD_DEFAULT, name.c_str())) return found;
+  for (const char* library : {"libm.so.6", "libgcc_s.so.1"}) {
+    void* handle = dlopen(library, RTLD_NOW);  // and never closed: code refers to it
+    if (handle == nullptr) continue;
+    if (void* found = dlsym(handle, name.c_str())) return found;
+  }
+  throw std::invalid_argument("object code refused: it calls " + name + ", which is not there");
+}
 
 }  // namespace
 
@@ -313,7 +399,11 @@ Image link(const std::string& object, std::uint16_t machine, std::size_t page_si
 }
 
 Code::Code(const std::string& object) {
-  const Image image = link(object, host_machine(), static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  Image image = link(object, host_machine(), static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  for (const Call& call : image.calls) {
+    void* address = function_address(call.name);
+    std::memcpy(image.bytes.data() + call.place, &address, sizeof address);
+  }
   void* memory =
       mmap(nullptr, image.bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");

@@ -3,7 +3,9 @@
 // What enters: a relocatable ELF64 object as LLVM writes it for one kernel.  What leaves: an Image,
 // its code and constants laid out with all relocations applied, and a Code, that image in memory
 // which may be executed.  An image has no addresses in it (every relocation is relative), so it may
-// lie anywhere.
+// lie anywhere.  A function of a library that the object calls may lie farther away than a relative
+// call reaches: the call goes to a stub behind the code, which jumps to an address in a table
+// behind the constants.  Code fills the table.
 //
 // Objects come from files that may be damaged, so nothing in them is believed: every offset is
 // checked, and whatever is not known is refused with std::invalid_argument.  The Python twin is
@@ -26,16 +28,25 @@ constexpr std::uint16_t kAArch64 = 183;
 // The processor that this extension was built for, or 0 if it is neither of the two.
 std::uint16_t host_machine();
 
+// A function of a library that an object calls.
+struct Call {
+  std::size_t place;  // in the image, of 8 bytes for its address
+  std::string name;
+};
+
 struct Image {
   std::vector<std::uint8_t> bytes;  // code from the start, constants from code_size on
   std::size_t code_size = 0;        // whole pages
   std::size_t entry = 0;            // where the one global function begins
+  std::vector<Call> calls;
 };
 
 // Throws std::invalid_argument if the object is not one that can be linked.
 Image link(const std::string& object, std::uint16_t machine, std::size_t page_size);
 
-// An image in memory of its own: code may be read and executed, constants may be read.
+// An image in memory of its own: code may be read and executed, constants may be read.  Throws what
+// link() does, also if a function that is called is not in this process, nor in a library of the C
+// compiler; std::system_error if there is no memory.
 class Code {
  public:
   explicit Code(const std::string& object);

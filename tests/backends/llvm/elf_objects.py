@@ -13,17 +13,28 @@ def section(name=0, kind=1, flags=0, offset=0, size=0, link=0, info=0, align=1, 
     return struct.pack("<IIQQQQIIQQ", name, kind, flags, 0, offset, size, link, info, align, entry)
 
 
-def symbol(info, where, value=0):
-    return struct.pack("<IBBHQQ", 0, info, 0, where, value, 0)
+def symbol(info, where, value=0, name=0):
+    return struct.pack("<IBBHQQ", name, info, 0, where, value, 0)
 
 
 def make_object(
-    code, constants, relocations=(), machine=X86_64, flags=2, functions=1, align=16, kind=1
+    code,
+    constants,
+    relocations=(),
+    machine=X86_64,
+    flags=2,
+    functions=1,
+    align=16,
+    kind=1,
+    name=b"",
 ):
-    """An object; ``relocations`` are (offset in the code, type, symbol, addend)."""
-    names = b"\0.text\0.rodata\0.eh_frame\0"
+    """An object; ``relocations`` are (offset in the code, type, symbol, addend).
+
+    ``name`` is that of the function which is not defined.
+    """
+    names = b"\0.text\0.rodata\0.eh_frame\0" + (name + b"\0" if name else b"")
     symbols = symbol(0, 0) + symbol(3, 1) + symbol(3, 2) + symbol(0x12, 1) * functions
-    symbols += symbol(0x10, 0)
+    symbols += symbol(0x10, 0, name=len(names) - len(name) - 1 if name else 0)
     table = b"".join(struct.pack("<QQq", o, s << 32 | t, a) for o, t, s, a in relocations)
     parts, places, end = [], [], 64
     for part in (code, constants, table, symbols, names):

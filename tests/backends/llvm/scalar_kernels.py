@@ -7,6 +7,7 @@ The kernel is one loop over elements, ``lanes`` at a time; operations of ``MATH`
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,13 @@ def write_for(cpu: str, patch: pytest.MonkeyPatch) -> None:
     info = CpuInfo("x86_64" if flags else "aarch64", "", flags)
     patch.setattr(instructions, "cpu_info", lambda: info)
     patch.setattr(instructions, "_TEMPLATES", {})
+
+
+def function_name(text: str) -> str:
+    """The name of the function that a module defines for others."""
+    found = re.search(r"^define (?!internal)[^@]*@([\w.]+)\(", text, re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def load(builder: Builder, dtype: Any, place: int = 0) -> Scalar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import gc
 import os
 import subprocess
@@ -19,8 +20,9 @@ from functrax.backends import disk_cache
 from functrax.backends.cpu_info import SECOND_CACHE, cpu_info, parse_cpuinfo, second_cache_of
 from functrax.backends.disk_cache import content_key
 from functrax.backends.llvm import code_generator, jit, joint
-from functrax.backends.llvm.jit import Machine, function_name, machine
+from functrax.backends.llvm.jit import Machine, machine
 from functrax.core.config import config
+from functrax.core.errors import MachineCodeError
 
 ROOT = str(Path(functrax.__file__).parents[1])
 SCALE = """
@@ -127,11 +129,36 @@ def test_sound_entries_of_no_use_are_compiled_again(cache):
     assert run(compiled, [2]) == [10] and fresh.count == 1 and cache.stats.damaged == 1
 
 
-def test_code_that_calls_a_library_is_linked_by_llvm(cache):
+def test_code_that_calls_a_library(cache):
     for origin in ("llvm", "disk"):
         (compiled,) = Machine().compile_all([CALLER])
         assert compiled.origin == origin
         assert run(compiled, [27.0]) == pytest.approx([3.0])
+
+
+def test_code_that_cannot_be_loaded_is_an_error(cache):
+    text = CALLER.replace("@cbrt", "@functrax_has_no_such_function")
+    asked = Machine().request(text)
+    for _ in range(2):
+        with pytest.raises(MachineCodeError) as caught:
+            asked.compiled  # noqa: B018
+        for part in ("cannot be loaded", "it calls functrax_has_no_such_function", "try   report"):
+            assert part in str(caught.value)
+
+
+def test_no_memory_for_code_is_an_error(cache, monkeypatch):
+    Machine().compile_all([SCALE.format(11)])
+
+    def load(data):
+        raise OSError(errno.ENOMEM, "mmap")
+
+    monkeypatch.setattr(jit.object_code, "load", load)
+    for n in (11, 12):  # on disk, and new
+        with pytest.raises(MachineCodeError, match="cannot be loaded") as caught:
+            Machine().compile_all([SCALE.format(n)])
+        assert "free memory" in str(caught.value)
+    monkeypatch.undo()
+    assert Machine().compile_all([SCALE.format(11)])[0].origin == "disk"
 
 
 def test_code_is_given_back_when_nobody_uses_it(cache, monkeypatch):
@@ -152,7 +179,6 @@ def test_the_machine_of_the_process():
     assert machine() is machine()
     assert run(jit.request(SCALE.format(9)).compiled, [1]) == [9]
     assert "functrax_kernel" in machine().assembly(SCALE.format(9))
-    assert function_name(CALLER) == "functrax_kernel"
 
 
 def test_what_kernels_do_without_others_still_get():

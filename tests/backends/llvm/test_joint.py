@@ -86,9 +86,6 @@ def test_each_part_is_an_object_of_its_own(load):
     for k in (3, 0, 4, 1, 2):
         code = load(objects[k])
         assert run(code.address) == scaled(k)
-    for k, data in enumerate(objects):
-        address, library = generator().link(data, "functrax_kernel")
-        assert run(address) == scaled(k) and library
 
 
 def test_code_is_what_it_is_alone():

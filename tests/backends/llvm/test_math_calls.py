@@ -11,10 +11,11 @@ from functrax.backends.compiler import CompiledProgram
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm import math_calls
 from functrax.backends.llvm.instructions import llvm_type
-from functrax.backends.llvm.jit import function_name, request
+from functrax.backends.llvm.jit import request
 from functrax.core import dtypes
 from functrax.core.config import Override
 from functrax.core.lowering import MATH, Builder
+from tests.backends.llvm.scalar_kernels import function_name
 
 FUNCTIONS = {
     "tanh": (jnp.tanh, 1.5),

@@ -69,7 +69,7 @@ define void @kernel(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {
 
 def link_python(data, machine=X86_64, page_size=PAGE):
     image = object_code.link(data, machine, page_size)
-    return image.data, image.code_size, image.entry
+    return image.data, image.code_size, image.entry, image.calls
 
 
 def link_native(data, machine=X86_64, page_size=PAGE):
@@ -91,8 +91,6 @@ def link(request):
 
 @pytest.fixture(params=sorted(LOADERS))
 def load(request):
-    if request.param == "python" and cpu_info().machine != "x86_64":
-        pytest.skip("the Python twin loads code of x86-64 only")
     return LOADERS[request.param]
 
 
@@ -147,7 +145,7 @@ def test_memory_is_never_writable_and_executable_and_is_given_back(load):
 
 def test_layout(link):
     data = make_object(RETURN, b"constants", align=64)
-    image, code_size, entry = link(data)
+    image, code_size, entry, _ = link(data)
     assert (len(image), code_size, entry) == (2 * PAGE, PAGE, 0)
     assert image.startswith(RETURN) and image[PAGE:].startswith(b"constants")
     assert not any(image[len(RETURN) : PAGE]) and not any(image[PAGE + 9 :])
@@ -161,9 +159,9 @@ def test_layout(link):
 
 @pytest.mark.parametrize("kind", [2, 4])
 def test_relative_addresses_of_x86_64(link, kind):
-    image, _, _ = link(make_object(RETURN, bytes(64), [(4, kind, CONSTANTS, 12)]))
+    image, *_ = link(make_object(RETURN, bytes(64), [(4, kind, CONSTANTS, 12)]))
     assert struct.unpack_from("<i", image, 4) == (PAGE + 12 - 4,)
-    image, _, _ = link(make_object(RETURN, bytes(64), [(8, kind, TEXT, -4)]))
+    image, *_ = link(make_object(RETURN, bytes(64), [(8, kind, TEXT, -4)]))
     assert struct.unpack_from("<i", image, 8) == (-12,)
 
 
@@ -224,6 +222,58 @@ def test_relocations_that_are_refused(link, machine, relocation):
         link(data, machine)
 
 
+# ---- functions of libraries ---------------------------------------------------------------------
+
+
+def test_functions_of_libraries_are_called(load):
+    """The process lies farther away than a relative call reaches."""
+    code = load(generator().object_code(CALLER))
+    x = np.array([27.0, 1.0])
+    kernel(code.address)((ctypes.c_void_p * 1)(x.ctypes.data), None, 0, 1)
+    assert x.tolist() == [pytest.approx(3.0), 1.0]
+
+
+def test_a_function_that_is_not_there_is_refused(load):
+    data = generator().object_code(CALLER.replace("@cbrt", "@functrax_has_none"))
+    with pytest.raises(ValueError, match="it calls functrax_has_none, which is not there"):
+        load(data)
+
+
+@pytest.mark.parametrize(("kind", "place"), [(4, 16), (9, PAGE), (41, PAGE), (42, PAGE)])
+def test_calls_of_x86_64(link, kind, place):
+    """By a stub, which jumps to an address in a table, or by the address."""
+    data = make_object(RETURN, bytes(5), [(4, kind, UNDEFINED, -4)], name=b"f")
+    image, code_size, _, calls = link(data)
+    assert code_size == PAGE and calls == ((PAGE + 8, b"f"),)
+    place += 8 if place == PAGE else 0
+    assert struct.unpack_from("<i", image, 4) == (place - 4 - 4,)
+    assert image[16:22] == b"\xff\x25" + struct.pack("<i", PAGE + 8 - 22)
+    assert not any(image[PAGE:])
+
+
+def test_calls_of_aarch64(link):
+    words = struct.pack("<4I", 0x94000000, 0x14000000, 0x90000000, 0xF9400000)
+    relocations = [(4 * k, t, UNDEFINED, 0) for k, t in enumerate((283, 282, 311, 312))]
+    image, _, _, calls = link(make_object(words, b"", relocations, AARCH64, name=b"f"), AARCH64)
+    assert calls == ((PAGE, b"f"),)
+    assert struct.unpack_from("<4I", image) == (0x94000004, 0x14000003, 0xB0000000, 0xF9400000)
+    assert struct.unpack_from("<3I", image, 16) == (0xB0000010, 0xF9400210, 0xD61F0200)
+
+
+@pytest.mark.parametrize(
+    ("triple", "machine"), [("aarch64-linux-gnu", AARCH64), ("x86_64-linux-gnu", X86_64)]
+)
+def test_calls_that_llvm_writes_are_linked(link, triple, machine):
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple)
+    made = target.create_target_machine(opt=2, reloc="pic", codemodel="small")
+    text = CALLER.replace("ret void", "tail call double @erf(double 2.0)\n  ret void")
+    text = text.replace("declare", "declare double @erf(double) nonlazybind\ndeclare", 1)
+    data = made.emit_object(llvm.parse_assembly(text))
+    assert sorted(name for _, name in link(data, machine)[3]) == [b"cbrt", b"erf"]
+
+
 # ---- objects that are refused -------------------------------------------------------------------
 
 
@@ -249,11 +299,6 @@ def test_objects_that_are_refused(link, data, why):
         link(data)
 
 
-def test_code_that_calls_a_library_is_refused(load):
-    with pytest.raises(ValueError, match="defined elsewhere"):
-        load(generator().object_code(CALLER))
-
-
 @pytest.mark.parametrize("linker", sorted(LINKERS))
 def test_every_truncation_is_refused(linker):
     data = make_object(RETURN, bytes(64), [(4, 2, CONSTANTS, 12)])
@@ -265,8 +310,9 @@ def damaged_objects():
     """Every byte of some objects flipped, and random damage."""
     rng = random.Random(4)
     for machine in (X86_64, AARCH64):
-        kind = 2 if machine == X86_64 else 277
-        data = make_object(RETURN, bytes(64), [(4, kind, CONSTANTS, 12)], machine)
+        kind, call = (2, 4) if machine == X86_64 else (277, 283)
+        relocations = [(4, kind, CONSTANTS, 12), (8, call, UNDEFINED, -4)]
+        data = make_object(RETURN, bytes(64), relocations, machine, name=b"f")
         for place in range(len(data)):
             for flip in (0xFF, 0x80, 1 << rng.randrange(8)):
                 changed = bytearray(data)
@@ -309,7 +355,7 @@ def test_kernels_of_both_processors_are_linked(link, triple, machine):
         pytest.skip("llvmlite was built without this target")
     made = target.create_target_machine(opt=2, reloc="pic", codemodel="small")
     data = made.emit_object(llvm.parse_assembly(KERNEL))
-    image, code_size, entry = link(data, machine)
+    image, code_size, entry, _ = link(data, machine)
     assert entry == 0 and code_size == PAGE
     assert struct.pack("<4d", 1, 10, 100, 1000) in image[PAGE:]
     assert struct.pack("<4d", 1, 10, 100, 1000) not in image[:PAGE]

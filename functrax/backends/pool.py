@@ -5,20 +5,26 @@ nothing refers to a block any more its memory goes to the pool at once, which gi
 one who asks for that size class; a program in its steady state asks the system for nothing.
 
 Sizes come in eight steps per power of two.  What is cached never exceeds the limit, at first half
-of the machine's memory; what is over it goes back to the system.
+of the memory of the machine or the container; what is over it goes back to the system.  More than
+a container may have is refused, for the system would end the process when the memory is written.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from functrax.core import cgroups
 from functrax.core.locks import new_rlock
 
 ALIGNMENT: Final = 64
-_DEFAULT_LIMIT: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+_ANY: Final = 1 << 62  # bytes
+
+
+def default_limits() -> tuple[int, int]:
+    """The most bytes that are cached, and that there may be in all."""
+    return cgroups.memory() // 2, cgroups.limits().memory_and_swap or _ANY
 
 
 class PoolStats(NamedTuple):
@@ -65,19 +71,31 @@ class Block:
 
 
 class Pool:
-    """A caching allocator; any thread may use it."""
+    """A caching allocator; any thread may use it.
 
-    def __init__(self, limit: int = _DEFAULT_LIMIT) -> None:
+    Args:
+      limit: the most bytes that are cached.
+      most: the most bytes that there may be, in use and cached.
+    """
+
+    def __init__(self, limit: int, most: int = _ANY) -> None:
         self._lock = new_rlock()
         self._free: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._in_use = self._cached = self._peak = self._allocations = self._hits = 0
         self._limit = limit
+        self._most = most
 
     def allocate(self, nbytes: int) -> Block:
-        """A block of at least ``nbytes`` bytes, with any content."""
+        """A block of at least ``nbytes`` bytes, with any content.
+
+        Raises:
+          MemoryError: if there is no more memory.
+        """
         size = size_class(nbytes)
         with self._lock:
             waiting = self._free.get(size)
+            if not waiting:
+                self._make_room(size)
             if waiting:
                 memory = waiting.pop()
                 self._hits += 1
@@ -88,6 +106,14 @@ class Pool:
             self._in_use += size
             self._peak = max(self._peak, self._in_use)
         return Block(self, memory, size)
+
+    def _make_room(self, size: int) -> None:
+        """Let memory go that waits, where that and a new block would be too much."""
+        room = self._most - self._in_use - size
+        if room < 0:
+            raise MemoryError(f"{size} bytes: {self._in_use} of {self._most} are in use")
+        if self._cached > room:
+            self.trim(room)
 
     def give_back(self, memory: np.ndarray[Any, Any], size: int) -> None:
         """Keep the memory of a block that died, or return it to the system."""
@@ -122,5 +148,11 @@ class Pool:
             self.trim(nbytes)
         return self._limit
 
+    def most(self, nbytes: int | None = None) -> int:
+        """The most bytes that there may be; set to ``nbytes`` if that is given."""
+        if nbytes is not None:
+            self._most = nbytes
+        return self._most
 
-pool: Final = Pool()
+
+pool: Final = Pool(*default_limits())

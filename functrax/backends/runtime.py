@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from functrax.backends import buffer
-from functrax.backends.pool import PoolStats, pool
+from functrax.backends.pool import PoolStats, default_limits, pool
 from functrax.backends.threads import default_num_threads, thread_pool
 from functrax.core import native
 from functrax.core.records import record
@@ -35,6 +35,7 @@ class Runtime:
       pool_reset_peak: lets the peak begin anew.
       pool_trim: returns cached memory to the system, down to a number of bytes.
       pool_limit: the most bytes that are cached, which an argument sets.
+      pool_most: the most bytes that there may be, which an argument sets.
       num_threads: how many threads run a large kernel.
       set_num_threads: chooses how many.
     """
@@ -46,6 +47,7 @@ class Runtime:
     pool_reset_peak: Callable[[], None]
     pool_trim: Callable[..., None]
     pool_limit: Callable[..., int]
+    pool_most: Callable[..., int]
     num_threads: Callable[[], int]
     set_num_threads: Callable[[int], None]
 
@@ -64,6 +66,7 @@ PYTHON: Final = Runtime(
     pool.reset_peak,
     pool.trim,
     pool.limit,
+    pool.most,
     lambda: thread_pool.num_threads,
     thread_pool.set_num_threads,
 )
@@ -74,6 +77,9 @@ def _native() -> Runtime | None:
     if extension is None:
         return None
     extension.set_num_threads(default_num_threads())
+    cached, most = default_limits()
+    extension.pool_limit(cached)
+    extension.pool_most(most)
 
     def load(program: Program) -> Loaded:
         from functrax.backends.program_encoding import encode
@@ -89,6 +95,7 @@ def _native() -> Runtime | None:
         extension.pool_reset_peak,
         extension.pool_trim,
         extension.pool_limit,
+        extension.pool_most,
         extension.num_threads,
         extension.set_num_threads,
     )

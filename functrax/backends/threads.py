@@ -5,7 +5,7 @@ which the threads, the calling one among them, take one after the other.  A loop
 a loop that begins while another thread's loop runs, stays on the thread that began it.
 
 The number of threads is ``FUNCTRAX_NUM_THREADS``, or else that of the cores that the process may
-use.  After a fork the child makes threads of its own.
+keep busy (:mod:`functrax.core.cgroups`).  After a fork the child makes threads of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from functrax.core.cgroups import processors
 from functrax.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ MIN_COST: Final = 20_000
 
 
 def default_num_threads() -> int:
-    """The number of threads that the environment asks for, or of cores that there are."""
+    """The number of threads that the environment asks for, or of cores that there are to use."""
     text = os.environ.get("FUNCTRAX_NUM_THREADS", "").strip()
     if not text:
-        return len(os.sched_getaffinity(0))
+        return processors()
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentError(
             "FUNCTRAX_NUM_THREADS is the number of threads", got=repr(text), fix="1, or more"

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
+from functrax.core.cgroups import processors
 from functrax.core.config import as_in_thread, thread_options
 from functrax.core.errors import add_note
 from functrax.core.source import user_line
@@ -100,7 +101,7 @@ class _Threads:
 
 
 def _most_threads() -> int:
-    return max(2, len(os.sched_getaffinity(0)))
+    return max(2, processors())
 
 
 _threads: Final = _Threads()

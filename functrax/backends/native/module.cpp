@@ -60,6 +60,11 @@ std::uint64_t pool_limit(std::optional<std::uint64_t> nbytes) {
   return functrax::pool::limit();
 }
 
+std::uint64_t pool_most(std::optional<std::uint64_t> nbytes) {
+  if (nbytes) functrax::pool::set_most(*nbytes);
+  return functrax::pool::most();
+}
+
 void add_pool(py::module_& module) {
   module.def("pool_stats", pool_stats, "(in_use, cached, peak, allocations, hits)");
   module.def("pool_reset_peak", functrax::pool::reset_peak, "Let the peak begin anew.");
@@ -67,6 +72,8 @@ void add_pool(py::module_& module) {
              "Return cached memory to the system.");
   module.def("pool_limit", pool_limit, py::arg("nbytes") = py::none(),
              "The most bytes that are cached.");
+  module.def("pool_most", pool_most, py::arg("nbytes") = py::none(),
+             "The most bytes that there may be, in use and cached.");
 }
 
 void set_num_threads(int threads) {

@@ -74,6 +74,7 @@ struct State {
   Counts small_counts;
   std::atomic<std::int64_t> peak{0};
   std::atomic<std::uint64_t> limit{default_limit()};
+  std::atomic<std::uint64_t> most{kLargest};  // in use and cached
 
   std::int64_t in_use() const { return counts.in_use.get() + small_counts.in_use.get(); }
   std::int64_t cached() const { return counts.cached.get() + small_counts.cached.get(); }
@@ -189,6 +190,17 @@ void give_up_small() {
   s.counts.cached.add(cached);
 }
 
+// Lets memory go that waits, where that and what is in use would be too much. False if what is in
+// use is too much already.
+bool make_room() {
+  State& s = state();
+  const std::uint64_t most = s.most.load(std::memory_order_relaxed);
+  const auto used = static_cast<std::uint64_t>(std::max<std::int64_t>(s.in_use(), 0));
+  if (used > most) return false;
+  if (static_cast<std::uint64_t>(s.counts.cached.get()) > most - used) trim_locked(most - used);
+  return true;
+}
+
 Block* new_block(std::size_t size) {
   auto* block = new (std::nothrow) Block{nullptr, size, nullptr, {1}, nullptr};
   if (block == nullptr) return nullptr;
@@ -222,10 +234,13 @@ Block* allocate(std::size_t nbytes) {
     }
     s.counts.allocations.add(1);
   }
-  Block* block = new_block(wanted.size);
-  if (block == nullptr) {
-    trim_locked(0);
+  Block* block = nullptr;
+  if (make_room()) {
     block = new_block(wanted.size);
+    if (block == nullptr) {
+      trim_locked(0);
+      block = new_block(wanted.size);
+    }
   }
   if (block == nullptr) {
     std::lock_guard<std::mutex> lock(s.mutex);
@@ -309,6 +324,10 @@ void trim(std::uint64_t keep) {
 }
 
 std::uint64_t limit() { return state().limit.load(std::memory_order_relaxed); }
+
+std::uint64_t most() { return state().most.load(std::memory_order_relaxed); }
+
+void set_most(std::uint64_t nbytes) { state().most.store(nbytes, std::memory_order_relaxed); }
 
 void set_limit(std::uint64_t nbytes) {
   state().limit.store(nbytes, std::memory_order_relaxed);

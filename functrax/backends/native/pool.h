@@ -51,6 +51,8 @@ void reset_peak();
 void trim(std::uint64_t keep);
 std::uint64_t limit();
 void set_limit(std::uint64_t nbytes);
+std::uint64_t most();  // that there may be, in use and cached
+void set_most(std::uint64_t nbytes);
 
 // Owns one reference to a block.
 class Hold {

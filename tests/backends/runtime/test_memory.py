@@ -136,6 +136,26 @@ def test_more_than_the_machine_has_is_refused(runtime: Runtime) -> None:
         runtime.buffer((8 * machine,), np.int8)
 
 
+def test_more_than_a_container_may_have_is_refused(runtime: Runtime) -> None:
+    """What waits to be used again goes first."""
+    before = runtime.pool_most()
+    runtime.pool_trim()
+    try:
+        most = runtime.pool_stats().in_use + (8 << 20)
+        assert runtime.pool_most(most) == most
+        kept = runtime.buffer((3 << 20,), np.int8)
+        del kept  # which waits now
+        runtime.pool_limit(64 << 20)
+        held = runtime.buffer((6 << 20,), np.int8)
+        assert runtime.pool_stats().in_use + runtime.pool_stats().cached <= most
+        with pytest.raises(MemoryError):
+            runtime.buffer((3 << 20,), np.int8)
+        del held
+        assert runtime.buffer((7 << 20,), np.int8).nbytes == 7 << 20
+    finally:
+        runtime.pool_most(before)
+
+
 @pytest.mark.parametrize("nbytes", [1, 63, 64, 65, 1024, 1025, 4096, 5000, 1 << 21, 5 << 21])
 def test_memory_is_aligned_and_padded(runtime: Runtime, nbytes: int) -> None:
     before = runtime.pool_stats().in_use

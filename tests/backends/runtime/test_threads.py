@@ -17,6 +17,7 @@ from functrax.backends import threads
 from functrax.backends.program import Launch, Program, Scan, While
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.runtime import Runtime
+from functrax.core import cgroups
 from functrax.core.errors import ArgumentError
 from tests.backends.runtime.programs import F32, I32, host
 
@@ -255,7 +256,7 @@ def test_forks_and_the_end_of_the_process(runtime: Runtime, script: str) -> None
 
 def test_the_number_of_threads(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FUNCTRAX_NUM_THREADS", raising=False)
-    assert threads.default_num_threads() == len(os.sched_getaffinity(0))
+    assert threads.default_num_threads() == cgroups.processors()
     monkeypatch.setenv("FUNCTRAX_NUM_THREADS", " 3 ")
     assert threads.default_num_threads() == 3
     for text in ("0", "-1", "many", "1.5"):

@@ -48,6 +48,7 @@ _SYSCTL: Final = (  # macOS; a processor has some of them
     "machdep.cpu.features",
     "machdep.cpu.leaf7_features",
 )
+_X86: Final = ("x86_64", "AMD64")
 #: What 64-byte vectors of all element types need.
 _AVX512: Final = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl"))
 #: Bytes of the second cache that a thread has: where the system does not tell, at least, at most.
@@ -100,6 +101,14 @@ class CpuInfo:
         return self.flags >= _AVX512
 
     @property
+    def has_fma(self) -> bool:
+        """Whether an instruction multiplies and adds, and rounds once.
+
+        Where it is not known, it is not used: LLVM would call a library for it.
+        """
+        return self.machine not in _X86 or "fma" in self.flags
+
+    @property
     def divides_fast(self) -> bool:
         """Whether a vector of float32 is divided as fast as it is multiplied in float64.
 
@@ -125,7 +134,7 @@ class CpuInfo:
         Rapids), AMD's in the time of 16.
         """
         found = set()
-        if self.machine in ("x86_64", "AMD64"):
+        if self.machine in _X86:
             found.add("i16")
         if "avx512_bf16" in self.flags and "AuthenticAMD" in self.identity:
             found.add("bf16")
@@ -136,7 +145,7 @@ class CpuInfo:
     @property
     def has_halves(self) -> bool:
         """Whether an instruction converts float16."""
-        return self.machine not in ("x86_64", "AMD64") or "f16c" in self.flags
+        return self.machine not in _X86 or "f16c" in self.flags
 
 
 @cache

@@ -67,6 +67,51 @@ for kind in ("exact", "bits", "smooth"):
 """
 
 
+CALLS = """
+import mmap
+import numpy as np
+import functrax
+import functrax.numpy as jnp
+from functrax import lax
+from functrax.backends.llvm import object_code
+from functrax.backends.llvm.code_generator import CodeGenerator
+
+written = []
+make = CodeGenerator.object_code
+
+
+def collecting(self, text):
+    written.append(make(self, text))
+    return written[-1]
+
+
+CodeGenerator.object_code = collecting
+functrax.config.update("compile_threads", False)
+ONE = (
+    *(jnp.exp, jnp.log, jnp.log2, jnp.log1p, jnp.expm1, jnp.sin, jnp.cos, jnp.tan, jnp.tanh),
+    *(jnp.sinh, jnp.arcsin, jnp.arctan, jnp.sqrt, jnp.cbrt, lax.lgamma, lax.digamma, lax.erf),
+    *(lax.erf_inv, lax.logistic, lax.rsqrt, lambda x: x**1.5, lambda x: x % 0.7, lax.square),
+    *(jnp.var, jnp.cumsum, lambda x: x @ x.T, lambda x: jnp.linalg.norm(x @ x, axis=0)),
+    lambda x: lax.conv(x[None, None], x[None, None, :3, :3], (1, 1), "SAME"),
+    lambda x: jnp.log(x + 1j * x),
+    functrax.grad(lambda x: jnp.tanh(x @ jnp.sin(x)).sum()),
+    lambda x: lax.fori_loop(0, 5, lambda k, y: jnp.sin(y) * y + k, x),
+)
+with functrax.enable_x64(True):
+    for strict in (False, True):
+        functrax.config.update("strict", strict)
+        for dtype in (np.float32, np.float64):
+            x = jnp.asarray(np.random.default_rng(0).uniform(0.1, 0.9, (32, 32)), dtype)
+            for f in ONE:
+                np.asarray(functrax.jit(f)(x))
+assert len(written) > 60, len(written)
+called = set()
+for data in written:
+    called.update(n for _, n in object_code.link(data, object_code.X86_64, mmap.PAGESIZE).calls)
+assert called == set(), called
+"""
+
+
 def limited_to(kind: str, tmp_path: Path, *command: str) -> None:
     """Run Python with code for a kind of processor, and nothing in the cache."""
     if not KINDS[kind] <= cpu_info().flags:
@@ -87,6 +132,10 @@ def limited_to(kind: str, tmp_path: Path, *command: str) -> None:
 @pytest.mark.parametrize("kind", LESSER)
 def test_kernels_of_a_lesser_processor(kind: str, tmp_path: Path) -> None:
     limited_to(kind, tmp_path, "-c", CHECKS, str(LESSER[kind]))
+
+
+def test_kernels_call_no_library_for_products_and_sums(tmp_path: Path) -> None:
+    limited_to("x86-64-v2", tmp_path, "-c", CALLS)
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends.cpu_info import cpu_info
+from functrax.backends.llvm.fma import BY_INTEGERS, FMA, fma_function
 from functrax.backends.llvm.remainder import REMAINDER, remainder_function
 from functrax.core import dtypes
 from functrax.core.errors import DTypeError
@@ -407,6 +408,14 @@ def _times_power_of_two(t: Template, x: str, n: str) -> str:
     return x
 
 
+def _fma(t: Template, x: str, y: str, z: str) -> str:
+    """An instruction, or a function of the module."""
+    if cpu_info().has_fma:
+        return t.call("fma", x, y, z)
+    operands = ", ".join(f"{t.type} {a}" for a in (x, y, z))
+    return t.add(f"call {t.type} @{FMA}.{t.dtype.name}.{t.lanes}({operands})")
+
+
 def _part(first: int) -> Rule:
     """The real or the imaginary parts of complex numbers."""
 
@@ -438,7 +447,7 @@ _RULES: Final[dict[str, Rule]] = {
     "max": _extremum("max"),
     "div": _div,
     "rem": _rem,
-    "fma": _intrinsic("fma"),
+    "fma": _fma,
     "sqrt": _intrinsic("sqrt"),
     "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"),
@@ -511,10 +520,22 @@ def emit(
 
 
 def definitions(text: str) -> str:
-    """The functions of ours which a module's text calls."""
-    if REMAINDER not in text:
-        return ""
-    used = sorted(set(re.findall(rf"@{REMAINDER}\.(\w+)\.(\d+)\(", text)))
-    if any(name == "float32" for name, _ in used):  # which calls that of float64
-        used = sorted({*used, *(("float64", lanes) for _, lanes in used)})
-    return "\n".join(remainder_function(name, int(lanes)) for name, lanes in used)
+    """The functions of ours which a module's text calls, directly or by others of them."""
+    found = []
+    if REMAINDER in text:
+        used = _called(REMAINDER, text)
+        if any(name == "float32" for name, _ in used):  # which calls that of float64
+            used = sorted({*used, *(("float64", lanes) for _, lanes in used)})
+        fused = cpu_info().has_fma
+        found += [remainder_function(name, int(lanes), fused) for name, lanes in used]
+    if FMA in text or (found and not cpu_info().has_fma):
+        used = _called(FMA, "\n".join([text, *found]))
+        found += [fma_function(name, int(lanes)) for name, lanes in used]
+        if any(name == "float64" for name, _ in used):
+            found.append(BY_INTEGERS)
+    return "\n".join(found)
+
+
+def _called(prefix: str, text: str) -> list[tuple[str, str]]:
+    """Dtypes and numbers of lanes of the functions that are called."""
+    return sorted(set(re.findall(rf"call [^@]*@{prefix}\.(\w+)\.(\d+)\(", text)))

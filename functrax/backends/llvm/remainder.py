@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from functrax.backends.llvm.fma import FMA
+
 #: What the names of the functions begin with; then come the dtype and the number of lanes.
 REMAINDER: Final = "functrax.rem"
 
@@ -54,8 +56,8 @@ body:
   %step = fmul {T} %half_step, %high
   %ratio = fdiv {T} %r, %step
   %q = call {T} @llvm.trunc.{t}({T} %ratio)
-  %minus_q = fneg {T} %q
-  %left = call {T} @llvm.fma.{t}({T} %minus_q, {T} %step, {T} %r)
+  {minus_q}
+  %left = call {T} @{fma}({T} %minus_q, {T} %step, {T} %r)
   %too_far = fcmp olt {T} %left, {zero}
   %back = fadd {T} %left, %step
   %right = select {B} %too_far, {T} %back, {T} %left
@@ -80,8 +82,14 @@ define internal {S} @{name}({S} %x, {S} %y) nounwind {{
 """
 
 
-def remainder_function(dtype: str, lanes: int) -> str:
-    """The definition for ``float64``, or for ``float32``, which calls the former."""
+def remainder_function(dtype: str, lanes: int, fused: bool = True) -> str:
+    """The definition for ``float64``, or for ``float32``, which calls the former.
+
+    Args:
+      dtype: of the operands and the result.
+      lanes: how many elements they have.
+      fused: whether the processor has an fma; else it is a function, too.
+    """
 
     def of(element: str) -> str:
         return element if lanes == 1 else f"<{lanes} x {element}>"
@@ -96,12 +104,22 @@ def remainder_function(dtype: str, lanes: int) -> str:
     found = "%any = freeze i1 %more"
     if lanes > 1:
         found = f"%any = call i1 @llvm.vector.reduce.or.v{lanes}i1({of('i1')} %more)"
+    suffix = "f64" if lanes == 1 else f"v{lanes}f64"
+    minus_q = f"%minus_q = fneg {of('double')} %q"
+    if not fused:  # which takes longer where a factor is 0, as in lanes that are done
+        one = splat("0x3FF0000000000000", "double")
+        minus_q = (
+            f"%opposite = fneg {of('double')} %q\n  %minus_q = select {of('i1')} %more, "
+            f"{of('double')} %opposite, {of('double')} {one}"
+        )
     return _FLOAT64.format(
         name=name,
+        fma=f"llvm.fma.{suffix}" if fused else f"{FMA}.float64.{lanes}",
         T=of("double"),
         I=of("i64"),
         B=of("i1"),
-        t="f64" if lanes == 1 else f"v{lanes}f64",
+        minus_q=minus_q,
+        t=suffix,
         any=found,
         zero=splat("0x0000000000000000", "double"),
         two54=splat("0x4350000000000000", "double"),

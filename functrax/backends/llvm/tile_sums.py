@@ -32,6 +32,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.instructions import constant, llvm_type
 from functrax.core import dtypes
 from functrax.core.records import record
@@ -322,6 +323,9 @@ class _Text:
         if self.what.dot:
             return self._dot(x, y, total)
         if dtypes.is_float(self.what.dtype):
+            if not cpu_info().has_fma:
+                product = self.line(f"fmul {vector} {x}, {y}")
+                return self.line(f"fadd {vector} {total}, {product}")
             operands = ", ".join(f"{vector} {name}" for name in (x, y, total))
             return self.line(f"call {vector} @llvm.fma.{self.suffix}({operands})")
         product = self.line(f"mul {vector} {x}, {y}")

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from functrax.backends.cpu_info import KINDS, CpuInfo
+from functrax.backends.kernels.math import expression
 from functrax.backends.llvm import instructions
 from functrax.backends.llvm.instructions import constant, definitions, emit, llvm_type
 from functrax.core.lowering import Builder, Scalar
@@ -28,7 +29,8 @@ def write_for(cpu: str, patch: pytest.MonkeyPatch) -> None:
     """Let texts be for a processor, as LLVM calls it, until ``patch`` is undone."""
     flags = frozenset(KINDS.get(cpu, ()))
     info = CpuInfo("x86_64" if flags else "aarch64", "", flags)
-    patch.setattr(instructions, "cpu_info", lambda: info)
+    for module in (instructions, expression):
+        patch.setattr(module, "cpu_info", lambda: info)
     patch.setattr(instructions, "_TEMPLATES", {})
 
 

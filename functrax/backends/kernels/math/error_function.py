@@ -21,6 +21,7 @@ from functrax.backends.kernels.math.expression import (
     constant,
     expr_of,
     fma,
+    muladd,
     root,
     where,
     with_sign,
@@ -42,7 +43,7 @@ def _complement(t: Expr) -> Expr:
     p, h = e + 1, g + 1
     p_lost, h_lost = e - (p - 1), g - (h - 1)
     upper = p * h
-    upper_lost = fma(p, h, -upper) + fma(p_lost, h, p * h_lost)
+    upper_lost = fma(p, h, -upper) + muladd(p_lost, h, p * h_lost)
     twice = t + t
     lower = twice + 1
     part = lower - twice
@@ -53,19 +54,19 @@ def _complement(t: Expr) -> Expr:
 def erfc(x: Expr) -> Expr:
     """The complementary error function."""
     value = _complement(abs(x))
-    near = 1 - fma(x, expr_of("erf", x * x), x)
+    near = 1 - muladd(x, expr_of("erf", x * x), x)
     return where(abs(x) < 0.5, near, where(x < 0, 2 - value, value))
 
 
 def erf(x: Expr) -> Expr:
     """The error function."""
     a = abs(x)
-    near = fma(x, expr_of("erf", x * x), x)
+    near = muladd(x, expr_of("erf", x * x), x)
     if x.is_single:
         t = at_most(a, 4)
         e, bits = reduced(t * expr_of("erf_tail", t))
         power = power_of_two(bits, x)
-        far = 1 - fma(e, power, power)
+        far = 1 - muladd(e, power, power)
     else:
         far = 1 - _complement(a)
     return where(a < (0.925 if x.is_single else 1.0), near, with_sign(far, x))

@@ -12,8 +12,10 @@ from functrax.backends.kernels.math.expression import (
     at_least,
     at_most,
     constant,
+    constant_of_counts,
     expr_of,
     fma,
+    muladd,
     times_power_of_two,
     where,
     with_sign,
@@ -28,7 +30,7 @@ def mantissa_bits(x: Expr) -> int:
 def rounded(x: Expr, factor: float) -> tuple[Expr, Expr]:
     """The integer nearest to ``factor x``, as a float, and as the low bits of an integer."""
     shifter = _shifter(x)
-    shifted = fma(x, factor, shifter)
+    shifted = muladd(x, factor, shifter)
     return shifted - shifter, shifted.bits
 
 
@@ -42,14 +44,14 @@ def reduced_in_two(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr, Expr]
 
     For ``x + more = n ln 2 + r``.
     """
-    high, low = constant("ln_2", x)
+    high, low = constant_of_counts("ln_2", x)
     n, bits = rounded(x, constant("log2_e", x)[0])
-    r = fma(n, -low, fma(n, -high, x))
+    r = muladd(n, -low, muladd(n, -high, x))
     if more is not None:
         r = r + more
     square, bend = r * r, expr_of("exp", r)
-    e = fma(square, bend, r)
-    return e, fma(square, bend, r - e), bits
+    e = muladd(square, bend, r)
+    return e, muladd(square, bend, r - e), bits
 
 
 def reduced(x: Expr, more: Expr | None = None) -> tuple[Expr, Expr]:
@@ -87,7 +89,7 @@ def exp2(x: Expr) -> Expr:
     x = at_least(at_most(x, high), low)
     n, bits = rounded(x, 1.0)
     r = x - n
-    return scaled(fma(r, expr_of("exp2", r), r.like(1)), bits)
+    return scaled(muladd(r, expr_of("exp2", r), r.like(1)), bits)
 
 
 def expm1(x: Expr) -> Expr:
@@ -96,8 +98,8 @@ def expm1(x: Expr) -> Expr:
     e, lost, bits = reduced_in_two(at_least(at_most(x, high), low))
     half = power_of_two(bits - 1, x)
     base = half - 0.5
-    total = fma(e, half, base)
-    total = total + fma(lost, half, fma(e, half, base - total))
+    total = muladd(e, half, base)
+    total = total + muladd(lost, half, muladd(e, half, base - total))
     return where(abs(x) < 2.0**-60, x, total * 2)
 
 
@@ -117,8 +119,8 @@ def quotient(x: Expr, x_more: Expr, y: Expr, y_more: Expr) -> Expr:
     """``(x + x_more) / (y + y_more)``, with an error hardly above half a unit."""
     inverse = 1 / y
     q = x * inverse
-    left = fma(-q, y_more, fma(-q, y, x) + x_more)
-    return fma(left, inverse, q)
+    left = muladd(-q, y_more, fma(-q, y, x) + x_more)
+    return muladd(left, inverse, q)
 
 
 def tanh(x: Expr) -> Expr:
@@ -127,8 +129,8 @@ def tanh(x: Expr) -> Expr:
     e, bits = reduced(a + a)
     power = power_of_two(bits, x)
     less = power - 1
-    t = fma(e, power, less)
-    lost = fma(e, power, less - t)
+    t = muladd(e, power, less)
+    lost = muladd(e, power, less - t)
     d = t + 2
     return with_sign(quotient(t, lost, d, t - (d - 2) + lost), x)
 
@@ -142,7 +144,7 @@ def _half_exp(x: Expr) -> Expr:
 def sinh(x: Expr) -> Expr:
     """``(e^x - e^-x) / 2``; below 1 a polynomial."""
     z = x * x
-    near = fma(x * z, expr_of("sinh", z), x)
+    near = muladd(x * z, expr_of("sinh", z), x)
     h = _half_exp(x)
     return where(abs(x) < 1, near, with_sign(h - 0.25 / h, x))
 

@@ -3,17 +3,20 @@
 What enters is a Builder and a Scalar; what leaves, after arithmetic on :class:`Expr`, is the
 Scalar of a formula.  Numbers in a formula take the dtype of what they meet.
 
-A product and a sum here are two operations, which a kernel that allows it may contract; formulas
-that rest on the rounding of either say so with :func:`fma`.
+A product and a sum here are two operations, which a kernel that allows it may contract.  With
+:func:`muladd` they are one wherever the processor has it.  Formulas that rest on an exact product
+say so with :func:`fma`, which costs several operations where the processor has none.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from functrax.backends.cpu_info import cpu_info
 from functrax.backends.kernels.math import double, single
 from functrax.core import dtypes
 from functrax.core.lowering import Builder, Scalar
@@ -142,9 +145,45 @@ class Expr:
         return self.seen_as(_INTEGERS[self.dtype])
 
 
+def muladd(x: Expr, y: Operand, z: Operand) -> Expr:
+    """``x * y + z``: rounded once where the processor does so, else the product and the sum."""
+    if cpu_info().has_fma:
+        return Expr(x.b, x.b.fma(x.s, x.node(y), x.node(z)))
+    return x * y + z
+
+
 def fma(x: Expr, y: Operand, z: Operand) -> Expr:
-    """``x * y + z``, rounded once."""
-    return Expr(x.b, x.b.fma(x.s, x.node(y), x.node(z)))
+    """``x * y + z`` with the product exact, for formulas that ask what rounding took away.
+
+    Rounded once where the processor does so.  Elsewhere it is exact if it is a number of the
+    dtype, as remainders and rounding errors are; if not, its error is hardly above half a unit.
+    """
+    if cpu_info().has_fma:
+        return Expr(x.b, x.b.fma(x.s, x.node(y), x.node(z)))
+    y, z = (Expr(x.b, x.node(operand)) for operand in (y, z))
+    if x.is_single:  # whose products are exact in float64
+        wide = [operand.to(dtypes.float64) for operand in (x, y, z)]
+        return (wide[0] * wide[1] + wide[2]).to(x.dtype)
+    product = x * y
+    total = z + product
+    part = total - z
+    lost = (z - (total - part)) + (product - part) + _lost_of_product(x, y, product)
+    return total + where(abs(lost) < math.inf, lost, 0.0)
+
+
+def _lost_of_product(x: Expr, y: Expr, product: Expr) -> Expr:
+    """What a product of float64 lost in rounding (Dekker, Numerische Mathematik 18, 1971).
+
+    Where that overflows it is infinite or NaN.
+    """
+    (x0, x1), (y0, y1) = _halves(x), _halves(y)
+    return x0 * y0 - product + x0 * y1 + x1 * y0 + x1 * y1
+
+
+def _halves(x: Expr) -> tuple[Expr, Expr]:
+    """A float64 as the sum of two numbers of 26 bits."""
+    high = ((x.bits + 2**26) & -(2**27)).seen_as(x.dtype)
+    return high, x - high
 
 
 def where(which: Expr, x: Expr, y: Operand) -> Expr:
@@ -189,6 +228,29 @@ def constant(name: str, x: Expr) -> tuple[float, float]:
     return _CONSTANTS[x.dtype.name][name]
 
 
+def parts_of_counts(number: float, x: Expr) -> tuple[float, ...]:
+    """A number of the dtype of ``x`` as a sum of parts that integers below 2^12 multiply exactly.
+
+    It is one part where the processor rounds a product and a sum once.
+    """
+    if cpu_info().has_fma:
+        return (number,)
+    bits = 12 if x.is_single else 41
+    fraction, exponent = math.frexp(number)
+    high = math.ldexp(round(math.ldexp(fraction, bits)), exponent - bits)
+    return high, number - high
+
+
+def constant_of_counts(name: str, x: Expr) -> tuple[float, float]:
+    """The same as :func:`constant`, for products with integers below 2^12.
+
+    Where the processor rounds products, those with the first number are exact.
+    """
+    high, low = constant(name, x)
+    first, *rest = parts_of_counts(high, x)
+    return first, sum(rest) + low
+
+
 def polynomial(x: Expr, numbers: Sequence[float]) -> Expr:
     """``numbers[0] + numbers[1] x + ...``; in two halves, so that half as much has to wait.
 
@@ -197,13 +259,13 @@ def polynomial(x: Expr, numbers: Sequence[float]) -> Expr:
     if len(numbers) < 4:
         return _horner(x, numbers)
     square = x * x
-    return fma(_horner(square, numbers[1::2]), x, _horner(square, numbers[::2]))
+    return muladd(_horner(square, numbers[1::2]), x, _horner(square, numbers[::2]))
 
 
 def _horner(x: Expr, numbers: Sequence[float]) -> Expr:
     total = x.like(numbers[-1])
     for number in reversed(numbers[:-1]):
-        total = fma(total, x, number)
+        total = muladd(total, x, number)
     return total
 
 

@@ -16,6 +16,7 @@ from functrax.backends.kernels.math.expression import (
     constant,
     expr_of,
     fma,
+    muladd,
     where,
     with_sign,
     without_first,
@@ -40,9 +41,9 @@ def _lgamma_of_positive(a: Expr) -> Expr:
     less = log - 1
     lost = log - (less + 1) + lost
     inverse = 1 / a
-    rest = fma(inverse, expr_of("lgamma_far", inverse * inverse), a.like(_HALF_LOG_TAU))
+    rest = muladd(inverse, expr_of("lgamma_far", inverse * inverse), a.like(_HALF_LOG_TAU))
     half = a - 0.5
-    far = fma(half, less, fma(half, lost, rest))
+    far = fma(half, less, muladd(half, lost, rest))
     return where(a < 3, near, where(a < math.inf, far, a))
 
 
@@ -70,8 +71,8 @@ def _sine_of_turn(d: Expr) -> Expr:
     """``sin(pi d)`` for ``d`` in [0, 1/2]."""
     r, more = _times_pi(where(d < 0.25, d, 0.5 - d))
     z = r * r
-    sine = r + fma(r * z, expr_of("sin", z), more)
-    cosine = fma(z, fma(z, expr_of("cos", z), z.like(-0.5)), -r * more) + 1
+    sine = r + muladd(r * z, expr_of("sin", z), more)
+    cosine = muladd(z, muladd(z, expr_of("cos", z), z.like(-0.5)), -r * more) + 1
     return where(d < 0.25, sine, cosine)
 
 
@@ -79,7 +80,7 @@ def _times_pi(x: Expr) -> tuple[Expr, Expr]:
     """``pi x``, and what it lost in rounding."""
     high, low = constant("pi", x)
     r = x * high
-    return r, fma(x, low, fma(x, high, -r))
+    return r, muladd(x, low, fma(x, high, -r))
 
 
 def _digamma_of_positive(a: Expr, lost: Expr) -> Expr:
@@ -98,7 +99,7 @@ def _digamma_of_positive(a: Expr, lost: Expr) -> Expr:
     near = where(below, near - left - inverse, near)
     log, log_lost = log_in_two(a)
     z = inverse * inverse
-    far = log + (fma(inverse, -0.5, log_lost) - z * expr_of("digamma_far", z))
+    far = log + (muladd(inverse, -0.5, log_lost) - z * expr_of("digamma_far", z))
     return where(a < 3, near, where(a < math.inf, far, a))
 
 
@@ -123,7 +124,7 @@ def _cotangent_of_turn(d: Expr) -> Expr:
     high, low = constant("pi", d)
     inverse = 1 / t
     q = inverse * high
-    refined = fma(fma(-q, t, t.like(high)) + fma(-q, lost, t.like(low)), inverse, q)
+    refined = muladd(fma(-q, t, t.like(high)) + muladd(-q, lost, t.like(low)), inverse, q)
     refined = where(a < 2.0**-40, 1 / a, refined)
-    direct = fma(t, high, fma(lost, high, t * low))
+    direct = fma(t, high, muladd(lost, high, t * low))
     return with_sign(where(near, refined, direct), d)

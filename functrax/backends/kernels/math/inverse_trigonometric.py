@@ -16,6 +16,7 @@ from functrax.backends.kernels.math.expression import (
     constant,
     expr_of,
     fma,
+    muladd,
     root,
     where,
     with_sign,
@@ -29,7 +30,7 @@ def atan(x: Expr) -> Expr:
     large = a > 1
     t = where(large, 1 / a, a)
     z = t * t
-    bend = fma(t * z, careful("atan", z), where(large, x.like(-low), 0.0))
+    bend = muladd(t * z, careful("atan", z), where(large, x.like(-low), 0.0))
     return with_sign(where(large, high - t - bend, t + bend), x)
 
 
@@ -46,7 +47,7 @@ def atan2(y: Expr, x: Expr) -> Expr:
     quarters = [where(back, x.like(2 * c), 0.0) for c in (high, low)]
     base, rest = (where(steep, x.like(c), q) for c, q in zip((high, low), quarters))
     z = t * t
-    return with_sign(base + t + fma(t * z, careful("atan", z), rest), y)
+    return with_sign(base + t + muladd(t * z, careful("atan", z), rest), y)
 
 
 class _Arc(NamedTuple):
@@ -64,14 +65,14 @@ def _arc(x: Expr) -> _Arc:
     g = root(z)
     s = where(far, g, a)
     lost = fma(-g, g, z) * (0.5 / at_least(g, 2.0**-60))
-    return _Arc(far, s, fma(s * z, expr_of("asin", z), where(far, lost, 0.0)))
+    return _Arc(far, s, muladd(s * z, expr_of("asin", z), where(far, lost, 0.0)))
 
 
 def asin(x: Expr) -> Expr:
     """The arc sine."""
     high, low = constant("half_pi", x)
     far, s, more = _arc(x)
-    from_top = high - ((s + s) + fma(more, 2.0, more.like(-low)))
+    from_top = high - ((s + s) + muladd(more, 2.0, more.like(-low)))
     return with_sign(where(far, from_top, s + more), x)
 
 

@@ -15,8 +15,10 @@ from functrax.backends.kernels.math.expression import (
     Expr,
     at_least,
     constant,
+    constant_of_counts,
     expr_of,
     fma,
+    muladd,
     root,
     where,
     with_sign,
@@ -44,19 +46,19 @@ def split_any(x: Expr) -> tuple[Expr, Expr]:
 def _bend(f: Expr) -> Expr:
     """``log(1 + f) - f``."""
     if f.is_single:
-        return f * f * fma(f, expr_of("log", f), f.like(-0.5))
+        return f * f * muladd(f, expr_of("log", f), f.like(-0.5))
     s = f / (f + 2)
     z = s * s
     half_square = f * f * 0.5
-    return fma(s, fma(z, expr_of("log_ratio", z), half_square), -half_square)
+    return muladd(s, muladd(z, expr_of("log_ratio", z), half_square), -half_square)
 
 
 def logarithm_in_two(k: Expr, f: Expr) -> tuple[Expr, Expr]:
     """``k ln 2 + log(1 + f)``, and what the last sum lost in rounding."""
-    high, low = constant("ln_2", f)
-    rest = f + fma(k, low, _bend(f))
-    main = fma(k, high, rest)
-    return main, fma(k, high, -main) + rest
+    high, low = constant_of_counts("ln_2", f)
+    rest = f + muladd(k, low, _bend(f))
+    main = muladd(k, high, rest)
+    return main, muladd(k, high, -main) + rest
 
 
 def logarithm_of(k: Expr, f: Expr) -> Expr:
@@ -83,7 +85,7 @@ def log2(x: Expr) -> Expr:
     k, m = split_any(x)
     f = m - 1
     main = f * high
-    rest = fma(_bend(f), high, fma(f, low, fma(f, high, -main)))
+    rest = muladd(_bend(f), high, muladd(f, low, fma(f, high, -main)))
     total = k + main
     return edges(total + (main - (total - k) + rest), x)
 
@@ -99,7 +101,7 @@ def log1p(x: Expr, more: Expr | None = None) -> Expr:
     scale_exponent = Expr(x.b, x.b.min(k.s, k.node(60)))
     one = x.like(1).bits
     scale = (one - (scale_exponent << mantissa_bits(x))).seen_as(x.dtype)
-    f = fma(lost, scale, m - 1)
+    f = muladd(lost, scale, m - 1)
     return with_sign(edges(logarithm_of(k.to(x.dtype), f), x, -1.0), x)
 
 
@@ -127,11 +129,11 @@ def acosh(x: Expr) -> Expr:
     """``log1p(t + sqrt(2 t + t^2))`` for ``t = x - 1``."""
     t = x - 1
     twice = t + t
-    square = fma(t, t, twice)
+    square = muladd(t, t, twice)
     g = root(square)
     left = fma(-g, g, square) + fma(t, t, twice - square)
     y = t + g
-    more = fma(left, 0.5 / at_least(g, 2.0**-60), t - (y - g))
+    more = muladd(left, 0.5 / at_least(g, 2.0**-60), t - (y - g))
     result = _log1p_or_log(x, y, more, x > _limit(x))
     return where(x >= 1, result, math.nan)
 

@@ -14,8 +14,10 @@ from functrax.backends.kernels.math.expression import (
     at_least,
     at_most,
     constant,
+    constant_of_counts,
     expr_of,
     fma,
+    muladd,
     root,
     where,
     with_sign,
@@ -28,18 +30,18 @@ def _log_of_significand(f: Expr) -> tuple[Expr, Expr]:
     d = f + 2
     inverse = 1 / d
     s = f * inverse
-    s_lost = fma(-s, f - (d - 2), fma(-s, d, f)) * inverse
+    s_lost = muladd(-s, f - (d - 2), fma(-s, d, f)) * inverse
     z = s * s
     z_lost = fma(s, s, -z) + 2 * s * s_lost
     high, low = constant("third", f)
     t = z * high
-    rest = fma(z, low, fma(z_lost, high, z * z * expr_of("pow_log", z)))
+    rest = muladd(z, low, muladd(z_lost, high, z * z * expr_of("pow_log", z)))
     t_lost = fma(z, high, -t) + rest
     p = t + 1
     p_lost = t - (p - 1) + t_lost
     twice = s + s
     main = twice * p
-    return main, fma(twice, p, -main) + fma(twice, p_lost, 2 * s_lost * p)
+    return main, fma(twice, p, -main) + muladd(twice, p_lost, 2 * s_lost * p)
 
 
 def _sum(x: Expr, y: Expr, lost: Expr) -> tuple[Expr, Expr]:
@@ -56,16 +58,16 @@ def _log2(a: Expr) -> tuple[Expr, Expr]:
     main, lost = _log_of_significand(m - 1)
     high, low = constant("log2_e", a)
     product = main * high
-    return _sum(k, product, fma(main, high, -product) + fma(main, low, lost * high))
+    return _sum(k, product, fma(main, high, -product) + muladd(main, low, lost * high))
 
 
 def log_in_two(a: Expr) -> tuple[Expr, Expr]:
     """The natural logarithm of a positive number, and what it lost in rounding."""
     k, m = split_any(a)
     main, lost = _log_of_significand(m - 1)
-    high, low = constant("ln_2", a)
+    high, low = constant_of_counts("ln_2", a)
     product = k * high
-    return _sum(product, main, fma(k, high, -product) + fma(k, low, lost))
+    return _sum(product, main, muladd(k, high, -product) + muladd(k, low, lost))
 
 
 def pow(x: Expr, y: Expr) -> Expr:
@@ -80,7 +82,7 @@ def pow(x: Expr, y: Expr) -> Expr:
     e = at_least(at_most(e, limit), -limit)
     n, bits = rounded(e, 1.0)
     r = (e - n) + e_lost
-    value = scaled(fma(r, expr_of("exp2", r), r.like(1)), bits)
+    value = scaled(muladd(r, expr_of("exp2", r), r.like(1)), bits)
     return _of_negative(value, x, y, a)
 
 
@@ -112,9 +114,9 @@ def cbrt(x: Expr) -> Expr:
     y = (bits + guess).seen_as(x.dtype)
     for _ in range(1 if x.is_single else 2):
         cube = y * y * y
-        y = fma(y, (v - cube) / (cube + cube + v), y)
+        y = muladd(y, (v - cube) / (cube + cube + v), y)
     square = y * y
-    y = fma(fma(-square, y, v), 1 / (3 * square), y)
+    y = muladd(fma(-square, y, v), 1 / (3 * square), y)
     value = with_sign(y * where(small, x.like(2.0**-20), 2.0**20), x)
     return where(a.equals(0), x, where(a < math.inf, value, x))
 

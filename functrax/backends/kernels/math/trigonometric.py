@@ -21,7 +21,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from functrax.backends.kernels.math.expression import Expr, constant, expr_of, fma, unlikely, where
+from functrax.backends.kernels.math.expression import (
+    Expr,
+    constant,
+    expr_of,
+    fma,
+    muladd,
+    parts_of_counts,
+    unlikely,
+    where,
+)
 from functrax.core import dtypes
 
 _WORD: Final = 64
@@ -119,7 +128,7 @@ def _reduced_single(a: Expr) -> _Angle:
     fraction = (turns << 2).seen_as(dtypes.int64).to(a.dtype)
     top, rest = (c * 2.0**-64 for c in constant("half_pi", a))
     r = fraction * top
-    return _Angle(quadrant, r, fma(fraction, rest, fma(fraction, top, -r)))
+    return _Angle(quadrant, r, muladd(fraction, rest, fma(fraction, top, -r)))
 
 
 def _slid(start: Expr) -> tuple[Expr, ...]:
@@ -151,7 +160,7 @@ def _reduced_double(a: Expr) -> _Angle:
     rest = y - (total - x) + z
     top, less = constant("half_pi", a)
     r = total * top
-    return _Angle(quadrant, r, fma(total, less, fma(rest, top, fma(total, top, -r))))
+    return _Angle(quadrant, r, muladd(total, less, muladd(rest, top, fma(total, top, -r))))
 
 
 def _product(x: Expr, y: Expr) -> tuple[Expr, Expr]:
@@ -171,12 +180,14 @@ def _upper_product(x: Expr, y: Expr) -> Expr:
 
 def _reduced_near(a: Expr) -> _Angle:
     """For float32 below ``NEAR``."""
-    shifted = fma(a, 2 / math.pi, _INTEGER)
+    shifted = muladd(a, 2 / math.pi, _INTEGER)
     turns = _INTEGER - shifted
     first, second, third = _HALF_PI
-    high = fma(turns, first, a)
-    r = fma(turns, second, high)
-    return _Angle(shifted.bits, r, fma(turns, third, fma(turns, second, high - r)))
+    high = a
+    for part in parts_of_counts(first, a):
+        high = muladd(turns, part, high)
+    r = muladd(turns, second, high)
+    return _Angle(shifted.bits, r, muladd(turns, third, muladd(turns, second, high - r)))
 
 
 def _reduced(x: Expr) -> _Angle:
@@ -196,12 +207,12 @@ def _reduced(x: Expr) -> _Angle:
 
 def _sine(angle: _Angle) -> Expr:
     z = angle.r * angle.r
-    return angle.r + fma(angle.r * z, expr_of("sin", z), angle.more)
+    return angle.r + muladd(angle.r * z, expr_of("sin", z), angle.more)
 
 
 def _cosine(angle: _Angle) -> Expr:
     z = angle.r * angle.r
-    bend = fma(z, fma(z, expr_of("cos", z), z.like(-0.5)), -angle.r * angle.more)
+    bend = muladd(z, muladd(z, expr_of("cos", z), z.like(-0.5)), -angle.r * angle.more)
     return bend + 1
 
 
@@ -236,7 +247,7 @@ def tangent_in_two(r: Expr, more: Expr) -> tuple[Expr, Expr]:
     The slope, ``1 + tan(r)^2``, is near ``1 + r^2 + r^4``.
     """
     z = r * r
-    bend = fma(r * z, expr_of("tan", z), fma(more * z, z + 1, more))
+    bend = fma(r * z, expr_of("tan", z), muladd(more * z, z + 1, more))
     t = r + bend
     return t, bend - (t - r)
 
@@ -246,6 +257,6 @@ def tan(x: Expr) -> Expr:
     angle = _reduced(x)
     t, lost = tangent_in_two(angle.r, angle.more)
     inverse = 1 / t
-    refined = fma(inverse, fma(-inverse, lost, fma(-inverse, t, t.like(1))), inverse)
+    refined = muladd(inverse, muladd(-inverse, lost, fma(-inverse, t, t.like(1))), inverse)
     value = where((angle.quadrant & 1).differs(0), refined, t)
     return _odd_signed(_with_sign_of_bit(value, angle.quadrant << 1), x)

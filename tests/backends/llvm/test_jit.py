@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import functrax
-from functrax.backends import disk_cache
+from functrax.backends import cpu_info as cpu_info_module, disk_cache
 from functrax.backends.cpu_info import SECOND_CACHE, cpu_info, parse_cpuinfo, second_cache_of
 from functrax.backends.disk_cache import content_key
 from functrax.backends.llvm import code_generator, jit, joint
@@ -361,6 +361,17 @@ def test_this_processor():
         features = code_generator.generator().features.split(",")
         assert ("+avx2" in features) == ("avx2" in cpu_info().flags)
         assert ("+avx512vl" in features) == ("avx512vl" in cpu_info().flags)
+
+
+def test_flags_of_the_machine_below_an_emulator_do_not_count(monkeypatch):
+    facts = {"flags": "avx512f avx512bw avx512dq avx512vl fma", "Features": "asimd"}
+    monkeypatch.setattr(cpu_info_module, "_proc_facts", lambda: facts)
+    uname = os.uname()
+    for machine_name, width in (("aarch64", 16), ("x86_64", 64)):
+        changed = os.uname_result((*tuple(uname)[:4], machine_name))
+        monkeypatch.setattr(os, "uname", lambda changed=changed: changed)
+        monkeypatch.setattr(sys, "platform", "linux")
+        assert cpu_info_module._this_processor().vector_bytes == width
 
 
 # ---- in several threads -------------------------------------------------------------------------

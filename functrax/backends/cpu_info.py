@@ -44,7 +44,7 @@ _IDENTITY: Final = frozenset(
 )
 #: Of these lines, the one that names instruction sets, on x86 and elsewhere: an emulator may show
 #: that of the machine below it.
-_X86_FLAGS, _OTHER_FLAGS = ("flags",), ("Features",)
+_X86_FLAGS, _OTHER_FLAGS = "flags", "Features"
 _SYSCTL: Final = (  # macOS; a processor has some of them
     "machdep.cpu.brand_string",
     "machdep.cpu.features",
@@ -201,8 +201,9 @@ def _this_processor() -> CpuInfo:
     machine = os.uname().machine
     facts = _sysctl_facts() if sys.platform == "darwin" else _proc_facts()
     identity = "\n".join(f"{name}: {value}" for name, value in sorted(facts.items()))
-    names = _X86_FLAGS if machine in _X86 else _OTHER_FLAGS
-    names = _SYSCTL[1:] if sys.platform == "darwin" else names
+    names: tuple[str, ...] = (_X86_FLAGS if machine in _X86 else _OTHER_FLAGS,)
+    if sys.platform == "darwin":
+        names = _SYSCTL[1:]
     flags = frozenset(" ".join(facts.get(name, "") for name in names).lower().split())
     second_cache = second_cache_of(_CACHES)
     identity += f"\nsecond cache: {second_cache}" if identity else ""

@@ -19,6 +19,7 @@ from functrax.backends.passes.contraction_groups import has_few_parts, is_small
 from functrax.backends.passes.groups import contraction, fused
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Eqn, Jaxpr
+from functrax.core.kept_errors import KeptError
 
 _CUMULATIVE: Final = ("cumsum", "cumprod", "cummax", "cummin")
 
@@ -28,7 +29,7 @@ class Codes:
 
     def __init__(self) -> None:
         # equations are kept, so that no other gets the number of one that is gone
-        self._found: dict[tuple[int, str], tuple[Eqn, GroupCode | NotAKernelError]] = {}
+        self._found: dict[tuple[int, str], tuple[Eqn, GroupCode | KeptError]] = {}
 
     def begin(self, jaxpr: Jaxpr) -> None:
         """Ask for the code of all equations of a program that went through the pipeline."""
@@ -96,10 +97,10 @@ class Codes:
         known = self._found.get(key)
         if known is None:
             try:
-                code: GroupCode | NotAKernelError = find()
+                code: GroupCode | KeptError = find()
             except NotAKernelError as error:
-                code = error
+                code = KeptError(error)
             known = self._found[key] = (eqn, code)
-        if isinstance(known[1], NotAKernelError):
-            raise known[1]
+        if isinstance(known[1], KeptError):
+            raise known[1].again()
         return known[1]

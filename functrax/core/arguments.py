@@ -63,11 +63,14 @@ def _in_python(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except TypeError as error:
-            trace = error.__traceback__
-            if trace is None or trace.tb_next is not None:
+            # No local variable may hold the traceback, which holds this frame.
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # raised inside of the function: the arguments did fit
-            wrong = error
-        _explain(function, args, kwargs, wrong)
+            wrong = argument_error(function, args, kwargs, error)
+        try:
+            raise wrong
+        finally:
+            del wrong  # its traceback holds this frame
 
     return call
 

@@ -23,7 +23,8 @@ import numpy as np
 
 from functrax.core import native
 from functrax.core.array import Borrowed, ConcreteArray, compute_together
-from functrax.core.errors import ArgumentError, TracerArrayConversionError, add_note
+from functrax.core.errors import ArgumentError, TracerArrayConversionError
+from functrax.core.kept_errors import KeptError
 from functrax.core.operators import Array, install
 from functrax.core.pytree import tree_flatten, tree_unflatten
 from functrax.core.recorder import recorder
@@ -47,7 +48,7 @@ class Fetch:
         self._callback = to
         self._line = user_line()
         self._done = threading.Event()
-        self._error: BaseException | None = None
+        self._error: KeptError | None = None
         self.nbytes = sum([getattr(x.raw, "nbytes", 0) for x in leaves if type(x) is _Held])
 
     def done(self) -> bool:
@@ -69,7 +70,7 @@ class Fetch:
             return False
         _deliveries.forget_error(self)
         if self._error is not None:
-            raise self._error
+            raise self._error.again()
         return True
 
     def _deliver(self) -> None:
@@ -78,8 +79,8 @@ class Fetch:
             leaves = [x.elements() if type(x) is _Held else x for x in self._leaves]
             self._callback(self._build(leaves))
         except BaseException as error:
-            add_note(error, f"raised by a callback of fetch, called at {self._line}")
-            self._error = error
+            told = f"raised by a callback of fetch, called at {self._line}"
+            self._error = KeptError(error, told)
         if recorder.on:
             recorder.add("fetch", "callback", begin, time.perf_counter_ns(), line=str(self._line))
         self._leaves = []
@@ -161,7 +162,7 @@ class _Deliveries:
             if fetch in self._failed:
                 self._failed.remove(fetch)
 
-    def take_error(self) -> BaseException | None:
+    def take_error(self) -> KeptError | None:
         """The first error that nobody has seen."""
         with self._changed:
             return self._failed.pop(0)._error if self._failed else None
@@ -169,8 +170,9 @@ class _Deliveries:
     def end(self) -> None:
         """Deliver what waits, and print the errors that nobody has seen."""
         self.flush()
-        while (error := self.take_error()) is not None:
-            sys.excepthook(type(error), error, error.__traceback__)
+        while (kept := self.take_error()) is not None:
+            error = kept.again()
+            sys.excepthook(type(error), error, None)
 
 
 _deliveries: Final = _Deliveries()
@@ -243,7 +245,7 @@ def barrier() -> None:
     _deliveries.flush()
     error = _deliveries.take_error()
     if error is not None:
-        raise error
+        raise error.again()
 
 
 def _fetch_array(self: Array, callback: Callable[[np.ndarray[Any, Any]], Any]) -> Fetch:

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from functrax.core.cgroups import processors
 from functrax.core.config import as_in_thread, thread_options
-from functrax.core.errors import add_note
+from functrax.core.kept_errors import KeptError
 from functrax.core.source import user_line
 from functrax.core.trace import EVAL, current_trace
 
@@ -34,7 +34,7 @@ class Fork(Generic[R]):
         self._claim = threading.Lock()
         self._done = threading.Event()
         self._line = user_line()
-        self._error: BaseException | None = None
+        self._error: KeptError | None = None
         self._result: R
 
     def done(self) -> bool:
@@ -50,7 +50,7 @@ class Fork(Generic[R]):
         self.run()
         self._done.wait()
         if self._error is not None:
-            raise self._error
+            raise self._error.again()
         return self._result
 
     def run(self) -> None:
@@ -62,8 +62,7 @@ class Fork(Generic[R]):
         try:
             self._result = call()
         except BaseException as error:
-            add_note(error, f"raised by a fork, made at {self._line}")
-            self._error = error
+            self._error = KeptError(error, f"raised by a fork, made at {self._line}")
         self._done.set()
 
 

@@ -38,6 +38,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.index_form import flatten
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.kept_errors import KeptError
 from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.core.records import record
 
@@ -92,15 +93,15 @@ def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel:
         raise NotAKernelError("a step has side effects")
     programs = [opened(eqn.params[name]) for name in _PROGRAMS if name in eqn.params]
     updates = _updates(eqn, *programs[0])
-    reason = NotAKernelError("no batch shape")
+    reason = KeptError(NotAKernelError("no batch shape"))
     for batch in _batch_shapes(eqn, updates):
         try:
             if batch or updates:
                 return _LoopLowering(eqn, batch, programs, updates).lowered()
             return _whole(eqn, programs, strict)
         except NotAKernelError as error:
-            reason = error
-    raise reason
+            reason = KeptError(error)
+    raise reason.again()
 
 
 def _whole(eqn: Eqn, programs: Sequence[Opened], strict: bool) -> LoopKernel:

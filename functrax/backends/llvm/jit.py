@@ -38,6 +38,7 @@ from functrax.backends.llvm.workers import Workers
 from functrax.backends.threads import default_num_threads
 from functrax.core.config import state as options
 from functrax.core.errors import MachineCodeError
+from functrax.core.kept_errors import KeptError
 from functrax.core.locks import new_lock, new_rlock
 from functrax.core.records import record
 
@@ -122,7 +123,7 @@ class NewRequest(Request):
         self.key, self.text, self.cache = key, text, cache
         self.machine, self.name = machine, name
         self._lock = new_lock()
-        self._made: tuple[bytes, float] | BaseException | None = None
+        self._made: tuple[bytes, float] | KeptError | None = None
         self._done: Compiled | None = None
 
     @property
@@ -145,7 +146,7 @@ class NewRequest(Request):
                     code = self.machine.generator.object_code(self.text)
                     self._made = code, _since(begin)
                 except Exception as error:
-                    self._made = error
+                    self._made = KeptError(error)
 
     @property
     def compiled(self) -> Compiled:
@@ -159,8 +160,8 @@ class NewRequest(Request):
         if self._done is None:
             self.make()
             with self._lock:
-                if isinstance(self._made, BaseException):
-                    raise self._made
+                if isinstance(self._made, KeptError):
+                    raise self._made.again()
                 if self._made is not None:
                     self._done = self.machine._finished(self, *self._made)
                     self._made, self.text = None, ""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from functrax.core.config import Override
 from functrax.errors import FunctraxError
 
 ROOT = Path(__file__).parent.parent
@@ -81,7 +82,8 @@ def run_examples(block: Block, name: str, namespace: dict[str, Any]) -> None:
     test.globs = namespace
     report = io.StringIO()
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
-    results = runner.run(test, out=report.write, clear_globs=False)
+    with Override("traceback_filtering", "off"):  # doctests would compare the note as well
+        results = runner.run(test, out=report.write, clear_globs=False)
     assert results.failed == 0, report.getvalue()
 
 

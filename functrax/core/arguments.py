@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from functrax.core import native
 from functrax.core.errors import ArgumentError
+from functrax.core.tracebacks import shorten
 
 
 def explain_all(namespace: dict[str, Any]) -> None:
@@ -61,18 +62,23 @@ def explained(function: Callable[..., Any], module: str) -> Callable[..., Any]:
 def _in_python(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
-        except TypeError as error:
-            # No local variable may hold the traceback, which holds this frame.
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                raise  # raised inside of the function: the arguments did fit
-            wrong = argument_error(function, args, kwargs, error)
-        try:
-            raise wrong
-        finally:
-            del wrong  # its traceback holds this frame
+            try:
+                return function(*args, **kwargs)
+            except TypeError as error:
+                if not _is_of_call(error):
+                    raise
+                raise argument_error(function, args, kwargs, error) from None
+        except Exception as error:
+            shorten(error)
+            raise
 
     return call
+
+
+def _is_of_call(error: TypeError) -> bool:
+    """Whether the caller of a function caught what Python raises for arguments that do not fit."""
+    trace = error.__traceback__
+    return type(error) is TypeError and trace is not None and trace.tb_next is None
 
 
 def _explain(

@@ -18,6 +18,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError, IndexingError
 from functrax.core.operators import Array
 from functrax.core.recorder import recorder
+from functrax.core.tracebacks import with_boundaries
 
 if TYPE_CHECKING:
 
@@ -59,6 +60,7 @@ class Borrowed:
         return self._value
 
 
+@with_boundaries
 class ConcreteArray(Array, BufferExporter):
     """An array whose elements are known, or can be computed at once.
 

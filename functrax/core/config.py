@@ -52,6 +52,7 @@ class State(threading.local):
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
     check_tracer_leaks: bool
+    traceback_filtering: str
     log_compiles: bool
     default_device: Any
     default_prng_impl: str

@@ -29,12 +29,14 @@ from functrax.core.operators import Array, install
 from functrax.core.pytree import tree_flatten, tree_unflatten
 from functrax.core.recorder import recorder
 from functrax.core.source import user_line
+from functrax.core.tracebacks import with_boundaries
 
 #: So much may wait before :func:`fetch` waits as well, so that a loop does not fill the memory.
 MOST_FETCHES: Final = 1024
 MOST_BYTES: Final = 1 << 30
 
 
+@with_boundaries
 class Fetch:
     """One delivery: something to wait for.
 

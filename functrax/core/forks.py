@@ -21,11 +21,13 @@ from functrax.core.config import as_in_thread, thread_options
 from functrax.core.kept_errors import KeptError
 from functrax.core.source import user_line
 from functrax.core.trace import EVAL, current_trace
+from functrax.core.tracebacks import with_boundaries
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@with_boundaries
 class Fork(Generic[R]):
     """A call that runs beside the caller; see :func:`fork`."""
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ImmutableError, ShapeError
+from functrax.core.tracebacks import as_boundary, with_boundaries
 
 _BINARY = (
     *("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul"),
@@ -23,6 +24,7 @@ _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 _UNARY = ("neg", "pos", "abs", "invert", "round")
 
 
+@with_boundaries
 class Array:
     """An immutable n-dimensional array: concrete, or traced inside a transformation.
 
@@ -157,9 +159,9 @@ def install(functions: Mapping[str, Callable[..., Any]], properties: Mapping[str
       properties: by name, a function of the array.
     """
     for name, function in functions.items():
-        setattr(Array, name, function)
+        setattr(Array, name, as_boundary(function))
     for name, getter in properties.items():
-        setattr(Array, name, property(getter))
+        setattr(Array, name, property(as_boundary(getter)))
 
 
 def operator_names() -> list[str]:

@@ -145,6 +145,19 @@ OPTIONS: Final[dict[str, Option]] = {
             False,
             "Raise when a traced value outlives the function being traced.",
         ),
+        Option(
+            "traceback_filtering",
+            "choice",
+            "auto",
+            "Whether tracebacks of mistakes leave functrax's own frames out: full or off does not; "
+            "tracebackhide marks them for pytest and IPython; remove_frames keeps them in the "
+            "error's cause; quiet_remove_frames, and auto, add a note.",
+            choices=(
+                *("auto", "off", "full", "tracebackhide", "remove_frames"),
+                "quiet_remove_frames",
+            ),
+            short="traceback",
+        ),
         Option("log_compiles", "switch", False, "Log every compilation of a jitted function."),
         Option("default_device", "any", None, "Where arrays are made and functions run."),
         Option(

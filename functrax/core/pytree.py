@@ -46,6 +46,7 @@ from functrax.core.pytree_registry import (
     register_static,
     static,
 )
+from functrax.core.tracebacks import as_boundary
 
 __all__ = [
     "DictKey",
@@ -87,6 +88,7 @@ __all__ = [
 _MISSING = object()
 
 
+@as_boundary
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | None = None) -> Any:
     """Applies a function to the leaves of a tree, or of several trees together.
 
@@ -106,6 +108,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | Non
     return pytree_def.engine.map(f, tree, rest, is_leaf)
 
 
+@as_boundary
 def tree_reduce(
     function: Callable[[Any, Any], Any],
     tree: Any,
@@ -133,6 +136,7 @@ def tree_reduce(
     return functools.reduce(function, leaves)
 
 
+@as_boundary
 def tree_reduce_associative(
     operation: Callable[[Any, Any], Any],
     tree: Any,
@@ -158,6 +162,7 @@ def tree_reduce_associative(
     return values[0]
 
 
+@as_boundary
 def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
     """Whether all leaves of a tree are true.
 
@@ -178,6 +183,7 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
     return all(tree_structure(element, is_leaf) == LEAF_DEF for element in iterable)
 
 
+@as_boundary
 def tree_transpose(
     outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
 ) -> Any:
@@ -256,6 +262,7 @@ def tree_leaves_with_path(
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
+@as_boundary
 def tree_map_with_path(
     f: Callable[..., Any],
     tree: Any,
@@ -312,6 +319,7 @@ def broadcast_prefix(
     return result
 
 
+@as_boundary
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
     """A tree of the structure of ``full_tree`` with the leaves of a prefix of it.
 

@@ -112,6 +112,11 @@ class _Scopes(threading.local):
 scopes: _Scopes = _Scopes() if native.extension is None else native.extension.Scopes()
 
 
+def is_machinery(code: CodeType) -> bool:
+    """Whether code is Python's machinery, which stands between functrax's frames."""
+    return code.co_filename.startswith(_MACHINERY)
+
+
 def is_internal(code: CodeType) -> bool:
     """Whether code is functrax's own, or Python's machinery around it."""
     name = code.co_filename

@@ -30,6 +30,7 @@ from functrax.core.errors import (
 )
 from functrax.core.operators import Array
 from functrax.core.source import SourceLine, user_line
+from functrax.core.tracebacks import with_boundaries
 
 if TYPE_CHECKING:
     from functrax.core.primitive import Primitive
@@ -121,6 +122,7 @@ class _State(threading.local):
         self.trace = EVAL
 
 
+@with_boundaries
 class Tracer(Array):
     """A value known only by its type, while a function is being transformed."""
 

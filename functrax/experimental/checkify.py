@@ -34,6 +34,7 @@ from functrax.core.primitive import Elementwise, Value
 from functrax.core.pytree import register_pytree_node_class, tree_unflatten
 from functrax.core.stage import stage
 from functrax.core.trace import Tracer, state
+from functrax.core.tracebacks import boundary, deliberate
 from functrax.errors import JaxRuntimeError as JaxRuntimeError
 from functrax.transforms.call import Call
 from functrax.transforms.custom_call import CustomCallPrimitive
@@ -156,7 +157,7 @@ def check_error(error: Error) -> None:
     if not isinstance(error.code, Tracer):
         found = error.get()
         if found is not None:
-            raise JaxRuntimeError(found)
+            raise deliberate(JaxRuntimeError(found))
         return
     for i, ((text, names), values) in enumerate(zip(error.texts, error.values, strict=True)):
         holds = as_value(jnp.all(error.code != i + 1))
@@ -192,6 +193,7 @@ def checkify(
         )
 
     @functools.wraps(f)
+    @boundary
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         flat, in_tree = flatten_args(f, args, kwargs)
         function = FlatFunction(f, in_tree)

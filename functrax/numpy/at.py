@@ -29,6 +29,7 @@ from functrax.core.prims.convert import convert_element_type, real
 from functrax.core.prims.mapped import scatter
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.promotion import lattice_result_type
+from functrax.core.tracebacks import with_boundaries
 from functrax.numpy.index_plan import CHECK, Bounds, gather_map, read_index
 from functrax.numpy.indexing import fill_literal, gather, mode_name
 from functrax.numpy.promote import SCALARS, broadcast_value, result, scalar_literal, to_array
@@ -36,6 +37,7 @@ from functrax.numpy.promote import SCALARS, broadcast_value, result, scalar_lite
 __all__ = ["At", "AtIndex"]
 
 
+@with_boundaries
 class At:
     """``x.at``: takes an index in brackets.
 
@@ -56,6 +58,7 @@ class At:
         return f"At({self.array!r})"
 
 
+@with_boundaries
 class AtIndex:
     """``x.at[index]``: reads, or makes changed copies.
 

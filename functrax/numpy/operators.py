@@ -19,6 +19,7 @@ from functrax.core import dtypes, native
 from functrax.core.errors import DTypeError
 from functrax.core.operators import Array
 from functrax.core.primitive import registry
+from functrax.core.tracebacks import as_boundary
 from functrax.numpy import logic, rounding, ufuncs
 from functrax.numpy.creation import astype
 
@@ -39,7 +40,7 @@ def binary_operator(symbol: str, function: Callable[[Any, Any], Any]) -> tuple[A
             return function(other, self)
         return _not_taken(symbol, other)
 
-    return forward, reflected
+    return as_boundary(forward), as_boundary(reflected)
 
 
 def _not_taken(symbol: str, other: Any) -> Any:
@@ -126,9 +127,9 @@ def operators() -> dict[str, Callable[..., Any]]:
     for name, (symbol, function) in COMPARISONS.items():
         table[f"__{name}__"] = _recorded(binary_operator(symbol, function)[0], name)
     table["__pow__"], table["__rpow__"] = _power, _reflected_power
-    table["__neg__"] = with_recipe(ufuncs.negative)
+    table["__neg__"] = with_recipe(as_boundary(ufuncs.negative))
     table["__pos__"] = ufuncs.positive
-    table["__abs__"] = with_recipe(ufuncs.absolute)
-    table["__invert__"] = with_recipe(logic.bitwise_not)
+    table["__abs__"] = with_recipe(as_boundary(ufuncs.absolute))
+    table["__invert__"] = with_recipe(as_boundary(logic.bitwise_not))
     table["__round__"] = _round
     return table

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value
+from functrax.core.tracebacks import boundary
 from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import array
 from functrax.numpy.filling import zeros_like
@@ -63,6 +64,7 @@ def vectorize(
     cores = None if signature is None else _parsed(signature)
 
     @functools.wraps(pyfunc)
+    @boundary
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         places = [i for i in range(len(args)) if i not in excluded]
         keys = [k for k in kwargs if k not in excluded]

@@ -19,6 +19,7 @@ from functrax.core.errors import DTypeError, IndexingError
 from functrax.core.operators import Array
 from functrax.core.prims.reindex import reshape
 from functrax.core.pytree import GetAttrKey, register_pytree_node
+from functrax.core.tracebacks import deliberate, with_boundaries
 
 
 class KeyDType:
@@ -38,6 +39,7 @@ class KeyDType:
         return hash(KeyDType)
 
 
+@with_boundaries
 class KeyArray:
     """An array of typed keys, as made by :func:`key` and :func:`split`.
 
@@ -136,12 +138,14 @@ class KeyArray:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a single key")
+            raise deliberate(TypeError("len() of a single key"))
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[KeyArray]:
         if not self.shape:
-            raise TypeError("iteration over a single key; random.split(key) makes several")
+            raise deliberate(
+                TypeError("iteration over a single key; random.split(key) makes several")
+            )
         return (KeyArray(self.words[i]) for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> KeyArray:
@@ -163,10 +167,10 @@ class KeyArray:
         return (self.words != other.words).any(-1) if isinstance(other, KeyArray) else True
 
     def __hash__(self) -> int:
-        raise TypeError("unhashable type: KeyArray; keys are compared elementwise")
+        raise deliberate(TypeError("unhashable type: KeyArray; keys are compared elementwise"))
 
     def __bool__(self) -> bool:
-        raise TypeError("a key has no truth value")
+        raise deliberate(TypeError("a key has no truth value"))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         raise DTypeError(

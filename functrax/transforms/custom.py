@@ -29,6 +29,7 @@ from functrax.core.pytree import (
 )
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import Tracer, state
+from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.custom_call import CustomJVP, CustomVJP, SymbolicZero
 from functrax.transforms.flat import (
     FlatFunction,
@@ -40,6 +41,7 @@ from functrax.transforms.flat import (
 from functrax.transforms.forward import zero_tangent
 
 
+@with_boundaries
 class CustomFunction(ABC):
     """What the two decorators share: resolving arguments, and putting the fixed ones aside."""
 
@@ -110,6 +112,7 @@ class CustomFunction(ABC):
         )
 
 
+@with_boundaries
 class custom_jvp(CustomFunction):  # noqa: N801 - a decorator
     """Give a function a forward derivative rule of your own; it serves both modes.
 
@@ -259,6 +262,7 @@ def fitted(rule: str, what: str, value: Value, aval: ShapedArray) -> Value:
     return value
 
 
+@with_boundaries
 class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
     """Give a function a backward derivative rule of your own; it serves reverse mode only.
 

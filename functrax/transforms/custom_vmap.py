@@ -26,6 +26,7 @@ from functrax.core.pytree import (
 )
 from functrax.core.records import record
 from functrax.core.trace import CustomCall, Trace, state
+from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.batching import BatchTrace, add_batch_axis
 from functrax.transforms.control.loops import map_
 from functrax.transforms.custom import CustomFunction
@@ -164,6 +165,7 @@ def _closes_over(name: str, aval: ShapedArray, what: str) -> ArgumentError:
 custom_vmap_call = CustomCallPrimitive("custom_vmap_call")
 
 
+@with_boundaries
 class custom_vmap(CustomFunction):  # noqa: N801 - a decorator
     """Give a function a batching rule of your own.
 

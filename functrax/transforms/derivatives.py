@@ -30,6 +30,7 @@ from functrax.core.pytree import (
 )
 from functrax.core.stage import stage
 from functrax.core.trace import current, state
+from functrax.core.tracebacks import boundary, with_boundaries
 from functrax.transforms import taped
 from functrax.transforms.custom_call import SymbolicZero
 from functrax.transforms.flat import (
@@ -172,6 +173,7 @@ def _primal(x: Any) -> Any:
     return x.primal if isinstance(x, JVPTracer) and x._trace is state.trace else x
 
 
+@with_boundaries
 class Linearized:
     """The derivative of a function at a point: a linear function of tangents."""
 
@@ -272,6 +274,7 @@ def value_and_grad(
     check_callable("grad", fun)
     wanted = (fun, argnums_tuple(argnums), has_aux, holomorphic, allow_int)
 
+    @boundary
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         value, aux, grads = _gradients(wanted, args, kwargs)
         gradient = grads[0] if isinstance(argnums, int) else grads
@@ -410,6 +413,7 @@ def grad(
     check_callable("grad", fun)
     wanted = (fun, argnums_tuple(argnums), has_aux, holomorphic, allow_int)
 
+    @boundary
     def gradient(*args: Any, **kwargs: Any) -> Any:
         _, aux, grads = _gradients(wanted, args, kwargs)
         out = grads[0] if isinstance(argnums, int) else grads
@@ -438,6 +442,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     _, out_avals = _types_of(flat_fun, avals)
     out_tree = flat_fun.out_tree
 
+    @boundary
     def transposed(ct: Any) -> Any:
         given = _check_tangents("linear_transpose", "cotangent", ct, out_tree, out_avals)
         partial = PartialTrace(state.trace, name_of(fun))

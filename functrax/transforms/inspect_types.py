@@ -15,6 +15,7 @@ from functrax.core.jaxpr import ClosedJaxpr
 from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import named_axis
+from functrax.core.tracebacks import boundary, deliberate, with_boundaries
 from functrax.transforms.flat import (
     FlatFunction,
     check_callable,
@@ -25,6 +26,7 @@ from functrax.transforms.flat import (
 from functrax.transforms.static_args import ArgumentRoles
 
 
+@with_boundaries
 class ShapeDtypeStruct:
     """The type of an array, where only the type matters.
 
@@ -59,7 +61,7 @@ class ShapeDtypeStruct:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("len() of a type of rank 0")
+            raise deliberate(TypeError("len() of a type of rank 0"))
         return self.shape[0]
 
     def __eq__(self, other: object) -> bool:
@@ -165,6 +167,7 @@ def make_jaxpr(
     roles = ArgumentRoles(fun, static_argnums, None, None, None)
 
     @functools.wraps(fun)
+    @boundary
     def program(*args: Any, **kwargs: Any) -> Any:
         dynamic, others, static = roles.split(args, kwargs)
         leaves, tree = tree_flatten((dynamic, others))

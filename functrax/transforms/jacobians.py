@@ -18,6 +18,7 @@ from functrax.core.prims.arithmetic import add, eq, select_n
 from functrax.core.prims.reindex import iota, reshape
 from functrax.core.prims.slicing import slice_
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_map, tree_unflatten
+from functrax.core.tracebacks import boundary
 from functrax.transforms.derivatives import jvp, vjp
 from functrax.transforms.flat import check_callable, name_of, restricted_to
 from functrax.transforms.vmap import vmap
@@ -99,6 +100,7 @@ def jacfwd(
     check_callable("jacfwd", fun)
 
     @functools.wraps(fun)
+    @boundary
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         restricted, chosen = restricted_to("jacfwd", fun, argnums, args, kwargs)
         primals = tuple(args[i] for i in chosen)
@@ -153,6 +155,7 @@ def jacrev(
     check_callable("jacrev", fun)
 
     @functools.wraps(fun)
+    @boundary
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         restricted, chosen = restricted_to("jacrev", fun, argnums, args, kwargs)
         primals = tuple(args[i] for i in chosen)

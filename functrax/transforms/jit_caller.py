@@ -27,6 +27,7 @@ from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef
 from functrax.core.recorder import recorder
+from functrax.core.tracebacks import boundary
 
 
 class Prepared(NamedTuple):
@@ -50,6 +51,7 @@ class PythonCaller:
 
     _direct_hits = 0  # calls that Python did not see
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not recorder.on:
             return self._call_in_python(*args, **kwargs)

@@ -19,6 +19,7 @@ from functrax.core.jaxpr import Eqn, Jaxpr, subjaxprs
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef, tree_unflatten
 from functrax.core.records import field, record
+from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.flat import flatten_args
 from functrax.transforms.inspect_types import ShapeDtypeStruct
 from functrax.transforms.traces import Signature, Traced, argument_names
@@ -44,6 +45,7 @@ class MemoryAnalysis:
 
 
 @record(eq=False)
+@with_boundaries
 class Lowered:
     """The program of a function, for arguments of certain types.
 
@@ -113,6 +115,7 @@ class Lowered:
 
 
 @record(eq=False)
+@with_boundaries
 class Compiled:
     """The compiled program of a function, which can be called.
 

@@ -35,6 +35,7 @@ from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_
 from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from functrax.core.trace import EVAL, Tracer, state
+from functrax.core.tracebacks import boundary
 from functrax.transforms.control.loops import scan
 from functrax.transforms.control.stepwise import row
 from functrax.transforms.flat import check_callable, name_of
@@ -86,12 +87,14 @@ def steps(
     if batch is None:
 
         @functools.wraps(step, updated=())
+        @boundary
         def run(carry: Any, batches: Any = None) -> tuple[Any, Any]:
             return many.stacked(carry, batches)
 
         return run
 
     @functools.wraps(step, updated=())
+    @boundary
     def run_numbered(carry: Any, data: Any, first: Any = 0) -> tuple[Any, Any]:
         return many.numbered(carry, data, first)
 

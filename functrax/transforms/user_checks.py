@@ -13,6 +13,7 @@ import numpy as np
 
 from functrax.core.aval import ShapedArray
 from functrax.core.primitive import Avals, Opaque, Ops, Tangents, Value, spread
+from functrax.core.tracebacks import deliberate
 
 SUFFIX = " (`check` failed)"  # of what a user's check says
 
@@ -48,7 +49,7 @@ class Check(Opaque):
             return []
         first = np.unravel_index(np.argmin(holds), holds.shape)
         shown = [np.asarray(x)[first] for x in values]
-        raise RuntimeError(message(text + SUFFIX, names, shown))
+        raise deliberate(RuntimeError(message(text + SUFFIX, names, shown)))
 
     def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
         return frozenset({"check"})

@@ -16,6 +16,7 @@ from functrax.core.pytree import (
     tree_flatten_with_path,
     tree_unflatten,
 )
+from functrax.core.tracebacks import boundary
 from functrax.transforms.batching import add_batch_axis, batch_flat
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
 
@@ -59,6 +60,7 @@ def vmap(
         )
 
     @functools.wraps(fun)
+    @boundary
     def batched_function(*args: Any, **kwargs: Any) -> Any:
         flat, in_tree = flatten_args(fun, args, kwargs)
         axes = _flat_in_axes(fun, in_axes, args, kwargs)

@@ -89,6 +89,7 @@ def test_defaults():
         "log": "",
         "dump": "",
         "dump_dir": None,
+        "traceback_filtering": "auto",
     }
 
 

@@ -1,4 +1,4 @@
-// See explained.h. A call that fits costs nothing but the call of the function.
+// See explained.h. A call that succeeds costs nothing but the call of the function.
 
 #include "explained.h"
 
@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "boundary.h"
 #include "function_type.h"
 #include "reference.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 struct Explained {
   PyObject_HEAD vectorcallfunc call;
-  PyObject *function, *explain;
+  PyObject *function, *explain;  // `explain` may be None
   PyObject *attributes, *weak_references;
 };
 
@@ -34,7 +35,9 @@ Ref keywords_of(PyObject* const* values, PyObject* names) {
 void explain(const Explained* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  if (traceback != nullptr) {  // raised inside of the function
+  // What was raised inside of the function has a traceback, or had one that another boundary left
+  // out; then it is of a class of functrax's own.
+  if (traceback != nullptr || type != PyExc_TypeError) {
     PyErr_Restore(type, value, traceback);
     return;
   }
@@ -54,10 +57,12 @@ void explain(const Explained* self, PyObject* const* args, Py_ssize_t count, PyO
 PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
   const Explained* self = as_explained(object);
   PyObject* result = PyObject_Vectorcall(self->function, args, flags, names);
-  if (result == nullptr && PyErr_ExceptionMatches(PyExc_TypeError)) {
+  if (result != nullptr) return result;
+  if (self->explain != Py_None && PyErr_ExceptionMatches(PyExc_TypeError)) {
     explain(self, args, PyVectorcall_NARGS(flags), names);
   }
-  return result;
+  boundary::on_error();
+  return nullptr;
 }
 
 PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <new>
 
+#include "boundary.h"
 #include "jit_cache.h"
 #include "jit_call.h"
 #include "numpy_arrays.h"
@@ -119,10 +120,15 @@ PyObject* safe_call(PyObject* self, PyObject* const* args, std::size_t flags, Py
 }
 
 PyObject* call(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
-  if (!recorder::is_on()) return safe_call(self, args, flags, names);
+  if (!recorder::is_on()) {
+    PyObject* result = safe_call(self, args, flags, names);
+    if (result == nullptr) boundary::on_error();
+    return result;
+  }
   const std::int64_t begin = recorder::now();
   PyObject* result = safe_call(self, args, flags, names);
   recorder::add_call(self, begin);
+  if (result == nullptr) boundary::on_error();
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "boundary.h"
 #include "buffer.h"
 #include "buffer_exporter.h"
 #include "eager_gradient.h"
@@ -136,6 +137,8 @@ PYBIND11_MODULE(_native, module) {
       fast<functrax::eager::gradient>("eager_gradient", "A value and its gradients."),
       {"eager_gradient_configure", functrax::eager::configure_gradient, METH_O,
        "Tells what gradients need."},
+      {"boundary_configure", functrax::boundary::configure, METH_O,
+       "Tells what shortens tracebacks."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
       {"block_until_ready", functrax::ready::block_until_ready, METH_O,

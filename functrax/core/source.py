@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 from collections.abc import Hashable
@@ -22,7 +23,7 @@ _is_internal: dict[CodeType, bool] = {}
 
 
 class SourceLine:
-    """One line of the user's program; prints as ``file.py:12 in function``."""
+    """One line of the user's program: ``file.py:12 in function``, or ``cell 5, line 2 in function``."""
 
     __slots__ = ("code", "offset")
 
@@ -56,7 +57,11 @@ class SourceLine:
         return self.code.co_name
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
+        cell = cell_number(self.file)
+        if cell is None:
+            return f"{os.path.basename(self.file)}:{self.line} in {self.function}"
+        inside = "" if self.function == "<module>" else f" in {self.function}"
+        return f"cell {cell}, line {self.line}{inside}"
 
     __repr__ = __str__
 
@@ -110,6 +115,27 @@ class _Scopes(threading.local):
 
 
 scopes: _Scopes = _Scopes() if native.extension is None else native.extension.Scopes()
+
+
+def cell_number(file: str) -> int | None:
+    """The number of the notebook's cell that a file of IPython stands for; None of other files.
+
+    The file is one that nobody sees: ``/tmp/ipykernel_17/3735454125.py``.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if shell is None:
+        return None
+    name = getattr(shell.compile, "format_code_name", lambda name: None)(file)
+    if name is None and (named := _CELL.match(file)):
+        return int(named[1])
+    found = None if name is None else _CELL_LABEL.fullmatch(name[1])
+    return None if found is None else int(found[1])
+
+
+#: Files of cells in IPython without a kernel, and what IPython calls a cell.
+_CELL = re.compile(r"<ipython-input-(\d+)-")
+_CELL_LABEL = re.compile(r"In\s?\[(\d+)\]")
 
 
 def is_machinery(code: CodeType) -> bool:

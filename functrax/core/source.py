@@ -23,7 +23,7 @@ _is_internal: dict[CodeType, bool] = {}
 
 
 class SourceLine:
-    """One line of the user's program: ``file.py:12 in function``, or ``cell 5, line 2 in function``."""
+    """One line of the user's program: ``file.py:12 in loss``, or ``cell 5, line 2 in loss``."""
 
     __slots__ = ("code", "offset")
 

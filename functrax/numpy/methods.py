@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from functrax.backends import array_places
 from functrax.backends.recipes import with_recipe
 from functrax.core import dtypes
 from functrax.core.errors import ShapeError
@@ -42,8 +43,10 @@ def install_all(
       at: what ``x.at`` is.
     """
     table: dict[str, Callable[..., Any]] = {**operators(), **_METHODS_OF_THEIR_OWN}
+    table.update(array_places.METHODS)
     table.update({name: functions[name] for name in METHODS if name in functions})
-    properties: dict[str, Callable[[Any], Any]] = {"real": real, "imag": imag}
+    properties: dict[str, Callable[[Any], Any]] = {"real": real, "imag": imag, "flat": flat}
+    properties.update(array_places.PROPERTIES)
     if "matmul" in functions:
         forward, reflected = binary_operator("@", functions["matmul"])
         table["__matmul__"], table["__rmatmul__"] = with_recipe(forward), with_recipe(reflected)
@@ -113,6 +116,36 @@ def view(self: Array, dtype: Any = None) -> Any:
     return _view_of_other_width(self, wanted)
 
 
+def byteswap(self: Array) -> Any:
+    """The array with the bytes of each number in the opposite order.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.array([1, 258], "int16").byteswap()
+    Array([256, 513], dtype=int16)
+    """
+    from functrax import lax
+
+    dtype = self.aval.dtype
+    if dtype.kind == "c":
+        return lax.complex(byteswap(real(self)), byteswap(imag(self)))
+    if dtype.itemsize == 1:
+        return self
+    octets = lax.bitcast_convert_type(self, dtypes.uint8)
+    return lax.bitcast_convert_type(lax.rev(octets, (octets.ndim - 1,)), dtype)
+
+
+def flat(self: Array) -> Any:
+    """The elements row by row, to go through and to index; an array of rank 1.
+
+    >>> import functrax.numpy as jnp
+    >>> [int(x) for x in jnp.arange(6).reshape(2, 3).flat[2:4]]
+    [2, 3]
+    """
+    from functrax import numpy as jnp
+
+    return jnp.ravel(self)
+
+
 def _view_of_other_width(self: Array, dtype: Any) -> Any:
     from functrax import lax
 
@@ -140,5 +173,6 @@ def _array_namespace(self: Array, *, api_version: str | None = None) -> Any:
 
 _METHODS_OF_THEIR_OWN: Final[dict[str, Callable[..., Any]]] = {
     "view": view,
+    "byteswap": byteswap,
     "__array_namespace__": _array_namespace,
 }

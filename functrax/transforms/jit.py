@@ -10,6 +10,7 @@ Start at :class:`Jitted`.
 from __future__ import annotations
 
 import functools
+import sys
 import time
 import weakref
 from collections import deque
@@ -43,6 +44,7 @@ from functrax.transforms.traces import (
 
 if TYPE_CHECKING:
     from functrax.transforms.lowered import Lowered
+    from functrax.transforms.staged import TracedFunction
 
 jit_call = Call("jit")
 #: Traces of a function that it can still explain.
@@ -199,6 +201,32 @@ class Jitted(JitCaller):
         >>> lowered.compile()(0.0)
         Array(0., dtype=float32, weak_type=True)
         """
+        return self._staged(args, kwargs).lower()
+
+    def trace(self, *args: Any, **kwargs: Any) -> TracedFunction:
+        """The function traced for certain arguments, without compiling or running anything.
+
+        Args:
+          args: arrays, or :class:`ShapeDtypeStruct`; of arrays only shapes and dtypes matter.
+          kwargs: the same by name.
+
+        Returns:
+          A :class:`TracedFunction`, with ``jaxpr``, ``out_info``, ``fun_name`` and ``lower()``.
+
+        >>> import functrax
+        >>> traced = functrax.jit(lambda x: {"twice": x + x}).trace(1.0)
+        >>> traced.out_info
+        {'twice': ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)}
+        """
+        return self._staged(args, kwargs)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The types of the results for certain arguments, as their pytree; see :meth:`trace`."""
+        return self._staged(args, kwargs).out_info
+
+    def _staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedFunction:
+        from functrax.transforms.staged import TracedFunction
+
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
         leaves, tree = tree_flatten((tuple(dynamic), dynamic_kwargs))
         what = f"an argument of {self._name}"
@@ -211,9 +239,8 @@ class Jitted(JitCaller):
             )
             return outs
 
-        from functrax.transforms.lowered import Lowered  # and the compiler
-
-        return Lowered(self._name, self._fun, traced, Signature(*key), bind)
+        donated = tuple(sorted(self._roles.donate_nums))
+        return TracedFunction(self._name, self._fun, traced, Signature(*key), bind, donated)
 
     def dynamic(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -240,6 +267,15 @@ class Jitted(JitCaller):
         self._cache.clear()
         self._history.clear()
         self._forget()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        named: Any = sys.modules.get(self.__module__)
+        path = str(vars(self).get("__qualname__", ""))
+        for part in path.split("."):
+            named = getattr(named, part, None)
+        if named is self:
+            return path  # it is pickled by its name, as a function is
+        return super().__reduce_ex__(protocol)
 
     def __getstate__(self) -> dict[str, Any]:
         fresh = {"_cache": {}, "_hits": 0, "_misses": 0, "_history": deque(maxlen=_REMEMBERED)}

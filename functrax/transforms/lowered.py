@@ -21,7 +21,7 @@ from functrax.core.pytree import PyTreeDef, tree_unflatten
 from functrax.core.records import field, record
 from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.flat import flatten_args
-from functrax.transforms.inspect_types import ShapeDtypeStruct
+from functrax.transforms.staged import struct
 from functrax.transforms.traces import Signature, Traced, argument_names
 
 
@@ -81,12 +81,12 @@ class Lowered:
     @property
     def args_info(self) -> Any:
         """The types of the arguments, ``(args, kwargs)``."""
-        return tree_unflatten(self.in_tree, map(_struct, self.signature.avals))
+        return tree_unflatten(self.in_tree, map(struct, self.signature.avals))
 
     @property
     def out_info(self) -> Any:
         """The types of the results, as their pytree."""
-        return tree_unflatten(self.out_tree, map(_struct, self.jaxpr.out_avals))
+        return tree_unflatten(self.out_tree, map(struct, self.jaxpr.out_avals))
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
         """The program as text.
@@ -204,10 +204,6 @@ class Compiled:
                     got=x.aval.str_short(),
                     fix=f"{aval.str_short()}; or call the jitted function, which traces again",
                 )
-
-
-def _struct(aval: Any) -> ShapeDtypeStruct:
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
 def _costs(jaxpr: Jaxpr) -> dict[str, float]:

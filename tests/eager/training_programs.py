@@ -137,7 +137,9 @@ def _update(c: Choices, p: Any, g: Any, m: Any, v: Any, lr: Any) -> tuple[Any, A
 def _optimized(c: Choices, p: Any, g: Any, moments: Any, lr: Any) -> tuple[Any, Any]:
     m, v = moments
     if not c.as_loop:
-        new = [tree_util.tree_map(lambda *a, i=i: _update(c, *a, lr)[i], p, g, m, v) for i in range(3)]
+        new = [
+            tree_util.tree_map(lambda *a, i=i: _update(c, *a, lr)[i], p, g, m, v) for i in range(3)
+        ]
         return new[0], (new[1], new[2])
     leaves, tree = tree_util.tree_flatten(p)
     others = [tree_util.tree_leaves(x) for x in (g, m, v)]

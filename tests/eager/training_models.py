@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ class Model:
 def dense(source: Source, sizes: list[int]) -> list[Any]:
     return [
         {"w": source.parameter(m, n, scale=0.8 / m**0.5), "b": source.zeros(n)}
-        for m, n in zip(sizes, sizes[1:])
+        for m, n in pairwise(sizes)
     ]
 
 

@@ -29,7 +29,7 @@ LOOKS = ("nothing", "loss", "parameters", "repr", "float", "asarray", "item", "b
 MODES = ("lazy", "immediate", "jit")
 
 
-class Skipped(Exception):
+class SkippedError(Exception):
     """What the user's code raises in the middle of a step."""
 
 
@@ -241,7 +241,7 @@ class Training:
             sub = random.fold_in(key, t)
         lr = 0.02 / (1 + 0.01 * t) if c.schedule else 0.01
         second = self.model.second is not None and t % 2 == 1
-        with contextlib.suppress(Skipped):
+        with contextlib.suppress(SkippedError):
             if c.raises and t % c.raises == c.raises - 1:
                 self._raise(p, sub, self._batch(t))
             p, moments, loss, aux = self._jitted[second](p, moments, sub, self._batch(t), lr)
@@ -258,7 +258,7 @@ class Training:
 
         def fails(p: Any) -> Any:
             value = self.model.loss(p, batch, key)[0]
-            raise Skipped(value.ndim)
+            raise SkippedError(value.ndim)
 
         functrax.value_and_grad(fails)(p)
 

@@ -1,8 +1,8 @@
 """Random training loops give the same numbers lazily, immediately and with their steps jitted.
 
 What the programs do stands in ``training_programs``.  By default a dozen of them run; these are
-the slow ones: 28 more, 2,000 programs in this process, 40 in processes of their own with nothing compiled
-before, and more of the variants (threads, ``fork``, Ctrl-C, garbage collection)::
+the slow ones: 28 more, 2,000 programs in this process, 40 in processes of their own with nothing
+compiled before, and more of the variants (threads, ``fork``, Ctrl-C, garbage collection)::
 
     pytest -m slow tests/eager/test_training_loops.py
     pytest -m slow tests/eager/test_training_loops.py -k "test_many and 1200"  # seeds 1200 to 1249

@@ -23,7 +23,7 @@ from functrax.core.tracebacks import with_boundaries
 if TYPE_CHECKING:
 
     class BufferExporter:
-        """The base that gives arrays the buffer protocol before Python 3.12."""
+        """The base that gives arrays the buffer protocol; there is none without the extension."""
 
     class Pending:
         """What an array holds whose operation is recorded, and runs when somebody looks.
@@ -121,9 +121,6 @@ class ConcreteArray(Array, BufferExporter):
         view = value.view()
         view.flags.writeable = False
         return view
-
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(np.asarray(self).data)
 
     def __dlpack__(self, **options: Any) -> Any:
         if native.extension is not None:

@@ -1,6 +1,7 @@
 // What enters: an object with `__array__`, which returns a read-only NumPy array.  What leaves:
-// that array's buffer, so `memoryview(x)` needs no copy.  Before Python 3.12 only a type made in C
-// can have the buffer protocol; the Python twin is `__buffer__` of the class itself.
+// that array's buffer, so `memoryview(x)` needs no copy.  It has no twin: before Python 3.12 only a
+// type made in C can have the buffer protocol, and since then NumPy asks a `__buffer__` that is
+// written in Python before it asks `__array__`, for each look at a value.
 
 #include "buffer_exporter.h"
 

@@ -112,6 +112,28 @@ attribute("dtype", show=str, want=lambda x: "float32", diff=False)
 for _value in (2.0, 2, True, np.float32(1)):
     attribute("weak_type", x=_value, want=lambda x: type(x) in (int, float))
 attribute("is_fully_addressable", want=lambda x: True, diff=False)
+attribute("is_fully_replicated", want=lambda x: True, diff=False)
+attribute("committed", want=lambda x: False, diff=False)
+attribute("traceback", want=lambda x: None, diff=False)
+attribute("flat", want=np.ravel, diff=False)
+for _name in ("addressable_shards", "global_shards"):
+    attribute(_name, show=lambda s: [y.data for y in s], want=lambda x: [x], diff=False)
+method("tobytes", diff=False)
+method("byteswap", x=draw((2, 3), 0, 9, "i4"), diff=False)
+TABLE(
+    "Array.to_device",
+    X,
+    run=lambda j, x: j.numpy.asarray(x).to_device(j.numpy.asarray(x).device),
+    want=lambda x: x,
+    diff=False,
+)
+TABLE(
+    "Array.unsafe_buffer_pointer",
+    X,
+    run=lambda j, x: type(j.jit(lambda y: y + 1)(x).unsafe_buffer_pointer()).__name__,
+    want=lambda x: "int",
+    diff=False,
+)
 attribute("sharding", show=lambda s: len(s.device_set), want=lambda x: 1, diff=False)
 attribute("device", show=lambda d: d is not None, want=lambda x: True, diff=False)
 TABLE(

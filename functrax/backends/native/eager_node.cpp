@@ -215,6 +215,12 @@ bool note_arrays(Node* node) {
   return sweep();
 }
 
+// What is to be done about a new node, so that little waits and little memory is held; false with
+// an error set.
+bool keep_bounded(Node* node, bool may_run) {
+  return find_extent(node, may_run) && note_arrays(node) && stress::after_operation();
+}
+
 // ---- nodes --------------------------------------------------------------------------------------
 
 // Memory of nodes that have ended, by the number of operands that they had room for.
@@ -331,8 +337,8 @@ Held record_single(PyObject* signature, const Operand* operands, std::size_t cou
                    const Line& line, bool may_run) {
   Node* node = allocate(signature, operands, count, line);
   Held result(Operand(node->single));
-  const bool done = find_extent(node, may_run) && note_arrays(node) && stress::after_operation();
-  return done ? std::move(result) : Held();
+  if (!keep_bounded(node, may_run)) result = Held();
+  return result;
 }
 
 bool record_node(PyObject* signature, const Operand* operands, std::size_t count, const Line& line,
@@ -348,7 +354,7 @@ bool record_node(PyObject* signature, const Operand* operands, std::size_t count
   for (std::uint32_t k = 0; k < node->num_results; ++k) {
     results.push_back(Held(Operand(node->results[k])));
   }
-  return find_extent(node, may_run) && note_arrays(node) && stress::after_operation();
+  return keep_bounded(node, may_run);
 }
 
 Node* newest_node() { return first_node; }

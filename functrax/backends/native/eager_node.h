@@ -72,8 +72,8 @@ extern PyTypeObject value_type;
 // One result of an operation, and its owners. It is the Python object that arrays of it hold, of
 // the type EagerValue; where no array does, nothing refers to that object.
 struct Result {
-  PyObject_HEAD  // the type always, the rest while is_in_arrays
-      Node* node;
+  PyObject head = {};  // the type always, the rest while is_in_arrays
+  Node* node;
   PyObject* known = nullptr;  // the raw value; null: not computed. Owned
   std::uint32_t held = 0;     // how many Held there are
   std::uint32_t readers = 0;  // operands of operations that are not computed

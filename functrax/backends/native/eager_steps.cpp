@@ -98,7 +98,11 @@ bool run_steps(const Steps& steps, Line& line, bool records, Results& values) {
     operands.clear();
     for (const StepInput& input : step.operands) operands.push_back(input.in(values));
     const bool first = &step == &steps.steps.front();
-    if (!record_node(step.signature.get(), operands.data(), operands.size(), line, values, first)) {
+    PyObject* signature = step.signature.get();
+    if (facts_of(signature).results == 1) {
+      values.push_back(record_single(signature, operands.data(), operands.size(), line, first));
+      if (!values.back()) return false;
+    } else if (!record_node(signature, operands.data(), operands.size(), line, values, first)) {
       return false;
     }
   }

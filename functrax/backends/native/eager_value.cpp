@@ -98,7 +98,7 @@ Ref buffer_for(const Operand& x) {
   Result* result = x.result();
   auto* object = reinterpret_cast<PyObject*>(result);
   if (result->is_in_arrays) return Ref::share(object);
-  Py_SET_REFCNT(object, 1);  // the type is static, and counts no references
+  PyObject_Init(object, &value_type);
   result->is_in_arrays = true;
   ++result->node->references;
   return Ref(object);

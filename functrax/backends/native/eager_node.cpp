@@ -143,6 +143,7 @@ bool find_extent(Node* node, bool may_run) {
   const std::int64_t number = node->number = counter++;
   node->size = 1;
   node->begin = number;
+  if (node->num_pending == 0) return true;
   std::int64_t size = 0;
   for (std::uint32_t i = 0; i < node->num_operands; ++i) {
     Node* producer = node->operands[i].producer();
@@ -156,7 +157,6 @@ bool find_extent(Node* node, bool may_run) {
     size += producer->size;
     node->begin = std::min(node->begin, producer->begin);
   }
-  if (!node->region) return true;
   node->size = std::min(size, number - node->begin) + 1;
   if (!may_run || node->size <= python.most_nodes / 2) return true;
   const bool begins = node->region->begins_with(node->signature);
@@ -203,7 +203,7 @@ bool sweep() {
 
 // Counts the arrays that a node keeps alive, if they are worth it; runs all if they are too many.
 bool note_arrays(Node* node) {
-  if (!facts_of(node->signature).holds || node->num_operands == 0) return true;
+  if (!facts_of(node->signature).holds || node->num_operands == node->num_pending) return true;
   const std::int64_t bytes = bytes_of(node, nullptr);
   if (bytes <= python.few_bytes) return true;
   node->held = bytes;
@@ -242,14 +242,15 @@ Node* allocate(PyObject* signature, const Operand* operands, std::size_t count, 
     node->results[k].node = node;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    if (PyObject* known = operands[i].known(); known != nullptr) {
-      new (node->operands + i) Operand(Py_NewRef(known));
-      continue;
-    }
-    new (node->operands + i) Operand(operands[i]);
     Result* result = operands[i].result();
-    ++result->node->references;
-    ++result->readers;
+    if (result != nullptr && result->known == nullptr) {
+      new (node->operands + i) Operand(*result);
+      ++result->node->references;
+      ++result->readers;
+      ++node->num_pending;
+    } else {
+      new (node->operands + i) Operand(Py_NewRef(operands[i].known()));
+    }
   }
   node->after = first_node;
   if (first_node != nullptr) first_node->before = node;

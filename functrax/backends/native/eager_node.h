@@ -132,7 +132,8 @@ struct Node {
   bool ran = false;                          // whether it was part of a run that has ended
   bool is_deferred = false;  // whether it stays recorded because its result is large
   std::uint32_t num_results, num_operands, room;
-  Result* results;  // more than one are allocated
+  std::uint32_t num_pending = 0;  // of the operands, when it was recorded
+  Result* results;                // more than one are allocated
   Result single;
   Operand operands[1];  // owned
 };

@@ -36,6 +36,7 @@ from functrax.core.locks import new_rlock
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.source import SourceLine
 from functrax.core.trace import state
+from functrax.core.tracebacks import is_mistake
 
 #: What the reference takes longer for, in all, is worth a program.
 PAYS: Final = 2_000_000
@@ -93,12 +94,14 @@ def recover(error: Exception, fields: tuple[Any, ...]) -> list[Any]:
 def _recover(error: Exception, found: Cut) -> list[Any]:
     """The results of a cut that could not be computed as a program: by the reference.
 
-    Where that works the error was functrax's own.
+    Where that works the error was functrax's own.  What the user's code raised, such as a handler
+    of a signal, is the user's.
     """
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or is_mistake(error):
         raise error
     results = _one_by_one(found, _by_reference)
-    report(error, f"what was recorded until {found.lines[-1]} is computed by NumPy")
+    line = found.lines[-1]
+    report(error, f"what was recorded{f' until {line}' if line else ''} is computed by NumPy")
     return results
 
 

@@ -194,12 +194,19 @@ def test_deferred_results_run_again_where_they_are_used() -> None:
 # ---- errors -----------------------------------------------------------------------------------
 
 
-class _BrokenError(Exception):
+_BROKEN = """
+class BrokenError(Exception):
     pass
 
+def fail(*args):
+    raise BrokenError("a fault of the compiler")
 
-def _fail(*args: Any) -> Any:
-    raise _BrokenError("a fault of the compiler")
+def failing(executable, where):
+    return lambda values: fail() if where else executable(values)
+"""
+_inside: dict[str, Any] = {"__name__": eager_run.__name__}
+exec(compile(_BROKEN, eager_run.__file__, "exec"), _inside)  # as if it were functrax's own code
+_fail, _BrokenError = _inside["fail"], _inside["BrokenError"]
 
 
 def _step(x: Any) -> Any:
@@ -236,17 +243,14 @@ def test_an_internal_error_fails_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_known_program_that_fails_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Exception] = []
     monkeypatch.setattr(internal_errors, "observers", [seen.append])
-    fails = False
+    fails: list[bool] = []
     compile_one = eager_run._compile_one
-
-    def compiled(jaxpr: Any) -> Any:
-        executable = compile_one(jaxpr)
-        return lambda values: _fail() if fails else executable(values)
-
     eager_run.forget()
-    monkeypatch.setattr(eager_run, "_compile_one", compiled)
+    monkeypatch.setattr(
+        eager_run, "_compile_one", lambda jaxpr: _inside["failing"](compile_one(jaxpr), fails)
+    )
     first = np.asarray(_step(_matrix(252)))
-    fails = True
+    fails.append(True)
     np.testing.assert_allclose(_step(_matrix(252)), first, rtol=1e-5)
     eager_run.forget()
     assert [type(e) for e in seen] == [_BrokenError]
@@ -266,6 +270,23 @@ def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(KeyboardInterrupt):
             y.block_until_ready()
     np.testing.assert_array_equal(z, np.asarray(y) * 2)
+
+
+@pytest.mark.usefixtures("nothing_runs_again", "usual_cuts")
+def test_what_a_handler_of_signals_raises_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Timeout(Exception):
+        pass
+
+    def stop(*args: Any) -> Any:
+        raise Timeout
+
+    eager_run.forget()
+    y = _step(_matrix(254))
+    with monkeypatch.context() as patch:
+        patch.setattr(eager_run, "_compiled", stop)  # as a handler, while something compiles
+        with pytest.raises(Timeout):
+            y.block_until_ready()
+    assert np.isfinite(np.asarray(y)).all()
 
 
 # ---- the stress mode --------------------------------------------------------------------------

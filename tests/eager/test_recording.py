@@ -402,19 +402,24 @@ def test_an_interrupt_loses_nothing() -> None:
             for _ in range(600):
                 expected = step(expected)
         signal.signal(signal.SIGALRM, stop)
+        stopped = 0
+        def advance(after):
+            global state
+            signal.setitimer(signal.ITIMER_REAL, after)
+            while state[1] < 600:
+                state = step(state[0]), state[1] + 1
+                if state[1] % 200 == 0:
+                    state[0].block_until_ready()
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for times in range(15):
             state = start, 0
-            signal.setitimer(signal.ITIMER_REAL, 0.002 + 0.0007 * times)
-            while state[1] < 600:
-                try:
-                    while state[1] < 600:
-                        state = step(state[0]), state[1] + 1
-                        if state[1] % 200 == 0:
-                            state[0].block_until_ready()
-                    signal.setitimer(signal.ITIMER_REAL, 0)
-                except Stop:
-                    pass
+            try:
+                advance(0.002 + 0.0007 * times)
+            except Stop:
+                stopped += 1
+                advance(0)
             np.testing.assert_array_equal(state[0], expected)
+        assert stopped > 0
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=300)
 

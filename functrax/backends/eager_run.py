@@ -97,7 +97,8 @@ def _recover(error: Exception, found: Cut) -> list[Any]:
     Where that works the error was functrax's own.  What the user's code raised, such as a handler
     of a signal, is the user's.
     """
-    if isinstance(error, MemoryError) or is_mistake(error):
+    is_users = error.__traceback__ is not None and is_mistake(error)
+    if isinstance(error, MemoryError) or is_users:
         raise error
     results = _one_by_one(found, _by_reference)
     line = found.lines[-1]

@@ -274,17 +274,17 @@ def test_an_interrupt_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nothing_runs_again", "usual_cuts")
 def test_what_a_handler_of_signals_raises_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Timeout(Exception):
+    class TimeIsOverError(Exception):
         pass
 
     def stop(*args: Any) -> Any:
-        raise Timeout
+        raise TimeIsOverError
 
     eager_run.forget()
     y = _step(_matrix(254))
     with monkeypatch.context() as patch:
         patch.setattr(eager_run, "_compiled", stop)  # as a handler, while something compiles
-        with pytest.raises(Timeout):
+        with pytest.raises(TimeIsOverError):
             y.block_until_ready()
     assert np.isfinite(np.asarray(y)).all()
 

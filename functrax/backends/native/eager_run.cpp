@@ -112,6 +112,7 @@ Ref compute_known(Cut& cut, const Program& program, bool requested) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
   const Ref kinds[] = {Ref(type), Ref(traceback)};
   const Ref error(value), fields = described(cut, Ref::share(inputs.get()));
   if (!fields) return Ref();

@@ -205,7 +205,7 @@ def _in_python(function: Callable[..., Any]) -> Any:
 
 
 def with_boundaries(cls: type[Any]) -> type[Any]:
-    """A class whose public and special methods are boundaries, but not how objects are made."""
+    """A class whose public and special methods are boundaries, but for those in ``_INSIDE``."""
     for name, member in list(vars(cls).items()):
         if not isinstance(member, FunctionType) or name in _INSIDE:
             continue
@@ -226,7 +226,11 @@ def as_boundary(function: F) -> F:
     return made
 
 
-_INSIDE: Final = ("__init__", "__new__", "__init_subclass__", "__getattr__", "__setattr__")
+#: How objects are made, and what loops wait with for each step: no mistake is made in it.
+_INSIDE: Final = (
+    *("__init__", "__new__", "__init_subclass__", "__getattr__", "__setattr__"),
+    *("block_until_ready", "is_ready"),
+)
 
 with_boundaries(Config)
 if native.extension is not None:

@@ -258,13 +258,27 @@ Node* allocate(PyObject* signature, const Operand* operands, std::size_t count, 
   return node;
 }
 
+// Lets go of a node's operands.
+inline void drop(Node* node) {
+  const std::uint32_t count = std::exchange(node->num_operands, 0);
+  unlink(node);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (Result* result = node->operands[i].result(); result != nullptr) {
+      --result->readers;
+      disown(result);
+    } else {
+      Py_DECREF(node->operands[i].known());
+    }
+  }
+}
+
 // Nodes that end while another does.
 std::vector<Node*> waiting;
 bool ending = false;
 
 // Ends a node. What it refers to ends with it, which may run Python.
 void destroy(Node* node) {
-  drop_operands(node);
+  drop(node);
   Py_DECREF(node->signature);
   for (std::uint32_t k = 0; k < node->num_results; ++k) Py_XDECREF(node->results[k].known);
   if (node->results != &node->single) delete[] node->results;
@@ -309,18 +323,7 @@ void end(Node* node) {
   ending = false;
 }
 
-void drop_operands(Node* node) {
-  const std::uint32_t count = std::exchange(node->num_operands, 0);
-  unlink(node);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (Result* result = node->operands[i].result(); result != nullptr) {
-      --result->readers;
-      disown(result);
-    } else {
-      Py_DECREF(node->operands[i].known());
-    }
-  }
-}
+void drop_operands(Node* node) { drop(node); }
 
 bool user_line(Line& line) {
   if (PyObject* given = thread_state::source(); given != nullptr && given != Py_None) {

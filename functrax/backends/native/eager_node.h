@@ -200,6 +200,17 @@ class Held {
     }
   }
 
+  // Gives a result to arrays, whose reference to the node this one becomes; false for anything
+  // else, and where arrays hold it already.
+  bool become_array() {
+    Result* result = x_.result();
+    if (result == nullptr || result->known != nullptr || result->is_in_arrays) return false;
+    --result->held;
+    result->is_in_arrays = true;
+    x_ = Operand();
+    return true;
+  }
+
   static Held share(PyObject* object) { return Held(Operand(object)); }
   Held share() const { return Held(x_); }
   const Operand& operand() const { return x_; }

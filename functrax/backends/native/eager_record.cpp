@@ -42,8 +42,8 @@ Outcome record(PyObject* signature, const Operand* operands, std::size_t count, 
   if (!user_line(line)) return Outcome::kError;
   PyObject* types = slot(signature, python.of_signature.types);
   if (facts_of(signature).single) {
-    const Held made = record_single(signature, operands, count, line);
-    if (made) result = array_of(made.operand(), types);
+    Held made = record_single(signature, operands, count, line);
+    if (made) result = array_of(std::move(made), types);
     return result ? Outcome::kDone : Outcome::kError;
   }
   Results results;

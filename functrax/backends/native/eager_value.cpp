@@ -108,6 +108,13 @@ Ref array_of(const Operand& x, PyObject* aval) {
   return Ref(signature::new_array(buffer_for(x).release(), aval));
 }
 
+Ref array_of(Held x, PyObject* aval) {
+  Result* result = x.operand().result();
+  if (!x.become_array()) return array_of(x.operand(), aval);
+  PyObject* object = PyObject_Init(reinterpret_cast<PyObject*>(result), &value_type);
+  return Ref(signature::new_array(object, aval));
+}
+
 PyTypeObject value_type = made_type();
 
 PyObject* make_value_type() {

@@ -30,6 +30,7 @@ Ref buffer_for(const Operand& x);
 
 // An array of an operand; null with an error set.
 Ref array_of(const Operand& x, PyObject* aval);
+Ref array_of(Held x, PyObject* aval);
 
 PyObject* make_value_type();  // null with an error set
 

@@ -21,7 +21,7 @@ X = np.linspace(-1, 1, 3, dtype=np.float32)
         (lambda x, y: {"a": x * jnp.sin(y), "b": (x**2).sum()}, (X, X + 1), 2),
         (lambda z: jnp.sin(z) * z, (np.array([1 + 2j, 0.3], np.complex64),), 2),
         (lambda x, i: x[i] ** 2, (X, 1), 2),
-        (lambda x: x.astype("bfloat16") * 2, (X[:1],), 1),
+        (lambda x: jnp.asarray(x).astype("bfloat16") * 2, (X[:1],), 1),
     ],
 )
 def test_right_derivatives(function: Any, args: Any, order: int) -> None:

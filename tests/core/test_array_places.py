@@ -23,6 +23,13 @@ def sample(dtype: str) -> Any:
     return (jnp.arange(6).reshape(2, 3) * 300 + 1).astype(dtype)
 
 
+def bytes_swapped(n: Any) -> bytes:
+    """The bytes of each real number in reverse: older ml_dtypes leaves bfloat16 as it is."""
+    if n.dtype.name != "bfloat16":
+        return bytes(n.byteswap().tobytes())
+    return bytes(n.view(np.uint16).byteswap().tobytes())
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bytes(dtype: str) -> None:
     x = sample(dtype)
@@ -30,10 +37,10 @@ def test_bytes(dtype: str) -> None:
     for order in ("C", "F", "A"):
         assert x.tobytes(order) == n.tobytes(order)  # type: ignore[arg-type]
     assert ctypes.string_at(x.unsafe_buffer_pointer(), x.nbytes) == n.tobytes()
-    swapped = n.byteswap().tobytes()
+    swapped = bytes_swapped(n)
     assert x.byteswap().tobytes() == swapped
     assert functrax.jit(lambda a: a.byteswap())(x).tobytes() == swapped
-    assert x[0, 0].byteswap().tobytes() == n[0, 0].byteswap().tobytes()
+    assert x[0, 0].byteswap().tobytes() == bytes_swapped(n[0, 0])
     with pytest.raises(ArgumentError):
         x.tobytes("K")
 

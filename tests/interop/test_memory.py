@@ -134,7 +134,9 @@ def test_dlpack_refuses_devices_and_streams() -> None:
         with pytest.raises(ArgumentError, match="memory of the host"):
             x.__dlpack__(**options)
     there = np.from_dlpack(x, copy=True)
-    assert address(there) != address(x) and there.flags.writeable
+    assert address(there) != address(x)
+    # older NumPy makes every copy read-only
+    assert there.flags.writeable == np.from_dlpack(np.zeros(2), copy=True).flags.writeable
 
 
 def test_dlpack_keeps_memory_alive() -> None:

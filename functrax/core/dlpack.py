@@ -25,7 +25,6 @@ CPU: Final = (1, 0)  # kDLCPU
 _UNSIGNED, _BFLOAT = 1, 4  # codes of DLDataType
 #: Where the code of the element type is in the structure that a capsule of this name holds.
 _CODE_OFFSETS: Final = {b"dltensor": 20, b"dltensor_versioned": 52}
-_NUMPY_HAS_VERSIONS: Final = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
 
 def exported(
@@ -65,7 +64,7 @@ def exported(
     if is_bfloat:
         value = value.view(np.uint16)
     options: dict[str, Any] = {}
-    if _NUMPY_HAS_VERSIONS and max_version is not None and max_version[0] >= 1:
+    if max_version is not None and max_version[0] >= 1:
         options["max_version"] = max_version
     elif not value.flags.writeable:
         value = _writable_alias(value)

@@ -116,13 +116,17 @@ for python in "${pythons[@]}"; do
 done
 
 printf '\n'
+with=""
+[ "$lowest" = 0 ] || with=" with the lowest versions"
+[ "$native" = 1 ] || with="$with without the extension"
 for python in "${pythons[@]}"; do
   case " ${untested[*]-} " in
-    *" $python "*) echo "Python $python: not tested, for it or what it needs could not be had" ;;
+    *" $python "*) result="not tested, for it or what it needs could not be had" ;;
     *) case " ${failed[*]-} " in
-      *" $python "*) echo "Python $python: FAILED" ;;
-      *) echo "Python $python: passed" ;;
+      *" $python "*) result=FAILED ;;
+      *) result=passed ;;
     esac ;;
   esac
+  echo "Python $python$with: $result"
 done
 [ "${#failed[@]}" -eq 0 ]

@@ -86,7 +86,8 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     if simpler is not None:
         return concrete(simpler)
     signature = signature_of(primitive, options.strict, [x.aval for x in args], params)
-    assert native.extension is not None  # for operations are recorded
+    if native.extension is None:
+        return _at_once(signature, args)
     found = native.extension.eager_node(signature, args, current_source())
     results = [ConcreteArray(x, aval) for x, aval in zip(found, signature.results, strict=True)]
     return results[0] if type(signature.types) is ShapedArray else results
@@ -95,14 +96,18 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
 EVAL.executor = record
 
 
+def _at_once(signature: Signature, args: Sequence[Any]) -> Any:
+    """The arrays of an operation's results, with the bits that it has where it is recorded."""
+    operands = [x.buffer if type(x) is ConcreteArray else x.val for x in args]
+    out = eager_run.operation(signature, operands)
+    if type(signature.types) is ShapedArray:
+        return ConcreteArray(out, signature.types)
+    return [ConcreteArray(x, aval) for x, aval in zip(out, signature.results, strict=True)]
+
+
 def records() -> bool:
-    """Whether operations are recorded now."""
-    return (
-        native.available
-        and options.eager == "lazy"
-        and options.backend == "llvm"
-        and not nan_check.enabled()
-    )
+    """Whether operations are recorded now; without the extension they run as recorded ones do."""
+    return options.eager == "lazy" and options.backend == "llvm" and not nan_check.enabled()
 
 
 def _mode() -> tuple[Any, ...] | None:

@@ -144,7 +144,7 @@ def compute_single(signature: Signature, operands: Sequence[Any], line: SourceLi
     previous = state.source
     state.source = line
     try:
-        return _operation(signature, values)
+        return operation(signature, values)
     finally:
         state.source = previous
 
@@ -214,16 +214,14 @@ def _by_reference(signature: Signature, operands: list[Any]) -> Any:
     return device_of("interp").apply(signature.primitive, values, signature.params)
 
 
-def _one_by_one(
-    found: Cut, operation: Callable[[Signature, list[Any]], Any] | None = None
-) -> list[Any]:
+def _one_by_one(found: Cut, run: Callable[[Signature, list[Any]], Any] | None = None) -> list[Any]:
     """The results of a cut, each operation run by itself; a value is kept as long as it is read.
 
     Args:
       found: the cut.
-      operation: how one is run; :func:`_operation` if it is None.
+      run: how one is run; :func:`operation` if it is None.
     """
-    apply = operation or _operation
+    apply = run or operation
     values: dict[int, Any] = {-1 - n: x for n, x in enumerate(found.inputs)}
     readers: dict[int, int] = dict.fromkeys(found.outputs, 1)
     for codes in found.operands:
@@ -251,7 +249,7 @@ def _one_by_one(
     return [values[number] for number in found.outputs]
 
 
-def _operation(signature: Signature, operands: list[Any]) -> Any:
+def operation(signature: Signature, operands: list[Any]) -> Any:
     """The result of an operation, or a list of results: the bits that a program gives.
 
     Where the reference gives others it is compiled, alone.  Sums of products that are put off are

@@ -226,10 +226,11 @@ def as_boundary(function: F) -> F:
     return made
 
 
-#: How objects are made, and what loops wait with for each step: no mistake is made in it.
+#: How objects are made and pickled, which looks at who calls, and what loops wait with for each
+#: step: no mistake is made in these.
 _INSIDE: Final = (
     *("__init__", "__new__", "__init_subclass__", "__getattr__", "__setattr__"),
-    *("block_until_ready", "is_ready"),
+    *("__reduce__", "__reduce_ex__", "block_until_ready", "is_ready"),
 )
 
 with_boundaries(Config)

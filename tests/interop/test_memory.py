@@ -172,7 +172,9 @@ def test_bfloat16_has_its_own_type_in_dlpack() -> None:
     [np.asarray, np.from_dlpack, jnp.from_dlpack, lambda x: jnp.asarray(np.asarray(x))],
     ids=["asarray", "np.from_dlpack", "jnp.from_dlpack", "jnp.asarray"],
 )
-def test_nothing_is_copied(convert: Callable[[Any], Any]) -> None:
+def test_nothing_is_copied(convert: Callable[[Any], Any], request: pytest.FixtureRequest) -> None:
+    if native.extension is None and request.node.callspec.id == "jnp.asarray":
+        pytest.skip("NumPy's view does not tell whose memory it is")
     for x in made((256,)), made((1 << 20,)):
         in_use = pool_stats().in_use
         converted = convert(x)

@@ -228,11 +228,11 @@ constexpr std::size_t kMostKept = 4;
 FreeList<1024> ended[kMostKept + 1];
 
 // An operation without extent, which has no owner yet.
-Node* allocate(PyObject* signature, const Operand* operands, std::size_t count, const Line& line) {
+Node* allocate(PyObject* signature, const Operand* operands, std::size_t count, Line&& line) {
   void* memory = count <= kMostKept ? ended[count].take() : nullptr;
   if (memory == nullptr) memory = std::malloc(sizeof(Node) + count * sizeof(Operand));
   if (memory == nullptr) throw std::bad_alloc();
-  Node* node = new (memory) Node(line.share());
+  Node* node = new (memory) Node(std::move(line));
   node->signature = Py_NewRef(signature);
   node->room = node->num_operands = static_cast<std::uint32_t>(count);
   node->num_results = static_cast<std::uint32_t>(facts_of(signature).results);
@@ -337,9 +337,9 @@ bool user_line(Line& line) {
   return static_cast<bool>(line);
 }
 
-Held record_single(PyObject* signature, const Operand* operands, std::size_t count,
-                   const Line& line, bool may_run) {
-  Node* node = allocate(signature, operands, count, line);
+Held record_single(PyObject* signature, const Operand* operands, std::size_t count, Line&& line,
+                   bool may_run) {
+  Node* node = allocate(signature, operands, count, std::move(line));
   Held result(Operand(node->single));
   if (!keep_bounded(node, may_run)) result = Held();
   return result;
@@ -348,12 +348,12 @@ Held record_single(PyObject* signature, const Operand* operands, std::size_t cou
 bool record_node(PyObject* signature, const Operand* operands, std::size_t count, const Line& line,
                  Results& results, bool may_run) {
   if (facts_of(signature).results == 1) {
-    Held result = record_single(signature, operands, count, line, may_run);
+    Held result = record_single(signature, operands, count, line.share(), may_run);
     if (!result) return false;
     results.push_back(std::move(result));
     return true;
   }
-  Node* node = allocate(signature, operands, count, line);
+  Node* node = allocate(signature, operands, count, line.share());
   const NodeReference alive(node);
   for (std::uint32_t k = 0; k < node->num_results; ++k) {
     results.push_back(Held(Operand(node->results[k])));

@@ -249,6 +249,7 @@ class Results {
   }
   std::size_t size() const { return size_; }
   Held& back() { return data_[size_ - 1]; }
+  Held take(std::size_t i) { return std::move(data_[i]); }
   const Operand& operator[](std::size_t i) const { return data_[i].operand(); }
 
  private:
@@ -268,8 +269,8 @@ void drop_operands(Node* node);
 bool user_line(Line& line);
 
 // Records an operation of one result, as record_node; empty with an error set.
-Held record_single(PyObject* signature, const Operand* operands, std::size_t count,
-                   const Line& line, bool may_run = true);
+Held record_single(PyObject* signature, const Operand* operands, std::size_t count, Line&& line,
+                   bool may_run = true);
 
 // Records an operation, whose results are appended; operands are borrowed. Where too much waits,
 // what waits for it is run before; but not between the operations of one function, which then share

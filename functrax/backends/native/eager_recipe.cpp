@@ -218,7 +218,8 @@ Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_s
   Line line;
   if (!user_line(line) || !run_steps(recipe.steps, line, true, values)) return Outcome::kError;
   if (recipe.single) {
-    result = array_of(values[recipe.outputs.front()], PyTuple_GET_ITEM(recipe.avals.get(), 0));
+    PyObject* aval = PyTuple_GET_ITEM(recipe.avals.get(), 0);
+    result = array_of(values.take(recipe.outputs.front()), aval);
     PyObject* wrapper = recipe.wrapper.get();
     if (result && wrapper != Py_None) result = wrapped(wrapper, result.get());
     return result ? Outcome::kDone : Outcome::kError;

@@ -42,7 +42,7 @@ Outcome record(PyObject* signature, const Operand* operands, std::size_t count, 
   if (!user_line(line)) return Outcome::kError;
   PyObject* types = slot(signature, python.of_signature.types);
   if (facts_of(signature).single) {
-    Held made = record_single(signature, operands, count, line);
+    Held made = record_single(signature, operands, count, std::move(line));
     if (made) result = array_of(std::move(made), types);
     return result ? Outcome::kDone : Outcome::kError;
   }
@@ -310,7 +310,7 @@ Outcome record_steps(const Recorded& recorded, PyObject* strict, const Given& le
   }
   Line line;
   if (!user_line(line) || !run_steps(recorded.steps, line, true, values)) return Outcome::kError;
-  result = array_of(values[recorded.output], recorded.aval.get());
+  result = array_of(values.take(recorded.output), recorded.aval.get());
   return result ? Outcome::kDone : Outcome::kError;
 }
 

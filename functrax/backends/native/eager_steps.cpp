@@ -100,7 +100,8 @@ bool run_steps(const Steps& steps, Line& line, bool records, Results& values) {
     const bool first = &step == &steps.steps.front();
     PyObject* signature = step.signature.get();
     if (facts_of(signature).results == 1) {
-      values.push_back(record_single(signature, operands.data(), operands.size(), line, first));
+      values.push_back(
+          record_single(signature, operands.data(), operands.size(), line.share(), first));
       if (!values.back()) return false;
     } else if (!record_node(signature, operands.data(), operands.size(), line, values, first)) {
       return false;

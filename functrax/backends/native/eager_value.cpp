@@ -98,7 +98,7 @@ Ref buffer_for(const Operand& x) {
   Result* result = x.result();
   auto* object = reinterpret_cast<PyObject*>(result);
   if (result->is_in_arrays) return Ref::share(object);
-  PyObject_Init(object, &value_type);
+  Py_SET_REFCNT(object, 1);  // there was none, and a type that is static is not counted
   result->is_in_arrays = true;
   ++result->node->references;
   return Ref(object);
@@ -111,7 +111,8 @@ Ref array_of(const Operand& x, PyObject* aval) {
 Ref array_of(Held x, PyObject* aval) {
   Result* result = x.operand().result();
   if (!x.become_array()) return array_of(x.operand(), aval);
-  PyObject* object = PyObject_Init(reinterpret_cast<PyObject*>(result), &value_type);
+  auto* object = reinterpret_cast<PyObject*>(result);
+  Py_SET_REFCNT(object, 1);
   return Ref(signature::new_array(object, aval));
 }
 

@@ -370,9 +370,12 @@ def test_what_nobody_asked_for_is_run_while_python_goes_on() -> None:
     with functrax.eager("immediate"):
         expected, values = loop(start)
     loop(start)  # compiles
-    recorder.start()
-    found, looked = loop(start)
-    runs = recorder.stop().runs
+    for _ in range(10):  # what is measured as long, on a machine that is busy, is not handed over
+        recorder.start()
+        found, looked = loop(start)
+        runs = recorder.stop().runs
+        if {run.thread for run in runs} != {threading.get_ident()}:
+            break
     assert {run.thread for run in runs} - {threading.get_ident()}
     assert max(len(run.program.outputs) for run in runs) <= 5  # not what lies between
     np.testing.assert_array_equal(found, expected)

@@ -21,7 +21,7 @@ from functrax.core.pytree import PyTreeDef, tree_unflatten
 from functrax.core.records import field, record
 from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.flat import flatten_args
-from functrax.transforms.staged import struct
+from functrax.transforms.staged import StagedFunction
 from functrax.transforms.traces import Signature, Traced, argument_names
 
 
@@ -46,7 +46,7 @@ class MemoryAnalysis:
 
 @record(eq=False)
 @with_boundaries
-class Lowered:
+class Lowered(StagedFunction):
     """The program of a function, for arguments of certain types.
 
     Args:
@@ -67,26 +67,6 @@ class Lowered:
     def jaxpr(self) -> Jaxpr:
         """The program; arrays that the function closes over are its leading inputs."""
         return self.traced.jaxpr
-
-    @property
-    def in_tree(self) -> PyTreeDef:
-        """The structure of the arguments that are not static: a tuple, and a dict of named ones."""
-        return self.signature.tree
-
-    @property
-    def out_tree(self) -> PyTreeDef:
-        """The structure of the results."""
-        return self.traced.out_tree
-
-    @property
-    def args_info(self) -> Any:
-        """The types of the arguments, ``(args, kwargs)``."""
-        return tree_unflatten(self.in_tree, map(struct, self.signature.avals))
-
-    @property
-    def out_info(self) -> Any:
-        """The types of the results, as their pytree."""
-        return tree_unflatten(self.out_tree, map(struct, self.jaxpr.out_avals))
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = True) -> str:
         """The program as text.

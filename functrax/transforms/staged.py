@@ -20,9 +20,36 @@ if TYPE_CHECKING:
     from functrax.transforms.lowered import Lowered
 
 
+class StagedFunction:
+    """What is known of a function at each stage: trees and types of arguments and results."""
+
+    traced: Traced
+    signature: Signature
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The structure of the arguments that are not static: a tuple, and a dict of named ones."""
+        return self.signature.tree
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        """The structure of the results."""
+        return self.traced.out_tree
+
+    @property
+    def args_info(self) -> Any:
+        """The types of the arguments, ``(args, kwargs)``."""
+        return tree_unflatten(self.in_tree, map(struct, self.signature.avals))
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, as their pytree."""
+        return tree_unflatten(self.out_tree, map(struct, self.traced.jaxpr.out_avals))
+
+
 @record(eq=False)
 @with_boundaries
-class TracedFunction:
+class TracedFunction(StagedFunction):
     """A jitted function traced for arguments of certain types.
 
     Args:
@@ -52,16 +79,6 @@ class TracedFunction:
         return ClosedJaxpr(open_, consts)
 
     @property
-    def in_tree(self) -> PyTreeDef:
-        """The structure of the arguments that are not static: a tuple, and a dict of named ones."""
-        return self.signature.tree
-
-    @property
-    def out_tree(self) -> PyTreeDef:
-        """The structure of the results."""
-        return self.traced.out_tree
-
-    @property
     def in_avals(self) -> Any:
         """The abstract values of the arguments, ``(args, kwargs)``."""
         return tree_unflatten(self.in_tree, self.signature.avals)
@@ -70,16 +87,6 @@ class TracedFunction:
     def out_avals(self) -> Any:
         """The abstract values of the results, as their pytree."""
         return tree_unflatten(self.out_tree, self.traced.jaxpr.out_avals)
-
-    @property
-    def args_info(self) -> Any:
-        """The types of the arguments, ``(args, kwargs)``."""
-        return tree_unflatten(self.in_tree, map(struct, self.signature.avals))
-
-    @property
-    def out_info(self) -> Any:
-        """The types of the results, as their pytree."""
-        return tree_unflatten(self.out_tree, map(struct, self.traced.jaxpr.out_avals))
 
     def lower(self) -> Lowered:
         """The program as the compiler takes it."""

@@ -45,6 +45,10 @@ run_tests() {
     -Dpybind11_DIR="$("$venv/bin/python" -m pybind11 --cmakedir)" >"$copy/build.log"
   cmake --build "$copy/build" -j2 >>"$copy/build.log"
   cp "$copy"/build/functrax/backends/native/_native.*.so "$copy/functrax"
+  # What an editable install imports is the checkout, whatever the path says: here it is the copy.
+  printf '%s\n' 'import sys' \
+    'sys.meta_path[:] = [x for x in sys.meta_path if "ScikitBuild" not in type(x).__name__]' \
+    >"$copy/sitecustomize.py"
   # The C library frees the thread-local memory of a thread that ended under locks that TSan cannot
   # see; LLVM and libgcc, which are not built with it, make their static objects without it.
   printf '%s\n' race:dl_deallocate_tls race:libllvmlite.so called_from_lib:libllvmlite.so \
@@ -52,13 +56,15 @@ run_tests() {
   # pytest captures what a test writes, so the sanitizers write into files.
   local log="log_path=$copy/report:halt_on_error=1:allocator_may_return_null=1"
   # Python keeps memory until it ends, so leaks are looked for by the tests, with the pool's counts.
+  # NumPy's threads for products are seen by TSan, and their locks are not: it has one.
   # A process that has threads may start others after a fork here, though TSan cannot follow them.
   (cd "$copy" &&
-    LD_PRELOAD="$preload" PYTHONMALLOC=malloc PYTHONPATH="$copy" \
-      ASAN_OPTIONS="$log:detect_leaks=0" \
-      UBSAN_OPTIONS="$log:print_stacktrace=1" \
-      TSAN_OPTIONS="$log:suppressions=$copy/suppressions:die_after_fork=0" \
-      "$venv/bin/python" -m pytest -q -p no:cacheprovider -k "not python" \
+    export LD_PRELOAD="$preload" OPENBLAS_NUM_THREADS=1 PYTHONMALLOC=malloc PYTHONPATH="$copy" &&
+    export ASAN_OPTIONS="$log:detect_leaks=0" UBSAN_OPTIONS="$log:print_stacktrace=1" &&
+    export TSAN_OPTIONS="$log:suppressions=$copy/suppressions:die_after_fork=0" &&
+    "$venv/bin/python" -c 'import os; from functrax import _native as built
+assert built.__file__.startswith(os.environ["PYTHONPATH"]), built.__file__' &&
+    "$venv/bin/python" -m pytest -q -p no:cacheprovider -k "not python" \
       tests/backends/runtime tests/core/test_pytree.py tests/call_path tests/asynchronous \
       tests/eager tests/backends/test_library_calls.py "$@") ||
     { cat "$copy"/report.* 2>/dev/null || true; return 1; }

@@ -9,19 +9,22 @@ prepare_environment test
 cd "$root"
 places=("$@")
 if [ $# -eq 0 ]; then
-  for n in {1..64}; do places+=("every=$n"); done
-  for n in {1..200}; do places+=("seed=$n"); done
+  places=(every={1..64} seed={1..200})
 fi
-failed=()
-for place in "${places[@]}"; do
-  printf '%-14s ' "$place"
-  FUNCTRAX_EAGER_STRESS="$place" "$venv/bin/python" -m pytest -q --no-header -p no:cacheprovider \
-    --numprocesses auto --dist loadfile tests/eager 2>&1 | grep -E '^(FAILED|ERROR)|passed|failed|error' ||
-    echo "nothing ran"
-  [ "${PIPESTATUS[0]}" = 0 ] || failed+=("$place")
-done
-if [ "${#failed[@]}" -gt 0 ]; then
-  printf 'FAILED: %s\n' "${failed[@]}"
+log="$(mktemp)"
+trap 'rm -f "$log"' EXIT
+# Runs the tests at some places, and says what came of it; what one place has compiled is there for
+# the next.
+run_at() {
+  printf '%s\n%s\n' "$*" "$("$venv/bin/python" -m pytest -q --no-header -p no:cacheprovider \
+    tests/eager --places="$*" 2>&1 | grep -E '^(FAILED|ERROR|INTERNALERROR)|passed|failed|error' ||
+    echo "FAILED: nothing ran")"
+}
+export -f run_at
+export venv
+printf '%s\n' "${places[@]}" | xargs -P "$(nproc)" -n 6 bash -c 'run_at "$@"' _ | tee "$log"
+if grep -qE '^(FAILED|ERROR|INTERNALERROR)| failed| error' "$log"; then
+  echo "FAILED at some of ${#places[@]} places"
   exit 1
 fi
-echo "${#places[@]} runs, all passed"
+echo "${#places[@]} places, all passed"

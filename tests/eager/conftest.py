@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
 from functrax.backends import eager
 from functrax.core import native
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--places",
+        default="",
+        help="run each test with recorded operations cut at these places: every=3 seed=7,collect",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    places = metafunc.config.getoption("--places").split()
+    if places and "usual_cuts" not in metafunc.fixturenames:
+        metafunc.fixturenames.insert(0, "place")
+        metafunc.parametrize("place", places, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def place(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Cuts at one of the ``--places`` (docs/eager.md), also in the processes that tests start."""
+    gc.collect()
+    gc.freeze()  # so that what the places before have left costs no later search for garbage
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FUNCTRAX_EAGER_STRESS", request.param)
+        with eager.stress(request.param):
+            yield
 
 
 @pytest.fixture

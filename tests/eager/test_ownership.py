@@ -292,7 +292,7 @@ def test_what_a_handler_of_signals_raises_is_the_users(monkeypatch: pytest.Monke
 # ---- the stress mode --------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("nothing_runs_again")
+@pytest.mark.usefixtures("nothing_runs_again", "usual_cuts")
 @pytest.mark.parametrize(
     "where", ["every=1", "every=2", "every=7", "every=19,collect", "every=300"]
 )
@@ -302,7 +302,7 @@ def test_cuts_after_every_so_many_operations(where: str) -> None:
         np.testing.assert_allclose(_train(12), expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.usefixtures("nothing_runs_again")
+@pytest.mark.usefixtures("nothing_runs_again", "usual_cuts")
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_cuts_at_random(seed: int) -> None:
     expected = _immediate(12)
@@ -310,6 +310,7 @@ def test_cuts_at_random(seed: int) -> None:
         np.testing.assert_allclose(_train(12), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.usefixtures("usual_cuts")
 @pytest.mark.parametrize("text", ["often", "every=", "every=x", "seed=-1"])
 def test_another_form_of_stress_is_refused(text: str) -> None:
     refused = pytest.raises(functrax.errors.ArgumentError, match="FUNCTRAX_EAGER_STRESS")
@@ -317,6 +318,7 @@ def test_another_form_of_stress_is_refused(text: str) -> None:
         pass
 
 
+@pytest.mark.usefixtures("usual_cuts")
 def test_threads_under_stress() -> None:
     expected = _immediate(10)
     failures: list[BaseException] = []

@@ -300,7 +300,7 @@ if __name__ == "__main__":
         "v": (rng.normal(size=32) / 8).astype(np.float32)})
     test = data(99, 1000)
     before = loss(shared.arrays, *test)
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(sys.argv[1])
     workers = [context.Process(target=train, args=(shared, k)) for k in range(2)]
     [w.start() for w in workers]
     [w.join() for w in workers]
@@ -308,10 +308,10 @@ if __name__ == "__main__":
 """
 
 
-def test_hogwild_converges(tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["spawn", "forkserver"])  # the latter is 3.14's own choice
+def test_hogwild_converges(start: str, tmp_path: Path) -> None:
     script = tmp_path / "hogwild.py"
     script.write_text(HOGWILD)
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False
-    )
+    command = [sys.executable, str(script), start]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout.strip() == "[0, 0] True True", done.stdout + done.stderr

@@ -1,0 +1,50 @@
+"""What the C++ extension tells Python about itself."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+
+import pytest
+
+from functrax.core import native
+
+pytestmark = pytest.mark.skipif(not native.available, reason="no extension")
+
+
+class Slot(ctypes.Structure):
+    """``PyModuleDef_Slot``."""
+
+    _fields_ = (("slot", ctypes.c_int), ("value", ctypes.c_void_p))
+
+
+class Definition(ctypes.Structure):
+    """``PyModuleDef``, from the name on."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("doc", ctypes.c_char_p),
+        ("size", ctypes.c_ssize_t),
+        ("methods", ctypes.c_void_p),
+        ("slots", ctypes.POINTER(Slot)),
+    )
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="before 3.13 every module has the lock")
+def test_extension_says_that_it_needs_the_lock() -> None:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert sys._is_gil_enabled()  # type: ignore[attr-defined]
+        return
+    of_module = ctypes.pythonapi.PyModule_GetDef
+    of_module.argtypes, of_module.restype = [ctypes.py_object], ctypes.c_void_p
+    base = object.__basicsize__ + 3 * ctypes.sizeof(ctypes.c_void_p)  # PyModuleDef_Base
+    definition = Definition.from_address(of_module(native.extension) + base)
+    assert definition.name == b"_native"
+    flags = {}
+    i = 0
+    while definition.slots and definition.slots[i].slot:
+        flags[definition.slots[i].slot] = definition.slots[i].value
+        i += 1
+    works_without = 1  # Py_MOD_GIL_NOT_USED of the slot Py_mod_gil, which is 4
+    assert flags.get(4) != works_without

@@ -21,7 +21,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends import runtime
+from functrax.backends import eager, runtime
 
 THREADS = 8
 Pair = tuple[Any, np.ndarray[Any, Any]]
@@ -123,6 +123,15 @@ def check(seed: int, steps: int) -> None:
 
 def test_threads_share_a_graph() -> None:
     check(0, 30)
+
+
+@pytest.mark.usefixtures("usual_cuts")
+@pytest.mark.parametrize("where", ["every=7", "every=60", "seed=37"])
+def test_threads_share_a_graph_that_is_cut_anywhere(where: str) -> None:
+    """Another thread cuts and computes the same operations while a cut becomes a program."""
+    with eager.stress(where):
+        for seed in range(20):
+            check(seed, 30)
 
 
 @pytest.mark.slow

@@ -159,7 +159,7 @@ void choose(Cut& cut, const std::vector<Node*>& requested) {
     Node* node = cut.nodes[n].get();
     const std::size_t before = cut.outputs.size();
     for (std::uint32_t k = node->num_results; k-- > 0;) {
-      if (is_wanted(node->results[k])) cut.outputs.push_back({node, k});
+      if (is_wanted(node->results[k])) cut.outputs.push_back({node, k, node->first + k});
     }
     if (cut.outputs.size() == before || large.empty() || !large[n]) continue;
     if (std::find(requested.begin(), requested.end(), node) != requested.end()) continue;
@@ -171,7 +171,7 @@ void choose(Cut& cut, const std::vector<Node*>& requested) {
     }
   }
   std::reverse(cut.outputs.begin(), cut.outputs.end());
-  for (const Cut::Output& output : cut.outputs) cut.words.push_back(2 * cut.number_of(output));
+  for (const Cut::Output& output : cut.outputs) cut.words.push_back(2 * output.number);
 }
 
 }  // namespace

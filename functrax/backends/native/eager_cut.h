@@ -36,6 +36,7 @@ struct Cut {
   struct Output {
     Node* node;
     std::uint32_t place;
+    std::size_t number;  // here, for a node's own numbers are those of whichever cut came last
   };
 
   std::vector<NodeReference> nodes;  // each after its operands
@@ -49,8 +50,6 @@ struct Cut {
   std::size_t ran = 0, again = 0;
   bool large = false;  // whether any of the results is
   PointerMap known;    // the last input of a value
-
-  std::size_t number_of(const Output& output) const { return output.node->first + output.place; }
 
   // Whatever ends may run Python. The last nodes first, which need the others.
   void clear();

@@ -69,9 +69,8 @@ Ref described(const Cut& cut, Ref inputs) {
   });
   Ref avals =
       list_of(cut.inputs.size(), [&](std::size_t i) { return Py_NewRef(cut.inputs[i].aval); });
-  Ref outputs = list_of(cut.outputs.size(), [&](std::size_t i) {
-    return PyLong_FromSize_t(cut.number_of(cut.outputs[i]));
-  });
+  Ref outputs = list_of(cut.outputs.size(),
+                        [&](std::size_t i) { return PyLong_FromSize_t(cut.outputs[i].number); });
   if (!signatures || !lines || !operands || !inputs || !avals || !outputs) return Ref();
   return Ref(PyTuple_Pack(6, signatures.get(), lines.get(), operands.get(), inputs.get(),
                           avals.get(), outputs.get()));
@@ -138,10 +137,19 @@ bool deliver(Cut& cut, PyObject* results) {
   return true;
 }
 
+void leave_out_computed(std::vector<Node*>& nodes) {
+  nodes.erase(std::remove_if(nodes.begin(), nodes.end(),
+                             [](const Node* node) { return node->is_computed; }),
+              nodes.end());
+}
+
 // Runs what some operations need.
-bool run_cut(const std::vector<Node*>& roots, bool requested) {
+bool run_cut(std::vector<Node*> roots, bool requested) {
   PyObject* mode = current_mode();
   if (mode == nullptr) return false;
+  // Python ran since these were asked for, and so perhaps another thread that computed them.
+  leave_out_computed(roots);
+  if (roots.empty()) return true;
   const NewCut owner;
   Cut& cut = *owner;
   if (!make_cut(roots, requested, reinterpret_cast<std::uintptr_t>(mode), cut)) return false;
@@ -183,9 +191,7 @@ int run_single(Node* node) {
 // Runs what operations of one mode need that are not computed.
 bool run(std::vector<Node*> roots, bool requested) {
   for (;;) {
-    roots.erase(std::remove_if(roots.begin(), roots.end(),
-                               [](const Node* node) { return node->is_computed; }),
-                roots.end());
+    leave_out_computed(roots);
     if (roots.empty()) return true;
     // Operations of another mode of rounding are another program's.
     PyObject* strict = slot(roots.front()->signature, python.of_signature.strict);

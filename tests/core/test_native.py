@@ -33,8 +33,8 @@ class Definition(ctypes.Structure):
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="before 3.13 every module has the lock")
 def test_extension_says_that_it_needs_the_lock() -> None:
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        assert sys._is_gil_enabled()  # type: ignore[attr-defined]
+    if sys.version_info >= (3, 13) and sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert sys._is_gil_enabled()
         return
     of_module = ctypes.pythonapi.PyModule_GetDef
     of_module.argtypes, of_module.restype = [ctypes.py_object], ctypes.c_void_p

@@ -143,8 +143,8 @@ void leave_out_computed(std::vector<Node*>& nodes) {
               nodes.end());
 }
 
-// Runs what some operations need.
-bool run_cut(std::vector<Node*> roots, bool requested) {
+// Runs what some operations need; leaves those in `roots` that it runs.
+bool run_cut(std::vector<Node*>& roots, bool requested) {
   PyObject* mode = current_mode();
   if (mode == nullptr) return false;
   // Python ran since these were asked for, and so perhaps another thread that computed them.

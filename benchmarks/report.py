@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -176,7 +177,9 @@ def heading(machine: Machine, command: str) -> str:
 
 
 def commit() -> str:
-    """The commit that was measured, with a mark if files differ from it."""
+    """The commit that was measured, with a mark if files differ from it, where git can tell."""
+    if shutil.which("git") is None:
+        return "unknown"
     command = ["git", "describe", "--always", "--dirty"]
     result = subprocess.run(command, capture_output=True, text=True, cwd=RESULTS.parent)
     return result.stdout.strip() or "unknown"

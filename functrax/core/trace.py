@@ -51,8 +51,13 @@ class CustomCall(Protocol):
     ) -> tuple[Sequence[Any], Sequence[Any]]:
         """Results and tangents, by the user's rule."""
 
-    def batched(self, trace: Any, batched: Sequence[bool]) -> CustomCall:
-        """The call on arguments batched by ``trace``; all of its results are batched."""
+    def batch(
+        self, trace: Any, args: Sequence[Any], batched: Sequence[bool]
+    ) -> tuple[Sequence[Any], Sequence[bool]]:
+        """Results for arguments batched by ``trace``, under its parent, and which are batched."""
+
+    def partial_eval(self, trace: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """The call where some arguments depend on a tangent of ``trace``."""
 
     def stage(self, trace: Trace, args: Sequence[Any]) -> Sequence[Any]:
         """Write the call into the program of a staging trace."""

@@ -82,9 +82,8 @@ class BatchTrace(Trace):
         with current(self.parent):
             if not any(batched):
                 return self.parent.process_custom(call, values)
-            inner = call.batched(self, batched)
-            outs = self.parent.process_custom(inner, values)
-        return self.join(outs, [True] * len(outs))
+            outs, out_batched = call.batch(self, values, batched)
+        return self.join(outs, out_batched)
 
     def _concerns(self, primitive: Primitive, params: dict[str, Any]) -> bool:
         """Whether a primitive without batched operands still uses this trace's named axis."""

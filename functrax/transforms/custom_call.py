@@ -114,17 +114,24 @@ class CustomJVP:
         half = len(both) // 2
         return both[:half], [None if isinstance(t, SymbolicZero) else t for t in both[half:]]
 
-    def batched(self, trace: BatchTrace, batched: Sequence[bool]) -> CustomCall:
+    def batch(
+        self, trace: BatchTrace, args: Sequence[Value], batched: Sequence[bool]
+    ) -> tuple[Sequence[Value], Sequence[bool]]:
         """Function and rule on batched arguments."""
         flags = batched[self.num_consts :]
 
-        def function(*args: Value) -> list[Value]:
-            return batch_all(self.function, trace, args, batched)
+        def function(*xs: Value) -> list[Value]:
+            return batch_all(self.function, trace, xs, batched)
 
-        def rule(*args: Value) -> list[Value]:
-            return batch_all(self.rule, trace, args, [*flags, *flags])
+        def rule(*xs: Value) -> list[Value]:
+            return batch_all(self.rule, trace, xs, [*flags, *flags])
 
-        return replace(self, function=function, rule=rule, jaxpr=None)
+        inner = replace(self, function=function, rule=rule, jaxpr=None)
+        return call_below(inner, trace, args)
+
+    def partial_eval(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
+        """The function; its rule was asked for its derivative, and this is part of that."""
+        return self.function(*args)
 
     def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """An equation ``custom_jvp_call``."""
@@ -174,15 +181,17 @@ class CustomVJP:
         found = zip(linear, out_avals, strict=True)
         return outs, [t if dtypes.is_inexact(a.dtype) else None for t, a in found]
 
-    def batched(self, trace: BatchTrace, batched: Sequence[bool]) -> CustomCall:
+    def batch(
+        self, trace: BatchTrace, args: Sequence[Value], batched: Sequence[bool]
+    ) -> tuple[Sequence[Value], Sequence[bool]]:
         """Function and rules on batched arguments."""
         flags = batched[self.num_consts :]
 
-        def function(*args: Value) -> list[Value]:
-            return batch_all(self.function, trace, args, batched)
+        def function(*xs: Value) -> list[Value]:
+            return batch_all(self.function, trace, xs, batched)
 
         def forward(
-            *args: Value, perturbed: tuple[bool, ...]
+            *primals: Value, perturbed: tuple[bool, ...]
         ) -> tuple[Sequence[Value], Sequence[Value]]:
             num_outs = 0
 
@@ -192,10 +201,10 @@ class CustomVJP:
                 num_outs = len(outs)
                 return [*outs, *residuals]
 
-            both = batch_all(results_and_residuals, trace, args, flags)
+            both = batch_all(results_and_residuals, trace, primals, flags)
             return both[:num_outs], both[num_outs:]
 
-        def backward(*args: Value) -> list[Value | None]:
+        def backward(*given: Value) -> list[Value | None]:
             present: tuple[bool, ...] = ()
 
             def found(*xs: Value) -> list[Value]:
@@ -204,17 +213,30 @@ class CustomVJP:
                 present = tuple(ct is not None for ct in cts)
                 return [ct for ct in cts if ct is not None]
 
-            cts = iter(batch_all(found, trace, args, [True] * len(args)))
+            cts = iter(batch_all(found, trace, given, [True] * len(given)))
             return [
                 None if not p else next(cts) if b else reduce_sum.bind(next(cts), axes=(0,))
                 for p, b in zip(present, flags, strict=True)
             ]
 
-        return replace(self, function=function, forward=forward, backward=backward, jaxpr=None)
+        inner = replace(self, function=function, forward=forward, backward=backward, jaxpr=None)
+        return call_below(inner, trace, args)
+
+    def partial_eval(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
+        """The function; its rules were asked for its derivative, and this is part of that."""
+        return self.function(*args)
 
     def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """An equation ``custom_vjp_call``."""
         return stage_call(custom_vjp_call, self, trace, args)
+
+
+def call_below(
+    call: CustomCall, trace: BatchTrace, args: Sequence[Value]
+) -> tuple[Sequence[Value], Sequence[bool]]:
+    """A batched call under the interpreter below ``trace``; all of its results are batched."""
+    outs = trace.parent.process_custom(call, args)
+    return outs, [True] * len(outs)
 
 
 def _without_constants(

@@ -25,12 +25,18 @@ from functrax.core.pytree import (
     tree_unflatten,
 )
 from functrax.core.records import record
-from functrax.core.trace import CustomCall, Trace, state
+from functrax.core.trace import Trace, state
 from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.batching import BatchTrace, add_batch_axis
 from functrax.transforms.control.loops import map_
 from functrax.transforms.custom import CustomFunction
-from functrax.transforms.custom_call import CustomCallPrimitive, Flat, batch_all, stage_call
+from functrax.transforms.custom_call import (
+    CustomCallPrimitive,
+    Flat,
+    batch_all,
+    call_below,
+    stage_call,
+)
 from functrax.transforms.flat import FlatFunction, flatten_args, name_of
 from functrax.transforms.forward import jvp_flat
 
@@ -50,9 +56,16 @@ class _Inlined:
         """The derivative of what the rule does."""
         return jvp_flat(self.function, primals, tangents)
 
-    def batched(self, trace: BatchTrace, batched: Sequence[bool]) -> CustomCall:
+    def batch(
+        self, trace: BatchTrace, args: Sequence[Value], batched: Sequence[bool]
+    ) -> tuple[Sequence[Value], Sequence[bool]]:
         """What the rule does, for every element."""
-        return _Inlined(lambda *args: batch_all(self.function, trace, args, batched))
+        inner = _Inlined(lambda *xs: batch_all(self.function, trace, xs, batched))
+        return call_below(inner, trace, args)
+
+    def partial_eval(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
+        """What the rule does."""
+        return self.function(*args)
 
     def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """What the rule does, in the program."""
@@ -118,22 +131,28 @@ class CustomVmap:
         pairs = [(x, next(found) if _has_tangent(x) else None) for x in found]
         return [x for x, _ in pairs], [t for _, t in pairs]
 
-    def batched(self, trace: BatchTrace, batched: Sequence[bool]) -> CustomCall:
+    def batch(
+        self, trace: BatchTrace, args: Sequence[Value], batched: Sequence[bool]
+    ) -> tuple[Sequence[Value], Sequence[bool]]:
         """The rule, in place of the function."""
 
-        def by_rule(*args: Value) -> list[Value]:
-            for x, b in zip(args[: self.num_consts], batched, strict=False):
+        def by_rule(*xs: Value) -> list[Value]:
+            for x, b in zip(xs[: self.num_consts], batched, strict=False):
                 if b:
                     raise _closes_over(self.name, x.aval, "mapped")
             outs, out_batched = self.rule(
-                trace.size, list(batched[self.num_consts :]), *args[self.num_consts :]
+                trace.size, list(batched[self.num_consts :]), *xs[self.num_consts :]
             )
             return [
                 x if b else add_batch_axis(x, trace.size)
                 for x, b in zip(outs, out_batched, strict=True)
             ]
 
-        return _Inlined(by_rule)
+        return call_below(_Inlined(by_rule), trace, args)
+
+    def partial_eval(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
+        """The function."""
+        return self.function(*args)
 
     def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """An equation ``custom_vmap_call``."""

@@ -108,7 +108,7 @@ class PartialTrace(Trace):
 
     def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
         if any(self.is_unknown(x) for x in args):
-            return call.function(*args)
+            return call.partial_eval(self, args)
         with current(self.parent):
             return self.parent.process_custom(call, args)
 

@@ -97,6 +97,11 @@ class ShapedArray:
         """The aval that is not weak."""
         return ShapedArray(self.shape, self.dtype) if self.weak_type else self
 
+    def to_tangent_aval(self) -> ShapedArray:
+        """The type of a tangent of such an array: itself, or float0 where there is none."""
+        inexact = dtypes.is_inexact(self.dtype) or self.dtype == dtypes.float0
+        return self if inexact else ShapedArray(self.shape, dtypes.float0)
+
     def str_short(self) -> str:
         """``f32[3,4]``, or ``~f32[3,4]`` when weak."""
         sizes = ",".join(map(str, self.shape))

@@ -1,0 +1,28 @@
+"""What ``jax`` has and ``functrax`` has not, or has as its own: which JAX this is, and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from functrax.compat.extension.programs import view
+from functrax.compat.names import VERSION
+from functrax.transforms import inspect_types
+
+__version__ = VERSION
+__version_info__ = tuple(int(part) for part in VERSION.split("."))
+
+
+def make_jaxpr(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+    """As ``functrax.make_jaxpr``; what it returns gives a program as JAX shows it."""
+    traced = inspect_types.make_jaxpr(fun, *args, **kwargs)
+
+    @wraps(traced)
+    def shown(*given: Any, **named: Any) -> Any:
+        found = traced(*given, **named)
+        if isinstance(found, tuple):  # with the types of the results
+            return view(found[0]), *found[1:]
+        return view(found)
+
+    return shown

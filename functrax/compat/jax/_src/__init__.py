@@ -1,0 +1,1 @@
+"""The few private modules of JAX that libraries import."""

@@ -1,0 +1,33 @@
+"""``jax.core``: what is public of it, as far as it is not in ``functrax.core``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from functrax.compat.extension.programs import Atom as Atom, eval_jaxpr as eval_jaxpr
+from functrax.core.aval import ShapedArray as ShapedArray
+from functrax.core.trace import EVAL, Trace as Trace, Tracer as Tracer, current
+from functrax.transforms.scopes import ensure_compile_time_eval as ensure_compile_time_eval
+
+AbstractValue = ShapedArray
+Value: TypeAlias = Any
+ParamDict: TypeAlias = dict[str, Any]
+
+
+@contextmanager
+def eval_context() -> Iterator[None]:
+    """What is computed meanwhile is computed at once, outside of every transformation."""
+    with current(EVAL):
+        yield
+
+
+def max_dim(x: Any, y: Any) -> Any:
+    """The larger of two sizes."""
+    return max(x, y)
+
+
+def min_dim(x: Any, y: Any) -> Any:
+    """The smaller of two sizes."""
+    return min(x, y)

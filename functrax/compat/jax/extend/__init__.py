@@ -1,0 +1,1 @@
+"""``jax.extend``: JAX's extension interface."""

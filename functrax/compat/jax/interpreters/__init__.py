@@ -1,0 +1,1 @@
+"""``jax.interpreters``: the tables of rules of JAX's extension interface."""

@@ -17,7 +17,7 @@ trap 'rm -f "$log"' EXIT
 # the next.
 run_at() {
   printf '%s\n%s\n' "$*" "$("$venv/bin/python" -m pytest -q --no-header -p no:cacheprovider \
-    tests/eager --places="$*" 2>&1 | grep -E '^(FAILED|ERROR|INTERNALERROR)|passed|failed|error' ||
+    tests/eager --places="$*" 2>&1 | grep -E '^(FAILED|ERROR|INTERNALERROR|E |[a-z_/]+\.py:[0-9]+:)|passed|failed|error' ||
     echo "FAILED: nothing ran")"
 }
 export -f run_at

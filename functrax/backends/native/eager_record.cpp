@@ -36,10 +36,10 @@ constexpr Py_ssize_t kMostOperands = 16;
 // Operators of more operations are not remembered.
 constexpr std::size_t kMostSteps = 8;
 
-// Records an operation of a known signature; operands are borrowed.
-Outcome record(PyObject* signature, const Operand* operands, std::size_t count, Ref& result) {
-  Line line;
-  if (!user_line(line)) return Outcome::kError;
+// Records an operation of a known signature. Operands are borrowed, so no Python may run between
+// reading them and this: the line is found before.
+Outcome record(PyObject* signature, const Operand* operands, std::size_t count, Line&& line,
+               Ref& result) {
   PyObject* types = slot(signature, python.of_signature.types);
   if (facts_of(signature).single) {
     Held made = record_single(signature, operands, count, std::move(line));
@@ -125,12 +125,15 @@ Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyOb
     if (!simpler) return Outcome::kError;
     if (simpler.get() != Py_None) return Outcome::kLeft;
   }
+  Line line;
+  if (!user_line(line)) return Outcome::kError;
   Operand operands[kMostOperands];
   for (Py_ssize_t i = 0; i < count; ++i) {
     operands[i] = operand_of(args[i], strict);
     if (!operands[i]) return Outcome::kLeft;
   }
-  return record(signature.get(), operands, static_cast<std::size_t>(count), result);
+  return record(signature.get(), operands, static_cast<std::size_t>(count), std::move(line),
+                result);
 }
 
 // ---- methods ------------------------------------------------------------------------------------
@@ -330,11 +333,13 @@ Outcome record_operator(const Method* method, PyObject* mode, const Recorded& re
     operands.push_back(method->reflected ? left : second);
     return apply_taped(mode, recorded.signature.get(), operands, result);
   }
+  Line line;
+  if (!user_line(line)) return Outcome::kError;
   Operand operands[] = {operand_of(left.array, strict),
                         literal != nullptr ? Operand(literal) : operand_of(right.array, strict)};
   if (!operands[0] || !operands[1]) return Outcome::kLeft;
   if (method->reflected) std::swap(operands[0], operands[1]);
-  return record(recorded.signature.get(), operands, 2, result);
+  return record(recorded.signature.get(), operands, 2, std::move(line), result);
 }
 
 PyObject* call_operator(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {

@@ -170,8 +170,12 @@ int run_single(Node* node) {
   }
   const NodeReference alive(node);
   const bool ran = node->ran;
-  Ref operands = list_of(node->num_operands,
-                         [&](std::size_t i) { return Py_NewRef(node->operands[i].known()); });
+  std::vector<Ref> held;  // before a list is made, which may let another thread run the node
+  held.reserve(node->num_operands);
+  for (std::uint32_t i = 0; i < node->num_operands; ++i) {
+    held.push_back(Ref::share(node->operands[i].known()));
+  }
+  Ref operands = list_of(held.size(), [&](std::size_t i) { return held[i].release(); });
   PyObject* source = node->line.object();
   if (!operands || source == nullptr) return -1;
   const Ref line = Ref::share(source);

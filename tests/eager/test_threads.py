@@ -22,6 +22,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends import eager, runtime
+from functrax.core import native
 
 THREADS = 8
 Pair = tuple[Any, np.ndarray[Any, Any]]
@@ -132,6 +133,68 @@ def test_threads_share_a_graph_that_is_cut_anywhere(where: str) -> None:
     with eager.stress(where):
         for seed in range(20):
             check(seed, 30)
+
+
+@contextmanager
+def at_the_next_search_for_garbage(act: Callable[[], None]) -> Iterator[list[bool]]:
+    """Act in another thread, at the next object that the collector follows; says whether it did."""
+    acted: list[bool] = []
+
+    def begin(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and not acted:
+            acted.append(True)
+            in_threads(lambda _: act(), 1)
+
+    threshold = gc.get_threshold()
+    gc.disable()
+    gc.set_threshold(2)
+    followed = [[] for _ in range(20)]  # type: ignore[var-annotated]  # more than the threshold
+    gc.callbacks.append(begin)
+    gc.enable()
+    try:
+        yield acted
+    finally:
+        gc.callbacks.remove(begin)
+        gc.set_threshold(*threshold)
+        followed.clear()
+
+
+OF_AN_OPERAND: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
+    (lambda x: x + 3, lambda x: x + 3),
+    (lambda x: x + x, lambda x: x + x),
+    (jnp.negative, np.negative),
+    (jnp.sin, np.sin),
+    (lambda x: x[2:], lambda x: x[2:]),
+    (functrax.jit(lambda x: x * 7), lambda x: x * 7),
+    (functrax.grad(lambda x: (x * x).sum()), lambda x: 2 * x),
+]
+
+
+@pytest.mark.parametrize("case", range(len(OF_AN_OPERAND)))
+def test_another_thread_ends_an_operand_while_it_is_recorded(case: int) -> None:
+    """What was recorded for an array ends as soon as another thread has looked at the array."""
+    ours, theirs = OF_AN_OPERAND[case]
+    value = np.arange(8, dtype=np.float32)
+
+    def apply(x: Any) -> Any:  # in a frame of its own, which has to be made
+        return ours(x)
+
+    apply(jnp.asarray(value) + 1)
+    acted = []
+    for _ in range(5):
+        x = jnp.asarray(value) + 1
+
+        def look(x: Any = x) -> None:
+            assert np.asarray(x)[0] == 1
+            x * 2  # which reads the value, where the operation was
+            [jnp.asarray(value) * n for n in range(4)]  # where its memory is used again
+
+        with at_the_next_search_for_garbage(look) as found:
+            y = apply(x)
+        acted += found
+        np.testing.assert_allclose(y, theirs(value + 1), rtol=1e-6)
+    if native.available and sys.version_info < (3, 12):  # later ones search between operations
+        assert len(acted) == 5
 
 
 @pytest.mark.slow

@@ -17,11 +17,14 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from functrax.core.aval import ShapedArray
+from functrax.core.locks import new_rlock
 from functrax.core.recorded import Recorded
 from functrax.core.source import SourceLine
 
 if TYPE_CHECKING:
     from functrax.core.primitive import Primitive
+
+_interning = new_rlock()
 
 
 class Var:
@@ -61,7 +64,8 @@ class Literal:
         self = object.__new__(cls)
         self.aval = aval
         self.val = array[()]
-        return cls._interned.setdefault(key, self)
+        with _interning:  # a dictionary of weak references is changed in several steps
+            return cls._interned.setdefault(key, self)
 
     def __repr__(self) -> str:
         return f"{self.val}:{self.aval.str_short()}"

@@ -203,7 +203,7 @@ class UserCall:
 
     def partial_eval(self, trace: PartialTrace, args: Sequence[Value]) -> Sequence[Value]:
         """The call on the tape: it is linear in what depends on a tangent."""
-        call = self._typed(args)
+        call = self if self.out_avals else self._typed([x.aval for x in args])
         outs = trace.record(user_call, args, {"jaxpr": self.jaxpr, "call": call})
         return outs  # type: ignore[no-any-return]
 
@@ -234,22 +234,17 @@ class UserCall:
         cotangents = [None] * len(given) if found is None else list(found)
         return [*[None] * self.num_consts, *(rules.from_tangent(ct) for ct in cotangents)]
 
-    def _typed(self, args: Sequence[Value]) -> UserCall:
-        """The call with the types of its results."""
-        if self.out_avals:
-            return self
-        avals = [x.aval for x in args[self.num_consts :]]
+    def _typed(self, avals: Sequence[ShapedArray]) -> UserCall:
+        """The call of operands of these types, with the types of its results."""
         found = self._listed(self.primitive.abstract_eval(*avals, **self.params))
         types = tuple(ShapedArray(a.shape, a.dtype, getattr(a, "weak_type", False)) for a in found)
         return replace(self, out_avals=types)
 
     def _lowered(self, avals: Sequence[ShapedArray]) -> tuple[UserCall, Sequence[Value]]:
         """The call with what its lowering does, or why there is none, and that one's constants."""
-        found = self._listed(self.primitive.abstract_eval(*avals, **self.params))
-        types = tuple(ShapedArray(a.shape, a.dtype, getattr(a, "weak_type", False)) for a in found)
-        typed = replace(self, out_avals=types)
+        typed = self._typed(avals)
         try:
-            jaxpr, consts = stage(self._lowering(types), avals, self.primitive.name)
+            jaxpr, consts = stage(self._lowering(typed.out_avals), avals, self.primitive.name)
         except Exception as error:  # raised where the program is compiled, as JAX does
             return replace(typed, error=error), ()
         return replace(typed, jaxpr=close(jaxpr), num_consts=len(consts)), consts

@@ -131,8 +131,20 @@ if TYPE_CHECKING:
         profiler as profiler,
         random as random,
         scipy as scipy,
+        sharding as sharding,
+        stages as stages,
         test_util as test_util,
     )
+    from functrax.backends.array_places import Shard as Shard
+    from functrax.backends.sharding.assembling import (
+        make_array_from_callback as make_array_from_callback,
+        make_array_from_process_local_data as make_array_from_process_local_data,
+        make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+    )
+    from functrax.backends.sharding.context import make_mesh as make_mesh, set_mesh as set_mesh
+    from functrax.backends.sharding.moving import reshard as reshard
+    from functrax.backends.sharding.partition import P as P
+    from functrax.backends.sharding.shardings import NamedSharding as NamedSharding
     from functrax.core.parsing import parse as parse
     from functrax.explanation import (
         check as check,
@@ -158,6 +170,8 @@ if TYPE_CHECKING:
         jacobian as jacobian,
         jacrev as jacrev,
     )
+    from functrax.transforms.pmap import pmap as pmap
+    from functrax.transforms.shard_map import shard_map as shard_map, smap as smap
     from functrax.transforms.steps import steps as steps
 else:
     __getattr__, __dir__ = _on_demand(
@@ -166,19 +180,30 @@ else:
             *("ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "dlpack"),
             *("example_libraries", "experimental", "extend"),
             *("flatten_util", "image", "interop", "interpreters", "nn", "ops", "profiler"),
-            *("random", "scipy", "test_util"),
+            *("random", "scipy", "sharding", "stages", "test_util"),
         ),
         {
             "parse": "functrax.core.parsing",
             "steps": "functrax.transforms.steps",
             **_sources(
                 {
+                    "functrax.backends.array_places": "Shard",
+                    "functrax.backends.sharding.assembling": (
+                        "make_array_from_callback make_array_from_process_local_data "
+                        "make_array_from_single_device_arrays"
+                    ),
+                    "functrax.backends.sharding.context": "make_mesh set_mesh",
+                    "functrax.backends.sharding.moving": "reshard",
+                    "functrax.backends.sharding.partition": "P",
+                    "functrax.backends.sharding.shardings": "NamedSharding",
                     "functrax.transforms.callbacks": "pure_callback",
                     "functrax.transforms.checkpoint": "checkpoint checkpoint_policies remat",
                     "functrax.transforms.custom": (
                         "closure_convert custom_gradient custom_jvp custom_vjp"
                     ),
                     "functrax.transforms.jacobians": "hessian jacfwd jacobian jacrev",
+                    "functrax.transforms.pmap": "pmap",
+                    "functrax.transforms.shard_map": "shard_map smap",
                 }
             ),
             **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),

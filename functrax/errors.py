@@ -25,11 +25,13 @@ from functrax.core.errors import (
     ParseError as ParseError,
     PyTreeError as PyTreeError,
     ShapeError as ShapeError,
+    ShardingError as ShardingError,
     StaticArgumentError as StaticArgumentError,
     TangentError as TangentError,
     TracerArrayConversionError as TracerArrayConversionError,
     TracerBoolConversionError as TracerBoolConversionError,
     TracerIntegerConversionError as TracerIntegerConversionError,
+    UnavailableError as UnavailableError,
     UnknownNameError as UnknownNameError,
     VerificationError as VerificationError,
 )

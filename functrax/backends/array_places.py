@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.device import Device, current_device
-from functrax.backends.placement import SingleDeviceSharding
+from functrax.backends.device import Device
 from functrax.core.errors import ArgumentError
 from functrax.core.operators import Array
 from functrax.core.records import record
@@ -56,24 +55,22 @@ def tobytes(self: Array, order: str = "C") -> bytes:
 
 
 def to_device(self: Array, device: Any, *, stream: Any = None) -> Array:
-    """The array on a device: itself, for there is one.
+    """The array on a device or a sharding: ``functrax.device_put(x, device)``.
 
     Args:
-      device: it, or a sharding.
+      device: it, or a sharding; None leaves the array where it is.
       stream: must be None.
 
     Raises:
-      ArgumentError: if it is no device, or for a stream.
+      ShardingError: if it is no device, or does not fit the array.
+      ArgumentError: for a stream.
     """
-    if device is not None and not isinstance(device, (Device, SingleDeviceSharding)):
-        raise ArgumentError(
-            "to_device: not a device",
-            got=f"{device!r} of type {type(device).__name__}",
-            fix="functrax.devices()[0]",
-        )
     if stream is not None:
         raise ArgumentError("to_device: devices have no streams", got=repr(stream), fix="None")
-    return self
+    from functrax.backends.sharding.moving import moved_leaf
+
+    moved: Array = moved_leaf(self, device, "to_device")
+    return moved
 
 
 def unsafe_buffer_pointer(self: Array) -> int:
@@ -85,7 +82,8 @@ def unsafe_buffer_pointer(self: Array) -> int:
 def _shards(what: str) -> Any:
     def shards(self: Array) -> list[Shard]:
         data = _in_memory(self, what)
-        return [Shard(current_device(), (slice(None),) * data.ndim, 0, data)]
+        (device,) = data.devices()
+        return [Shard(device, (slice(None),) * data.ndim, 0, data)]
 
     shards.__name__ = what
     shards.__doc__ = "The parts of the array on devices: one, which is all of it."
@@ -93,9 +91,17 @@ def _shards(what: str) -> Any:
 
 
 def committed(self: Array) -> bool:
-    """False: nothing binds an array to a device, for there is one."""
-    _in_memory(self, "committed")
-    return False
+    """Whether the array was put on a device or a sharding by name."""
+    from functrax.backends.sharding.placed import given_sharding
+
+    return given_sharding(_in_memory(self, "committed")) is not None
+
+
+def format_(self: Array) -> Any:
+    """How the elements lie in memory, row by row, and on which sharding."""
+    from functrax.backends.sharding.layouts import row_major
+
+    return row_major(_in_memory(self, "format"), self.sharding)
 
 
 def is_fully_replicated(self: Array) -> bool:
@@ -116,6 +122,7 @@ METHODS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 PROPERTIES: Final[Mapping[str, Callable[[Array], Any]]] = {
     "committed": committed,
+    "format": format_,
     "is_fully_replicated": is_fully_replicated,
     "traceback": traceback,
     "global_shards": _shards("global_shards"),

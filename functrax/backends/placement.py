@@ -14,26 +14,10 @@ import numpy as np
 from functrax.backends.device import Device, current_device
 from functrax.core import delivery, native
 from functrax.core.array import compute_together
-from functrax.core.errors import ArgumentError
+from functrax.core.errors import UnavailableError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array, install
 from functrax.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
-from functrax.core.records import record
-
-
-@record
-class SingleDeviceSharding:
-    """All of an array is on one device."""
-
-    device: Device
-    memory_kind: str = "device"
-    is_fully_addressable = True
-    is_fully_replicated = True
-
-    @property
-    def device_set(self) -> set[Device]:
-        """The devices that hold a part of the array."""
-        return {self.device}
 
 
 def devices(backend: str | None = None) -> list[Device]:
@@ -43,11 +27,11 @@ def devices(backend: str | None = None) -> list[Device]:
       backend: its platform, ``"cpu"``, or its name; None for all.
 
     Raises:
-      ArgumentError: if there is no such device; it is a ValueError.
+      UnavailableError: if there is no such device; it is a ValueError and a RuntimeError.
     """
     device = current_device()
     if backend is not None and backend not in (device.platform, device.name):
-        raise ArgumentError(
+        raise UnavailableError(
             "devices: there is no such backend", got=repr(backend), fix=repr(device.platform)
         )
     return [device]
@@ -86,22 +70,32 @@ def process_index(backend: str | None = None) -> int:
 def device_put(
     x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
 ) -> Any:
-    """The arrays of a pytree, on a device; under transformations it is the identity.
+    """The arrays of a pytree, on a device or a sharding; under transformations it is the identity.
 
     Args:
       x: a pytree of arrays, NumPy arrays and numbers.
-      device: a device, a sharding, or None; there is only one place.
-      src: accepted for compatibility.
-      donate: accepted for compatibility.
-      may_alias: accepted for compatibility.
+      device: a device, a sharding, a ``functrax.P`` for the mesh that is set, or None, which leaves
+        arrays where they are; one for all, or a pytree prefix of ``x``.
+      src: where the arrays come from: as ``device``; there is one device, so it changes nothing.
+      donate: whether the memory of arrays may be used for the results; a prefix of ``x``.  Results
+        share the memory of the arrays they are made of, so it changes nothing.
+      may_alias: False to have results in memory of their own; a prefix of ``x``.
+
+    Returns:
+      The arrays, which know their sharding: ``y.sharding``, ``y.committed``.
 
     Raises:
       DTypeError: for a leaf that is no array.
+      ShardingError: if the sharding does not fit an array or the devices, or is not one.
 
     >>> device_put({"a": 1.0})
     {'a': Array(1., dtype=float32, weak_type=True)}
     """
-    return tree_map(lambda leaf: as_value(leaf, "a leaf given to device_put"), x)
+    if device is None and src is None and donate is False and may_alias is None:
+        return tree_map(lambda leaf: as_value(leaf, "a leaf given to device_put"), x)
+    from functrax.backends.sharding.moving import moved
+
+    return moved(x, device, src, donate, may_alias)
 
 
 def device_get(x: Any) -> Any:
@@ -139,15 +133,20 @@ def effects_barrier() -> None:
     delivery.barrier()
 
 
+def _sharding_of(self: Array) -> Any:
+    """Where the parts of the array lie: a sharding."""
+    from functrax.backends.sharding.placed import sharding_of
+
+    return sharding_of(self)
+
+
 def _devices_of(self: Array) -> set[Device]:
     """The devices that hold the array."""
-    return {current_device()}
+    devices_: set[Device] = _sharding_of(self).device_set
+    return devices_
 
 
 install(
     {"devices": _devices_of},
-    {
-        "device": lambda self: current_device(),
-        "sharding": lambda self: SingleDeviceSharding(current_device()),
-    },
+    {"device": lambda self: current_device(), "sharding": _sharding_of},
 )

@@ -55,6 +55,7 @@ class State(threading.local):
     traceback_filtering: str
     log_compiles: bool
     default_device: Any
+    mesh_context: Any
     default_prng_impl: str
     eager: str
     schedule_off: str

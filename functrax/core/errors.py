@@ -57,6 +57,14 @@ class ArgumentError(FunctraxError, TypeError, ValueError):
     """An argument other than an array is wrong: an axis list, a mode, an unknown keyword."""
 
 
+class ShardingError(ArgumentError, RuntimeError):
+    """A mesh, a spec or a sharding that does not fit the array, the function or the devices."""
+
+
+class UnavailableError(ArgumentError, RuntimeError):
+    """Something that this machine or the compiler lacks: a backend, a platform, an option."""
+
+
 class AxisError(FunctraxError, ValueError, IndexError):
     """An axis out of range, or named twice."""
 

@@ -161,6 +161,13 @@ OPTIONS: Final[dict[str, Option]] = {
         Option("log_compiles", "switch", False, "Log every compilation of a jitted function."),
         Option("default_device", "any", None, "Where arrays are made and functions run."),
         Option(
+            "mesh_context",
+            "any",
+            None,
+            "The mesh that code is for, which functrax.set_mesh sets.",
+            traced=True,
+        ),
+        Option(
             "default_prng_impl",
             "choice",
             "threefry2x32",

@@ -173,6 +173,9 @@ from functrax.transforms.barrier import optimization_barrier as optimization_bar
 _explain_all(globals())
 
 if TYPE_CHECKING:
+    from functrax.backends.sharding.moving import (
+        with_sharding_constraint as with_sharding_constraint,
+    )
     from functrax.lax import linalg as linalg
     from functrax.lax.conv_numbers import (
         ConvDimensionNumbers as ConvDimensionNumbers,
@@ -252,6 +255,7 @@ else:
         ("linalg",),
         _sources(
             {
+                "functrax.backends.sharding.moving": "with_sharding_constraint",
                 "functrax.lax.conv_numbers": (
                     "ConvDimensionNumbers ConvGeneralDilatedDimensionNumbers "
                     "conv_dimension_numbers conv_general_permutations conv_shape_tuple"

@@ -15,7 +15,7 @@ from functrax.core.jaxpr import ClosedJaxpr
 from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import named_axis
-from functrax.core.tracebacks import boundary, deliberate, with_boundaries
+from functrax.core.tracebacks import boundary
 from functrax.transforms.flat import (
     FlatFunction,
     check_callable,
@@ -24,59 +24,7 @@ from functrax.transforms.flat import (
     signature_of,
 )
 from functrax.transforms.static_args import ArgumentRoles
-
-
-@with_boundaries
-class ShapeDtypeStruct:
-    """The type of an array, where only the type matters.
-
-    Args:
-      shape: sizes of the axes.
-      dtype: anything that names a dtype.
-      weak_type: whether the dtype gives way in promotion.
-      sharding: accepted for compatibility.
-
-    >>> ShapeDtypeStruct((2, 3), "float32")
-    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
-    """
-
-    __slots__ = ("dtype", "shape", "weak_type")
-
-    def __init__(
-        self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None
-    ) -> None:
-        self.shape = tuple(shape)
-        self.dtype = dtypes.as_dtype(dtype)
-        self.weak_type = weak_type
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return ShapedArray(self.shape, self.dtype).size
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise deliberate(TypeError("len() of a type of rank 0"))
-        return self.shape[0]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ShapeDtypeStruct):
-            return NotImplemented
-        return (self.shape, self.dtype, self.weak_type) == (
-            other.shape, other.dtype, other.weak_type,
-        )  # fmt: skip
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.dtype, self.weak_type))
-
-    def __repr__(self) -> str:
-        weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+from functrax.transforms.types_of_arrays import ShapeDtypeStruct as ShapeDtypeStruct
 
 
 def type_of(x: Any, what: str) -> ShapedArray:

@@ -54,7 +54,8 @@ def test_flat() -> None:
 def test_places() -> None:
     x = sample("float32")
     device = functrax.devices()[0]
-    assert x.to_device(device) is x and x.to_device(x.sharding) is x
+    assert x.to_device(device).sharding == x.to_device(x.sharding).sharding == x.sharding
+    assert x.to_device(device).committed and x.to_device(None) is x
     assert x.is_fully_replicated and x.is_fully_addressable and not x.committed
     assert x.traceback is None
     for shards in (x.global_shards, x.addressable_shards):

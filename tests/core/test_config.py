@@ -68,6 +68,7 @@ def test_defaults():
         "check_tracer_leaks": False,
         "log_compiles": False,
         "default_device": None,
+        "mesh_context": None,
         "default_prng_impl": "threefry2x32",
         "cache": True,
         "cache_programs": True,

@@ -31,6 +31,12 @@ from functrax.transforms.call import Call
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
 from functrax.transforms.inspect_types import type_of
 from functrax.transforms.jit_caller import JitCaller, Prepared, connect, prepare
+from functrax.transforms.jit_shardings import (
+    UNSPECIFIED,
+    CallShardings,
+    call_shardings,
+    check_options,
+)
 from functrax.transforms.static_args import ArgumentRoles, StaticKey
 from functrax.transforms.traces import (
     Signature,
@@ -107,6 +113,7 @@ class Jitted(JitCaller):
         call: Call = jit_call,
         call_params: Mapping[str, Any] | None = None,
         name: str | None = None,
+        shardings: CallShardings | None = None,
     ) -> None:
         functools.update_wrapper(self, fun)
         self._fun = fun
@@ -115,6 +122,7 @@ class Jitted(JitCaller):
         self._call = call
         self._call_params = dict(call_params or {})
         self._name = name or name_of(fun)
+        self._shardings = shardings
         self._cache: dict[Any, Traced] = {}
         self._hits = self._misses = 0
         self._history: deque[TraceRecord] = deque(maxlen=_REMEMBERED)
@@ -136,10 +144,15 @@ class Jitted(JitCaller):
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Any, Prepared | None]:
         result, traced = self._call_program(args, kwargs)
+        if self._shardings is not None:  # which C++ knows nothing of
+            return result, None
         return result, prepare(traced.jaxpr, traced.consts, traced.out_tree)
 
     def _call_program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Traced]:
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
+        shardings = self._shardings
+        if shardings is not None:
+            shardings.check(dynamic, dynamic_kwargs)
         flat, in_tree = flatten_args(self._fun, dynamic, dynamic_kwargs, self._roles.static_nums)
         traced = self._trace(_key([x.aval for x in flat], in_tree, static))
         if self._inline and state.trace is not EVAL:
@@ -147,6 +160,8 @@ class Jitted(JitCaller):
         else:
             outs = self._call.bind(*traced.consts, *flat, jaxpr=traced.jaxpr, **self._call_params)
         results = [concrete(x) for x in outs]
+        if shardings is not None:
+            results = shardings.placed(results, traced.out_tree)
         if self._roles.donates:
             self._roles.donate(args, kwargs, results)
         return tree_unflatten(traced.out_tree, results), traced
@@ -225,9 +240,11 @@ class Jitted(JitCaller):
         return self._staged(args, kwargs).out_info
 
     def _staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedFunction:
-        from functrax.transforms.staged import TracedFunction
+        from functrax.transforms.staged import Places, TracedFunction
 
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
+        if self._shardings is not None:
+            self._shardings.check(dynamic, dynamic_kwargs)
         leaves, tree = tree_flatten((tuple(dynamic), dynamic_kwargs))
         what = f"an argument of {self._name}"
         key = _key([type_of(x, what) for x in leaves], tree, static)
@@ -239,8 +256,8 @@ class Jitted(JitCaller):
             )
             return outs
 
-        donated = tuple(sorted(self._roles.donate_nums))
-        return TracedFunction(self._name, self._fun, traced, Signature(*key), bind, donated)
+        places = Places(self._shardings, leaves, self._roles.donated_leaves(args, kwargs))
+        return TracedFunction(self._name, self._fun, traced, Signature(*key), bind, places)
 
     def dynamic(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -309,6 +326,9 @@ def jit(
     inline: bool = False,
     device: Any = None,
     backend: str | None = None,
+    in_shardings: Any = UNSPECIFIED,
+    out_shardings: Any = UNSPECIFIED,
+    compiler_options: dict[str, Any] | None = None,
 ) -> Any:
     """Trace a function once per signature, and run the resulting program.
 
@@ -321,14 +341,22 @@ def jit(
       donate_argnames: names of such arguments.
       keep_unused: accepted for compatibility; unused arguments cost nothing here.
       inline: whether a call inside another traced function writes its equations there.
-      device: accepted for compatibility; there is one device.
-      backend: accepted for compatibility; there is one backend.
+      device: the device to run on; there is one.
+      backend: its platform, ``"cpu"``; not together with ``device``.
+      in_shardings: where the arguments have to be able to lie: a sharding, a ``functrax.P`` for the
+        mesh that is set, or None for anywhere; or a tuple with a pytree prefix of them for each
+        argument that is not static.
+      out_shardings: where the results are to lie: a pytree prefix of them of the same.
+      compiler_options: a dict; names that begin with ``xla_`` change nothing, and a warning says
+        so once; others there are not.
 
     Returns:
       A function of the same arguments, with ``lower()``, ``cache_info()`` and ``clear_cache()``.
 
     Raises:
       StaticArgumentError: if a static argument cannot be hashed.
+      ShardingError: if shardings do not fit the function or the devices.
+      UnavailableError: for a backend or a compiler option that there is not.
 
     >>> import functrax, functrax.numpy as jnp
     >>> f = functrax.jit(lambda x: jnp.sin(x) ** 2)
@@ -341,7 +369,9 @@ def jit(
         roles = ArgumentRoles(
             function, static_argnums, static_argnames, donate_argnums, donate_argnames
         )
-        return Jitted(function, roles, inline)
+        shardings = call_shardings(name_of(function), in_shardings, out_shardings, device, backend)
+        check_options("jit", compiler_options)
+        return Jitted(function, roles, inline, shardings=shardings)
 
     return decorate if fun is None else decorate(fun)
 

@@ -12,16 +12,20 @@ from typing import Any
 from functrax.backends.compiler import CompiledProgram
 from functrax.backends.costs import Operations, nbytes, operations, traffic
 from functrax.backends.cpu import CpuDevice
+from functrax.backends.device import Device, current_device
 from functrax.backends.passes.groups import Group
-from functrax.core.errors import PyTreeError, ShapeError
+from functrax.backends.sharding.layouts import row_major
+from functrax.backends.sharding.shardings import SingleDeviceSharding
+from functrax.core.errors import ArgumentError, PyTreeError, ShapeError, UnavailableError
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Eqn, Jaxpr, subjaxprs
 from functrax.core.primitive import Value
-from functrax.core.pytree import PyTreeDef, tree_unflatten
+from functrax.core.pytree import PyTreeDef, tree_leaves, tree_map, tree_unflatten
 from functrax.core.records import field, record
 from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.flat import flatten_args
-from functrax.transforms.staged import StagedFunction
+from functrax.transforms.jit_shardings import check_options
+from functrax.transforms.staged import Places, StagedFunction
 from functrax.transforms.traces import Signature, Traced, argument_names
 
 
@@ -55,6 +59,7 @@ class Lowered(StagedFunction):
       traced: the program.
       signature: the types of the arguments.
       bind: runs the program on values.
+      places: where arguments and results lie.
     """
 
     name: str
@@ -62,6 +67,7 @@ class Lowered(StagedFunction):
     traced: Traced = field(repr=False)
     signature: Signature = field(repr=False)
     bind: Callable[[Sequence[Value]], Sequence[Value]] = field(repr=False)
+    places: Places = field(repr=False)
 
     @property
     def jaxpr(self) -> Jaxpr:
@@ -72,10 +78,26 @@ class Lowered(StagedFunction):
         """The program as text.
 
         Args:
-          dialect: accepted for compatibility; there is one language.
+          dialect: ``"jaxpr"``, the one language that there is, or None for it.
           debug_info: whether comments give the user's lines and names.
+
+        Raises:
+          ArgumentError: for another dialect; it is a ValueError.
         """
+        _check_dialect("as_text", dialect)
         return self.jaxpr.as_text(source=debug_info)
+
+    def compiler_ir(self, dialect: str | None = None) -> Jaxpr:
+        """The program itself.
+
+        Args:
+          dialect: ``"jaxpr"``, the one language that there is, or None for it.
+
+        Raises:
+          ArgumentError: for another dialect; it is a ValueError.
+        """
+        _check_dialect("compiler_ir", dialect)
+        return self.jaxpr
 
     def cost_analysis(self) -> dict[str, float]:
         """What the program costs if every equation is run by itself.
@@ -85,13 +107,36 @@ class Lowered(StagedFunction):
         """
         return _costs(self.jaxpr)
 
-    def compile(self, compiler_options: Any = None) -> Compiled:
+    def compile(
+        self,
+        compiler_options: dict[str, Any] | None = None,
+        *,
+        device_assignment: Sequence[Device] | None = None,
+    ) -> Compiled:
         """Make machine code of the program.
 
         Args:
-          compiler_options: accepted for compatibility.
+          compiler_options: as ``functrax.jit`` takes them.
+          device_assignment: the devices to run on: the one there is, or None.
+
+        Raises:
+          UnavailableError: for a compiler option or devices that there are not.
         """
+        check_options("compile", compiler_options)
+        if device_assignment is not None and list(device_assignment) != [current_device()]:
+            raise UnavailableError(
+                "compile: the program runs on the one device there is",
+                got=f"device_assignment={device_assignment!r}",
+                fix="device_assignment=None",
+            )
         return Compiled(self, CpuDevice().compiled(self.jaxpr))
+
+
+def _check_dialect(what: str, dialect: str | None) -> None:
+    if dialect not in (None, "jaxpr"):
+        raise ArgumentError(
+            f"{what}: programs are not written in this dialect", got=repr(dialect), fix="'jaxpr'"
+        )
 
 
 @record(eq=False)
@@ -126,6 +171,43 @@ class Compiled:
     def out_info(self) -> Any:
         """The types of the results, as their pytree."""
         return self.lowered.out_info
+
+    @property
+    def in_avals(self) -> Any:
+        """The abstract values of the arguments, ``(args, kwargs)``."""
+        return self.lowered.in_avals
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """The numbers of the arrays, counted through all arguments, that a call may use up."""
+        return self.lowered.donate_argnums
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the arguments lie, ``(args, kwargs)``."""
+        lowered = self.lowered
+        return tree_unflatten(lowered.in_tree, _known(lowered.places.of_inputs(lowered.in_tree)))
+
+    @property
+    def output_shardings(self) -> Any:
+        """Where the results lie, as their pytree."""
+        lowered = self.lowered
+        asked = [x.sharding for x in tree_leaves(lowered.out_info)]
+        return tree_unflatten(lowered.out_tree, _known(asked))
+
+    @property
+    def input_formats(self) -> Any:
+        """How the arguments lie in memory and where, ``(args, kwargs)``."""
+        return tree_map(row_major, self.lowered.in_avals, self.input_shardings)
+
+    @property
+    def output_formats(self) -> Any:
+        """How the results lie in memory and where, as their pytree."""
+        return tree_map(row_major, self.lowered.out_info, self.output_shardings)
+
+    def runtime_executable(self) -> CompiledProgram:
+        """What the compiler made: the kernels, and the instructions that run them."""
+        return self.compiled
 
     def as_text(self) -> str:
         """The program of groups, and the instructions that run it."""
@@ -171,8 +253,10 @@ class Compiled:
                 fix=f"{lowered.in_tree}, static arguments left out; or call the jitted function",
             )
         self._check_types(flat)
-        outs = lowered.bind([*lowered.traced.consts, *flat])
-        return tree_unflatten(lowered.out_tree, [concrete(x) for x in outs])
+        results = [concrete(x) for x in lowered.bind([*lowered.traced.consts, *flat])]
+        if lowered.places.shardings is not None:
+            results = lowered.places.shardings.placed(results, lowered.out_tree)
+        return tree_unflatten(lowered.out_tree, results)
 
     def _check_types(self, flat: Sequence[Value]) -> None:
         wanted = self.lowered.signature.avals
@@ -184,6 +268,12 @@ class Compiled:
                     got=x.aval.str_short(),
                     fix=f"{aval.str_short()}; or call the jitted function, which traces again",
                 )
+
+
+def _known(shardings: Sequence[Any]) -> list[Any]:
+    """The shardings; where none is named, that of arrays which nobody put anywhere."""
+    device = SingleDeviceSharding(current_device())
+    return [device if s is None else s for s in shardings]
 
 
 def _costs(jaxpr: Jaxpr) -> dict[str, float]:

@@ -81,6 +81,17 @@ class ArgumentRoles:
         others = {k: v for k, v in kwargs.items() if k not in self.static_names}
         return dynamic, others, (positional, named)
 
+    def donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, ...]:
+        """For each leaf of the arguments that are not static, whether a call may use it up."""
+        static = {i % len(args) for i in self.static_nums if -len(args) <= i < len(args)}
+        donated = {i % len(args) for i in self.donate_nums if -len(args) <= i < len(args)}
+        flags = [(i in donated, x) for i, x in enumerate(args) if i not in static]
+        flags += [
+            (name in self.donate_names, kwargs[name])
+            for name in sorted(kwargs.keys() - self.static_names)
+        ]
+        return tuple([flag for flag, x in flags for _ in tree_leaves(x)])
+
     def _static(self, which: str, value: Any) -> Static:
         try:
             hash(value)

@@ -20,6 +20,7 @@ from functrax.backends import eager as eager, nan_check, preload, single_operati
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice, in_numpy
 from functrax.backends.runtime import load
+from functrax.core import monitoring
 from functrax.core.config import compile_context, state as options
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
@@ -52,9 +53,12 @@ class CpuDevice(Device):
         self._earlier = []
 
     def compile(self, jaxpr: Jaxpr) -> Executable:
-        if self._memo_key() in jaxpr.memo or nan_check.enabled():
+        if self._memo_key() in jaxpr.memo:
             return load(self.compiled(jaxpr).program)
-        return load(self._program(jaxpr))
+        with monitoring.timed(monitoring.COMPILE, jaxpr.name):
+            if nan_check.enabled():
+                return load(self.compiled(jaxpr).program)
+            return load(self._program(jaxpr))
 
     def _program(self, jaxpr: Jaxpr) -> Program:
         """A program: by a plan for all of its sizes, else from disk, else compiled."""

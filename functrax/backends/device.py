@@ -18,6 +18,7 @@ import numpy as np
 from functrax.core.array import Borrowed, ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.config import compile_context, state as options
+from functrax.core.errors import GuardError
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
@@ -91,6 +92,12 @@ def run_jaxpr(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
 
 def execute(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Apply a primitive to concrete arrays and literals, at once."""
+    if options.no_execution:
+        raise GuardError(
+            f"{primitive.name}: it would have to run, and no_execution forbids it",
+            got=", ".join([x.aval.str_short() for x in args]) or "no operands",
+            fix="functrax.eval_shape or functrax.make_jaxpr, which run nothing",
+        )
     simpler = primitive.simplify(*args, **params)
     if simpler is not None:
         return concrete(simpler)

@@ -107,7 +107,9 @@ def _at_once(signature: Signature, args: Sequence[Any]) -> Any:
 
 def records() -> bool:
     """Whether operations are recorded now; without the extension they run as recorded ones do."""
-    return options.eager == "lazy" and options.backend == "llvm" and not nan_check.enabled()
+    if options.no_execution or nan_check.enabled():
+        return False
+    return options.eager == "lazy" and options.backend == "llvm"
 
 
 def _mode() -> tuple[Any, ...] | None:

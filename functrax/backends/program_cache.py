@@ -26,6 +26,7 @@ from functrax.backends.library import LibraryFunction
 from functrax.backends.llvm.jit import Compiled, LaunchCode, machine
 from functrax.backends.program import Cond, Copy, For, Launch, Program, Scan, Slot, While
 from functrax.backends.program_key import program_key
+from functrax.core import monitoring
 from functrax.core.aval import ShapedArray
 from functrax.core.config import compile_context, state as options
 from functrax.core.jaxpr import Jaxpr
@@ -60,6 +61,8 @@ def find(jaxpr: Jaxpr) -> Program | None:
         return None
     cache = disk_cache.current()
     entry = cache.get(key)
+    monitoring.record_event(monitoring.CACHE_ASKED)
+    monitoring.record_event(monitoring.CACHE_MISS if entry is None else monitoring.CACHE_HIT)
     if entry is None:
         return None
     try:

@@ -56,6 +56,12 @@ class State(threading.local):
     log_compiles: bool
     default_device: Any
     mesh_context: Any
+    no_tracing: bool
+    no_execution: bool
+    transfer_guard: str | None
+    transfer_guard_host_to_device: str | None
+    transfer_guard_device_to_device: str | None
+    transfer_guard_device_to_host: str | None
     default_prng_impl: str
     eager: str
     schedule_off: str
@@ -366,3 +372,50 @@ def eager(new_val: str) -> Override:
     'immediate'
     """
     return Override("eager", new_val)
+
+
+def no_tracing(new_val: bool = True) -> Override:
+    """Within the block refuse to trace jitted functions: a GuardError, which is a RuntimeError.
+
+    Functions that were traced for the types of their arguments before run as usual, and so do
+    operations outside of ``jit``, which are not traced one by one.
+    """
+    return Override("no_tracing", new_val)
+
+
+def no_execution(new_val: bool = True) -> Override:
+    """Within the block refuse to run operations: a GuardError, which is a RuntimeError.
+
+    Tracing, ``eval_shape`` and ``make_jaxpr`` go on, and arrays of operations that were recorded
+    before can be looked at.
+    """
+    return Override("no_execution", new_val)
+
+
+def transfer_guard(new_val: str) -> Override:
+    """What happens within the block at transfers between the host and the device: none happen.
+
+    Arrays of the CPU are in the memory of the host, so that ``"disallow"`` has nothing to disallow.
+
+    Args:
+      new_val: ``"allow"``, ``"log"``, ``"disallow"``, ``"log_explicit"``, ``"disallow_explicit"``.
+
+    Raises:
+      ArgumentError: for another value.
+    """
+    return Override("transfer_guard", new_val)
+
+
+def transfer_guard_host_to_device(new_val: str) -> Override:
+    """As :func:`transfer_guard`, of transfers to the device."""
+    return Override("transfer_guard_host_to_device", new_val)
+
+
+def transfer_guard_device_to_device(new_val: str) -> Override:
+    """As :func:`transfer_guard`, of transfers between devices."""
+    return Override("transfer_guard_device_to_device", new_val)
+
+
+def transfer_guard_device_to_host(new_val: str) -> Override:
+    """As :func:`transfer_guard`, of transfers from the device."""
+    return Override("transfer_guard_device_to_host", new_val)

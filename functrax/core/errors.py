@@ -65,6 +65,14 @@ class UnavailableError(ArgumentError, RuntimeError):
     """Something that this machine or the compiler lacks: a backend, a platform, an option."""
 
 
+class ListenerError(ArgumentError, AssertionError):
+    """A listener of ``functrax.monitoring`` that was never registered."""
+
+
+class GuardError(FunctraxError, RuntimeError):
+    """A program was traced or run where ``no_tracing`` or ``no_execution`` forbids it."""
+
+
 class AxisError(FunctraxError, ValueError, IndexError):
     """An axis out of range, or named twice."""
 

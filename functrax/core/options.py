@@ -106,6 +106,20 @@ _SWITCH_WORDS: Final[dict[str, bool]] = {
     **dict.fromkeys(("", "0", "false", "off", "no", "n", "f"), False),
 }
 
+_TRANSFERS: Final = ("", "_host_to_device", "_device_to_device", "_device_to_host")
+
+
+def _transfers(suffix: str) -> Option:
+    """Whether transfers may happen that the program does not name; there are none."""
+    return Option(
+        f"transfer_guard{suffix}",
+        "choice",
+        None,
+        "What happens at transfers between host and device; a CPU has none.",
+        choices=("allow", "log", "disallow", "log_explicit", "disallow_explicit"),
+    )
+
+
 OPTIONS: Final[dict[str, Option]] = {
     option.name: option
     for option in (
@@ -160,6 +174,9 @@ OPTIONS: Final[dict[str, Option]] = {
         ),
         Option("log_compiles", "switch", False, "Log every compilation of a jitted function."),
         Option("default_device", "any", None, "Where arrays are made and functions run."),
+        Option("no_tracing", "switch", False, "Refuse to trace jitted functions."),
+        Option("no_execution", "switch", False, "Refuse to run operations and programs."),
+        *[_transfers(suffix) for suffix in _TRANSFERS],
         Option(
             "mesh_context",
             "any",

@@ -17,8 +17,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from functrax.core import monitoring
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options, trace_context
+from functrax.core.errors import GuardError
 from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
@@ -174,12 +176,19 @@ class Jitted(JitCaller):
         if found is not None:
             self._hits += 1
             return found
+        if options.no_tracing:
+            raise GuardError(
+                f"jit: {self._name} would have to be traced, and no_tracing forbids it",
+                got=", ".join([a.str_short() for a in key[1]]) or "no arguments",
+                fix="call the function with such arguments before",
+            )
         self._misses += 1
         begin = time.perf_counter()
         signature = Signature(*key)
         flat_fun = FlatFunction(self._roles.merge(self._fun, signature.static), signature.tree)
         name = flat_fun.__name__ = self._name
-        jaxpr, consts = stage(flat_fun, signature.avals, name)
+        with monitoring.timed(monitoring.TRACE, name):
+            jaxpr, consts = stage(flat_fun, signature.avals, name)
         milliseconds = (time.perf_counter() - begin) * 1e3
         if recorder.on:
             recorder.add("trace", name, round(begin * 1e9), time.perf_counter_ns())

@@ -91,7 +91,7 @@ def options_key() -> Hashable | None:
     Equal keys are one object, which lives forever.  Last is whether programs may run while Python
     goes on.
     """
-    if options.disable_jit or options.debug_nans or options.debug_infs:
+    if options.disable_jit or options.debug_nans or options.debug_infs or options.no_execution:
         return None
     key = (trace_context(), options.backend, compile_context(), options.async_dispatch)
     return _keys.setdefault(key, key)

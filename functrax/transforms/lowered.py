@@ -16,6 +16,7 @@ from functrax.backends.device import Device, current_device
 from functrax.backends.passes.groups import Group
 from functrax.backends.sharding.layouts import row_major
 from functrax.backends.sharding.shardings import SingleDeviceSharding
+from functrax.core import monitoring
 from functrax.core.errors import ArgumentError, PyTreeError, ShapeError, UnavailableError
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Eqn, Jaxpr, subjaxprs
@@ -129,7 +130,8 @@ class Lowered(StagedFunction):
                 got=f"device_assignment={device_assignment!r}",
                 fix="device_assignment=None",
             )
-        return Compiled(self, CpuDevice().compiled(self.jaxpr))
+        with monitoring.timed(monitoring.COMPILE, self.name):
+            return Compiled(self, CpuDevice().compiled(self.jaxpr))
 
 
 def _check_dialect(what: str, dialect: str | None) -> None:

@@ -63,8 +63,14 @@ from functrax.core.config import (
     enable_x64 as enable_x64,
     log_compiles as log_compiles,
     memory_budget as memory_budget,
+    no_execution as no_execution,
+    no_tracing as no_tracing,
     numpy_dtype_promotion as numpy_dtype_promotion,
     numpy_rank_promotion as numpy_rank_promotion,
+    transfer_guard as transfer_guard,
+    transfer_guard_device_to_device as transfer_guard_device_to_device,
+    transfer_guard_device_to_host as transfer_guard_device_to_host,
+    transfer_guard_host_to_device as transfer_guard_host_to_device,
 )
 from functrax.core.delivery import fetch as fetch
 from functrax.core.dtypes import float0 as float0
@@ -118,6 +124,7 @@ if TYPE_CHECKING:
         custom_batching as custom_batching,
         custom_derivatives as custom_derivatives,
         debug as debug,
+        distributed as distributed,
         dlpack as dlpack,
         example_libraries as example_libraries,
         experimental as experimental,
@@ -126,6 +133,7 @@ if TYPE_CHECKING:
         image as image,
         interop as interop,
         interpreters as interpreters,
+        monitoring as monitoring,
         nn as nn,
         ops as ops,
         profiler as profiler,
@@ -136,6 +144,14 @@ if TYPE_CHECKING:
         test_util as test_util,
     )
     from functrax.backends.array_places import Shard as Shard
+    from functrax.backends.hosts import (
+        copy_to_host_async as copy_to_host_async,
+        host_count as host_count,
+        host_id as host_id,
+        host_ids as host_ids,
+        print_environment_info as print_environment_info,
+        process_indices as process_indices,
+    )
     from functrax.backends.sharding.assembling import (
         make_array_from_callback as make_array_from_callback,
         make_array_from_process_local_data as make_array_from_process_local_data,
@@ -177,9 +193,19 @@ else:
     __getattr__, __dir__ = _on_demand(
         globals(),
         (
-            *("ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "dlpack"),
+            *("ad_checkpoint", "custom_batching", "custom_derivatives", "debug"),
+            *("distributed", "dlpack"),
             *("example_libraries", "experimental", "extend"),
-            *("flatten_util", "image", "interop", "interpreters", "nn", "ops", "profiler"),
+            *(
+                "flatten_util",
+                "image",
+                "interop",
+                "interpreters",
+                "monitoring",
+                "nn",
+                "ops",
+                "profiler",
+            ),
             *("random", "scipy", "sharding", "stages", "test_util"),
         ),
         {
@@ -188,6 +214,10 @@ else:
             **_sources(
                 {
                     "functrax.backends.array_places": "Shard",
+                    "functrax.backends.hosts": (
+                        "copy_to_host_async host_count host_id host_ids print_environment_info "
+                        "process_indices"
+                    ),
                     "functrax.backends.sharding.assembling": (
                         "make_array_from_callback make_array_from_process_local_data "
                         "make_array_from_single_device_arrays"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core import dtypes
 from functrax.numpy import from_dlpack as from_dlpack
 
 
@@ -15,3 +16,19 @@ def to_dlpack(x: Any, stream: Any = None) -> Any:
       stream: accepted for compatibility.
     """
     return x.__dlpack__()
+
+
+def is_supported_dtype(dtype: Any) -> bool:
+    """Whether arrays of a dtype can be given to other libraries, and taken from them.
+
+    Args:
+      dtype: anything that names a dtype.
+
+    Raises:
+      DTypeError: if it names none.
+
+    >>> is_supported_dtype("bfloat16")
+    True
+    """
+    named = dtypes.as_dtype(dtype)
+    return bool(named == dtypes.bfloat16 or named.kind in "biufc")

@@ -111,10 +111,10 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
       kwargs: as for :func:`visualize_sharding`.
 
     >>> import functrax.numpy as jnp
-    >>> visualize_array_sharding(jnp.ones((2, 3)))
-    ┌─────────┐
-    │  CPU 0  │
-    └─────────┘
+    >>> visualize_array_sharding(jnp.ones(3))
+    ┌───────┐
+    │ CPU 0 │
+    └───────┘
     """
     shape = as_value(arr, "the argument of visualize_array_sharding").aval.shape
     inspect_array_sharding(arr, callback=lambda s: visualize_sharding(shape, s, **kwargs))

@@ -100,13 +100,16 @@ class CallShardings:
         return self._fitting(wheres, shaped, "out_shardings", "result ")
 
     def _fitting(self, wheres: list[Any], tree: Any, what: str, prefix: str) -> list[Any]:
+        from functrax.backends.sharding.layouts import Format, check_row_major
         from functrax.backends.sharding.placed import as_sharding, check_fits
 
         found = []
         for (path, leaf), where in zip(tree_flatten_with_path(tree)[0], wheres, strict=True):
             sharding = as_sharding(where, f"{self.name}: {what}")
+            shape = getattr(leaf, "shape", ())
+            if isinstance(where, Format):
+                check_row_major(where.layout, shape, f"{self.name}: {what}")
             if sharding is not None:
-                shape = getattr(leaf, "shape", ())
                 check_fits(sharding, shape, f"{self.name}: {what} of {prefix}{keystr(path)}")
             found.append(sharding)
         return found

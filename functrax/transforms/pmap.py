@@ -9,7 +9,13 @@ from typing import Any
 from functrax.backends.device import Device
 from functrax.backends.placement import devices as devices_of
 from functrax.core.errors import ArgumentError, ShapeError, ShardingError
-from functrax.core.pytree import tree_leaves
+from functrax.core.pytree import (
+    broadcast_prefix,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_unflatten,
+)
 from functrax.transforms.flat import argnums_tuple, check_callable, name_of
 from functrax.transforms.jit import jit
 from functrax.transforms.vmap import vmap
@@ -35,7 +41,7 @@ def pmap(
       fun: the function of the parts.
       axis_name: a name for the axis, for collectives such as ``functrax.lax.psum``.
       in_axes: for each positional argument the mapped axis, or None; as ``functrax.vmap``.
-      out_axes: where the axis goes in the results.
+      out_axes: where the axis goes in the results; None for what the first device has.
       static_broadcasted_argnums: positions of arguments that are part of the signature.
       devices: the devices to run on: a list of the one, or None.
       backend: its platform, ``"cpu"``, or None.
@@ -76,9 +82,10 @@ def pmap(
         chosen = axes
         if isinstance(axes, tuple) and len(axes) == len(args):
             chosen = tuple([axes[i] for i in places])
-        run = vmap(part, chosen, out_axes, axis_name, axis_size=1)
+        kept = tree_map(lambda axis: 0 if axis is None else axis, out_axes, is_leaf=_is_none)
+        run = vmap(part, chosen, kept, axis_name, axis_size=1)
         try:
-            return run(*[args[i] for i in places], **kwargs)
+            return _without_axis(run(*[args[i] for i in places], **kwargs), out_axes)
         except ShapeError as error:
             if "number of elements" not in error.what:
                 raise
@@ -90,6 +97,21 @@ def pmap(
             ) from None
 
     return jit(mapped, static_argnums=static, donate_argnums=argnums_tuple(donate_argnums))  # type: ignore[arg-type]
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _without_axis(result: Any, out_axes: Any) -> Any:
+    """The result of the first device where its axis is None, else of all devices."""
+    if not any(axis is None for axis in tree_leaves(out_axes, is_leaf=_is_none)):
+        return result
+    leaves, tree = tree_flatten(result)
+    axes = broadcast_prefix(out_axes, result, is_leaf=_is_none)
+    return tree_unflatten(
+        tree, [x[0] if axis is None else x for x, axis in zip(leaves, axes, strict=True)]
+    )
 
 
 def _check_place(devices: Any, backend: str | None, axis_size: int | None) -> None:

@@ -29,22 +29,22 @@ class ArgInfo:
     """What is known of an array among the arguments of a function.
 
     Args:
-      aval: its type.
+      _aval: its type.
       donated: whether a call may use up its memory.
     """
 
-    aval: ShapedArray
+    _aval: ShapedArray
     donated: bool
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
-        return self.aval.shape
+        return self._aval.shape
 
     @property
     def dtype(self) -> Any:
         """The type of the elements."""
-        return self.aval.dtype
+        return self._aval.dtype
 
 
 @record(eq=False)

@@ -189,6 +189,18 @@ def test_layouts():
             ValueError,
             "one entry for each axis",
         ),
+        (
+            lambda: functrax.device_put(jnp.ones(2), layout.Format(layout.Layout.AUTO)),
+            ValueError,
+            "the compiler chooses",
+        ),
+        (
+            lambda: functrax.jit(jnp.sin, in_shardings=layout.Format(layout.Layout((0, 1)), S))(
+                jnp.ones(2)
+            ),
+            ValueError,
+            "one entry for each axis",
+        ),
         (lambda: layout.with_layout_constraint(jnp.ones(2), 3), ValueError, "not a layout"),
         (
             lambda: functrax.device_put(jnp.ones((2, 3)), layout.Format(layout.Layout((1, 0)), S)),
@@ -208,10 +220,15 @@ def test_debug_shows_shardings(capsys):
     debug.inspect_array_sharding({"a": placed, "b": 1.0}, callback=seen.append)
     functrax.jit(lambda x: debug.inspect_array_sharding(x, callback=seen.append))(jnp.ones(2))
     assert seen == [S, SingleDeviceSharding(DEVICE), SingleDeviceSharding(DEVICE)]
+    debug.visualize_sharding((4,), S)
+    debug.visualize_sharding((4,), S, min_width=11)
+    box = ["┌───────┐", "│ CPU 0 │", "└───────┘"]
+    wide = ["┌─────────┐", "│  CPU 0  │", "└─────────┘"]
+    assert capsys.readouterr().out.splitlines() == box + wide
     debug.visualize_array_sharding(placed)
-    debug.visualize_sharding((4,), S, min_width=5)
-    box = ["┌─────────┐", "│  CPU 0  │", "└─────────┘", "┌───────┐", "│ CPU 0 │", "└───────┘"]
-    assert capsys.readouterr().out.splitlines() == box
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "┌" + "─" * 23 + "┐" and len(lines) == 11
+    assert lines[5] == "│" + "CPU 0".center(23) + "│"
     for wrong in ({"shape": (2, 2, 2)}, {"scale": 0}, {"max_width": 1}, {"color_map": print}):
         with pytest.raises(ValueError, match="visualize_sharding"):
             debug.visualize_sharding(**{"shape": (4,), "sharding": S, **wrong})

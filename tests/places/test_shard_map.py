@@ -171,6 +171,8 @@ def test_pmap():
     assert pmap(lambda x: x, out_axes=1)(x).shape == (3, 1)
     assert pmap(lambda x: x, out_axes=1, in_axes=1)(x.T).shape == (3, 1)
     assert pmap(lambda x, y=0: x + y)(x, y=x).tolist() == [[2, 2, 2]]
+    assert pmap(lambda x: (x, x), out_axes=(None, 0))(x)[0].tolist() == [1, 1, 1]
+    assert pmap(lambda x: x, out_axes=None)(x).tolist() == [1, 1, 1]
     assert pmap(lambda x: x).lower(x).out_info.shape == (1, 3)
     assert functrax.grad(lambda x: pmap(jnp.sin)(x).sum())(x).shape == (1, 3)
     given = jnp.ones((1, 3))

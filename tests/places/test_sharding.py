@@ -186,6 +186,24 @@ def test_a_mesh_of_several_places_says_which_part_each_has():
         functrax.device_put(np.ones((4, 2)), NamedSharding(grid, P("a")))
 
 
+def test_pictures_have_a_box_for_each_part(capsys):
+    others = [type("Other", (), {"id": i, "platform": "cpu"})() for i in range(4)]
+    grid = Mesh(np.array(others, dtype=object).reshape(2, 2), ("a", "b"))
+    functrax.debug.visualize_sharding((4, 4), NamedSharding(grid, P("a", "b")), scale=0.4)
+    functrax.debug.visualize_sharding((4,), NamedSharding(grid, P("b")), scale=0.4)
+    want = """
+┌───────┬───────┐
+│ CPU 0 │ CPU 1 │
+├───────┼───────┤
+│ CPU 2 │ CPU 3 │
+└───────┴───────┘
+┌───────┬───────┐
+│CPU 0,2│CPU 1,3│
+└───────┴───────┘
+"""
+    assert capsys.readouterr().out == want[1:]
+
+
 def test_device_put_gives_arrays_a_sharding(mesh, sharding):
     x = jnp.arange(4.0)
     y = functrax.device_put(x, sharding)
@@ -346,6 +364,10 @@ def test_arrays_from_their_parts(sharding):
         functrax.make_array_from_single_device_arrays((4,), sharding, x)
     with pytest.raises(ValueError, match="shape of the data"):
         functrax.make_array_from_process_local_data(sharding, np.ones(4), (8,))
+    with pytest.raises(ValueError, match="traced"):
+        functrax.jit(lambda x: functrax.make_array_from_single_device_arrays((4,), sharding, [x]))(
+            x
+        )
     with pytest.raises(ArgumentError):
         functrax.make_array_from_callback((4,), None, lambda i: np.ones(4))
 

@@ -34,7 +34,7 @@ PARAMS = {"w": np.float32(2)}
 def test_lowered_tells_types_and_text() -> None:
     lowered = layer.lower(PARAMS, functrax.ShapeDtypeStruct((3, 4), "float32"))
     assert lowered.out_info == {"out": functrax.ShapeDtypeStruct((3,), "float32")}
-    assert lowered.args_info[0][1].aval == functrax.ShapedArray((3, 4), np.dtype("float32"))
+    assert lowered.args_info[0][1]._aval == functrax.ShapedArray((3, 4), np.dtype("float32"))
     assert lowered.out_tree == functrax.tree_util.tree_structure({"out": 0})
     assert parse_jaxpr(lowered.as_text()) == lowered.jaxpr
     assert "#" not in lowered.as_text(debug_info=False)

@@ -8,6 +8,7 @@ from typing import Any
 from functrax.backends.sharding.placed import as_sharding, check_held, prefix_leaves, put
 from functrax.backends.sharding.shardings import Sharding
 from functrax.core import dtypes
+from functrax.core.array import ConcreteArray
 from functrax.core.errors import ArgumentError, ShapeError, ShardingError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array
@@ -151,6 +152,12 @@ def _whole(shape: tuple[int, ...], where: Sharding, part: Any, dtype: Any, name:
             f"{name}: a part has another shape than the sharding says",
             got=f"{part.aval.str_short()} for a part of shape {expected} of {shape}",
             fix=f"an array of shape {expected}",
+        )
+    if type(part) is not ConcreteArray:
+        raise ShardingError(
+            f"{name}: a part is a traced value, and devices hold none",
+            got=part.aval.str_short(),
+            fix="call it outside of jit, or functrax.lax.with_sharding_constraint inside",
         )
     if dtype is not None and dtypes.as_dtype(dtype) != part.aval.dtype:
         raise ArgumentError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.device import Device
-from functrax.backends.sharding.layouts import Format, check_row_major
+from functrax.backends.sharding.layouts import Format, Layout, check_row_major
 from functrax.backends.sharding.placed import (
     as_sharding,
     check_fits,
@@ -56,6 +56,12 @@ def moved_leaf(leaf: Any, where: Any, name: str, alias: bool | None = None) -> A
     """
     value: Any = as_value(leaf, f"a leaf given to {name}")
     if isinstance(where, Format):
+        if where.layout is Layout.AUTO:
+            raise ShardingError(
+                f"{name}: a layout that the compiler chooses is for jit",
+                got=repr(where),
+                fix="Format(None, sharding)",
+            )
         check_row_major(where.layout, value.aval.shape, name)
     sharding = as_sharding(where, name)
     if alias is False and value is leaf and type(value) is ConcreteArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from typing import Any, Final, NoReturn
+from weakref import WeakValueDictionary
 
 from functrax.core.errors import ArgumentError, ShardingError
 
@@ -28,7 +29,7 @@ def _unconstrained() -> _Unconstrained:
 class PartitionSpec:
     """For each axis of an array, the axes of a mesh along which it is divided.
 
-    It is no tuple, so that a pytree of specs has them as its leaves.
+    It is no tuple, so that a pytree of specs has them as its leaves.  Equal specs are one object.
 
     Args:
       partitions: for each axis of the array None (it is not divided), the name of an axis of the
@@ -47,25 +48,30 @@ class PartitionSpec:
     P('x', None)
     """
 
-    __slots__ = ("_partitions", "reduced", "unreduced")
+    __slots__ = ("__weakref__", "_partitions", "reduced", "unreduced")
 
     UNCONSTRAINED: Final = UNCONSTRAINED
     _partitions: tuple[Any, ...]
     unreduced: frozenset[Any]
     reduced: frozenset[Any]
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         *partitions: Any,
         unreduced: Collection[Any] = frozenset(),
         reduced: Collection[Any] = frozenset(),
-    ) -> None:
-        put = object.__setattr__
-        put(self, "_partitions", tuple([_canonical(p) for p in partitions]))
-        put(self, "unreduced", _as_set("unreduced", unreduced))
-        put(self, "reduced", _as_set("reduced", reduced))
-        if self.unreduced or self.reduced:
-            self._check_disjoint()
+    ) -> PartitionSpec:
+        entries = tuple([_canonical(p) for p in partitions])
+        sets = _as_set("unreduced", unreduced), _as_set("reduced", reduced)
+        known = _known.get((entries, *sets))
+        if known is not None:
+            return known
+        spec = super().__new__(cls)
+        for name, value in zip(("_partitions", "unreduced", "reduced"), (entries, *sets)):
+            object.__setattr__(spec, name, value)
+        if spec.unreduced or spec.reduced:
+            spec._check_disjoint()
+        return _known.setdefault(spec._key(), spec)
 
     def __init_subclass__(cls, **kwargs: Any) -> NoReturn:
         raise ArgumentError(
@@ -106,14 +112,6 @@ class PartitionSpec:
         for entry in self._partitions:
             found += axes_of(entry)
         return found
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PartitionSpec):
-            return NotImplemented
-        return self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
         return (self._partitions, self.unreduced, self.reduced)
@@ -184,6 +182,7 @@ class PartitionSpec:
 
 
 P = PartitionSpec
+_known: Final[WeakValueDictionary[Any, PartitionSpec]] = WeakValueDictionary()
 
 
 def axes_of(entry: Any) -> tuple[Any, ...]:

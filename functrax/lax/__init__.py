@@ -234,6 +234,7 @@ if TYPE_CHECKING:
         all_gather as all_gather,
         axis_index as axis_index,
         axis_size as axis_size,
+        pcast as pcast,
         pmax as pmax,
         pmean as pmean,
         pmin as pmin,
@@ -278,7 +279,7 @@ else:
                 "functrax.lax.window_shapes": "padtype_to_pads reduce_window_shape_tuple",
                 "functrax.lax.windows": "conv_general_dilated_patches reduce_window",
                 "functrax.transforms.collectives": (
-                    "all_gather axis_index axis_size pmax pmean pmin ppermute psum"
+                    "all_gather axis_index axis_size pcast pmax pmean pmin ppermute psum"
                 ),
                 "functrax.transforms.control.associative": "associative_scan",
                 "functrax.transforms.control.choices": "cond switch",

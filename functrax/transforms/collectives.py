@@ -217,7 +217,29 @@ class PPermute(Collective):
         return [self.bind(ct, axis_name=axis_name, perm=back)]
 
 
-psum_p, axis_index_p = PSum(), AxisIndex()
+class PVary(Collective):
+    """The same value, which from here on may differ by element."""
+
+    name = "pvary"
+
+    def shape_rule(self, x: ShapedArray, *, axis_name: AxisName) -> Avals:
+        return x
+
+    def along_axis(
+        self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        return (args[0] if batched[0] else add_batch_axis(args[0], size)), True
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, axis_name: AxisName) -> tuple[Any, Any]:
+        t = tangents[0]
+        tangent = None if t is None else self.bind(t, axis_name=axis_name)
+        return self.bind(primals[0], axis_name=axis_name), tangent
+
+    def transpose(self, ct: Value, x: Any, *, axis_name: AxisName) -> list[Value | None]:
+        return [psum_p.bind(ct, axis_name=axis_name)]
+
+
+psum_p, axis_index_p, pvary_p = PSum(), AxisIndex(), PVary()
 pmax_p, pmin_p = PExtremum("pmax", reduce_max), PExtremum("pmin", reduce_min)
 all_gather_p, ppermute_p = AllGather(), PPermute()
 
@@ -373,3 +395,29 @@ def ppermute(x: Any, axis_name: Any, perm: Iterable[tuple[int, int]]) -> Any:
         ),
         x,
     )
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """A value that is the same along a named axis, as one that may differ along it.
+
+    Inside ``functrax.shard_map`` it makes kinds of values agree; the values stay as they are.
+
+    Args:
+      x: a pytree of arrays; those that may differ already stay as they are.
+      axis_name: the name of the axis, or a tuple of names.
+      to: ``"varying"``.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ArgumentError: for another ``to``; sums that are yet to be taken are not supported.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> mesh, spec = functrax.make_mesh((1,), ("i",)), functrax.P("i")
+    >>> varying = functrax.shard_map(lambda x: functrax.lax.pcast(x, "i", to="varying"),
+    ...                              mesh=mesh, in_specs=functrax.P(), out_specs=spec)
+    >>> varying(jnp.arange(2))
+    Array([0, 1], dtype=int32)
+    """
+    if to != "varying":
+        raise ArgumentError("pcast: unknown kind of value", got=f"to={to!r}", fix='to="varying"')
+    return _over(pvary_p, x, axis_name)

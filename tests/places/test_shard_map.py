@@ -34,6 +34,7 @@ def mapped(f, in_specs=A, out_specs=A, **options):
         (lambda x: lax.all_to_all(x, "a", 0, 0, tiled=True), P("a"), P("a"), X),
         (lambda x: x * lax.axis_size("b"), P("a"), P("a"), X),
         (lambda x: x, P("a"), P(("b", "a")), X),
+        (lambda x: lax.pcast(x, ("a", "b"), to="varying"), P(), P(("a", "b")), X),
     ],
 )
 def test_parts_are_the_whole(f, in_specs, out_specs, want):
@@ -134,6 +135,23 @@ def test_results_that_vary_are_refused_unless_unchecked(f):
 def test_wrong_calls_are_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_pcast():
+    varying = lambda x: lax.pcast(x, "a", to="varying")
+    assert mapped(varying, P(), P("a"))(X).tolist() == X.tolist()
+    with pytest.raises(ValueError, match="may differ"):
+        mapped(varying, P(), P())(X)
+    squares = mapped(lambda x: lax.psum((varying(x) ** 2).sum(), "a"), P(), P())
+    assert functrax.grad(squares)(X).tolist() == (2 * X).tolist()
+    inner = mapped(functrax.grad(lambda x: lax.psum((varying(x) ** 2).sum(), "a")), P(), P())
+    assert inner(X).tolist() == (2 * X).tolist()
+    rows = functrax.vmap(lambda x, y: lax.pcast(y, "i", to="varying") + x, (0, None), axis_name="i")
+    assert rows(X, 1.0).tolist() == (X + 1).tolist()
+    with pytest.raises(ValueError, match="kind"):
+        mapped(lambda x: lax.pcast(x, "a", to="reduced"))(X)
+    with pytest.raises(NameError):
+        lax.pcast(X, "a", to="varying")
 
 
 def test_smap():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DifferentiationError, ShapeError
+from functrax.core.errors import ArgumentError, DifferentiationError, ShapeError, ShardingError
 from functrax.core.inputs import as_value, concrete, is_valid_argument
 from functrax.core.primitive import Avals, Opaque, Ops, Tangents, Value, spread
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
@@ -206,7 +206,7 @@ def pure_callback(
       callback: pure; it may be called any number of times, or not at all.
       result_shape_dtypes: the types of its results, a pytree of ``ShapeDtypeStruct``s.
       args: pytrees of arrays.
-      sharding: accepted for compatibility.
+      sharding: where the callback is to run: a sharding, or None; there is one place.
       vmap_method: what ``vmap`` does: ``"sequential"`` calls once for each element,
         ``"expand_dims"`` calls once with a leading axis (of size 1 on arguments that are not
         mapped), ``"broadcast_all"`` once with all arguments repeated; None refuses.
@@ -214,6 +214,7 @@ def pure_callback(
 
     Raises:
       DifferentiationError: under differentiation.
+      ShardingError: if ``sharding`` is none of the device.
 
     >>> import functrax, numpy as np
     >>> shape = functrax.ShapeDtypeStruct((), "float32")
@@ -221,6 +222,7 @@ def pure_callback(
     Array(0., dtype=float32)
     """
     check_callable("pure_callback", callback)
+    _check_sharding("pure_callback", sharding)
     if vmap_method is not None and vmap_method not in VMAP_METHODS:
         raise ArgumentError(
             "pure_callback: unknown vmap_method",
@@ -230,6 +232,19 @@ def pure_callback(
     return _array_callback(
         pure_callback_p, callback, result_shape_dtypes, (args, kwargs), vmap_method
     )
+
+
+def _check_sharding(name: str, sharding: Any) -> None:
+    if sharding is None:
+        return
+    from functrax.backends.sharding.shardings import Sharding
+
+    if not isinstance(sharding, Sharding) or sharding.num_devices != 1:
+        raise ShardingError(
+            f"{name}: not a sharding of the one device there is",
+            got=f"{sharding!r} of type {type(sharding).__name__}",
+            fix="sharding=None",
+        )
 
 
 def _array_callback(
@@ -266,12 +281,13 @@ def io_callback(
       result_shape_dtypes: the types of its results, a pytree of ``ShapeDtypeStruct``s; None if
         there are none.
       args: pytrees of arrays.
-      sharding: accepted for compatibility.
+      sharding: where the callback is to run: a sharding, or None; there is one place.
       ordered: accepted for compatibility; callbacks run in program order.
       kwargs: pytrees of arrays by name.
 
     Raises:
       DifferentiationError: under differentiation.
+      ShardingError: if ``sharding`` is none of the device.
 
     >>> import functrax, numpy as np
     >>> from functrax.experimental import io_callback
@@ -282,6 +298,7 @@ def io_callback(
     False
     """
     check_callable("io_callback", callback)
+    _check_sharding("io_callback", sharding)
     return _array_callback(
         io_callback_p, callback, result_shape_dtypes, (args, kwargs), "sequential"
     )

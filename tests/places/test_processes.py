@@ -243,6 +243,16 @@ def test_debug_log(caplog):
     assert [str(debug.DebugEffect()), str(debug.OrderedDebugEffect())] == ["Debug", "OrderedDebug"]
 
 
+def test_callbacks_take_a_sharding():
+    one = SingleDeviceSharding(DEVICE)
+    result = functrax.ShapeDtypeStruct((), "float32")
+    assert functrax.pure_callback(np.sin, result, 0.0, sharding=one) == 0
+    with pytest.raises(ValueError, match="not a sharding"):
+        functrax.pure_callback(np.sin, result, 0.0, sharding=3)
+    with pytest.raises(ValueError, match="not a sharding"):
+        functrax.experimental.io_callback(np.sin, result, 0.0, sharding="cpu")
+
+
 def test_dlpack_dtypes():
     names = ("bool", "int8", "uint64", "float16", "bfloat16", "float64", "complex64", "complex128")
     assert all(map(functrax.dlpack.is_supported_dtype, names))

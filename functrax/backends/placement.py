@@ -14,10 +14,11 @@ import numpy as np
 from functrax.backends.device import Device, current_device
 from functrax.core import delivery, native
 from functrax.core.array import compute_together
-from functrax.core.errors import UnavailableError
+from functrax.core.errors import UnavailableError, UnknownNameError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array, install
 from functrax.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from functrax.core.trace import Tracer
 
 
 def devices(backend: str | None = None) -> list[Device]:
@@ -134,16 +135,23 @@ def effects_barrier() -> None:
 
 
 def _sharding_of(self: Array) -> Any:
-    """Where the parts of the array lie: a sharding."""
+    """Where the parts of the array lie: a sharding; a traced value has none."""
     from functrax.backends.sharding.placed import sharding_of
 
+    if isinstance(self, Tracer):
+        raise UnknownNameError(
+            "sharding: a traced value is in no memory, so it has no sharding",
+            got=repr(self),
+            fix="functrax.typeof(x) for its type; functrax.debug.inspect_array_sharding",
+        )
     return sharding_of(self)
 
 
 def _devices_of(self: Array) -> set[Device]:
     """The devices that hold the array."""
-    devices_: set[Device] = _sharding_of(self).device_set
-    return devices_
+    from functrax.backends.sharding.placed import sharding_of
+
+    return sharding_of(self).device_set
 
 
 install(

@@ -273,6 +273,12 @@ def test_device_put_is_the_identity_under_transformations(sharding):
     assert functrax.vmap(f)(jnp.ones((2, 3))).shape == (2, 3)
 
 
+def test_traced_values_have_no_sharding():
+    with pytest.raises(AttributeError, match="traced value"):
+        functrax.jit(lambda x: x.sharding and x)(1.0)
+    assert functrax.jit(lambda x: x + (0 if hasattr(x, "sharding") else 1))(1.0) == 2
+
+
 def test_set_mesh_is_a_context_and_a_function(mesh):
     assert get_mesh().empty and get_abstract_mesh().empty
     assert repr(get_mesh()) == "Mesh(axis_sizes=(), axis_names=())"

@@ -38,7 +38,7 @@ class View(ModuleType):
         full = f"{self.__name__}.{name}"
         if name.startswith("__") and name not in ("__version__", "__version_info__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        if own(full) is not None or full in names.public_names():
+        if own(full) or full in names.public_names() or public_of(full):
             return import_module(full)
         for source in self._sources:
             try:
@@ -80,6 +80,15 @@ def own(name: str) -> str | None:
     return f"{_HERE}.{name}" if found else None
 
 
+def public_of(name: str) -> str | None:
+    """The public module of JAX with the names of the private ``jax._src.x``, if there is one."""
+    package, found, last = name.partition("._src.")
+    if not found:
+        return None
+    candidates = (f"{package}.{last}", f"{package}.experimental.{last}")
+    return next((c for c in candidates if c in names.public_names()), None)
+
+
 def counterpart(name: str) -> str | None:
     """The module of functrax that has the names of a public module of JAX, if there is one."""
     if name not in names.public_names():
@@ -96,7 +105,7 @@ class _Loader:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         view = View(spec.name)
-        sources = (own(spec.name), counterpart(spec.name))
+        sources = (own(spec.name), counterpart(spec.name), public_of(spec.name))
         view._sources = tuple(import_module(s) for s in sources if s is not None)
         view.__doc__ = next((s.__doc__ for s in view._sources), None)
         return view

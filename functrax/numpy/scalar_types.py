@@ -70,8 +70,4 @@ generic, number, integer = np.generic, np.number, np.integer
 signedinteger, unsignedinteger = np.signedinteger, np.unsignedinteger
 inexact, floating, complexfloating = np.inexact, np.floating, np.complexfloating
 character, flexible, object_ = np.character, np.flexible, np.object_
-
-
-def dtype(spec: Any, align: bool = False, copy: bool = False) -> DType:
-    """The NumPy dtype that ``spec`` names: a type, a string, or a dtype."""
-    return np.dtype(dtypes.as_dtype(spec) if isinstance(spec, str) else spec)
+dtype = np.dtype

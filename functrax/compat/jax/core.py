@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from functrax.compat.extension.array_types import pytype_aval_mappings as pytype_aval_mappings
 from functrax.compat.extension.programs import Atom as Atom, eval_jaxpr as eval_jaxpr
 from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.trace import EVAL, Trace as Trace, Tracer as Tracer, current

@@ -1,4 +1,4 @@
-"""``jax._src.dtypes``: what libraries take from it."""
+"""``jax._src.dtypes``: what libraries take from it besides what is public."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from functrax.dtypes import *  # noqa: F403 - the public names
+from functrax.core.promotion import TypePromotionError as TypePromotionError
 from functrax.numpy import finfo as finfo, promote_types
+
+
+class ExtendedDType:
+    """The base of dtypes that libraries make; arrays of functrax cannot have them."""
 
 
 def to_complex_dtype(dtype: Any) -> Any:
     """The complex dtype that holds numbers of a dtype."""
     return promote_types(np.dtype(dtype), np.dtype("complex64"))
-
-
-def supports_inf(dtype: Any) -> bool:
-    """Whether a dtype has infinities."""
-    return bool(np.isinf(np.asarray(np.inf, dtype))) if np.dtype(dtype).kind != "b" else False

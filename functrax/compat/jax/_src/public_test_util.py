@@ -1,0 +1,57 @@
+"""``jax._src.public_test_util``: what libraries take from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.core.pytree import tree_map
+
+
+def check_close(
+    xs: Any,
+    ys: Any,
+    atol: float | None = None,
+    rtol: float | None = None,
+    err_msg: str = "",
+) -> None:
+    """Check that the arrays of two pytrees are close, and their shapes and dtypes the same.
+
+    Args:
+      xs: a pytree of arrays.
+      ys: another one of the same structure.
+      atol: the absolute tolerance; by the dtype if None.
+      rtol: the relative tolerance; by the dtype if None.
+      err_msg: more to say if they are not.
+
+    Raises:
+      AssertionError: if they are not.
+    """
+
+    def check(x: Any, y: Any) -> None:
+        left, right = np.asarray(x), np.asarray(y)
+        assert left.dtype == right.dtype, f"{left.dtype} and {right.dtype}; {err_msg}"
+        assert left.shape == right.shape, f"{left.shape} and {right.shape}; {err_msg}"
+        tolerance = _tolerance(left.dtype)
+        np.testing.assert_allclose(
+            left.astype(_wide(left.dtype)),
+            right.astype(_wide(right.dtype)),
+            atol=tolerance if atol is None else atol,
+            rtol=tolerance if rtol is None else rtol,
+            err_msg=err_msg,
+        )
+
+    tree_map(check, xs, ys)
+
+
+def _wide(dtype: np.dtype[Any]) -> Any:
+    return dtype if dtype.kind in "biuc" else np.float64
+
+
+def _tolerance(dtype: np.dtype[Any]) -> float:
+    """JAX's: by the number of bits of a real number."""
+    if dtype.kind in "biu":
+        return 0.0
+    bits = 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    return {8: 1e-1, 16: 1e-2 if dtype.name == "bfloat16" else 1e-3, 32: 1e-6, 64: 1e-15}[bits]

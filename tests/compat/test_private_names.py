@@ -1,0 +1,105 @@
+"""What libraries take from JAX's private modules, and from its modules for their authors."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import functrax
+from functrax.compat.missing import MissingNameError
+
+
+@pytest.mark.parametrize(
+    ("private", "name", "public"),
+    [
+        ("jax._src.checkify", "checkify", "jax.experimental.checkify"),
+        ("jax._src.flatten_util", "ravel_pytree", "jax.flatten_util"),
+        ("jax._src.tree_util", "tree_map", "jax.tree_util"),
+        ("jax._src.dtypes", "canonicalize_dtype", "jax.dtypes"),
+    ],
+)
+def test_a_private_module_has_the_names_of_the_public_one(private, name, public):
+    got = getattr(importlib.import_module(private), name)
+    assert got is getattr(importlib.import_module(public), name)
+
+
+def test_types_that_are_nodes_of_pytrees():
+    from jax._src.tree_util import _registry
+
+    class Point:
+        def __init__(self, x):
+            self.x = x
+
+    assert Point not in _registry and float not in _registry
+    functrax.tree_util.register_pytree_node(Point, lambda p: ((p.x,), None), lambda _, x: Point(*x))
+    assert Point in _registry and dict in _registry and tuple in _registry
+
+
+def test_a_library_gives_the_identity_without_derivative_a_transpose():
+    from jax._src.ad_util import stop_gradient_p
+    from jax.interpreters import ad
+
+    ad.primitive_transposes[stop_gradient_p] = lambda ct, x: (ct,)
+    try:
+        assert float(stop_gradient_p.bind(2.0)) == 2.0
+    finally:
+        del ad.primitive_transposes[stop_gradient_p]
+
+
+def test_types_with_array_are_taken_for_arrays():
+    import jax
+    from jax.interpreters import xla
+
+    class Variable:
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(3.0, dtype=dtype)
+
+    for table in (xla.canonicalize_dtype_handlers, jax.core.pytype_aval_mappings):
+        table[Variable] = table[np.ndarray]
+        with pytest.raises(ValueError, match="the type cannot be taken for an array"):
+            table[object] = table[np.ndarray]
+        del table[Variable]
+    np.testing.assert_array_equal(functrax.jit(lambda x: x + 1)(Variable()), [1, 2, 3])
+
+
+def test_arrays_that_are_close_and_arrays_that_are_not():
+    from jax._src.public_test_util import check_close
+
+    check_close({"a": np.float32(1)}, {"a": np.float32(1 + 1e-7)})
+    check_close(np.float32(1), np.float32(1.05), rtol=0.1)
+    with pytest.raises(AssertionError, match="here"):
+        check_close(np.float32(1), np.float32(1.01), err_msg="here")
+    with pytest.raises(AssertionError, match="float64 and float32"):
+        check_close(np.float64(1), np.float32(1))
+
+
+def test_types_of_values_besides_arrays_are_declared_and_not_used():
+    from jax.experimental import hijax
+
+    class New(hijax.HiPrimitive):
+        def impl(self, x):
+            return x
+
+    hijax.register_hitype(dict, lambda d: hijax.HiType())
+    with pytest.raises(MissingNameError, match="new cannot be applied"):
+        New("new").bind(1.0)
+
+
+def test_a_dtype_of_a_library_s_own_is_refused_where_an_array_would_have_it():
+    import jax.numpy as jnp
+    from jax._src.dtypes import ExtendedDType
+
+    class Meta(ExtendedDType):
+        pass
+
+    with pytest.raises(TypeError):
+        jnp.zeros(3, Meta())
+
+
+def test_numpy_dtype_is_a_class():
+    import jax.numpy as jnp
+
+    assert jnp.dtype is np.dtype
+    assert np.ndarray | jnp.dtype

@@ -59,10 +59,12 @@ class Views:
         for k, x in enumerate(eqn.invars):
             data = k == (1 if eqn.primitive.name == "scatter" else 0)
             stack.append((x, start and (not loads or data)))
+        seen = set()
         while stack:
             x, here = stack.pop()
-            if type(x) is not Var:
+            if type(x) is not Var or (x, here) in seen:
                 continue
+            seen.add((x, here))
             inner = made.get(x)
             if inner is not None:
                 same = here and is_renaming(inner)
@@ -74,10 +76,13 @@ class Views:
     def with_holes(self, members: Iterable[int]) -> bool:
         """Whether equations read, by way of views, an array whose elements are set apart."""
         stack = [x for n in members for x in self.eqns[n].invars]
+        seen: set[Atom] = set()
         while stack:
-            eqn = self.made.get(stack.pop())  # type: ignore[arg-type]
+            x = stack.pop()
+            eqn = self.made.get(x) if type(x) is Var and x not in seen else None
             if eqn is None:
                 continue
+            seen.add(x)
             if has_holes(eqn):
                 return True
             stack.extend(eqn.invars)
@@ -110,12 +115,14 @@ class Views:
 
     def _reaches_value(self, eqn: Eqn, v: Var) -> bool:
         stack = [x for x in eqn.invars if isinstance(x, Var)]
+        seen: set[Var] = set()
         while stack:
             x = stack.pop()
             if x is v:
                 return True
-            view = self.made.get(x)
+            view = self.made.get(x) if x not in seen else None
             if view is not None:
+                seen.add(x)
                 stack.extend(y for y in view.invars if isinstance(y, Var))
         return False
 

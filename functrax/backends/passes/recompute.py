@@ -100,10 +100,12 @@ class _Copied:
         """Find the equations; whether they are few and cheap."""
         group, fusion = self.group, self.fusion
         stack: list[tuple[Atom, bool]] = [(self.v, True)]
+        seen: set[tuple[Var, bool]] = set()
         while stack:
             x, here = stack.pop()
-            if not isinstance(x, Var):
+            if not isinstance(x, Var) or (x, here) in seen:
                 continue
+            seen.add((x, here))
             n = fusion.position.get(x, -1)
             known = x in group.reads or (x in group.writes and x is not self.v)
             if known or (n in group.eqns and is_sum(fusion.eqns[n])):

@@ -12,6 +12,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import ClosedJaxpr
+from functrax.core.primitive import Value
 from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import named_axis
@@ -56,7 +57,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
       kwargs: the same by name.
 
     Returns:
-      The result's pytree, with a :class:`ShapeDtypeStruct` in place of each array.
+      The result's pytree, with a :class:`ShapeDtypeStruct` in place of each array; what the
+      function returns as a :class:`ShapeDtypeStruct` stays.
 
     >>> import functrax.numpy as jnp
     >>> eval_shape(jnp.dot, ShapeDtypeStruct((2, 3), "float32"), jnp.ones(3))
@@ -65,9 +67,24 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     check_callable("eval_shape", fun)
     leaves, tree = tree_flatten((args, kwargs))
     avals = [type_of(x, f"an argument of {name_of(fun)}") for x in leaves]
-    flat_fun = FlatFunction(fun, tree)
+    flat_fun = _TypedFunction(fun, tree)
     jaxpr, _ = stage(flat_fun, avals, name_of(fun))
-    return tree_unflatten(flat_fun.out_tree, map(_struct, jaxpr.out_avals))
+    computed = map(_struct, jaxpr.out_avals)
+    types = [next(computed) if x is None else x for x in flat_fun.types]
+    return tree_unflatten(flat_fun.out_tree, types)
+
+
+class _TypedFunction(FlatFunction):
+    """A function whose results may be types as well as arrays: ``types`` has None for arrays."""
+
+    types: list[ShapeDtypeStruct | None]
+
+    def __call__(self, *leaves: Value) -> list[Value]:
+        args, kwargs = tree_unflatten(self.in_tree, leaves)
+        found, self.out_tree = tree_flatten(self.function(*args, **kwargs))
+        self.types = [x if isinstance(x, ShapeDtypeStruct) else None for x in found]
+        what = f"a result of {self.__name__}"
+        return [as_value(x, what) for x, given in zip(found, self.types) if given is None]
 
 
 def _struct(aval: ShapedArray) -> ShapeDtypeStruct:

@@ -36,6 +36,13 @@ def test_eval_shape_computes_nothing() -> None:
     }
 
 
+def test_eval_shape_of_a_function_that_returns_types() -> None:
+    """Results that are types already stay, beside arrays whose types are asked for."""
+    given = Struct((2, 3), "float32")
+    found = functrax.eval_shape(lambda x: {"a": given, "b": x + 1, "c": [given, 2]}, given)
+    assert found == {"a": given, "b": given, "c": [given, Struct((), "int32", weak_type=True)]}
+
+
 def test_eval_shape_of_huge_arrays() -> None:
     f = functrax.grad(lambda x: jnp.sum(jnp.sin(x) @ x.T))
     assert functrax.eval_shape(f, Struct((10**6, 10**6), "float32")).shape == (10**6, 10**6)

@@ -69,10 +69,27 @@ def test_arrays_that_are_close_and_arrays_that_are_not():
 
     check_close({"a": np.float32(1)}, {"a": np.float32(1 + 1e-7)})
     check_close(np.float32(1), np.float32(1.05), rtol=0.1)
+    check_close(np.float32(1), np.float32(1.05), atol={"float32": 0.1, "float64": 0.0})
     with pytest.raises(AssertionError, match="here"):
         check_close(np.float32(1), np.float32(1.01), err_msg="here")
     with pytest.raises(AssertionError, match="float64 and float32"):
         check_close(np.float64(1), np.float32(1))
+
+
+def test_which_traced_values_belong_to_a_derivative():
+    import jax
+    from jax.interpreters import ad
+
+    found = []
+
+    def f(x):
+        main = jax.extend.core.find_top_trace([x]).main
+        constant = jax.numpy.ones(3)
+        found.extend(isinstance(v, ad.JVPTracer) and v._trace.main is main for v in (x, constant))
+        return x * 2
+
+    jax.jvp(f, (1.0,), (1.0,))
+    assert found == [True, False]
 
 
 def test_types_of_values_besides_arrays_are_declared_and_not_used():

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from functrax.core.pytree import tree_map
 
+Tolerance: TypeAlias = "float | Mapping[Any, float] | None"
+
 
 def check_close(
     xs: Any,
     ys: Any,
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     err_msg: str = "",
 ) -> None:
     """Check that the arrays of two pytrees are close, and their shapes and dtypes the same.
@@ -21,8 +24,8 @@ def check_close(
     Args:
       xs: a pytree of arrays.
       ys: another one of the same structure.
-      atol: the absolute tolerance; by the dtype if None.
-      rtol: the relative tolerance; by the dtype if None.
+      atol: the absolute tolerance, or a dict of it by dtype; JAX's for the dtype if None.
+      rtol: the relative tolerance, likewise.
       err_msg: more to say if they are not.
 
     Raises:
@@ -33,12 +36,11 @@ def check_close(
         left, right = np.asarray(x), np.asarray(y)
         assert left.dtype == right.dtype, f"{left.dtype} and {right.dtype}; {err_msg}"
         assert left.shape == right.shape, f"{left.shape} and {right.shape}; {err_msg}"
-        tolerance = _tolerance(left.dtype)
         np.testing.assert_allclose(
             left.astype(_wide(left.dtype)),
             right.astype(_wide(right.dtype)),
-            atol=tolerance if atol is None else atol,
-            rtol=tolerance if rtol is None else rtol,
+            atol=_tolerance(left.dtype, atol),
+            rtol=_tolerance(left.dtype, rtol),
             err_msg=err_msg,
         )
 
@@ -49,8 +51,12 @@ def _wide(dtype: np.dtype[Any]) -> Any:
     return dtype if dtype.kind in "biuc" else np.float64
 
 
-def _tolerance(dtype: np.dtype[Any]) -> float:
-    """JAX's: by the number of bits of a real number."""
+def _tolerance(dtype: np.dtype[Any], given: Tolerance) -> float:
+    """The tolerance for a dtype; JAX's goes by the number of bits of a real number."""
+    if isinstance(given, Mapping):
+        given = {np.dtype(key): value for key, value in given.items()}.get(dtype)
+    if given is not None:
+        return given
     if dtype.kind in "biu":
         return 0.0
     bits = 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)

@@ -122,6 +122,10 @@ def find_top_trace(xs: Iterable[Any]) -> Trace:
     return state.trace
 
 
+#: JAX's interpreters say by ``main`` which of them belong together; here each is by itself.
+setattr(Trace, "main", property(lambda trace: trace))  # noqa: B010 - core knows nothing of it
+
+
 @contextmanager
 def take_current_trace() -> Iterator[Trace]:
     """The current interpreter; meanwhile the bottom one is current."""

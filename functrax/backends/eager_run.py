@@ -44,11 +44,15 @@ PAYS: Final = 2_000_000
 ALONE: Final = 20_000
 #: What is run by itself more often than this gets a program.
 OFTEN: Final = 100
-#: How many compiled cuts are remembered.
+#: How many cuts are remembered, and of how many operations together those that are compiled: each
+#: operation takes about a kilobyte as long as the program does.
 MAX_PROGRAMS: Final = 4096
+MAX_OPERATIONS: Final = 1 << 18
 
 #: By the key of a cut its program, or the nanoseconds that the reference took for it so far.
 _programs: dict[tuple[Any, ...], Any] = {}
+#: The number of operations of each compiled cut.
+_operations: list[int] = []
 #: Functions of at most so many elements share a program.
 ROOM: Final = (16, 64, 256, 1024, 4096)
 _rooms: dict[Any, Executable] = {}
@@ -297,8 +301,9 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
     """The program of a cut made callable; None if it does not pay yet."""
     key = (compile_context(), *found.key)
     known = _programs.get(key)
-    if known is None and len(_programs) >= MAX_PROGRAMS:
-        _programs.clear()
+    full = len(_programs) >= MAX_PROGRAMS or sum(_operations) >= MAX_OPERATIONS
+    if known is None and full:
+        forget()
     if cost <= CHEAP and (known is None or type(known) is int):
         alone = sum([not signature.exact for signature in found.signatures])
         spent = cost + ALONE * alone + (known or 0)
@@ -310,6 +315,7 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
             known = _programs[key] = device_of("llvm").compile(program(found))
         else:
             known = _programs[key] = _compile_one(program(found))
+        _operations.append(len(found.signatures))
     return known
 
 
@@ -351,6 +357,7 @@ def forget() -> None:
     """Forget the compiled cuts."""
     with _lock:
         _programs.clear()
+        _operations.clear()
         _rooms.clear()
         if native.extension is not None:
             native.extension.eager_forget()

@@ -319,9 +319,12 @@ connect(Jitted)
 
 
 def clear_caches() -> None:
-    """Forget the programs of all jitted functions."""
+    """Forget the programs of all jitted functions, and those of operations outside of ``jit``."""
     for jitted in list(_all_jitted):
         jitted.clear_cache()
+    from functrax.backends import eager_run
+
+    eager_run.forget()
 
 
 def jit(

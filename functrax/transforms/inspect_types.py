@@ -24,7 +24,7 @@ from functrax.transforms.flat import (
     positional_names,
     signature_of,
 )
-from functrax.transforms.static_args import ArgumentRoles
+from functrax.transforms.static_args import ArgumentRoles, positions
 from functrax.transforms.types_of_arrays import ShapeDtypeStruct as ShapeDtypeStruct
 
 
@@ -97,7 +97,7 @@ def input_names(
     """What the inputs of a function's program are called: ``x``, ``params['w']``, ``args[2]``."""
     signature = signature_of(fun)
     named = [] if signature is None else positional_names(signature)
-    static = {i % len(args) for i in roles.static_nums if -len(args) <= i < len(args)}
+    static = positions(roles.static_nums, len(args))
     tops = [*named[: len(args)], *(f"args[{i}]" for i in range(len(named), len(args)))]
     trees = [(top, x) for i, (top, x) in enumerate(zip(tops, args, strict=True)) if i not in static]
     trees += [(k, kwargs[k]) for k in sorted(kwargs) if k not in roles.static_names]

@@ -18,6 +18,7 @@ from functrax.core.pytree import (
 )
 from functrax.transforms.flat import argnums_tuple, check_callable, name_of
 from functrax.transforms.jit import jit
+from functrax.transforms.static_args import positions
 from functrax.transforms.vmap import vmap
 
 
@@ -69,7 +70,7 @@ def pmap(
 
     @functools.wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        fixed = {i % len(args) for i in static if -len(args) <= i < len(args)}
+        fixed = positions(static, len(args))
         places = [i for i in range(len(args)) if i not in fixed]
 
         def part(*dynamic: Any, **named: Any) -> Any:

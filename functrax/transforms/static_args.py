@@ -36,6 +36,11 @@ class Static:
 StaticKey = tuple[tuple[tuple[int, Static], ...], tuple[tuple[str, Static], ...]]
 
 
+def positions(nums: Iterable[int], count: int) -> set[int]:
+    """Those of some positions that ``count`` arguments have, counted from the front."""
+    return {i % count for i in nums if -count <= i < count}
+
+
 class ArgumentRoles:
     """The static and donated arguments of one function, by position and by name."""
 
@@ -71,7 +76,7 @@ class ArgumentRoles:
         """The dynamic positional and keyword arguments, and the static ones."""
         if not self.has_static:
             return args, kwargs, ((), ())
-        nums = {i % len(args) for i in self.static_nums if -len(args) <= i < len(args)}
+        nums = positions(self.static_nums, len(args))
         positional = tuple((i, self._static(f"position {i}", args[i])) for i in sorted(nums))
         named = tuple(
             (name, self._static(name, kwargs[name]))
@@ -83,8 +88,8 @@ class ArgumentRoles:
 
     def donated_leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, ...]:
         """For each leaf of the arguments that are not static, whether a call may use it up."""
-        static = {i % len(args) for i in self.static_nums if -len(args) <= i < len(args)}
-        donated = {i % len(args) for i in self.donate_nums if -len(args) <= i < len(args)}
+        static = positions(self.static_nums, len(args))
+        donated = positions(self.donate_nums, len(args))
         flags = [(i in donated, x) for i, x in enumerate(args) if i not in static]
         flags += [
             (name in self.donate_names, kwargs[name])

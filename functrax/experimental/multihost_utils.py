@@ -15,8 +15,9 @@ from functrax.backends import hosts
 from functrax.backends.device import Device
 from functrax.backends.placement import devices as all_devices
 from functrax.backends.sharding.mesh import Mesh
+from functrax.backends.sharding.moving import moved_leaf
 from functrax.backends.sharding.partition import PartitionSpec
-from functrax.backends.sharding.placed import check_held, prefix_leaves, put
+from functrax.backends.sharding.placed import prefix_leaves
 from functrax.backends.sharding.shardings import NamedSharding
 from functrax.core.errors import ArgumentError, UnavailableError
 from functrax.core.inputs import as_value
@@ -154,10 +155,7 @@ def _on_mesh(name: str, inputs: Any, mesh: Mesh, pspecs: Any) -> Any:
                 got=f"{spec!r} of type {type(spec).__name__}",
                 fix="functrax.P('x')",
             )
-        value = as_value(leaf, f"a leaf given to {name}")
-        sharding = NamedSharding(mesh, spec)
-        check_held(sharding, value.aval.shape, name)
-        made.append(put(value, sharding, fresh=value is not leaf))
+        made.append(moved_leaf(leaf, NamedSharding(mesh, spec), name))
     return tree_unflatten(tree, made)
 
 

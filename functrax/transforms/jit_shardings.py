@@ -1,7 +1,7 @@
 """``in_shardings`` and ``out_shardings`` of jitted functions, and the other options of a call.
 
 :class:`CallShardings` checks the arguments of a call against what was asked for, and puts its
-results where they shall be.  :func:`checked_options` refuses compiler options that do not exist.
+results where they shall be.  :func:`check_options` refuses compiler options that do not exist.
 """
 
 from __future__ import annotations

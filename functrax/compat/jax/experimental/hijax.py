@@ -60,19 +60,13 @@ class MutableHiType(HiType):
     """The type of values of a library's own that change."""
 
 
-class aval_property(property):  # noqa: N801 - JAX's name
-    """A property of traced values of a type."""
+#: A property of traced values of a type.
+aval_property = property
 
 
-class aval_method:  # noqa: N801 - JAX's name
-    """A method of traced values of a type.
-
-    Args:
-      fun: the method.
-    """
-
-    def __init__(self, fun: Callable[..., Any]) -> None:
-        self.fun = fun
+def aval_method(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of traced values of a type: ``fun``."""
+    return fun
 
 
 class _AllowedEffects:
@@ -91,9 +85,7 @@ class _AllowedEffects:
 
 
 control_flow_allowed_effects = _AllowedEffects()
-_hitypes: dict[type, Callable[[Any], HiType]] = {}
 
 
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], HiType]) -> None:
-    """Say which type the values of a class have."""
-    _hitypes[val_cls] = typeof_fn
+    """Declare which type the values of a class have; no operation asks, for none is applied."""

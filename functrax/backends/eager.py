@@ -107,9 +107,9 @@ def _at_once(signature: Signature, args: Sequence[Any]) -> Any:
 
 def records() -> bool:
     """Whether operations are recorded now; without the extension they run as recorded ones do."""
-    if options.no_execution or nan_check.enabled():
+    if options.eager != "lazy" or options.backend != "llvm":
         return False
-    return options.eager == "lazy" and options.backend == "llvm"
+    return not (nan_check.enabled() or options.no_execution)
 
 
 def _mode() -> tuple[Any, ...] | None:

@@ -301,8 +301,7 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
     """The program of a cut made callable; None if it does not pay yet."""
     key = (compile_context(), *found.key)
     known = _programs.get(key)
-    full = len(_programs) >= MAX_PROGRAMS or sum(_operations) >= MAX_OPERATIONS
-    if known is None and full:
+    if known is None and _is_full():
         forget()
     if cost <= CHEAP and (known is None or type(known) is int):
         alone = sum([not signature.exact for signature in found.signatures])
@@ -317,6 +316,10 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
             known = _programs[key] = _compile_one(program(found))
         _operations.append(len(found.signatures))
     return known
+
+
+def _is_full() -> bool:
+    return len(_programs) >= MAX_PROGRAMS or sum(_operations) >= MAX_OPERATIONS
 
 
 def program(found: Cut, name: str = "eager") -> Jaxpr:

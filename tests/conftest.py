@@ -64,7 +64,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Compiled kernels are kept in a directory of this run, also by the processes it starts.
 
     Whole programs are not: tests look at the compiler, or change a part of it.
@@ -75,7 +75,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUNCTRAX_CACHE_DIR", folder)
         patch.setenv("FUNCTRAX_CACHE_PROGRAMS", "0")
-        yield
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def cache_is_still_ours(own_cache: str) -> Iterator[None]:
+    """A test that changes where kernels are kept puts it back: others count what is compiled."""
+    yield
+    assert (config.compilation_cache_dir, config.cache_programs) == (own_cache, False)
 
 
 @pytest.fixture

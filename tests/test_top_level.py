@@ -119,14 +119,46 @@ def test_ensure_compile_time_eval():
     assert f(1).tolist() == [2, 3]
 
 
-def test_ensure_compile_time_eval_refuses_traced_values():
+@pytest.mark.parametrize(
+    "transform", [functrax.jit, functrax.vmap, functrax.grad, functrax.jacfwd, lambda f: f]
+)
+def test_ensure_compile_time_eval_traces_what_depends_on_arguments(transform):
     @functrax.jit
+    def inner(x, y):
+        return x * jnp.sum(y)
+
+    @functrax.custom_jvp
+    def twice(x):
+        return 2 * x
+
+    twice.defjvp(lambda primals, tangents: (2 * primals[0], 2 * tangents[0]))
+
     def f(x):
         with functrax.ensure_compile_time_eval():
-            return x + 1
+            known = twice(inner(3, jnp.arange(3)))
+            size = int(known)
+            grown = jnp.sin(x) * known
+            in_loop = functrax.lax.fori_loop(0, 3, lambda i, y: y + i, 0)
+            assert int(in_loop) == 3
+        return jnp.where(size == 18, inner(grown, jnp.ones(2)), 0.0)
 
-    with pytest.raises(errors.UnexpectedTracerError):
-        f(1.0)
+    def plain(x):
+        return jnp.sin(x) * 36
+
+    x = jnp.array([0.25]) if transform is functrax.vmap else 0.25
+    for wrap in (lambda f: f, functrax.jit):
+        assert np.allclose(wrap(transform(f))(x), transform(plain)(x))
+
+
+def test_ensure_compile_time_eval_holds_in_functions_traced_within():
+    @functrax.jit
+    def inner(x):
+        return jnp.full(int(jnp.prod(jnp.array([2, 3]))), x)
+
+    with functrax.ensure_compile_time_eval():
+        assert functrax.jit(inner)(1.0).shape == (6,)
+        axis = functrax.vmap(lambda x: x + functrax.lax.axis_index("i"), axis_name="i")
+        assert axis(jnp.zeros(3)).tolist() == [0, 1, 2]
 
 
 def test_named_scope():

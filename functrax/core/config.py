@@ -56,6 +56,7 @@ class State(threading.local):
     log_compiles: bool
     default_device: Any
     mesh_context: Any
+    eager_constant_folding: bool
     no_tracing: bool
     no_execution: bool
     transfer_guard: str | None

@@ -174,6 +174,12 @@ OPTIONS: Final[dict[str, Option]] = {
         ),
         Option("log_compiles", "switch", False, "Log every compilation of a jitted function."),
         Option("default_device", "any", None, "Where arrays are made and functions run."),
+        Option(
+            "eager_constant_folding",
+            "switch",
+            False,
+            "While a function is traced, compute at once what depends on known arrays alone.",
+        ),
         Option("no_tracing", "switch", False, "Refuse to trace jitted functions."),
         Option("no_execution", "switch", False, "Refuse to run operations and programs."),
         *[_transfers(suffix) for suffix in _TRANSFERS],

@@ -84,6 +84,9 @@ class StagingTrace(Trace):
         return found[1]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if options.eager_constant_folding and not any(isinstance(x, Tracer) for x in args):
+            with current(EVAL):
+                return EVAL.process(primitive, args, params)
         operands = [
             x
             if type(x) is Literal or (type(x) is StagedTracer and x._trace is self)
@@ -117,6 +120,8 @@ class StagingTrace(Trace):
         return result
 
     def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
+        if options.eager_constant_folding and not any(isinstance(x, Tracer) for x in args):
+            return call.function(*args)
         return call.stage(self, args)
 
     def atom(self, x: Value) -> Atom:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ContextDecorator
+from contextlib import ContextDecorator
 
+from functrax.core.config import Override
 from functrax.core.errors import ArgumentError
 from functrax.core.source import scopes
-from functrax.core.trace import EVAL, current
 
 
-def ensure_compile_time_eval() -> AbstractContextManager[None]:
+def ensure_compile_time_eval() -> Override:
     """Within the block known arrays are computed with at once, also while a function is traced.
 
-    Raises:
-      LeakedTracerError: within the block, for an operation on a traced value.
+    Operations on traced values, and on values made of them, are traced as elsewhere.
 
     >>> import functrax, functrax.numpy as jnp
     >>> @functrax.jit
@@ -24,7 +23,7 @@ def ensure_compile_time_eval() -> AbstractContextManager[None]:
     >>> f(1.0).shape
     (6,)
     """
-    return current(EVAL)
+    return Override("eager_constant_folding", True)
 
 
 class named_scope(ContextDecorator):  # noqa: N801  # a function to its users, as JAX's

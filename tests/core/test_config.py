@@ -76,6 +76,7 @@ def test_defaults():
         "transfer_guard_device_to_device": None,
         "transfer_guard_device_to_host": None,
         "default_prng_impl": "threefry2x32",
+        "eager_constant_folding": False,
         "cache": True,
         "cache_programs": True,
         "plans": True,

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from functrax.compat import names
+from functrax.compat.environment import set_options
 from functrax.compat.missing import Missing, note
 from functrax.core.errors import FunctraxError
 
@@ -163,6 +164,8 @@ def install() -> None:
 
     Raises:
       CompatError: if JAX has been imported.
+      ArgumentError: if a variable of the environment such as ``JAX_ENABLE_X64`` has no value
+        that its option takes.
     """
     if is_installed():
         return
@@ -176,5 +179,6 @@ def install() -> None:
             fix="call it before the first `import jax`, or run `python -m functrax.compat "
             "program.py`",
         )
+    set_options(os.environ)
     sys.meta_path.insert(0, Finder())
     os.environ["FUNCTRAX_COMPAT"] = "1"

@@ -27,6 +27,7 @@ from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
 from functrax.core import native
 from functrax.core.errors import ArgumentError, UnknownNameError
+from functrax.core.foreign_options import ALIASES, is_foreign
 from functrax.core.locks import new_lock
 from functrax.core.options import OPTIONS as OPTIONS, Option
 
@@ -45,6 +46,11 @@ class State(threading.local):
     """
 
     enable_x64: bool
+    threefry_partitionable: bool
+    high_dynamic_range_gumbel: bool
+    random_seed_offset: int
+    enable_custom_prng: bool
+    legacy_prng_key: str
     debug_nans: bool
     debug_infs: bool
     disable_jit: bool
@@ -136,7 +142,7 @@ def compile_context() -> tuple[Hashable, ...]:
 
 def _option(name: str) -> Option:
     plain = str(name).removeprefix("jax_")
-    found = OPTIONS.get(plain)
+    found = OPTIONS.get(ALIASES.get(plain, plain))
     if found is not None:
         return found
     import difflib
@@ -191,6 +197,32 @@ class Config:
         """Itself, for ``from functrax.config import config``."""
         return self
 
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether arrays of 64-bit dtypes are allowed: ``enable_x64`` by its older name."""
+        return state.enable_x64
+
+    def config_with_absl(self) -> None:
+        """Have ``absl.app.run`` set options from the command line: ``--jax_enable_x64``.
+
+        Raises:
+          ModuleNotFoundError: without absl.
+        """
+        from functrax.core.absl_flags import define_flags
+
+        define_flags(self)
+
+    def parse_flags_with_absl(self) -> None:
+        """Set options from the command line now; arguments other than ``--jax…`` stay as they are.
+
+        Raises:
+          ModuleNotFoundError: without absl.
+          ArgumentError: if an option does not take the value.
+        """
+        from functrax.core.absl_flags import parse_command_line
+
+        parse_command_line(self)
+
     def trace_context(self) -> tuple[Hashable, ...]:
         """See :func:`trace_context`."""
         return trace_context()
@@ -206,7 +238,7 @@ class Config:
         )
 
     def __repr__(self) -> str:
-        lines = (f"  {name}={value!r}" for name, value in self.values.items())
+        lines = (f"  {n}={v!r}" for n, v in self.values.items() if not is_foreign(n))
         return "Config(\n" + ",\n".join(lines) + "\n)"
 
 
@@ -279,144 +311,3 @@ def _replace(local: dict[str, Any], overrides: dict[str, Any]) -> None:
         del local[name]
     local.update(overrides, cached_context=_STALE)
     _tell()
-
-
-def enable_x64(new_val: bool = True) -> Override:
-    """Allow 64-bit dtypes within a block, or forbid them with False.
-
-    >>> with enable_x64():
-    ...     config.enable_x64
-    True
-    """
-    return Override("enable_x64", new_val)
-
-
-def debug_nans(new_val: bool = True) -> Override:
-    """Raise NonFiniteError within the block when a result holds a NaN."""
-    return Override("debug_nans", new_val)
-
-
-def debug_infs(new_val: bool = True) -> Override:
-    """Raise NonFiniteError within the block when a result holds an infinity."""
-    return Override("debug_infs", new_val)
-
-
-def disable_jit(disable: bool = True) -> Override:
-    """Run jitted functions operation by operation within the block, to look inside them."""
-    return Override("disable_jit", disable)
-
-
-def check_tracer_leaks(new_val: bool = True) -> Override:
-    """Raise LeakedTracerError within the block when a traced value outlives its function."""
-    return Override("check_tracer_leaks", new_val)
-
-
-def checking_leaks() -> Override:
-    """``check_tracer_leaks(True)``."""
-    return Override("check_tracer_leaks", True)
-
-
-def default_matmul_precision(new_val: str | None) -> Override:
-    """Precision within the block of products of 32-bit floats where the call names none."""
-    return Override("default_matmul_precision", new_val)
-
-
-def numpy_dtype_promotion(new_val: str) -> Override:
-    """``"standard"`` promotes operands of different dtypes, ``"strict"`` refuses."""
-    return Override("numpy_dtype_promotion", new_val)
-
-
-def numpy_rank_promotion(new_val: str) -> Override:
-    """Within the block ``"allow"``, ``"warn"`` of, or ``"raise"`` on broadcasting between ranks."""
-    return Override("numpy_rank_promotion", new_val)
-
-
-def log_compiles(new_val: bool = True) -> Override:
-    """Log every compilation within the block."""
-    return Override("log_compiles", new_val)
-
-
-def default_device(new_val: Any) -> Override:
-    """Where arrays are made and functions run within the block; None is the first device."""
-    return Override("default_device", new_val)
-
-
-def default_prng_impl(new_val: str) -> Override:
-    """The random number generator behind keys made within the block."""
-    return Override("default_prng_impl", new_val)
-
-
-def memory_budget(new_val: int | str) -> Override:
-    """How many bytes the temporaries of a program may take that is compiled within the block.
-
-    Values that would wait in memory are computed again, those first that are cheap for their size.
-    A budget that cannot be kept is neared; ``explain(f)(*args).peak_bytes`` says how nearly.
-    """
-    return Override("memory_budget", str(new_val))
-
-
-def backend(new_val: str) -> Override:
-    """What runs programs within the block: ``"llvm"`` compiles them, ``"interp"`` interprets them.
-
-    >>> with backend("interp"):
-    ...     config.backend
-    'interp'
-    """
-    return Override("backend", new_val)
-
-
-def eager(new_val: str) -> Override:
-    """When operations outside of ``jit`` run within the block: ``"lazy"`` or ``"immediate"``.
-
-    >>> with eager("immediate"):
-    ...     config.eager
-    'immediate'
-    """
-    return Override("eager", new_val)
-
-
-def no_tracing(new_val: bool = True) -> Override:
-    """Within the block refuse to trace jitted functions: a GuardError, which is a RuntimeError.
-
-    Functions that were traced for the types of their arguments before run as usual, and so do
-    operations outside of ``jit``, which are not traced one by one.
-    """
-    return Override("no_tracing", new_val)
-
-
-def no_execution(new_val: bool = True) -> Override:
-    """Within the block refuse to run operations: a GuardError, which is a RuntimeError.
-
-    Tracing, ``eval_shape`` and ``make_jaxpr`` go on, and arrays of operations that were recorded
-    before can be looked at.
-    """
-    return Override("no_execution", new_val)
-
-
-def transfer_guard(new_val: str) -> Override:
-    """What happens within the block at transfers between the host and the device: none happen.
-
-    Arrays of the CPU are in the memory of the host, so that ``"disallow"`` has nothing to disallow.
-
-    Args:
-      new_val: ``"allow"``, ``"log"``, ``"disallow"``, ``"log_explicit"``, ``"disallow_explicit"``.
-
-    Raises:
-      ArgumentError: for another value.
-    """
-    return Override("transfer_guard", new_val)
-
-
-def transfer_guard_host_to_device(new_val: str) -> Override:
-    """As :func:`transfer_guard`, of transfers to the device."""
-    return Override("transfer_guard_host_to_device", new_val)
-
-
-def transfer_guard_device_to_device(new_val: str) -> Override:
-    """As :func:`transfer_guard`, of transfers between devices."""
-    return Override("transfer_guard_device_to_device", new_val)
-
-
-def transfer_guard_device_to_host(new_val: str) -> Override:
-    """As :func:`transfer_guard`, of transfers from the device."""
-    return Override("transfer_guard_device_to_host", new_val)

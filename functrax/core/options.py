@@ -8,10 +8,11 @@ Start at ``OPTIONS``.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Literal
 
-from functrax.core import option_text
+from functrax.core import foreign_options, option_text
 from functrax.core.errors import ArgumentError
 from functrax.core.records import record
 
@@ -30,10 +31,11 @@ class Option:
       compiled: whether it changes what the compiler makes of a program.
       form: for the kind ``text``, raises an ArgumentError if a text is not of the right form.
       short: a shorter name for the environment.
+      inert: for an option of JAX that changes nothing here, why.
     """
 
     name: str
-    kind: Literal["switch", "choice", "path", "any", "text"]
+    kind: Literal["switch", "choice", "path", "any", "text", "integer"]
     default: Any
     doc: str
     choices: tuple[str, ...] = ()
@@ -41,6 +43,7 @@ class Option:
     compiled: bool = False
     form: Callable[[str], object] | None = None
     short: str = ""
+    inert: str = ""
 
     @property
     def variable(self) -> str:
@@ -55,6 +58,7 @@ class Option:
             "path": "a path",
             "any": "anything that can be hashed",
             "text": "a text",
+            "integer": "an integer",
         }[self.kind]
         return words + (", or None" if self.default is None and self.kind != "any" else "")
 
@@ -73,6 +77,9 @@ class Option:
         if self.kind == "path" and isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
         if self.kind == "any" and isinstance(value, Hashable):
+            self._warn_if_inert(value)
+            return value
+        if self.kind == "integer" and isinstance(value, int) and not isinstance(value, bool):
             return value
         if self.kind == "text" and isinstance(value, str) and self.form is not None:
             self.form(value)
@@ -80,6 +87,16 @@ class Option:
         raise ArgumentError(
             f"config: {self.name} does not take this value", got=repr(value), fix=self.allowed()
         )
+
+    def _warn_if_inert(self, value: Any) -> None:
+        if self.inert and value != self.default and self.name not in _told:
+            _told.add(self.name)
+            warnings.warn(
+                f"config: jax_{self.name} is an option of JAX that changes nothing here: "
+                f"{self.inert}",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def read(self, text: str) -> Any:
         """The value that the environment variable's ``text`` stands for.
@@ -98,15 +115,24 @@ class Option:
                     fix="1 or 0",
                 )
             return _SWITCH_WORDS[word]
+        if self.kind == "integer" and word.removeprefix("-").isdecimal():
+            return int(word)
         return self.check(text.strip())
 
 
+_told: Final[set[str]] = set()  # options of whose lack of effect there was a warning
 _SWITCH_WORDS: Final[dict[str, bool]] = {
     **dict.fromkeys(("1", "true", "on", "yes", "y", "t"), True),
     **dict.fromkeys(("", "0", "false", "off", "no", "n", "f"), False),
 }
 
 _TRANSFERS: Final = ("", "_host_to_device", "_device_to_device", "_device_to_host")
+
+
+def _platform(name: str) -> Option:
+    """A name of JAX's for the platform."""
+    doc = "The platform that programs run on; there is one, the CPU."
+    return Option(name, "choice", "", doc, choices=("", "cpu"))
 
 
 def _transfers(suffix: str) -> Option:
@@ -124,6 +150,44 @@ OPTIONS: Final[dict[str, Option]] = {
     option.name: option
     for option in (
         Option("enable_x64", "switch", False, "Allow arrays of 64-bit dtypes.", traced=True),
+        Option(
+            "threefry_partitionable",
+            "switch",
+            True,
+            "Make each random number from its place alone; off, halves of a sample are made "
+            "together, as JAX did before 0.5: other numbers.",
+            traced=True,
+        ),
+        Option(
+            "high_dynamic_range_gumbel",
+            "switch",
+            False,
+            "Have random.gumbel and random.categorical take twice the bits where no mode is given.",
+            traced=True,
+        ),
+        Option(
+            "random_seed_offset",
+            "integer",
+            0,
+            "What is added to the seed of every random key.",
+            traced=True,
+        ),
+        Option(
+            "enable_custom_prng",
+            "switch",
+            False,
+            "Have random.PRNGKey make typed keys, as random.key does.",
+            traced=True,
+        ),
+        Option(
+            "legacy_prng_key",
+            "choice",
+            "allow",
+            "What happens when an array of uint32 is used as a random key.",
+            choices=("allow", "warn", "error"),
+            traced=True,
+        ),
+        *[_platform(name) for name in ("platform_name", "platforms", "xla_backend")],
         Option("debug_nans", "switch", False, "Raise when a result holds a NaN.", traced=True),
         Option(
             "debug_infs", "switch", False, "Raise when a result holds an infinity.", traced=True
@@ -308,5 +372,14 @@ OPTIONS: Final[dict[str, Option]] = {
             form=option_text.stages,
         ),
         Option("dump_dir", "path", None, "Where dumps are written as files, not to stderr."),
+        *[
+            Option(name, "any", default, f"An option of JAX without effect: {why}.", inert=why)
+            for why, options in foreign_options.INERT.items()
+            for name, default in options.items()
+        ],
+        *[
+            Option(name, "any", default, "An option of JAX; both its values mean the same here.")
+            for name, default in foreign_options.SILENT.items()
+        ],
     )
 }

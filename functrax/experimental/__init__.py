@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sys
 
-from functrax.core.config import Override, enable_x64 as enable_x64
+from functrax.core.config import Override
+from functrax.core.contexts import enable_x64 as enable_x64
 from functrax.example_libraries import optimizers as optimizers, stax as stax
 from functrax.transforms.callbacks import io_callback as io_callback
 

@@ -25,7 +25,8 @@ from functrax.backends.runtime import Buffer
 from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
-from functrax.core.config import enable_x64, trace_context
+from functrax.core.config import trace_context
+from functrax.core.contexts import enable_x64
 from functrax.core.errors import ArgumentError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Jaxpr

@@ -18,6 +18,7 @@ import numpy as np
 from functrax import lax, numpy as jnp
 from functrax.backends.recipes import with_recipe, with_recipe_of_keys
 from functrax.core import dtypes
+from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, DTypeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, literal
@@ -239,8 +240,8 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
       key: a key.
       shape: the shape of the result.
       dtype: a floating point dtype; the default float if omitted.
-      mode: ``"low"`` (the default), in which no float32 is above 17, or ``"high"``, which takes
-        twice the bits and reaches 32.
+      mode: ``"low"`` (the default, but for the option high_dynamic_range_gumbel), in which no
+        float32 is above 17, or ``"high"``, which takes twice the bits and reaches 32.
 
     Raises:
       ArgumentError: for another mode.
@@ -258,7 +259,9 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
 def gumbel_sample(words: Value, shape: Shape, dtype: DType, mode: str | None, name: str) -> Any:
     """See :func:`gumbel`."""
     info = dtypes.finfo(dtype)
-    if mode in (None, "low"):
+    if mode is None:
+        mode = "high" if options.high_dynamic_range_gumbel else "low"
+    if mode == "low":
         u = uniform_sample(words, shape, dtype, info.tiny)
         return lax.neg(lax.log(lax.neg(lax.log(u))))
     if mode != "high":

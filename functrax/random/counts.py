@@ -23,8 +23,9 @@ from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.lax.operands import as_array
 from functrax.numpy.promote import inexact, promote_dtypes
+from functrax.random.cipher import split_words
 from functrax.random.continuous import uniform_sample
-from functrax.random.keys import key_words, split_pair, split_words
+from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,

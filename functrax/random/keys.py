@@ -13,25 +13,25 @@ Start at :func:`key_words`, which every sampler calls on its key.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from functrax.backends.recipes import with_recipe, with_recipe_of_keys
+from functrax.backends.recipes import with_recipe_of_keys
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
+from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError
 from functrax.core.inputs import as_value
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.prims.reindex import reshape
-from functrax.core.prims.slicing import concatenate
 from functrax.core.promotion import IntegerOverflowError
 from functrax.lax import bitwise_and, convert_element_type as as_dtype, shift_right_logical
 from functrax.lax.operands import as_array
-from functrax.random.cipher import encipher
+from functrax.random.cipher import encipher, joined, split_words
 from functrax.random.key_array import KeyArray, KeyDType
 from functrax.random.shapes import checked_shape
 
@@ -59,6 +59,8 @@ def key_words(name: str, key: Any, *, many: bool = False) -> Value:
         words = key.words
     elif hasattr(key, "dtype") and hasattr(key, "shape"):
         words = _checked_words(name, key)
+        if not many and options.legacy_prng_key != "allow":
+            _refuse_raw_key(name, words)
     else:
         raise DTypeError(
             f"{name}: the first argument is not a key",
@@ -72,6 +74,17 @@ def key_words(name: str, key: Any, *, many: bool = False) -> Value:
             fix=f"functrax.vmap(lambda key: random.{name}(key, ...))(keys)",
         )
     return words
+
+
+def _refuse_raw_key(name: str, words: Value) -> None:
+    what = f"{name}: the key is an array of uint32, and the option legacy_prng_key "
+    if options.legacy_prng_key == "error":
+        raise ArgumentError(
+            what + "forbids that",
+            got=words.aval.str_short(),
+            fix="a key made by random.key(seed), or random.wrap_key_data(words)",
+        )
+    warnings.warn(what + "warns of it; random.key(seed) makes typed ones", stacklevel=4)
 
 
 def _checked_words(name: str, given: Any) -> Value:
@@ -132,8 +145,10 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     return KeyArray(_seeded("key", seed))
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
+def PRNGKey(seed: Any, *, impl: Any = None) -> Array | KeyArray:
     """A raw key made from a seed: the words of :func:`key`, ``uint32[2]``.
+
+    With the option ``enable_custom_prng`` it is a typed key, as :func:`key` makes.
 
     Args:
       seed: as for :func:`key`.
@@ -144,6 +159,8 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     Array([0, 7], dtype=uint32)
     """
     _check_implementation("PRNGKey", impl, None)
+    if options.enable_custom_prng:
+        return key(seed)
     return as_array(_seeded("PRNGKey", seed))
 
 
@@ -154,6 +171,8 @@ def _seeded(name: str, seed: Any) -> Value:
             got=repr(seed),
             fix="random.split(key) or random.fold_in(key, number) for new keys",
         )
+    if options.random_seed_offset:
+        seed = seed + options.random_seed_offset
     if isinstance(seed, int):
         return _seeded_by_python(name, seed)
     value = as_value(seed, f"the seed of {name}")
@@ -171,9 +190,9 @@ def _seeded(name: str, seed: Any) -> Value:
         )
     low: Any = as_dtype(value, _U32)
     if value.aval.dtype.itemsize < 8:
-        return _joined(from_numpy(np.zeros((), np.uint32)), low)
+        return joined(from_numpy(np.zeros((), np.uint32)), low)
     low = as_dtype(bitwise_and(value, _LOW_WORD), _U32)
-    return _joined(as_dtype(shift_right_logical(value, 32), _U32), low)
+    return joined(as_dtype(shift_right_logical(value, 32), _U32), low)
 
 
 def _seeded_by_python(name: str, seed: int) -> Value:
@@ -185,13 +204,6 @@ def _seeded_by_python(name: str, seed: int) -> Value:
         )
     high = seed >> 32 & _LOW_WORD if dtypes.default_int() == dtypes.int64 else 0
     return from_numpy(np.array([high, seed & _LOW_WORD], np.uint32))
-
-
-def _joined(*words: Value) -> Value:
-    """Arrays of words as a new last axis."""
-    shape = words[0].aval.shape
-    columns = [reshape.bind(word, shape=(*shape, 1)) for word in words]
-    return concatenate.bind(*columns, axis=len(shape))
 
 
 def key_data(keys: Any) -> Array:
@@ -295,12 +307,6 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     return _like(key, split_words(words, shape))
 
 
-@with_recipe
-def split_words(words: Value, shape: tuple[int, ...] = (2,)) -> Value:
-    """The words of new keys: the place of each, enciphered."""
-    return _joined(*encipher(words, shape))
-
-
 def split_pair(words: Value) -> tuple[Value, Value]:
     """The words of two new keys."""
     both = split_words(words)
@@ -348,7 +354,7 @@ def _folded_in(key: Any, data: Any) -> Any:
             fix="functrax.vmap(random.fold_in, (None, 0))(key, numbers)",
         )
     low = convert_element_type.bind(value, dtype=_U32, weak_type=False)
-    return _like(key, _joined(*encipher(words, (), low)))
+    return _like(key, joined(*encipher(words, (), low)))
 
 
 def _like(key: Any, words: Value) -> Any:

@@ -11,9 +11,10 @@ import threading
 import pytest
 
 import functrax
-from functrax.core import config as options, option_text
+from functrax.core import contexts as options, option_text
 from functrax.core.config import OPTIONS, Override, config, state, trace_context
 from functrax.core.errors import ArgumentError, UnknownNameError
+from functrax.core.foreign_options import is_foreign
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,8 @@ def test_every_option_has_its_documentation_and_a_default_it_takes():
 
 def test_defaults():
     defaults = run("from functrax.core.config import config; print(config.values)")
-    assert eval(defaults.stdout) == {
+    found = eval(defaults.stdout)
+    assert {n: v for n, v in found.items() if not is_foreign(n)} == {
         "enable_x64": False,
         "debug_nans": False,
         "debug_infs": False,
@@ -76,6 +78,14 @@ def test_defaults():
         "transfer_guard_device_to_device": None,
         "transfer_guard_device_to_host": None,
         "default_prng_impl": "threefry2x32",
+        "threefry_partitionable": True,
+        "high_dynamic_range_gumbel": False,
+        "random_seed_offset": 0,
+        "enable_custom_prng": False,
+        "legacy_prng_key": "allow",
+        "platform_name": "",
+        "platforms": "",
+        "xla_backend": "",
         "eager_constant_folding": False,
         "cache": True,
         "cache_programs": True,
@@ -103,7 +113,7 @@ def test_defaults():
 
 def test_environment_variables():
     found = run(
-        "from functrax.core.config import config as c, enable_x64\n"
+        "from functrax import config as c, enable_x64\n"
         "print(c.enable_x64, c.numpy_rank_promotion, c.default_matmul_precision, c.debug_nans)\n"
         "with enable_x64(False): print(c.enable_x64)\n",
         FUNCTRAX_ENABLE_X64="True",
@@ -160,6 +170,11 @@ def test_an_override_is_seen_by_its_thread_alone():
         (lambda: options.numpy_rank_promotion("raise"), "numpy_rank_promotion", "raise"),
         (lambda: options.default_device("cpu"), "default_device", "cpu"),
         (lambda: options.default_prng_impl("threefry2x32"), "default_prng_impl", "threefry2x32"),
+        (lambda: options.threefry_partitionable(False), "threefry_partitionable", False),
+        (lambda: options.enable_custom_prng(), "enable_custom_prng", True),
+        (lambda: options.legacy_prng_key("error"), "legacy_prng_key", "error"),
+        (lambda: options.enable_checks(), "check", True),
+        (lambda: options.softmax_custom_jvp(), "softmax_custom_jvp", True),
     ],
 )
 def test_each_override_sets_its_option_and_puts_it_back(make, name, value):
@@ -320,4 +335,4 @@ def test_the_trace_context_of_a_thread_sees_updates():
 
 
 def test_the_representation_lists_everything():
-    assert all(f"{name}=" in repr(config) for name in OPTIONS)
+    assert all((f" {name}=" in repr(config)) != is_foreign(name) for name in OPTIONS)

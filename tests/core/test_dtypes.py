@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.core import config, dtypes
+from functrax.core import contexts as config, dtypes
 from functrax.core.errors import DTypeError
 
 ALL = sorted(dtypes.ALL, key=str)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from functrax.core import config, dtypes
+from functrax.core import contexts as config, dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DTypeError, FunctraxError
 from functrax.core.promotion import (

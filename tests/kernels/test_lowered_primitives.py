@@ -22,7 +22,7 @@ import functrax.transforms.checkpoint  # noqa: F401  (they fill the registry)
 from functrax.backends.kernels.evaluate import evaluate
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.config import enable_x64
+from functrax.core.contexts import enable_x64
 from functrax.core.jaxpr import Literal
 from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.core.primitive import Elementwise, Primitive, registry

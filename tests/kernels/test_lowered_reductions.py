@@ -17,7 +17,7 @@ import functrax.core.prims  # noqa: F401  (fills the registry)
 from functrax.backends.kernels.evaluate import evaluate
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.config import enable_x64
+from functrax.core.contexts import enable_x64
 from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 from functrax.core.lowering import Builder, Scalar

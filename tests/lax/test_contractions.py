@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from functrax import lax, numpy as jnp
-from functrax.core.config import enable_x64
+from functrax.core.contexts import enable_x64
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, PyTreeError, ShapeError
 from functrax.core.jaxpr import all_eqns
 from functrax.transforms.inspect_types import make_jaxpr

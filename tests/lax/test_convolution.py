@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from functrax import lax
-from functrax.core.config import enable_x64
+from functrax.core.contexts import enable_x64
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError
 from functrax.core.jaxpr import all_eqns
 from functrax.transforms.inspect_types import make_jaxpr

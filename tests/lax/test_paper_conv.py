@@ -11,7 +11,7 @@ import pytest
 import functrax
 from functrax import lax
 from functrax.backends.cpu import CpuDevice
-from functrax.core.config import enable_x64
+from functrax.core.contexts import enable_x64
 from functrax.core.jaxpr import all_eqns
 from functrax.transforms.derivatives import grad
 from functrax.transforms.inspect_types import make_jaxpr

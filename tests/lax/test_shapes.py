@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from functrax import lax
-from functrax.core.config import enable_x64
+from functrax.core.contexts import enable_x64
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.transforms.derivatives import grad
 from functrax.transforms.jit import jit

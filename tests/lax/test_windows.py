@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from functrax import lax
-from functrax.core.config import enable_x64
+from functrax.core.contexts import enable_x64
 from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
 from functrax.transforms.derivatives import grad
 from functrax.transforms.jit import jit

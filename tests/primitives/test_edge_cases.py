@@ -17,7 +17,7 @@ import functrax.backends.reference
 import functrax.core.prims  # noqa: F401  (fills the registry)
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
-from functrax.core.config import enable_x64
+from functrax.core.contexts import enable_x64
 from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 from functrax.core.inputs import as_value

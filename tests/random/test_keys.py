@@ -10,7 +10,14 @@ import pytest
 
 import functrax
 from functrax import random, tree_util
-from functrax.core.errors import ArgumentError, DTypeError, FunctraxError, ShapeError
+from functrax.core.config import Override
+from functrax.core.errors import (
+    ArgumentError,
+    DTypeError,
+    FunctraxError,
+    ShapeError,
+    UnavailableError,
+)
 
 KEY = random.key(0)
 
@@ -215,3 +222,49 @@ def test_misuse_of_keys(call, error, match):
 
 def test_the_implementation_can_be_named():
     assert words(random.key(3, impl="threefry2x32")) == words(random.key(3, dtype=KEY.dtype))
+
+
+def test_the_older_scheme_of_threefry():
+    """JAX 0.10.2's words with ``jax_threefry_partitionable=False``."""
+    with functrax.threefry_partitionable(False):
+        assert words(random.split(random.key(0), 3)) == [
+            [2467461003, 428148500],
+            [3186719485, 3840466878],
+            [2562233961, 1946702221],
+        ]
+        assert random.bits(random.key(3), (5,), "uint8").tolist() == [75, 52, 5, 116, 142]
+        assert random.bits(random.key(3), (5,), "uint16").tolist() == [
+            *(52786, 15632, 46739, 1376, 49900)
+        ]
+        assert random.bits(random.key(3), (5,), "uint32").tolist() == [
+            *(877192987, 1614509672, 4140764773, 3448417067, 2823528474)
+        ]
+        assert random.bits(random.key(3), (), "uint32") == 3716834203
+        assert random.permutation(random.key(2), 7).tolist() == [0, 4, 5, 2, 3, 6, 1]
+        with functrax.enable_x64():
+            found = random.bits(random.key(3), (5,), "uint64").tolist()
+            assert found[:2] == [10584361011749870118, 7932667648193756220]
+        batched = functrax.vmap(lambda k: random.uniform(k, (3,)))(random.split(KEY, 2))
+        each = [random.uniform(k, (3,)) for k in random.split(KEY, 2)]
+        assert np.asarray(batched).tolist() == [e.tolist() for e in each]
+        with pytest.raises(UnavailableError, match="older scheme"):
+            functrax.eval_shape(lambda: random.bits(random.key(0), (2**33,), "uint8"))
+            functrax.eval_shape(lambda: random.bits(random.key(0), (2**32,), "uint32"))
+    assert words(random.split(random.key(0)))[1] == [928981903, 3453687069]
+
+
+def test_options_of_seeds_and_keys():
+    with functrax.enable_custom_prng():
+        assert repr(random.PRNGKey(7)) == repr(random.key(7))
+    raw = random.PRNGKey(7)
+    with functrax.legacy_prng_key("error"):
+        assert words(random.split(random.key(7))) == words(random.split(random.wrap_key_data(raw)))
+        with pytest.raises(ValueError, match="legacy_prng_key forbids"):
+            random.uniform(raw)
+    with functrax.legacy_prng_key("warn"), pytest.warns(UserWarning, match="array of uint32"):
+        random.uniform(raw, (2,))
+    with Override("random_seed_offset", 5):
+        assert words(random.key(2)) == words(functrax.jit(random.key)(2)) == [0, 7]
+    high = random.gumbel(random.key(1), (4,), mode="high")
+    with Override("high_dynamic_range_gumbel", True):
+        assert random.gumbel(random.key(1), (4,)).tolist() == high.tolist()

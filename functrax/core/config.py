@@ -147,9 +147,10 @@ def _option(name: str) -> Option:
         return found
     import difflib
 
-    near = difflib.get_close_matches(plain, OPTIONS, n=3, cutoff=0.5)
+    own = [name for name in OPTIONS if not is_foreign(name)]
+    near = difflib.get_close_matches(plain, own, n=3, cutoff=0.6)
     raise UnknownNameError(
-        "config: no such option", got=repr(name), fix=" or ".join(near) or ", ".join(OPTIONS)
+        "config: no such option", got=repr(name), fix=" or ".join(near) or ", ".join(own)
     )
 
 

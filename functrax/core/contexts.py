@@ -13,8 +13,9 @@ from functrax.core.config import Override
 def enable_x64(new_val: bool = True) -> Override:
     """Allow 64-bit dtypes within a block, or forbid them with False.
 
-    >>> with enable_x64():
-    ...     config.enable_x64
+    >>> import functrax
+    >>> with functrax.enable_x64():
+    ...     functrax.config.enable_x64
     True
     """
     return Override("enable_x64", new_val)
@@ -87,8 +88,9 @@ def memory_budget(new_val: int | str) -> Override:
 def backend(new_val: str) -> Override:
     """What runs programs within the block: ``"llvm"`` compiles them, ``"interp"`` interprets them.
 
-    >>> with backend("interp"):
-    ...     config.backend
+    >>> import functrax
+    >>> with functrax.backend("interp"):
+    ...     functrax.config.backend
     'interp'
     """
     return Override("backend", new_val)
@@ -97,8 +99,9 @@ def backend(new_val: str) -> Override:
 def eager(new_val: str) -> Override:
     """When operations outside of ``jit`` run within the block: ``"lazy"`` or ``"immediate"``.
 
-    >>> with eager("immediate"):
-    ...     config.eager
+    >>> import functrax
+    >>> with functrax.eager("immediate"):
+    ...     functrax.config.eager
     'immediate'
     """
     return Override("eager", new_val)

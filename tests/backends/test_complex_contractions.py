@@ -13,7 +13,8 @@ import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.kernels.complex_parts import in_parts
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.core.config import Override, enable_x64
+from functrax.core.config import Override
+from functrax.core.contexts import enable_x64
 from functrax.core.verify import verify
 from tests.backends.test_contraction_kernels import Array, group
 

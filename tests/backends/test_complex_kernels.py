@@ -24,7 +24,8 @@ from functrax.backends.compiler import compile_program
 from functrax.backends.program import HostCall
 from functrax.backends.runtime import CURRENT
 from functrax.core import dtypes
-from functrax.core.config import Override, enable_x64
+from functrax.core.config import Override
+from functrax.core.contexts import enable_x64
 from functrax.core.primitive import registry
 from tests.backends.random_checks import as_array, traced
 

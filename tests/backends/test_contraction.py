@@ -11,7 +11,8 @@ import pytest
 
 from functrax.backends import deferred, strided
 from functrax.backends.deferred import MAX_TERMS, Deferred
-from functrax.core.config import Override, backend, enable_x64
+from functrax.core.config import Override
+from functrax.core.contexts import backend, enable_x64
 from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 from functrax.core.inputs import as_value

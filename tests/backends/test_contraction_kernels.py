@@ -26,7 +26,8 @@ from functrax.backends.members import Members
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.pipeline import run_pipeline
 from functrax.backends.runtime import load
-from functrax.core.config import Override, enable_x64
+from functrax.core.config import Override
+from functrax.core.contexts import enable_x64
 from functrax.core.inputs import as_value
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.stage import close, stage

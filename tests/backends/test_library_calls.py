@@ -18,7 +18,8 @@ from functrax.backends.cpu import CpuDevice
 from functrax.backends.library_calls import PRIMITIVES
 from functrax.backends.program import HostCall, all_programs
 from functrax.backends.runtime import NATIVE, PYTHON
-from functrax.core.config import config, enable_x64
+from functrax.core.config import config
+from functrax.core.contexts import enable_x64
 from functrax.core.native import extension
 from functrax.core.prims import matrix_values
 from functrax.core.prims.linear_systems import cofactor, triangular_solve

@@ -12,7 +12,7 @@ from functrax.backends.deferred import Deferred
 from functrax.backends.device import run_jaxpr
 from functrax.backends.reference import _RULES
 from functrax.core import dtypes
-from functrax.core.config import backend, debug_infs, debug_nans, enable_x64
+from functrax.core.contexts import backend, debug_infs, debug_nans, enable_x64
 from functrax.core.errors import NonFiniteError
 from functrax.core.inputs import as_value
 from functrax.core.primitive import Elementwise, like, registry

@@ -16,7 +16,8 @@ import pytest
 
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
-from functrax.core.config import Override, enable_x64
+from functrax.core.config import Override
+from functrax.core.contexts import enable_x64
 from functrax.core.errors import DifferentiationError
 from functrax.core.jaxpr import all_eqns
 from functrax.core.primitive import Elementwise, literal, registry

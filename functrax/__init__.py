@@ -109,10 +109,10 @@ from functrax.transforms.inspect_types import (
 from functrax.transforms.jit import (
     clear_caches as clear_caches,
     jit as jit,
-    named_call as named_call,
 )
 from functrax.transforms.scopes import (
     ensure_compile_time_eval as ensure_compile_time_eval,
+    named_call as named_call,
     named_scope as named_scope,
 )
 from functrax.transforms.vmap import vmap as vmap

@@ -108,6 +108,8 @@ def reduction_operands(
 
 def _init(name: str, init: Any, aval: ShapedArray) -> Value:
     number = isinstance(init, (bool, int, float, complex, np.generic))
+    if number and dtypes.is_integer(aval.dtype) and not isinstance(init, (int, np.integer)):
+        init = _as_integer(name, init, aval.dtype)
     value = literal(init, aval.dtype) if number else value_of(name, init)
     if value.aval.shape != ():
         raise ShapeError(
@@ -124,6 +126,20 @@ def _init(name: str, init: Any, aval: ShapedArray) -> Value:
     if type(value) is ConcreteArray:
         return literal(value.value, aval.dtype)
     return value
+
+
+def _as_integer(name: str, init: Any, dtype: np.dtype[Any]) -> int:
+    """An initial value of another kind; infinities stand for the largest and smallest integer."""
+    if not init.imag and math.isinf(init.real):
+        bounds = dtypes.iinfo(dtype)
+        return int(bounds.max if init.real > 0 else bounds.min)
+    if not init.imag and float(init.real).is_integer():
+        return int(init.real)
+    raise DTypeError(
+        f"{name}: an initial value is no integer, and its operand is of integers",
+        got=f"{init!r} for {dtype}",
+        fix="an integer, or an operand of floats",
+    )
 
 
 def monoid_of(computation: Callable[..., Any], dtype: np.dtype[Any]) -> str | None:

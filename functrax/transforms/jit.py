@@ -386,14 +386,3 @@ def jit(
         return Jitted(function, roles, inline, shardings=shardings)
 
     return decorate if fun is None else decorate(fun)
-
-
-def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
-    """Keep a function as a call of its own, by name, in the programs that use it.
-
-    Args:
-      fun: a pure function of pytrees of arrays.
-      name: what it is called in print; the function's own name if None.
-    """
-    check_callable("named_call", fun)
-    return Jitted(fun, ArgumentRoles(fun, None, None, None, None), name=name)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ContextDecorator
+from typing import ParamSpec, TypeVar
 
 from functrax.core.config import Override
 from functrax.core.errors import ArgumentError
 from functrax.core.source import scopes
+from functrax.transforms.flat import check_callable, name_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def ensure_compile_time_eval() -> Override:
@@ -61,3 +67,19 @@ class named_scope(ContextDecorator):  # noqa: N801  # a function to its users, a
         """Back to the names around."""
         inner = scopes.name
         scopes.name = inner[: -len(self.name) - 1] if len(inner) > len(self.name) else ""
+
+
+def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
+    """A function within a :class:`named_scope`, by which its operations are known in programs.
+
+    Args:
+      fun: the function; its arguments may be anything.
+      name: the scope; the function's own name if None.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> double = functrax.named_call(lambda x: x * 2, name="doubling")
+    >>> str(functrax.make_jaxpr(double)(1.0)).count(", doubling")
+    1
+    """
+    check_callable("named_call", fun)
+    return named_scope(name_of(fun) if name is None else name)(fun)

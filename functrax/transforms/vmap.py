@@ -6,13 +6,21 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from functrax.core.errors import ArgumentError, AxisError, FunctraxError, PyTreeError, ShapeError
+from functrax.core.errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    FunctraxError,
+    PyTreeError,
+    ShapeError,
+)
 from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import transpose_
 from functrax.core.pytree import (
     broadcast_prefix,
     keystr,
+    tree_flatten,
     tree_flatten_with_path,
     tree_unflatten,
 )
@@ -59,10 +67,19 @@ def vmap(
             fix="in_axes=0, or in_axes=(0, None) with an entry for each argument",
         )
 
+    def again(fun: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
+        return vmap(fun, axes, out_axes, axis_name, axis_size)
+
     @functools.wraps(fun)
     @boundary
     def batched_function(*args: Any, **kwargs: Any) -> Any:
-        flat, in_tree = flatten_args(fun, args, kwargs)
+        try:
+            flat, in_tree = flatten_args(fun, args, kwargs)
+        except DTypeError:
+            axes = _flat_in_axes(fun, in_axes, args, kwargs)
+            if None not in axes:
+                raise
+            return _with_fixed(fun, axes, args, kwargs, again)
         axes = _flat_in_axes(fun, in_axes, args, kwargs)
         size = _batch_size(flat, axes, axis_size)
         if size is None:
@@ -79,6 +96,32 @@ def vmap(
         return tree_unflatten(flat_fun.out_tree, results)
 
     return batched_function
+
+
+def _with_fixed(
+    fun: Callable[..., Any],
+    axes: Sequence[int | None],
+    args: Any,
+    kwargs: Any,
+    again: Callable[[Callable[..., Any], tuple[int | None, ...]], Callable[..., Any]],
+) -> Any:
+    """The call of a function with arguments that are no arrays: those that are not mapped may be.
+
+    Raises:
+      DTypeError: if a mapped one is.
+    """
+    leaves, tree = tree_flatten((args, kwargs))
+    mapped = [i for i, axis in enumerate(axes) if axis is not None]
+
+    def of_mapped(*values: Any) -> Any:
+        given = list(leaves)
+        for i, x in zip(mapped, values, strict=True):
+            given[i] = x
+        positional, named = tree_unflatten(tree, given)
+        return fun(*positional, **named)
+
+    functools.update_wrapper(of_mapped, fun)
+    return again(of_mapped, tuple(axes[i] for i in mapped))(*[leaves[i] for i in mapped])
 
 
 def _is_none(x: Any) -> bool:

@@ -298,6 +298,28 @@ def test_a_lowering_that_writes_mlir_is_refused_by_name(jax: Any) -> None:
     assert p.bind(1.0, 2.0) == 3
 
 
+def test_a_lowering_that_passes_its_values_on_is_traced(jax: Any) -> None:
+    p = make_square_add(jax)
+    seen = []
+
+    def calls_back(ctx: Any, x: Any, y: Any) -> Any:
+        def callback(x: Any, y: Any) -> Any:
+            seen.append(np.shape(x))
+            return (np.asarray(x * x + y),)
+
+        squared, token, keepalive = jax.mlir.emit_python_callback(
+            ctx, callback, None, [x, y], ctx.avals_in, ctx.avals_out, has_side_effect=False
+        )
+        ctx.module_context.add_keepalive(keepalive)
+        assert token is None
+        function = jax.mlir.lower_fun(lambda x: x + 0, multiple_results=False)
+        return function(ctx, *squared)
+
+    jax.mlir.register_lowering(p, calls_back)
+    assert jax.jit(p.bind)(3.0, 2.0) == 11 and seen == [()]
+    assert jax.jit(jax.vmap(p.bind, (0, None)))(np.arange(3, dtype="f4"), 2.0).tolist() == [2, 3, 6]
+
+
 def test_a_lowering_for_another_platform_is_not_used(jax: Any) -> None:
     p = make_square_add(jax)
     wrong = jax.mlir.lower_fun(lambda x, y: x, multiple_results=False)

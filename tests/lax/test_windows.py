@@ -154,3 +154,14 @@ def test_errors() -> None:
         lax.reduce_window((x, x), 0.0, lax.add, (2, 2))
     with pytest.raises(ArgumentError, match="computation"):
         lax.reduce_window(x, 0.0, lambda a, b: lax.gt(a, b), (2, 2))
+
+
+def test_initial_values_of_another_kind():
+    x = np.arange(6, dtype=np.int32)
+    low = lax.reduce_window(x, -np.inf, lax.max, (2,), (2,), "VALID")
+    high = lax.reduce(x, np.inf, lax.min, (0,))
+    assert low.tolist() == [1, 3, 5] and high == 0 and low.dtype == high.dtype == np.int32
+    assert lax.reduce(x, 2.0, lax.add, (0,)) == 17
+    for wrong in (0.5, np.nan, 1j):
+        with pytest.raises(DTypeError, match="no integer"):
+            lax.reduce(x, wrong, lax.add, (0,))

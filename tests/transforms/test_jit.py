@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import math
 import threading
 import weakref
 from typing import Any
@@ -194,10 +195,12 @@ def test_nested_jit_stays_a_call_and_inline_does_not() -> None:
     assert float(functrax.grad(inlined)(1.0)) == pytest.approx(2 * np.cos(1.0), rel=1e-6)
 
 
-def test_named_call_keeps_its_name() -> None:
-    f = functrax.named_call(lambda x: x * 2, name="doubling")
-    closed = functrax.make_jaxpr(lambda x: f(x))(1.0)
-    assert closed.eqns[0].params["jaxpr"].name == "doubling" and "doubling" in str(closed)
+def test_named_call_names_what_is_in_it() -> None:
+    f = functrax.named_call(lambda g, x: g(x) * 2, name="doubling")
+    closed = functrax.make_jaxpr(lambda x: f(jnp.sin, x) + 1)(1.0)
+    lines = [line for line in str(closed).splitlines() if "doubling" in line]
+    assert len(lines) == 2 and "sin" in lines[0] and "mul" in lines[1]
+    assert functrax.named_call(math.hypot)(3, 4) == 5
 
 
 def test_methods_partials_callable_objects_and_closures() -> None:

@@ -182,3 +182,15 @@ def test_refusals(options: Any, args: Any, error: Any, match: str) -> None:
 def test_mismatched_pytree_leaf_is_named() -> None:
     with pytest.raises(ShapeError, match=r"\['b'\]\[0\]"):
         functrax.vmap(lambda d: d["a"])({"a": X, "b": [X.T]})
+
+
+def test_arguments_that_are_not_mapped_may_be_anything() -> None:
+    x = jnp.arange(3.0)
+    out = functrax.vmap(lambda x, f, n: f(x) * n, in_axes=(0, None, None))(x, jnp.sin, 2)
+    assert np.allclose(out, 2 * np.sin(np.arange(3)))
+    inside = functrax.jit(lambda x: functrax.vmap(lambda a, by: by(a) + x[0], (0, None))(x, abs))
+    assert inside(x).tolist() == [0, 1, 2]
+    with pytest.raises(DTypeError, match="not an array or a scalar"):
+        functrax.vmap(lambda x, f: f(x))(x, jnp.sin)
+    with pytest.raises(ShapeError, match="disagree"):
+        functrax.vmap(lambda x, f, y: f(x), in_axes=(0, None, 0))(x, abs, x[:2])

@@ -1,8 +1,7 @@
 """The tables of rules that JAX's extension interface fills, and the values that rules see.
 
 A tangent or cotangent that is zero is a :class:`Zero`; an operand that is transposed is an
-:class:`UndefinedPrimal`.  A lowering is a :class:`LoweredFunction`, a function that is traced; one
-that writes MLIR itself is kept, to be refused by name where it would be needed.
+:class:`UndefinedPrimal`.  Lowerings are traced, as ``lowering.py`` says.
 
 A rule belongs to a :class:`~functrax.compat.extension.user_primitives.Primitive`.  The primitives
 of functrax have their rules in their classes, so a table refuses them.
@@ -18,7 +17,6 @@ from functrax.core.errors import ArgumentError
 from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import zeros
-from functrax.core.records import record
 
 if TYPE_CHECKING:
     from functrax.compat.extension.user_primitives import Primitive
@@ -118,36 +116,6 @@ def is_undefined_primal(x: Any) -> bool:
     return type(x) is UndefinedPrimal
 
 
-@record(eq=False)
-class LoweredFunction:
-    """``mlir.lower_fun(f)``: a lowering that is what ``f`` does.
-
-    Args:
-      function: takes the operands and, by keyword, the parameters.
-      multiple_results: whether it returns a sequence.
-    """
-
-    function: Callable[..., Any]
-    multiple_results: bool
-
-    def __call__(self, *args: Any, **params: Any) -> Any:
-        raise ArgumentError(
-            "mlir.lower_fun: the lowering of a function is not called here, for there is no MLIR",
-            got="a call of it",
-            fix="register it: mlir.register_lowering(primitive, mlir.lower_fun(f))",
-        )
-
-
-def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> LoweredFunction:
-    """A lowering that traces ``fun``.
-
-    Args:
-      fun: takes the operands of a primitive and its parameters, by keyword.
-      multiple_results: whether it returns a sequence of results, or one.
-    """
-    return LoweredFunction(fun, multiple_results)
-
-
 def register_lowering(
     prim: Primitive,
     rule: Rule,
@@ -159,8 +127,9 @@ def register_lowering(
 
     Args:
       prim: a primitive of your own.
-      rule: what :func:`lower_fun` returned.  A rule that writes MLIR is kept, and refused where
-        the primitive is compiled.
+      rule: what ``lower_fun`` returned, or a function of a context, the operands and, by keyword,
+        the parameters, that writes no MLIR.  One that does is refused where the primitive is
+        compiled.
       platform: for one platform alone; what is not for the CPU is not used here.
       inline: means nothing here: what is lowered is always part of the program.
       cacheable: means nothing here.

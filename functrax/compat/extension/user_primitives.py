@@ -16,7 +16,8 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax.compat.extension import rules
-from functrax.compat.extension.rules import LoweredFunction, UndefinedPrimal
+from functrax.compat.extension.lowering import LoweredFunction, LoweringRuleContext
+from functrax.compat.extension.rules import UndefinedPrimal
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DifferentiationError, FunctraxError
 from functrax.core.inputs import as_value, concrete
@@ -41,11 +42,11 @@ class Primitive:
       name: what it is called in programs and errors.
 
     >>> from functrax import jit, numpy as jnp
-    >>> from functrax.compat.extension import rules
+    >>> from functrax.compat.extension import lowering, rules
     >>> cube_p = Primitive("cube")
     >>> _ = cube_p.def_impl(lambda x: x * x * x)
     >>> _ = cube_p.def_abstract_eval(lambda x: x)
-    >>> _ = rules.register_lowering(cube_p, rules.lower_fun(lambda x: x * x * x, False))
+    >>> _ = rules.register_lowering(cube_p, lowering.lower_fun(lambda x: x * x * x, False))
     >>> jit(cube_p.bind)(2.0)
     Array(8., dtype=float32, weak_type=True)
     """
@@ -252,20 +253,16 @@ class UserCall:
     def _lowering(self, types: Sequence[ShapedArray]) -> Callable[..., Sequence[Value]]:
         name = self.primitive.name
         rule = rules.lowerings.get(self.primitive)
-        if not isinstance(rule, LoweredFunction):
-            what = "has no lowering" if rule is None else f"is lowered by {rule}, which writes MLIR"
-            raise LoweringError(
-                f"{name} cannot be compiled: it {what}",
-                got=f"{name} in a program that is to be run",
-                fix=f"mlir.register_lowering({name}, mlir.lower_fun(f, multiple_results="
-                f"{self.primitive.multiple_results})), where f computes it by functions of jax",
-            )
-        several = rule.multiple_results
-        function = rule.function
+        if rule is None:
+            raise self._cannot_be_compiled("has no lowering")
 
         def lowered(*args: Value) -> Sequence[Value]:
-            out = function(*args, **self.params)
-            outs = [as_value(x) for x in (out if several else [out])]
+            given = [concrete(x) for x in args]
+            ctx = LoweringRuleContext(self.primitive, [x.aval for x in args], types)
+            if isinstance(rule, LoweredFunction):
+                outs = [as_value(x) for x in rule(ctx, *given, **self.params)]
+            else:
+                outs = self._traced_rule(rule, ctx, given)
             for x, aval in zip(outs, types, strict=True):
                 if (x.aval.shape, x.aval.dtype) != (aval.shape, aval.dtype):
                     raise ArgumentError(
@@ -276,6 +273,27 @@ class UserCall:
             return outs
 
         return lowered
+
+    def _traced_rule(
+        self, rule: rules.Rule, ctx: LoweringRuleContext, args: Sequence[Any]
+    ) -> list[Value]:
+        """The results of a rule that was written for MLIR, and passes its values on."""
+        try:
+            out = rule(ctx, *args, **self.params)
+            listed = out if isinstance(out, (list, tuple)) else [out]
+            return [as_value(x[0] if isinstance(x, (list, tuple)) else x) for x in listed]
+        except Exception as error:
+            what = f"is lowered by {rule}, which writes MLIR"
+            raise self._cannot_be_compiled(what) from error
+
+    def _cannot_be_compiled(self, what: str) -> LoweringError:
+        name = self.primitive.name
+        return LoweringError(
+            f"{name} cannot be compiled: it {what}",
+            got=f"{name} in a program that is to be run",
+            fix=f"mlir.register_lowering({name}, mlir.lower_fun(f, multiple_results="
+            f"{self.primitive.multiple_results})), where f computes it by functions of jax",
+        )
 
     def _listed(self, out: Any) -> list[Any]:
         return list(out) if self.primitive.multiple_results else [out]

@@ -274,8 +274,17 @@ def _numpy_meaning(spec: Any) -> DType:
         return as_dtype(spec)
 
 
+def _own_dtype(x: Any) -> DType:
+    """The dtype of an array, or the one that is given."""
+    own = getattr(x, "dtype", None)
+    return as_dtype(own if isinstance(own, np.dtype) else x)
+
+
 def finfo(dtype: Any) -> Any:
     """Limits of a floating point dtype (of its parts, for a complex one), as ``np.finfo``.
+
+    Args:
+      dtype: a dtype, or an array of it.
 
     Raises:
       DTypeError: if ``dtype`` is not inexact.
@@ -283,7 +292,7 @@ def finfo(dtype: Any) -> Any:
     >>> float(finfo("bfloat16").eps)
     0.0078125
     """
-    exact = as_dtype(dtype)
+    exact = _own_dtype(dtype)
     if exact not in INEXACT:
         raise DTypeError(
             "finfo: takes floating point and complex dtypes",
@@ -296,13 +305,16 @@ def finfo(dtype: Any) -> Any:
 def iinfo(dtype: Any) -> Any:
     """Limits of an integer dtype, as ``np.iinfo``.
 
+    Args:
+      dtype: a dtype, or an array of it.
+
     Raises:
       DTypeError: if ``dtype`` is not an integer dtype.
 
     >>> int(iinfo("uint8").max)
     255
     """
-    exact = as_dtype(dtype)
+    exact = _own_dtype(dtype)
     if exact not in INTEGER:
         raise DTypeError(
             "iinfo: takes integer dtypes",

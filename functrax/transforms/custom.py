@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from functrax.core import dtypes
 from functrax.core.arguments import argument_error
@@ -30,7 +30,7 @@ from functrax.core.pytree import (
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import Tracer, state
 from functrax.core.tracebacks import with_boundaries
-from functrax.transforms.custom_call import CustomJVP, CustomVJP, SymbolicZero
+from functrax.transforms.custom_call import Backward, CustomJVP, CustomVJP, SymbolicZero
 from functrax.transforms.flat import (
     FlatFunction,
     argnums_tuple,
@@ -314,7 +314,7 @@ class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
         function = FlatFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
         function.__name__ = name
         rules = _FlatVJPRules(self, nondiff, merged, tree_flatten(tuple(diff))[1], flat)
-        call = CustomVJP(function, rules.forward, rules.backward, name, self.symbolic)
+        call = CustomVJP(function, rules.forward, name, self.symbolic)
         outs = state.trace.process_custom(call, flat)
         out_tree = function.out_tree if hasattr(function, "out_tree") else rules.out_tree
         return tree_unflatten(out_tree, map(concrete, outs))
@@ -335,6 +335,10 @@ class CustomVJPPrimal:
         self.perturbed = perturbed
 
 
+#: Residuals of these types are given to the backward rule as they are: it may look at them.
+_NUMBERS: Final = (bool, int, float, complex)
+
+
 class _FlatVJPRules:
     """A user's forward and backward rules as functions of flat values."""
 
@@ -353,12 +357,11 @@ class _FlatVJPRules:
         self.in_tree = in_tree
         self.in_avals = [x.aval for x in flat]
         self.out_tree: PyTreeDef
-        self.residual_tree: PyTreeDef
 
     def forward(
         self, *args: Value, perturbed: tuple[bool, ...]
-    ) -> tuple[Sequence[Value], Sequence[Value]]:
-        """Results and residuals."""
+    ) -> tuple[Sequence[Value], Sequence[Value], Backward]:
+        """Results, residuals, and the backward rule for them."""
         assert self.custom.fwd is not None
         leaves: list[Any] = [concrete(x) for x in args]
         if self.custom.symbolic:
@@ -370,23 +373,29 @@ class _FlatVJPRules:
                 got=shown_type(both),
                 fix="return value, residuals",
             )
-        outs, self.out_tree = tree_flatten(both[0])
-        residuals, self.residual_tree = tree_flatten(both[1])
-        return (
-            [as_value(x, f"a value of the fwd rule of {self.name}") for x in outs],
-            [as_value(x, f"a residual of the fwd rule of {self.name}") for x in residuals],
-        )
+        outs, out_tree = tree_flatten(both[0])
+        self.out_tree = out_tree
+        kept, tree = tree_flatten(both[1])
+        is_array = [type(x) not in _NUMBERS for x in kept]
+        residuals = [
+            as_value(x, f"a residual of the fwd rule of {self.name}")
+            for x, a in zip(kept, is_array, strict=True)
+            if a
+        ]
 
-    def backward(self, *args: Value) -> list[Value | None]:
-        """Cotangents of the differentiated arguments."""
-        assert self.custom.bwd is not None
-        count = self.residual_tree.num_leaves
-        residuals = tree_unflatten(self.residual_tree, map(concrete, args[:count]))
-        ct = tree_unflatten(self.out_tree, _as_given(args[count:], self.custom.symbolic))
-        found = self.custom.bwd(*self.nondiff, residuals, ct)
-        if isinstance(found, list):
-            found = tuple(found)
-        return self._flat_cotangents(found)
+        def backward(*args: Value) -> list[Value | None]:
+            """Cotangents of the differentiated arguments."""
+            assert self.custom.bwd is not None
+            given = iter(map(concrete, args[: len(residuals)]))
+            leaves = [next(given) if a else x for x, a in zip(kept, is_array, strict=True)]
+            ct = _as_given(args[len(residuals) :], self.custom.symbolic)
+            found = self.custom.bwd(
+                *self.nondiff, tree_unflatten(tree, leaves), tree_unflatten(out_tree, ct)
+            )
+            return self._flat_cotangents(tuple(found) if isinstance(found, list) else found)
+
+        values = [as_value(x, f"a value of the fwd rule of {self.name}") for x in outs]
+        return values, residuals, backward
 
     def _flat_cotangents(self, found: Any) -> list[Value | None]:
         wanted = tree_unflatten(self.in_tree, list(range(self.in_tree.num_leaves)))

@@ -13,6 +13,7 @@ The decorators are in ``transforms/custom.py``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -31,6 +32,7 @@ from functrax.core.trace import CustomCall, Trace, state
 from functrax.transforms.batching import BatchTrace, add_batch_axis, batch_flat, element_type
 
 Flat: TypeAlias = Callable[..., Sequence[Value]]
+Backward: TypeAlias = Callable[..., Sequence[Value | None]]
 
 
 class SymbolicZero:
@@ -145,9 +147,9 @@ class CustomVJP:
     Args:
       function: flat.
       forward: takes the primals and, by keyword, which of them are ``perturbed``; returns the
-        results and the residuals.
-      backward: takes residuals and cotangents of the results (values, or symbolic zeros), returns
-        cotangents of the primals (None for zero).
+        results, the residuals, and the backward rule for them.  That takes the residuals and
+        cotangents of the results (values, or symbolic zeros), and returns cotangents of the primals
+        (None for zero).
       name: the function's name.
       symbolic: whether the rules take symbolic zeros.
       jaxpr: the function's program, once it has been staged.
@@ -155,8 +157,7 @@ class CustomVJP:
     """
 
     function: Flat
-    forward: Callable[..., tuple[Sequence[Value], Sequence[Value]]]
-    backward: Callable[..., Sequence[Value | None]]
+    forward: Callable[..., tuple[Sequence[Value], Sequence[Value], Backward]]
     name: str
     symbolic: bool = False
     jaxpr: Jaxpr | None = None
@@ -168,12 +169,13 @@ class CustomVJP:
         """Results, and tangents that can be transposed only."""
         primals, tangents = _without_constants(self, primals, tangents)
         perturbed = tuple(t is not None for t in tangents)
-        outs, residuals = self.forward(*primals, perturbed=perturbed)
+        outs, residuals, backward = self.forward(*primals, perturbed=perturbed)
         out_avals = tuple(x.aval for x in outs)
         linear = custom_vjp_linear.bind(
             *residuals,
             *(t for t in tangents if t is not None),
             call=self,
+            backward=backward,
             num_residuals=len(residuals),
             perturbed=perturbed,
             out_avals=out_avals,
@@ -192,24 +194,25 @@ class CustomVJP:
 
         def forward(
             *primals: Value, perturbed: tuple[bool, ...]
-        ) -> tuple[Sequence[Value], Sequence[Value]]:
+        ) -> tuple[Sequence[Value], Sequence[Value], Backward]:
             num_outs = 0
+            backward: Backward
 
             def results_and_residuals(*xs: Value) -> list[Value]:
-                nonlocal num_outs
-                outs, residuals = self.forward(*xs, perturbed=perturbed)
+                nonlocal num_outs, backward
+                outs, residuals, backward = self.forward(*xs, perturbed=perturbed)
                 num_outs = len(outs)
                 return [*outs, *residuals]
 
             both = batch_all(results_and_residuals, trace, primals, flags)
-            return both[:num_outs], both[num_outs:]
+            return both[:num_outs], both[num_outs:], functools.partial(batched_backward, backward)
 
-        def backward(*given: Value) -> list[Value | None]:
+        def batched_backward(backward: Backward, *given: Value) -> list[Value | None]:
             present: tuple[bool, ...] = ()
 
             def found(*xs: Value) -> list[Value]:
                 nonlocal present
-                cts = self.backward(*xs)
+                cts = backward(*xs)
                 present = tuple(ct is not None for ct in cts)
                 return [ct for ct in cts if ct is not None]
 
@@ -219,7 +222,7 @@ class CustomVJP:
                 for p, b in zip(present, flags, strict=True)
             ]
 
-        inner = replace(self, function=function, forward=forward, backward=backward, jaxpr=None)
+        inner = replace(self, function=function, forward=forward, jaxpr=None)
         return call_below(inner, trace, args)
 
     def partial_eval(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
@@ -339,12 +342,13 @@ class CustomVJPLinear(Opaque):
         cts: Sequence[Value | None],
         *operands: Any,
         call: CustomVJP,
+        backward: Backward,
         num_residuals: int,
         perturbed: tuple[bool, ...],
         out_avals: tuple[ShapedArray, ...],
     ) -> list[Value | None]:
         given = [filled(c, a, call.symbolic) for c, a in zip(cts, out_avals, strict=True)]
-        found = call.backward(*operands[:num_residuals], *given)
+        found = backward(*operands[:num_residuals], *given)
         wanted = [ct for ct, p in zip(found, perturbed, strict=True) if p]
         return [*(None for _ in range(num_residuals)), *wanted]
 

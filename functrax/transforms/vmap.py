@@ -14,7 +14,7 @@ from functrax.core.errors import (
     PyTreeError,
     ShapeError,
 )
-from functrax.core.inputs import concrete
+from functrax.core.inputs import as_value, concrete
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import transpose_
 from functrax.core.pytree import (
@@ -86,16 +86,45 @@ def vmap(
             paths = [p for p, _ in tree_flatten_with_path((args, kwargs))[0]]
             raise _size_error(fun, flat, axes, paths, axis_size)
         moved = [x if a is None else _to_front(x, a) for x, a in zip(flat, axes, strict=True)]
-        flat_fun = FlatFunction(fun, in_tree)
+        flat_fun = _FunctionWithFixedResults(fun, in_tree)
         outs, flags = batch_flat(flat_fun, size, moved, [a is not None for a in axes], axis_name)
         wanted = _flat_out_axes(fun, out_axes, flat_fun)
+        mapped = iter(zip(outs, flags, strict=True))
         results = [
-            concrete(_from_front(fun, x, flag, axis, size))
-            for x, flag, axis in zip(outs, flags, wanted, strict=True)
+            flat_fun.fixed_result(i, axis)
+            if i in flat_fun.fixed
+            else concrete(_from_front(fun, *next(mapped), axis, size))
+            for i, axis in enumerate(wanted)
         ]
         return tree_unflatten(flat_fun.out_tree, results)
 
     return batched_function
+
+
+class _FunctionWithFixedResults(FlatFunction):
+    """As its base, but results may be no arrays; those are not among what a call returns.
+
+    After a call, ``fixed`` has them, by their places, with the errors that they would be.
+    """
+
+    def __call__(self, *leaves: Value) -> list[Value]:
+        args, kwargs = tree_unflatten(self.in_tree, leaves)
+        found, self.out_tree = tree_flatten(self.function(*args, **kwargs))
+        self.fixed: dict[int, tuple[Any, DTypeError]] = {}
+        values = []
+        for i, x in enumerate(found):
+            try:
+                values.append(as_value(x, f"a result of {self.__name__}"))
+            except DTypeError as error:
+                self.fixed[i] = (x, error)
+        return values
+
+    def fixed_result(self, i: int, axis: int | None) -> Any:
+        """The result at a place, which has no axis."""
+        x, error = self.fixed[i]
+        if axis is not None:
+            raise error
+        return x
 
 
 def _with_fixed(

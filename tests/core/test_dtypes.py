@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import functrax
+import functrax.numpy as jnp
 from functrax.core import contexts as config, dtypes
 from functrax.core.errors import DTypeError
 
@@ -149,3 +151,11 @@ def test_widths_parts_and_python_types():
     assert found == [bool, int, float, complex]
     with pytest.raises(DTypeError, match="float0"):
         dtypes.scalar_type_of(dtypes.float0)
+
+
+def test_limits_of_arrays() -> None:
+    x = jnp.ones(2, "bfloat16")
+    assert dtypes.finfo(x) == dtypes.finfo("bfloat16")
+    assert dtypes.finfo(np.float32).eps == np.finfo(np.float32).eps
+    assert dtypes.iinfo(np.ones(2, np.int8)).max == dtypes.iinfo(np.int8).max == 127
+    assert functrax.jit(lambda x: x + jnp.finfo(x).eps)(np.float32(0)) == np.finfo("f4").eps

@@ -329,3 +329,32 @@ def test_wrong_forward_rule_and_missing_rule() -> None:
     f.defvjp(lambda x: x * 1.0, lambda r, ct: (ct,))
     with pytest.raises(PyTreeError, match="does not return a pair"):
         functrax.grad(f)(2.0)
+
+
+def test_residuals_that_are_python_numbers_are_given_as_they_are() -> None:
+    """Also where the forward rule runs several times before the backward rule does."""
+
+    @functrax.custom_vjp
+    def f(x: Any, y: Any) -> Any:
+        return x * y
+
+    def fwd(x: Any, y: Any) -> Any:
+        perturbed = (x.perturbed, y.perturbed)
+        return x.value * y.value, (x.value, y.value, perturbed, 2)
+
+    def bwd(residuals: Any, ct: Any) -> Any:
+        x, y, (by_x, by_y), two = residuals
+        assert type(two) is int and type(by_x) is type(by_y) is bool
+        return (two * ct * y if by_x else None), (two * ct * x if by_y else None)
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+
+    def both(x: Any, y: Any) -> Any:
+        first = functrax.grad(lambda x: functrax.grad(f, 1)(x, y) * 1.0)(x)
+        return f(x, 2.0) + f(3.0, y) + 0 * first
+
+    for wrap in (lambda f: f, functrax.jit):
+        found = wrap(functrax.grad(both, (0, 1)))(5.0, 7.0)
+        assert [float(g) for g in found] == [4.0, 6.0]
+        batched = wrap(functrax.vmap(functrax.grad(f, (0, 1)), (0, None)))(jnp.arange(2.0), 3.0)
+        assert [g.tolist() for g in batched] == [[6, 6], [0, 2]]

@@ -192,5 +192,9 @@ def test_arguments_that_are_not_mapped_may_be_anything() -> None:
     assert inside(x).tolist() == [0, 1, 2]
     with pytest.raises(DTypeError, match="not an array or a scalar"):
         functrax.vmap(lambda x, f: f(x))(x, jnp.sin)
+    tree = functrax.vmap(lambda x: ("doubled", 2 * x, None), out_axes=(None, 0, None))(x)
+    assert tree[0] == "doubled" and tree[1].tolist() == [0, 2, 4] and tree[2] is None
+    with pytest.raises(DTypeError, match="is not an array or a scalar"):
+        functrax.vmap(lambda x: (x, "doubled"))(x)
     with pytest.raises(ShapeError, match="disagree"):
         functrax.vmap(lambda x, f, y: f(x), in_axes=(0, None, 0))(x, abs, x[:2])

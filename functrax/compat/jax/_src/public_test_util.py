@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from functrax.core.dtypes import canonicalize_dtype
 from functrax.core.pytree import tree_map
 
 Tolerance: TypeAlias = "float | Mapping[Any, float] | None"
@@ -21,6 +22,8 @@ def check_close(
 ) -> None:
     """Check that the arrays of two pytrees are close, and their shapes and dtypes the same.
 
+    Without ``enable_x64``, arrays of 64 bits count as those of 32.
+
     Args:
       xs: a pytree of arrays.
       ys: another one of the same structure.
@@ -34,7 +37,8 @@ def check_close(
 
     def check(x: Any, y: Any) -> None:
         left, right = np.asarray(x), np.asarray(y)
-        assert left.dtype == right.dtype, f"{left.dtype} and {right.dtype}; {err_msg}"
+        dtypes = [canonicalize_dtype(side.dtype) for side in (left, right)]
+        assert dtypes[0] == dtypes[1], f"{left.dtype} and {right.dtype}; {err_msg}"
         assert left.shape == right.shape, f"{left.shape} and {right.shape}; {err_msg}"
         np.testing.assert_allclose(
             left.astype(_wide(left.dtype)),

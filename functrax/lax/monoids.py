@@ -71,7 +71,7 @@ def reduce(
     >>> lax.reduce(np.array([3, 4, 6]), 0, lambda a, b: lax.add(lax.add(a, b), lax.mul(a, b)), (0,))
     Array(139, dtype=int32)
     """
-    xs, inits, tree = reduction_operands("reduce", operands, init_values)
+    xs, inits, tree = reduction_operands("reduce", operands, init_values, computation)
     shape = xs[0].aval.shape
     axes = axes_of("reduce", len(shape), dimensions)
     op = monoid_of(computation, xs[0].aval.dtype) if len(xs) == 1 else None
@@ -83,7 +83,7 @@ def reduce(
 
 
 def reduction_operands(
-    name: str, operands: Any, init_values: Any
+    name: str, operands: Any, init_values: Any, computation: Callable[..., Any]
 ) -> tuple[list[Value], list[Value], PyTreeDef]:
     """The flat operands and initial values of a reduction, and their structure; checked."""
     leaves, tree = tree_flatten(operands)
@@ -102,14 +102,14 @@ def reduction_operands(
             got=shown,
             fix="operands of one shape; broadcast_in_dim makes them so",
         )
-    inits = [_init(name, i, x.aval) for i, x in zip(init_leaves, xs, strict=True)]
+    inits = [_init(name, i, x.aval, computation) for i, x in zip(init_leaves, xs, strict=True)]
     return xs, inits, tree
 
 
-def _init(name: str, init: Any, aval: ShapedArray) -> Value:
+def _init(name: str, init: Any, aval: ShapedArray, computation: Callable[..., Any]) -> Value:
     number = isinstance(init, (bool, int, float, complex, np.generic))
     if number and dtypes.is_integer(aval.dtype) and not isinstance(init, (int, np.integer)):
-        init = _as_integer(name, init, aval.dtype)
+        init = _as_integer(name, init, aval.dtype, computation)
     value = literal(init, aval.dtype) if number else value_of(name, init)
     if value.aval.shape != ():
         raise ShapeError(
@@ -128,12 +128,16 @@ def _init(name: str, init: Any, aval: ShapedArray) -> Value:
     return value
 
 
-def _as_integer(name: str, init: Any, dtype: np.dtype[Any]) -> int:
-    """An initial value of another kind; infinities stand for the largest and smallest integer."""
-    if not init.imag and math.isinf(init.real):
+def _as_integer(name: str, init: Any, dtype: np.dtype[Any], computation: Callable[..., Any]) -> int:
+    """An initial value of another kind; infinities are what ``min`` and ``max`` begin with."""
+    if (
+        not init.imag
+        and math.isinf(init.real)
+        and monoid_of(computation, dtype) == ("min" if init.real > 0 else "max")
+    ):
         bounds = dtypes.iinfo(dtype)
         return int(bounds.max if init.real > 0 else bounds.min)
-    if not init.imag and float(init.real).is_integer():
+    if not init.imag and math.isfinite(init.real) and float(init.real).is_integer():
         return int(init.real)
     raise DTypeError(
         f"{name}: an initial value is no integer, and its operand is of integers",

@@ -75,7 +75,7 @@ def reduce_window(
     Array([1, 5, 9], dtype=int32)
     """
     name = "reduce_window"
-    xs, inits, tree = reduction_operands(name, operands, init_values)
+    xs, inits, tree = reduction_operands(name, operands, init_values, computation)
     shape = xs[0].aval.shape
     window = as_ints(name, window_dimensions, "window_dimensions")
     axes = window_axes(name, shape, window, window_strides, padding, base_dilation, window_dilation)

@@ -60,7 +60,7 @@ def key_words(name: str, key: Any, *, many: bool = False) -> Value:
     elif hasattr(key, "dtype") and hasattr(key, "shape"):
         words = _checked_words(name, key)
         if not many and options.legacy_prng_key != "allow":
-            _refuse_raw_key(name, words)
+            _check_raw_key(name, words)
     else:
         raise DTypeError(
             f"{name}: the first argument is not a key",
@@ -76,7 +76,7 @@ def key_words(name: str, key: Any, *, many: bool = False) -> Value:
     return words
 
 
-def _refuse_raw_key(name: str, words: Value) -> None:
+def _check_raw_key(name: str, words: Value) -> None:
     what = f"{name}: the key is an array of uint32, and the option legacy_prng_key "
     if options.legacy_prng_key == "error":
         raise ArgumentError(

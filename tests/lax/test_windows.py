@@ -165,3 +165,6 @@ def test_initial_values_of_another_kind():
     for wrong in (0.5, np.nan, 1j):
         with pytest.raises(DTypeError, match="no integer"):
             lax.reduce(x, wrong, lax.add, (0,))
+    for init, computation in ((-np.inf, lax.add), (np.inf, lax.max), (-np.inf, lax.min)):
+        with pytest.raises(DTypeError, match="no integer"):
+            lax.reduce(x, init, computation, (0,))

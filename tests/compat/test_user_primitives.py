@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import functrax
+
 
 @pytest.fixture
 def jax() -> Any:
@@ -338,3 +340,14 @@ def test_a_lowering_of_another_type_is_an_error(jax: Any) -> None:
 def test_rules_of_functraxs_own_primitives_are_not_changed(jax: Any) -> None:
     with pytest.raises(ValueError, match="only a primitive of your own"):
         jax.ad.primitive_jvps[jax.lax.add_p] = None
+
+
+def test_zeros_are_pytrees_without_leaves(jax: Any) -> None:
+    from jax.interpreters import ad
+
+    zero = ad.Zero(functrax.typeof(np.ones(2, "f4")))
+    leaves, tree = functrax.tree.flatten(zero)
+    again = functrax.tree.unflatten(tree, leaves)
+    assert leaves == [] and type(again) is ad.Zero and again.aval == zero.aval
+    out = functrax.vmap(lambda x: (2 * x, zero))(np.arange(3.0))
+    assert out[0].tolist() == [0, 2, 4] and type(out[1]) is ad.Zero

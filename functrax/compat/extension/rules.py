@@ -17,6 +17,7 @@ from functrax.core.errors import ArgumentError
 from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import zeros
+from functrax.core.pytree_registry import register_pytree_node
 
 if TYPE_CHECKING:
     from functrax.compat.extension.user_primitives import Primitive
@@ -51,7 +52,7 @@ lowerings = Rules("mlir.register_lowering")
 
 
 class Zero:
-    """A tangent or cotangent that is zero, of a type."""
+    """A tangent or cotangent that is zero, of a type; a pytree without leaves."""
 
     __slots__ = ("aval",)
 
@@ -71,6 +72,9 @@ class Zero:
 
     def __repr__(self) -> str:
         return f"Zero({self.aval.str_short()})"
+
+
+register_pytree_node(Zero, lambda zero: ((), zero.aval), lambda aval, _: Zero(aval))
 
 
 def instantiate_zeros(tangent: Any) -> Any:

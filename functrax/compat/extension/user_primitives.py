@@ -175,8 +175,8 @@ class UserCall:
         self, trace: BatchTrace, args: Sequence[Value], batched: Sequence[bool]
     ) -> tuple[Sequence[Value], Sequence[bool]]:
         """Results by the rule in one of the tables of ``batching``, the batch axis in front."""
-        given = [concrete(x) for x in args[self.num_consts :]]
-        dims = [0 if b else None for b in batched[self.num_consts :]]
+        given = tuple([concrete(x) for x in args[self.num_consts :]])
+        dims = tuple([0 if b else None for b in batched[self.num_consts :]])
         outs, found = self._batching_rule(trace)(given, dims, **self.params)
         if self.primitive.multiple_results:
             flat = [as_value(x) for x in outs]

@@ -164,9 +164,9 @@ class UserCall:
         rule = rules.primitive_jvps.get(self.primitive)
         if rule is None:
             raise self._no_rule("Differentiation rule", "ad.primitive_jvps")
-        given = [concrete(x) for x in primals[self.num_consts :]]
+        given = tuple([concrete(x) for x in primals[self.num_consts :]])
         moved = tangents[self.num_consts :]
-        zeroed = [rules.as_tangent(t, p.aval) for p, t in zip(given, moved, strict=True)]
+        zeroed = tuple([rules.as_tangent(t, p.aval) for p, t in zip(given, moved, strict=True)])
         outs, found = rule(given, zeroed, **self.params)
         results = [as_value(x) for x in self._listed(outs)]
         return results, [rules.from_tangent(t) for t in self._listed(found)]

@@ -5,13 +5,12 @@ absl is what programs written for JAX read their command line with; it is import
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from typing import Any
 
 from functrax.core.options import OPTIONS, Option
-
-_state = {"defined": False}
 
 
 def flag_name(option: Option) -> str:
@@ -19,6 +18,7 @@ def flag_name(option: Option) -> str:
     return option.name if option.name.startswith("jax") else f"jax_{option.name}"
 
 
+@functools.cache  # absl refuses a flag that is defined twice
 def define_flags(config: Any) -> None:
     """Define a flag for each option; what is given is set when ``absl.app`` runs the program.
 
@@ -30,9 +30,6 @@ def define_flags(config: Any) -> None:
     """
     from absl import app, flags
 
-    if _state["defined"]:
-        return
-    _state["defined"] = True
     for option in OPTIONS.values():
         value, name = getattr(config, option.name), flag_name(option)
         if option.kind == "switch" or isinstance(option.default, bool):

@@ -84,7 +84,7 @@ class StagingTrace(Trace):
         return found[1]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        if options.eager_constant_folding and not any(isinstance(x, Tracer) for x in args):
+        if options.eager_constant_folding and _are_known(args):
             with current(EVAL):
                 return EVAL.process(primitive, args, params)
         operands = [
@@ -120,7 +120,7 @@ class StagingTrace(Trace):
         return result
 
     def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
-        if options.eager_constant_folding and not any(isinstance(x, Tracer) for x in args):
+        if options.eager_constant_folding and _are_known(args):
             return call.function(*args)
         return call.stage(self, args)
 
@@ -147,6 +147,11 @@ class StagingTrace(Trace):
             **names,
         )
         return jaxpr, [c for c, _ in constants]
+
+
+def _are_known(values: Sequence[Any]) -> bool:
+    """Whether none of them is traced."""
+    return not any(isinstance(x, Tracer) for x in values)
 
 
 def fold(
@@ -281,7 +286,7 @@ def derive(
 
     jaxpr, consts = stage(results, avals, f"{name}({source.name})")
     derived = Derived(close(jaxpr), tuple(consts), flags)
-    if not any(isinstance(c, Tracer) for c in consts):
+    if _are_known(consts):
         source.memo[key] = derived
     return derived
 

@@ -104,7 +104,7 @@ class CacheInfo:
 class Jitted(JitCaller):
     """A function that is traced once per signature and then called as a program.
 
-    Made by :func:`jit`; ``checkpoint`` and ``named_call`` make them with other calls and names.
+    Made by :func:`jit`; ``checkpoint`` makes them with another call.
     """
 
     def __init__(
@@ -114,7 +114,6 @@ class Jitted(JitCaller):
         inline: bool = False,
         call: Call = jit_call,
         call_params: Mapping[str, Any] | None = None,
-        name: str | None = None,
         shardings: CallShardings | None = None,
     ) -> None:
         functools.update_wrapper(self, fun)
@@ -123,7 +122,7 @@ class Jitted(JitCaller):
         self._inline = inline
         self._call = call
         self._call_params = dict(call_params or {})
-        self._name = name or name_of(fun)
+        self._name = name_of(fun)
         self._shardings = shardings
         self._cache: dict[Any, Traced] = {}
         self._hits = self._misses = 0

@@ -67,9 +67,6 @@ def vmap(
             fix="in_axes=0, or in_axes=(0, None) with an entry for each argument",
         )
 
-    def again(fun: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
-        return vmap(fun, axes, out_axes, axis_name, axis_size)
-
     @functools.wraps(fun)
     @boundary
     def batched_function(*args: Any, **kwargs: Any) -> Any:
@@ -79,7 +76,8 @@ def vmap(
             axes = _flat_in_axes(fun, in_axes, args, kwargs)
             if None not in axes:
                 raise
-            return _with_fixed(fun, axes, args, kwargs, again)
+            of_mapped, mapped_axes, mapped = _without_fixed(fun, axes, args, kwargs)
+            return vmap(of_mapped, mapped_axes, out_axes, axis_name, axis_size)(*mapped)
         axes = _flat_in_axes(fun, in_axes, args, kwargs)
         size = _batch_size(flat, axes, axis_size)
         if size is None:
@@ -89,11 +87,11 @@ def vmap(
         flat_fun = _FunctionWithFixedResults(fun, in_tree)
         outs, flags = batch_flat(flat_fun, size, moved, [a is not None for a in axes], axis_name)
         wanted = _flat_out_axes(fun, out_axes, flat_fun)
-        mapped = iter(zip(outs, flags, strict=True))
+        arrays = iter(zip(outs, flags, strict=True))
         results = [
             flat_fun.fixed_result(i, axis)
             if i in flat_fun.fixed
-            else concrete(_from_front(fun, *next(mapped), axis, size))
+            else concrete(_from_front(fun, *next(arrays), axis, size))
             for i, axis in enumerate(wanted)
         ]
         return tree_unflatten(flat_fun.out_tree, results)
@@ -127,30 +125,28 @@ class _FunctionWithFixedResults(FlatFunction):
         return x
 
 
-def _with_fixed(
-    fun: Callable[..., Any],
-    axes: Sequence[int | None],
-    args: Any,
-    kwargs: Any,
-    again: Callable[[Callable[..., Any], tuple[int | None, ...]], Callable[..., Any]],
-) -> Any:
-    """The call of a function with arguments that are no arrays: those that are not mapped may be.
+def _without_fixed(
+    fun: Callable[..., Any], axes: Sequence[int | None], args: Any, kwargs: Any
+) -> tuple[Callable[..., Any], tuple[int | None, ...], list[Any]]:
+    """A function of the leaves that are mapped alone, their axes, and they; others may be anything.
 
-    Raises:
-      DTypeError: if a mapped one is.
+    Args:
+      fun: a function of ``args`` and ``kwargs``.
+      axes: the axis of each of their leaves, or None.
+      args, kwargs: the arguments.
     """
     leaves, tree = tree_flatten((args, kwargs))
-    mapped = [i for i, axis in enumerate(axes) if axis is not None]
+    places = [i for i, axis in enumerate(axes) if axis is not None]
 
     def of_mapped(*values: Any) -> Any:
         given = list(leaves)
-        for i, x in zip(mapped, values, strict=True):
+        for i, x in zip(places, values, strict=True):
             given[i] = x
         positional, named = tree_unflatten(tree, given)
         return fun(*positional, **named)
 
     functools.update_wrapper(of_mapped, fun)
-    return again(of_mapped, tuple(axes[i] for i in mapped))(*[leaves[i] for i in mapped])
+    return of_mapped, tuple(axes[i] for i in places), [leaves[i] for i in places]
 
 
 def _is_none(x: Any) -> bool:

@@ -93,7 +93,6 @@ def run(program, *arguments):
 
 
 def test_flags_of_the_command_line():
-    pytest.importorskip("absl")
     flags = ("--jax_enable_x64", "--jax_platform_name=cpu")
     alone = run(PROGRAM.format(before="", run="main(None)"), *flags, "--other=3")
     assert alone.stdout == f"True True cpu {[*flags, '--other=3']} None\n", alone.stderr

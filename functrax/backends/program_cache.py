@@ -43,7 +43,8 @@ _FUNCTION, _PARAMS, _OWNER = (
 _PLAIN: Final = frozenset({int, str, bool, type(None)})
 _CODE, _ARRAY, _DTYPE, _TUPLE = range(len(_RECORDS), len(_RECORDS) + 4)
 
-_sources: weakref.WeakKeyDictionary[Program, Jaxpr] = weakref.WeakKeyDictionary()
+#: Weak on both sides: a jaxpr remembers what it was compiled to, and so holds its program.
+_sources: weakref.WeakKeyDictionary[Program, weakref.ref[Jaxpr]] = weakref.WeakKeyDictionary()
 
 
 class _UnknownError(Exception):
@@ -70,7 +71,7 @@ def find(jaxpr: Jaxpr) -> Program | None:
     except _UnknownError:  # it is compiled, and written again
         return None
     assert isinstance(program, Program)
-    _sources[program] = jaxpr
+    remember_source(program, jaxpr)
     return program
 
 
@@ -96,12 +97,13 @@ def same_programs(x: Program, y: Program) -> bool:
 
 def remember_source(program: Program, jaxpr: Jaxpr) -> None:
     """Note the jaxpr of a program that was not compiled by itself."""
-    _sources[program] = jaxpr
+    _sources[program] = weakref.ref(jaxpr)
 
 
 def source_of(program: Program) -> Jaxpr | None:
-    """The jaxpr of a program that was found on disk, or made by a plan."""
-    return _sources.get(program)
+    """The jaxpr of a program that was found on disk, or made by a plan, if it is still there."""
+    found = _sources.get(program)
+    return None if found is None else found()
 
 
 def _key(jaxpr: Jaxpr) -> bytes | None:

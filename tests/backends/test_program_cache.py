@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -16,10 +17,11 @@ import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends import disk_cache, program_cache, program_key
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.program import Launch, all_programs
+from functrax.backends.program import Launch, Program, all_programs
 from functrax.backends.runtime import NATIVE, PYTHON
 from functrax.core.config import config
 from functrax.core.jaxpr import Jaxpr
+from functrax.core.stage import program_observers
 from functrax.extend import Elementwise, dtypes
 
 ROOT = str(Path(functrax.__file__).parents[1])
@@ -299,7 +301,49 @@ def test_a_profile_knows_as_much_of_it(cache):
     def function(x):
         return jnp.tanh(x @ x.T).sum(0)
 
-    made = CpuDevice().compiled(traced(function, X)).program
-    found = program_cache.find(traced(function, X))
+    first, again = traced(function, X), traced(function, X)
+    made = CpuDevice().compiled(first).program
+    found = program_cache.find(again)
     assert any(type(x) is Launch for x in found.instructions)
     assert facts_of(found) == facts_of(made)
+
+
+# ---- how long it lives --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unobserved():
+    """Nobody looks at the programs that are traced: whoever checks those of the test keeps them."""
+    observers = program_observers.copy()
+    program_observers.clear()
+    yield
+    program_observers.extend(observers)
+
+
+def programs_left() -> int:
+    gc.collect()
+    return sum(type(x) is Program for x in gc.get_objects())
+
+
+def test_what_comes_from_disk_goes_with_the_function(cache, unobserved):
+    def run() -> None:
+        functrax.jit(lambda x: jnp.tanh(x @ x.T).sum(0))(X)
+
+    run()
+    before, found = programs_left(), cache.stats.hits
+    for _ in range(5):
+        run()
+    assert cache.stats.hits > found
+    assert programs_left() <= before
+
+
+def test_what_a_plan_makes_goes_with_the_function(cache, unobserved):
+    def run(size: int) -> None:
+        functrax.jit(lambda x: jnp.tanh(x * 3).sum(0) - x)(np.ones((size, 7), np.float32))
+
+    for size in range(2, 12):
+        run(size)
+    before = programs_left()
+    for size in range(12, 32):
+        run(size)
+    assert programs_left() <= before

@@ -25,7 +25,34 @@ std::atomic<std::thread::id> ending_thread;
 
 void after_fork() { active.store(of_thread); }
 
+bool called_at_end();
+
+// Called when the frame `caller` may have come back from `atexit._run_exitfuncs`: what is
+// registered before that is forgotten with the rest.
+int look_again(void* caller) {
+  auto* wanted = static_cast<PyObject*>(caller);
+  Ref frame = Ref::share(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  bool within = false;
+  while (frame && frame.get() != wanted && !within) {
+    auto* inner = reinterpret_cast<PyFrameObject*>(frame.get());
+    frame = Ref(reinterpret_cast<PyObject*>(PyFrame_GetBack(inner)));
+    within = frame.get() == wanted;
+  }
+  if (within && Py_AddPendingCall(look_again, caller) == 0) return 0;
+  Py_DECREF(wanted);
+  return called_at_end() ? 0 : -1;
+}
+
 PyObject* end(PyObject*, PyObject*) {
+  // The interpreter calls this outside of Python code. Where Python code does, the end is to come.
+  if (PyFrameObject* caller = PyEval_GetFrame()) {
+    if (Py_AddPendingCall(look_again, Py_NewRef(reinterpret_cast<PyObject*>(caller))) != 0) {
+      Py_DECREF(caller);
+      PyErr_SetString(PyExc_RuntimeError, "functrax: too many calls are pending");
+      return nullptr;
+    }
+    Py_RETURN_NONE;
+  }
   tasks::stop();
   ending_thread.store(std::this_thread::get_id());
   ending.store(true);
@@ -38,6 +65,15 @@ PyObject* end(PyObject*, PyObject*) {
 }
 
 PyMethodDef end_method = {"end", end, METH_NOARGS, "Stop the runs in other threads."};
+
+// Has `end` called at the end; false with an error set.
+bool called_at_end() {
+  Ref module(PyImport_ImportModule("atexit"));
+  Ref function(PyCFunction_New(&end_method, nullptr));
+  if (!module || !function) return false;
+  Ref result(PyObject_CallMethod(module.get(), "register", "O", function.get()));
+  return static_cast<bool>(result);
+}
 
 }  // namespace
 
@@ -63,11 +99,7 @@ void sleep_for_good() {
 
 bool arrange() {
   pthread_atfork(nullptr, nullptr, after_fork);
-  Ref module(PyImport_ImportModule("atexit"));
-  Ref function(PyCFunction_New(&end_method, nullptr));
-  if (!module || !function) return false;
-  Ref result(PyObject_CallMethod(module.get(), "register", "O", function.get()));
-  return static_cast<bool>(result);
+  return called_at_end();
 }
 
 }  // namespace functrax::interpreter_exit

@@ -219,6 +219,17 @@ threading.Thread(target=waiting, args=([flag, np.int32(0)],), daemon=True).start
 check()
 print("done")
 """
+# Tests of libraries do that; the end of the process is still to come.
+_EXIT_FUNCTIONS = (
+    """
+import atexit
+atexit._run_exitfuncs()
+thread = threading.Thread(target=check)
+thread.start()
+thread.join()
+"""
+    + _EXIT
+)
 _ALL_IN_CHILD = """
 started = threading.Event()
 def work():
@@ -242,7 +253,11 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("script", [_FORK, _EXIT, _ALL_IN_CHILD], ids=["fork", "exit", "busy"])
+@pytest.mark.parametrize(
+    "script",
+    [_FORK, _EXIT, _EXIT_FUNCTIONS, _ALL_IN_CHILD],
+    ids=["fork", "exit", "exit functions", "busy"],
+)
 def test_forks_and_the_end_of_the_process(runtime: Runtime, script: str) -> None:
     result = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _SCRIPT + script, runtime.name],

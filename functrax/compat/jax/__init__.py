@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from functrax.compat.callback_errors import raising_as_jax
 from functrax.compat.extension.programs import view
 from functrax.compat.names import VERSION
-from functrax.transforms import inspect_types
+from functrax.transforms import callbacks, inspect_types
 
 __version__ = VERSION
 __version_info__ = tuple(int(part) for part in VERSION.split("."))
@@ -26,3 +27,9 @@ def make_jaxpr(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[.
         return view(found)
 
     return shown
+
+
+@wraps(callbacks.pure_callback)
+def pure_callback(callback: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """As ``functrax.pure_callback``, with JAX's errors."""
+    return callbacks.pure_callback(raising_as_jax(callback), *args, **kwargs)

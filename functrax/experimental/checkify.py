@@ -9,7 +9,8 @@
 >>> error.get()
 '-1.0 is negative (`check` failed)'
 
-A check that ``checkify`` does not take up raises ``RuntimeError`` when the program runs.
+A check that ``checkify`` does not take up raises :class:`JaxRuntimeError`, a ``ValueError`` and a
+``RuntimeError``, when the program runs.
 
 The evaluation carries along what the first failure was: a number that says which check failed (0
 for none) and the values that its message shows.  Loops carry that with them, choices return it,
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -35,19 +36,21 @@ from functrax.core.pytree import register_pytree_node_class, tree_unflatten
 from functrax.core.stage import stage
 from functrax.core.trace import Tracer, state
 from functrax.core.tracebacks import boundary, deliberate
-from functrax.errors import JaxRuntimeError as JaxRuntimeError
 from functrax.transforms.call import Call
 from functrax.transforms.custom_call import CustomCallPrimitive
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
-from functrax.transforms.user_checks import SUFFIX, check_p, message
+from functrax.transforms.user_checks import (
+    SUFFIX,
+    JaxRuntimeError as JaxRuntimeError,
+    check_p,
+    message,
+    numbered,
+)
 
 user_checks = frozenset({"user"})
 nan_checks = frozenset({"nan"})
 div_checks = frozenset({"division"})
 float_checks = nan_checks | div_checks
-
-#: A message, and the names of the last values that it shows.
-Text: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 @register_pytree_node_class
@@ -57,10 +60,10 @@ class Error:
     Args:
       code: which message tells of the failure, counted from 1; 0 if nothing failed.
       values: for each message what it shows.
-      texts: each message, and the names of what it shows.
+      texts: each message, with the numbers of what it shows in braces.
     """
 
-    def __init__(self, code: Any, values: Sequence[Any], texts: tuple[Text, ...]) -> None:
+    def __init__(self, code: Any, values: Sequence[Any], texts: tuple[str, ...]) -> None:
         self.code = code
         self.values = values
         self.texts = texts
@@ -90,10 +93,10 @@ class Error:
 
     def _said(self, index: tuple[int, ...]) -> str:
         which = int(np.asarray(self.code)[index]) - 1
-        return message(*self.texts[which], [np.asarray(x)[index] for x in self.values[which]])
+        return message(self.texts[which], [np.asarray(x)[index] for x in self.values[which]])
 
     def throw(self) -> None:
-        """Raise a ``RuntimeError`` if something failed; in a program, a check that nothing did."""
+        """Raise a :class:`JaxRuntimeError` if something failed; in a program, check that."""
         check_error(self)
 
     def __repr__(self) -> str:
@@ -110,14 +113,14 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
       pred: a scalar bool.
       msg: what is said if it does not; ``{}`` and ``{name}`` show the other arguments, as in
         ``str.format``.
-      fmt_args: arrays.
+      fmt_args: pytrees of arrays.
       debug: whether the check is made under :func:`checkify` only.
       fmt_kwargs: the same by name.
 
     Raises:
       DTypeError: if ``pred`` is no scalar bool.
       ArgumentError: if ``msg`` shows what is not given.
-      RuntimeError: if ``pred`` does not hold, outside of :func:`checkify`.
+      JaxRuntimeError: if ``pred`` does not hold, outside of :func:`checkify`.
     """
     holds = as_value(pred, "the predicate of check")
     if holds.aval.shape or holds.aval.dtype != dtypes.bool_:
@@ -126,19 +129,16 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
             got=holds.aval.str_short(),
             fix="pred.all() for an array of bools",
         )
-    values, names = [*fmt_args, *fmt_kwargs.values()], tuple(fmt_kwargs)
     try:
-        message(msg, names, [0] * len(values))
+        text, values = numbered(msg, fmt_args, fmt_kwargs)
     except (IndexError, KeyError) as error:
         raise ArgumentError(
             "check: the message shows a value that is not given",
             got=f"{msg!r}, which asks for {error}",
             fix="check(pred, '{x} is negative', x=x); two braces for a brace",
         ) from None
-    except (TypeError, ValueError):  # a format that an array does not take, or that of a float
-        pass
     shown = [as_value(x, "a value that check shows") for x in values]
-    check_p.bind(holds, *shown, text=msg, names=names, debug=debug)
+    check_p.bind(holds, *shown, text=text, debug=debug)
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
@@ -159,10 +159,10 @@ def check_error(error: Error) -> None:
         if found is not None:
             raise deliberate(JaxRuntimeError(found))
         return
-    for i, ((text, names), values) in enumerate(zip(error.texts, error.values, strict=True)):
+    for i, (text, values) in enumerate(zip(error.texts, error.values, strict=True)):
         holds = as_value(jnp.all(error.code != i + 1))
         said = text.removesuffix(SUFFIX)
-        check_p.bind(holds, *map(as_value, values), text=said, names=names, debug=False)
+        check_p.bind(holds, *map(as_value, values), text=said, debug=False)
 
 
 def checkify(
@@ -211,7 +211,7 @@ class _Sites:
     def __init__(self, jaxpr: Jaxpr, errors: frozenset[str]) -> None:
         self.errors = errors
         self.numbers: dict[int, int] = {}
-        self.texts: list[Text] = []
+        self.texts: list[str] = []
         self.types: list[list[Any]] = []
         self.eqns: list[Eqn] = []  # held, so that their ids stay theirs
         self._walk(jaxpr)
@@ -223,9 +223,9 @@ class _Sites:
             if eqn.primitive is check_p and "user" in self.errors:
                 first = len(eqn.invars[0].aval.shape)
                 types = [(x.aval.shape[first:], x.aval.dtype) for x in eqn.invars[1:]]
-                self._add(eqn, eqn.params["text"] + SUFFIX, eqn.params["names"], types)
+                self._add(eqn, eqn.params["text"] + SUFFIX, types)
             elif text := self._automatic(eqn):
-                self._add(eqn, text, (), [])
+                self._add(eqn, text, [])
             for program in programs_in(eqn.params):
                 self._walk(program)
 
@@ -239,8 +239,8 @@ class _Sites:
             return f"nan generated by primitive: {name}."
         return None
 
-    def _add(self, eqn: Eqn, text: str, names: tuple[str, ...], types: list[Any]) -> None:
-        self.texts.append((text, names))
+    def _add(self, eqn: Eqn, text: str, types: list[Any]) -> None:
+        self.texts.append(text)
         self.types.append(types)
         self.eqns.append(eqn)
         self.numbers[id(eqn)] = len(self.texts)
@@ -303,7 +303,7 @@ def _apply(
         return _evaluate(sites, error, params["jaxpr"], operands)
     out = primitive.bind(*operands, **params)
     outs = out if primitive.multiple_results else [out]
-    if number and sites.texts[number - 1][0] == "division by zero":
+    if number and sites.texts[number - 1] == "division by zero":
         error = sites.failed(error, eqn, jnp.all(concrete(operands[1]) != 0))
     elif number:
         floats = [concrete(x) for x in outs if dtypes.is_inexact(x.aval.dtype)]

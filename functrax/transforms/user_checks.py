@@ -13,16 +13,57 @@ import numpy as np
 
 from functrax.core.aval import ShapedArray
 from functrax.core.primitive import Avals, Opaque, Ops, Tangents, Value, spread
+from functrax.core.pytree import tree_flatten, tree_unflatten
 from functrax.core.tracebacks import deliberate
 
 SUFFIX = " (`check` failed)"  # of what a user's check says
 
 
-def message(text: str, names: Sequence[str], values: Sequence[Any]) -> str:
-    """A text with the values that it shows; the last ones by name."""
-    shown = [np.asarray(x) for x in values]
-    number = len(shown) - len(names)
-    return text.format(*shown[:number], **dict(zip(names, shown[number:], strict=True)))
+class JaxRuntimeError(ValueError, RuntimeError):
+    """A check that does not hold."""
+
+
+def message(text: str, values: Sequence[Any]) -> str:
+    """A text with the values that it shows, which it names by their numbers."""
+    return text.format(*[np.asarray(x) for x in values])
+
+
+_OPEN, _CLOSE = "\ue000", "\ue001"  # the braces of a field, among those that are shown
+
+
+class _Field:
+    """Stands for an array in a message: formatted, it is the field of a text with its number."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> _Field:
+        return _Field(f"{self._name}.{name}")
+
+    def __getitem__(self, index: Any) -> _Field:
+        return _Field(f"{self._name}[{index}]")
+
+    def __format__(self, spec: str) -> str:
+        return f"{_OPEN}{self._name}{':' if spec else ''}{spec}{_CLOSE}"
+
+    def __str__(self) -> str:
+        return f"{_OPEN}{self._name}!s{_CLOSE}"
+
+    def __repr__(self) -> str:
+        return f"{_OPEN}{self._name}!r{_CLOSE}"
+
+
+def numbered(text: str, args: Any, kwargs: Any) -> tuple[str, list[Any]]:
+    """A text that shows pytrees, as one that shows arrays by number; and these.
+
+    Raises:
+      IndexError: if the text shows an argument that is not there, by position.
+      KeyError: the same, by name.
+    """
+    leaves, tree = tree_flatten((args, kwargs))
+    fields, named = tree_unflatten(tree, [_Field(str(n)) for n in range(len(leaves))])
+    shown = text.format(*fields, **named).replace("{", "{{").replace("}", "}}")
+    return shown.replace(_OPEN, "{").replace(_CLOSE, "}"), leaves
 
 
 class Check(Opaque):
@@ -36,20 +77,16 @@ class Check(Opaque):
     pure = False
     holds_programs = True
 
-    def shape_rule(
-        self, *avals: ShapedArray, text: str, names: tuple[str, ...], debug: bool
-    ) -> Avals:
+    def shape_rule(self, *avals: ShapedArray, text: str, debug: bool) -> Avals:
         return ()
 
-    def reference(
-        self, pred: Any, *values: Any, text: str, names: tuple[str, ...], debug: bool
-    ) -> list[Any]:
+    def reference(self, pred: Any, *values: Any, text: str, debug: bool) -> list[Any]:
         holds = np.asarray(pred)
         if debug or holds.all():
             return []
         first = np.unravel_index(np.argmin(holds), holds.shape)
         shown = [np.asarray(x)[first] for x in values]
-        raise deliberate(RuntimeError(message(text + SUFFIX, names, shown)))
+        raise deliberate(JaxRuntimeError(message(text + SUFFIX, shown)))
 
     def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
         return frozenset({"check"})

@@ -56,6 +56,45 @@ def test_the_first_failure_is_told(x: Any, said: str | None, jit: Any) -> None:
         assert str(raised.value) == said
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "{0} and {tree}",
+            "1.5 and {'a': array(1., dtype=float32), 'b': (array(2, dtype=int32), 'kept')}",
+        ),
+        ("{tree[b][0]:>4}|{0.dtype}|{0:.2f}", "   2|float32|1.50"),
+        ("{{}} {0!r}", "{} array(1.5, dtype=float32)"),
+    ],
+)
+def test_messages_show_pytrees(text: str, said: str) -> None:
+    def f(x: Any) -> None:
+        tree = {"a": x - 0.5, "b": (np.int32(2), Kept())}
+        checkify.check(x > 2, text, x, tree=tree)
+
+    assert checkify.checkify(f)(np.float32(1.5))[0].get() == said + " (`check` failed)"
+    with pytest.raises(checkify.JaxRuntimeError) as raised:
+        functrax.jit(f)(np.float32(1.5))
+    assert str(raised.value) == said + " (`check` failed)"
+    assert isinstance(raised.value, ValueError)
+    assert isinstance(raised.value, RuntimeError)
+
+
+@functrax.tree_util.register_pytree_node_class
+class Kept:
+    """A pytree without leaves."""
+
+    def tree_flatten(self) -> Any:
+        return (), None
+
+    @classmethod
+    def tree_unflatten(cls, data: Any, children: Any) -> Kept:
+        return cls()
+
+    def __repr__(self) -> str:
+        return "'kept'"
+
+
 def test_in_loops_whose_length_is_not_known() -> None:
     f = functrax.jit(checkify.checkify(checks_everywhere))
     with pytest.raises(AssertionError, match="y=9"):

@@ -18,8 +18,8 @@ from functrax.core.errors import ShapeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.lax.operands import as_array
+from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import inexact, promote_dtypes, to_array
-from functrax.numpy.reductions import checked_axis
 from functrax.transforms.custom import custom_jvp
 
 #: Chosen so that the activation keeps mean 0 and variance 1 (Klambauer et al., NIPS 2017).
@@ -168,7 +168,7 @@ def glu(x: Any, axis: int = -1) -> Value:
       AxisError: if there is no such axis.
     """
     value = floating("glu", x)
-    place = checked_axis("glu", axis, value.ndim)
+    place = one_axis("glu", axis, value.ndim)
     half = value.shape[place] // 2
     if value.shape[place] % 2:
         raise ShapeError(

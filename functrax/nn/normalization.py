@@ -21,8 +21,8 @@ from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.lax.operands import as_array
 from functrax.nn.activations import floating
+from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import inexact, promote_args
-from functrax.numpy.reductions import checked_axis
 from functrax.transforms.custom import custom_jvp
 
 Axis: TypeAlias = "int | tuple[int, ...] | None"
@@ -209,7 +209,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     """
     count = _known_size(num_classes)
     value = jnp.asarray(x)
-    place = checked_axis("one_hot", axis, value.ndim + 1)
+    place = one_axis("one_hot", axis, value.ndim + 1)
     asked = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype)
     shape = [1] * (value.ndim + 1)
     shape[place] = count

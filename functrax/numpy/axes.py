@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from functrax.core.aval import ShapedArray
@@ -43,14 +44,21 @@ def many_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> Shape:
     """
     if axes is None:
         return tuple(range(ndim))
-    if not isinstance(axes, (tuple, list)):
-        return (one_axis(name, axes, ndim, what),)
-    found = tuple(one_axis(name, axis, ndim, what) for axis in axes)
+    given = listed(axes)
+    found = tuple(one_axis(name, axis, ndim, what) for axis in given)
     if len(set(found)) != len(found):
-        raise AxisError(
-            f"{name}: an axis is named twice", got=f"{what} {tuple(axes)}", fix="name each once"
-        )
+        raise AxisError(f"{name}: an axis is named twice", got=f"{what} {given}", fix="each once")
     return found
+
+
+def listed(axes: Any) -> tuple[Any, ...]:
+    """An axis, or any iterable of them, as a tuple."""
+    if type(axes) is tuple:
+        return axes
+    is_one = (
+        not isinstance(axes, Iterable) or isinstance(axes, str) or getattr(axes, "ndim", 1) == 0
+    )
+    return (axes,) if is_one else tuple(axes)
 
 
 def integer(name: str, what: str, value: Any) -> int:
@@ -76,7 +84,8 @@ def as_shape(name: str, shape: Any) -> Shape:
     """A tuple of sizes from an integer or a sequence of them; ``-1`` is left in."""
     if type(shape) is tuple and all(type(size) is int for size in shape):
         return shape
-    if isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) == 1:
+    sequence = isinstance(shape, Sequence) and not isinstance(shape, str)
+    if sequence or getattr(shape, "ndim", 0) == 1:
         return tuple(integer(name, "a size", size) for size in shape)
     return (integer(name, "shape", shape),)
 

@@ -13,10 +13,11 @@ from functrax.core.primitive import Primitive, Value, like
 from functrax.core.prims.cumulative import cumprod as cumprod_p, cumsum as cumsum_p
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import pad
+from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.logic import choose, isnan, no_out
 from functrax.numpy.promote import convert, result, to_array
-from functrax.numpy.reductions import checked_axis, sum_dtype
+from functrax.numpy.reductions import sum_dtype
 from functrax.numpy.ufuncs import like_weak
 
 
@@ -25,9 +26,9 @@ def _cumulate(name: str, primitive: Primitive, a: Any, axis: Any, dtype: Any, ou
     x = to_array(name, a)
     if axis is None or not x.aval.shape:
         x = reshape.bind(x, shape=(x.aval.size,))
-        axis = checked_axis(name, 0 if axis is None else axis, 1)
+        axis = one_axis(name, 0 if axis is None else axis, 1)
     else:
-        axis = checked_axis(name, axis, x.aval.ndim)
+        axis = one_axis(name, axis, x.aval.ndim)
     wanted = _dtype_of(x, dtype)
     x = convert(x, dtypes.default_int() if wanted == dtypes.bool_ else wanted)
     return result(convert(primitive.bind(x, axis=axis, reverse=False), wanted))
@@ -113,7 +114,7 @@ def _array_api(
             got=f"{x.aval.str_short()}, axis={axis}",
             fix=f"{name}(x, axis=0)",
         )
-    along = checked_axis(name, 0 if axis is None else axis, ndim)
+    along = one_axis(name, 0 if axis is None else axis, ndim)
     wanted = checked_dtype(dtype) if dtype is not None else sum_dtype(x.aval.dtype)
     total: Value = function(x, along, wanted)
     if not include_initial:

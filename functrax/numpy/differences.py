@@ -126,8 +126,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
         raise ArgumentError("gradient: ends are of order 1", got=f"edge_order={edge_order}",
                             fix="edge_order=1")  # fmt: skip
     (x,) = promote_dtypes("gradient", to_array("gradient", f), kind=inexact)
-    listed = axis if isinstance(axis, (tuple, list)) or axis is None else (axis,)
-    axes = many_axes("gradient", listed, x.aval.ndim)
+    axes = many_axes("gradient", axis, x.aval.ndim)
     if len(varargs) not in (0, 1, len(axes)):
         raise ArgumentError(
             "gradient: needs one distance, or one for each axis",

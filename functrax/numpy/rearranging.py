@@ -21,7 +21,7 @@ from functrax.core.prims.arithmetic import add, le, lt, min_, rem, select_n, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota
-from functrax.numpy.axes import Shape, as_shape, integer, one_axis
+from functrax.numpy.axes import Shape, as_shape, integer, listed, one_axis
 from functrax.numpy.contraction import dot
 from functrax.numpy.index_plan import Entry
 from functrax.numpy.indexing import gather
@@ -109,7 +109,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Value:
     x = to_array("roll", a)
     if axis is None:
         return reshape_to(roll(reshape_to(x, (x.aval.size,)), shift, 0), x.aval.shape)
-    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    axes = listed(axis)
     shifts = _shifts(shift)
     if len(shifts) == 1:
         shifts *= len(axes)

@@ -10,19 +10,19 @@ Start at :func:`sum`.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, AxisError, ShapeError
+from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Primitive, Value, literal
 from functrax.core.prims import reduce as prims
 from functrax.core.prims.arithmetic import eq, select_n
 from functrax.core.prims.convert import complex_, imag, real
 from functrax.core.prims.reindex import reshape
 from functrax.numpy import logic, ufuncs
+from functrax.numpy.axes import many_axes, one_axis
 from functrax.numpy.creation import asarray, checked_dtype
 from functrax.numpy.logic import choose, isnan, no_out, truth
 from functrax.numpy.promote import (
@@ -43,37 +43,7 @@ def checked_axes(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
     Raises:
       AxisError: for an axis out of range, or named twice.
     """
-    if axis is None:
-        return tuple(range(ndim))
-    given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    axes = tuple(checked_axis(name, a, ndim) for a in given)
-    if len(set(axes)) < len(axes):
-        raise AxisError(f"{name}: an axis is named twice", got=f"axis={axis}", fix="each axis once")
-    return tuple(sorted(axes))
-
-
-def checked_axis(name: str, axis: Any, ndim: int) -> int:
-    """One axis as a non-negative integer.
-
-    Raises:
-      AxisError: for an axis out of range.
-      ArgumentError: for an axis that is not an integer.
-    """
-    try:
-        i = operator.index(axis)
-    except TypeError:
-        if hasattr(axis, "aval"):
-            raise
-        raise ArgumentError(
-            f"{name}: an axis is an integer", got=f"axis={axis!r}", fix="an integer, or a tuple"
-        ) from None
-    if not -ndim <= i < ndim:
-        raise AxisError(
-            f"{name}: axis {i} is out of range",
-            got=f"an array of {ndim} axes",
-            fix=f"an axis from {-ndim} to {ndim - 1}" if ndim else "an array with axes",
-        )
-    return i % ndim
+    return tuple(sorted(many_axes(name, axis, ndim)))
 
 
 def keep(x: Value, shape: tuple[int, ...], axes: Sequence[int], keepdims: bool) -> Value:
@@ -323,12 +293,12 @@ def _position(
     shape = x.aval.shape
     if axis is None or not shape:
         if axis is not None:
-            checked_axis(name, axis, 1)
+            one_axis(name, axis, 1)
         x = reshape.bind(x, shape=(x.aval.size,))
         axes: tuple[int, ...] = tuple(range(len(shape)))
         along = 0
     else:
-        along = checked_axis(name, axis, len(shape))
+        along = one_axis(name, axis, len(shape))
         axes = (along,)
     index = primitive.bind(x, axis=along, index_dtype=dtypes.default_int())
     return result(keep(index, shape, axes, bool(keepdims)))

@@ -363,8 +363,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Value:
     if not trim or set(trim.lower()) - set("fb"):
         raise ArgumentError("trim_zeros: unknown ends", got=repr(trim), fix="'f', 'b' or 'fb'")
     x = to_array("trim_zeros", filt)
-    axes = many_axes("trim_zeros", axis if axis is None or isinstance(axis, (tuple, list))
-                     else (axis,), x.aval.ndim)  # fmt: skip
+    axes = many_axes("trim_zeros", axis, x.aval.ndim)
     known = stop_gradient.bind(x)
     if not is_known(known):
         raise ConcretizationError(

@@ -13,7 +13,15 @@ from typing import Any
 from functrax.core.errors import ArgumentError, AxisError, ShapeError
 from functrax.core.primitive import Value
 from functrax.core.prims import reindex as prims, slicing
-from functrax.numpy.axes import Shape, as_shape, complete_shape, integer, many_axes, one_axis
+from functrax.numpy.axes import (
+    Shape,
+    as_shape,
+    complete_shape,
+    integer,
+    listed,
+    many_axes,
+    one_axis,
+)
 from functrax.numpy.promote import broadcast_shape, broadcast_value, to_array
 
 __all__ = [
@@ -212,7 +220,7 @@ def squeeze(a: Any, axis: Any = None) -> Value:
 def expand_dims(a: Any, axis: Any) -> Value:
     """With new axes of size 1, which stand at ``axis`` in the result."""
     x = to_array("expand_dims", a)
-    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    count = len(listed(axis))
     new = many_axes("expand_dims", axis, x.aval.ndim + count)
     sizes = iter(x.aval.shape)
     whole = range(x.aval.ndim + count)

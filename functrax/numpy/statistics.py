@@ -23,6 +23,7 @@ from functrax.core.prims.powers import sqrt, square
 from functrax.core.prims.reduce import reduce_sum, respread
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.numpy import reductions
+from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.logic import choose, no_out
 from functrax.numpy.promote import (
@@ -34,7 +35,7 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
-from functrax.numpy.reductions import Axis, checked_axes, checked_axis, keep, masked
+from functrax.numpy.reductions import Axis, checked_axes, keep, masked
 from functrax.numpy.ufuncs import multiply, true_divide
 
 _HALF = frozenset({dtypes.float16, dtypes.bfloat16})
@@ -240,7 +241,7 @@ def _spread_weights(x: Value, w: Value, axis: Any) -> Value:
             got=f"{x.aval.str_short()}, weights {w.aval.str_short()}, axis={axis}",
             fix="weights of the shape of the array, or of one axis along axis=",
         )
-    along = checked_axis("average", axis, len(shape))
+    along = one_axis("average", axis, len(shape))
     if w.aval.shape[0] != shape[along]:
         raise ShapeError(
             "average: there is not one weight for each element",

@@ -17,7 +17,7 @@ from typing import Any, Final
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value
 from functrax.core.tracebacks import boundary
-from functrax.numpy.axes import one_axis
+from functrax.numpy.axes import listed, one_axis
 from functrax.numpy.creation import array
 from functrax.numpy.filling import zeros_like
 from functrax.numpy.logic import where
@@ -233,7 +233,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Value
     """
     x = to_array("apply_over_axes", a, 1)
     ndim = x.aval.ndim
-    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
+    for axis in listed(axes):
         k = one_axis("apply_over_axes", axis, ndim)
         found = func(x, k)
         x = expand_dims(found, k) if found.aval.ndim == ndim - 1 else found

@@ -230,13 +230,25 @@ def test_derivatives():
         np.testing.assert_allclose(np.asarray(batched), np.quantile([v, -v], 0.3, axis=1))
 
 
+@pytest.mark.parametrize(
+    "axes", [range(2), {0, 1}, np.array([0, 1]), dict.fromkeys((1, 0)), (1, 0)]
+)
+def test_axes_are_any_iterable(axes):
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    assert jnp.sum(x, axis=axes) == 15
+    assert jnp.expand_dims(x, axes).shape == (1, 1, 2, 3)
+    assert jnp.flip(x, axes)[0, 0] == 5
+    np.testing.assert_array_equal(jnp.roll(x, 1, axes), np.roll(x, 1, (0, 1)))
+    assert jnp.squeeze(x[None, None], axes).shape == (2, 3)
+
+
 def test_errors():
     x = jnp.ones((2, 3))
-    with pytest.raises(AxisError, match=r"sum: axis 5 is out of range\n  got   an array of 2 axes"):
+    with pytest.raises(AxisError, match="sum: axis 5 is out of range for an array of rank 2"):
         jnp.sum(x, axis=5)
     with pytest.raises(AxisError, match="named twice"):
         jnp.sum(x, axis=(0, -2))
-    with pytest.raises(ArgumentError, match="an axis is an integer"):
+    with pytest.raises(ArgumentError, match="axis must be an integer"):
         jnp.sum(x, axis=1.0)
     with pytest.raises(ArgumentError, match=r"out= is not supported(.|\n)*x\.at"):
         jnp.sum(x, out=np.zeros(()))

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.placement import device_put
 from functrax.backends.runtime import Buffer
 from functrax.core import dlpack, dtypes
 from functrax.core.array import Borrowed, ConcreteArray, from_numpy
@@ -56,7 +57,7 @@ def array(
       copy: accepted for NumPy's sake; arrays are immutable and need no copies.
       order: "K", "A" or "C"; the layout cannot be chosen.
       ndmin: the least number of axes; axes of size 1 are added in front.
-      device: None; there is one device.
+      device: a device or a sharding to put the array on, or None.
 
     Returns:
       The array.  Numbers alone give a weak type, lists do not.
@@ -77,7 +78,7 @@ def array(
     missing = ndmin - made.aval.ndim
     if missing > 0:
         made = reshape.bind(made, shape=(1,) * missing + made.aval.shape)
-    return result(made)
+    return result(made) if device is None else device_put(result(made), device)
 
 
 def asarray(
@@ -98,11 +99,13 @@ def asarray(
       dtype: the dtype of the result; that of ``a`` if None.
       order: accepted for compatibility, as in :func:`array`.
       copy: True for memory of its own, False for none, None for as it is safe.
-      device: accepted for compatibility.
+      device: a device or a sharding to put the array on, or None.
 
     Raises:
       ArgumentError: with ``copy=False``, if there is no way without a copy.
     """
+    if device is not None:
+        return device_put(asarray(a, dtype, order, copy=copy), device)
     if isinstance(a, np.ndarray) and not copy:
         wanted = checked_dtype(a.dtype if dtype is None else dtype)
         if a.dtype == wanted and (copy is False or _is_frozen(a)):
@@ -357,7 +360,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> V
 
     Args:
       x: an object with ``__dlpack__``, of PyTorch or NumPy for example.
-      device: accepted for compatibility; there is one device.
+      device: a device or a sharding to put the array on, or None.
       copy: True for memory of its own, False for none; None copies only where the dtype has to
         change, since 64-bit types are narrowed while x64 is off.
 
@@ -369,6 +372,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> V
     >>> np.shares_memory(x, jnp.from_dlpack(x))
     True
     """
+    if device is not None:
+        return device_put(from_dlpack(x, copy=copy), device)
     if isinstance(x, ConcreteArray):
         return x
     value = dlpack.imported(x)
@@ -382,8 +387,8 @@ def copy(a: Any, order: str | None = None) -> Value:
     return array(a, order=order)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Value:
-    """The array with another dtype (None: the default float).
+def astype(x: Any, /, dtype: Any, copy: bool = False, device: Any = None) -> Value:
+    """The array with another dtype (None: the default float), on ``device`` if one is given.
 
     Floats become integers by truncation towards zero, and are limited to the integer's range;
     complex numbers lose their imaginary part.
@@ -393,7 +398,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     Array([ 1, -1], dtype=int32)
     """
     v = to_array("astype", x)
-    return result(convert(v, float_or(dtype)))
+    made = result(convert(v, float_or(dtype)))
+    return made if device is None else device_put(made, device)
 
 
 def float_or(dtype: Any) -> DType:

@@ -13,13 +13,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.backends.placement import device_put
 from functrax.core import dtypes
 from functrax.core.arguments import explain_all as _explain_all
 from functrax.core.errors import ArgumentError
 from functrax.core.primitive import Value, like
 from functrax.core.prims import fourier
 from functrax.core.prims.slicing import pad
-from functrax.numpy.axes import integer, many_axes, one_axis
+from functrax.numpy.axes import integer, many_axes
 from functrax.numpy.creation import asarray, float_or
 from functrax.numpy.logic import conj
 from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
@@ -220,20 +221,22 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> V
     size = integer("fftfreq", "n", n)
     places = arange(size, dtype=float_or(dtype))
     half = (size + 1) // 2
-    return (places - size * (places >= half)) / (size * asarray(d, places.dtype))
+    made = (places - size * (places >= half)) / (size * asarray(d, places.dtype))
+    return made if device is None else device_put(made, device)
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
     """The frequencies of :func:`rfft`'s elements, for samples at a distance of ``d``."""
     size = integer("rfftfreq", "n", n)
     places = arange(size // 2 + 1, dtype=float_or(dtype))
-    return places / (size * asarray(d, places.dtype))
+    made = places / (size * asarray(d, places.dtype))
+    return made if device is None else device_put(made, device)
 
 
 def _shift(name: str, x: Any, axes: Any, sign: int) -> Value:
     value = to_array(name, x)
     ndim = value.aval.ndim
-    places = (one_axis(name, axes, ndim),) if isinstance(axes, int) else many_axes(name, axes, ndim)
+    places = many_axes(name, axes, ndim)
     halves = tuple(sign * (value.aval.shape[axis] // 2) for axis in places)
     return roll(value, halves, places)
 

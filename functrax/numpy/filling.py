@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from functrax.backends.placement import device_put
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ShapeError
@@ -32,7 +33,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     Args:
       shape: an integer or a sequence of integers.
       dtype: float32 by default (float64 when x64 is on).
-      device: None; there is one device.
+      device: a device or a sharding to put the array on, or None.
 
     Raises:
       ShapeError: for negative sizes.
@@ -42,23 +43,24 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     Array([[0, 0],
            [0, 0]], dtype=int32)
     """
-    return _filled("zeros", shape, 0, dtype)
+    return _filled("zeros", shape, 0, dtype, device)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     """An array full of 1; arguments as :func:`zeros`."""
-    return _filled("ones", shape, 1, dtype)
+    return _filled("ones", shape, 1, dtype, device)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     """An array full of 0, for nothing here is left uninitialised; arguments as :func:`zeros`."""
-    return _filled("empty", shape, 0, dtype)
+    return _filled("empty", shape, 0, dtype, device)
 
 
-def _filled(name: str, shape: Any, value: float, dtype: Any) -> Value:
+def _filled(name: str, shape: Any, value: float, dtype: Any, device: Any) -> Value:
     sizes = checked_shape(name, shape)
     exact = float_or(dtype)
-    return result(full_p(sizes, literal(value, exact)))
+    made = result(full_p(sizes, literal(value, exact)))
+    return made if device is None else device_put(made, device)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Value:
@@ -68,7 +70,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
       shape: an integer or a sequence of integers.
       fill_value: a scalar, or an array that broadcasts to ``shape``.
       dtype: that of ``fill_value`` by default.
-      device: None; there is one device.
+      device: a device or a sharding to put the array on, or None.
 
     >>> import functrax.numpy as jnp
     >>> jnp.full((2,), 0.5)
@@ -79,7 +81,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
         value = asarray(fill_value)
     else:
         value = _converted(fill_value, ShapedArray((), checked_dtype(dtype)))
-    return result(_spread("full", value, sizes))
+    made = result(_spread("full", value, sizes))
+    return made if device is None else device_put(made, device)
 
 
 def _converted(value: Any, aval: ShapedArray) -> Value:
@@ -103,19 +106,19 @@ def _spread(name: str, value: Value, shape: tuple[int, ...]) -> Value:
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
     """Zeros of the shape and dtype of ``a``, unless others are given."""
-    return _like("zeros_like", a, 0, dtype, shape)
+    return _like("zeros_like", a, 0, dtype, shape, device)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
     """Ones of the shape and dtype of ``a``, unless others are given."""
-    return _like("ones_like", a, 1, dtype, shape)
+    return _like("ones_like", a, 1, dtype, shape, device)
 
 
 def empty_like(
     prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
 ) -> Value:
     """Zeros of the shape and dtype of ``prototype``, unless others are given."""
-    return _like("empty_like", prototype, 0, dtype, shape)
+    return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
 def full_like(
@@ -124,12 +127,14 @@ def full_like(
     """An array full of a value, of the shape and dtype of ``a``, unless others are given."""
     aval = _type_like("full_like", a, dtype, shape)
     value = _converted(fill_value, aval)
-    return result(_spread("full_like", value, aval.shape))
+    made = result(_spread("full_like", value, aval.shape))
+    return made if device is None else device_put(made, device)
 
 
-def _like(name: str, a: Any, value: float, dtype: Any, shape: Any) -> Value:
+def _like(name: str, a: Any, value: float, dtype: Any, shape: Any, device: Any) -> Value:
     aval = _type_like(name, a, dtype, shape)
-    return result(full_p(aval.shape, Literal(value, aval.update(shape=()))))
+    made = result(full_p(aval.shape, Literal(value, aval.update(shape=()))))
+    return made if device is None else device_put(made, device)
 
 
 def _type_like(name: str, a: Any, dtype: Any, shape: Any) -> ShapedArray:
@@ -158,7 +163,8 @@ def eye(
     Array([[0, 1, 0],
            [0, 0, 1]], dtype=int32)
     """
-    return convert(_diagonals("eye", prims.eq, N, M, k), float_or(dtype))
+    made = convert(_diagonals("eye", prims.eq, N, M, k), float_or(dtype))
+    return made if device is None else device_put(made, device)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:

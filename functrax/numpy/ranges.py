@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.placement import device_put
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
 from functrax.core.dtypes import DType
@@ -21,6 +22,7 @@ from functrax.core.prims.reindex import broadcast_in_dim, iota, transpose
 from functrax.core.promotion import lattice_result_type, typed_of
 from functrax.core.trace import Tracer
 from functrax.numpy.analytic import log10
+from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.promote import (
     SCALARS,
@@ -32,7 +34,6 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
-from functrax.numpy.reductions import checked_axis
 
 
 def arange(
@@ -50,7 +51,7 @@ def arange(
       stop: the end.
       step: the distance, 1 by default.
       dtype: that in which the arguments meet by default.
-      device: None; there is one device.
+      device: a device or a sharding to put the array on, or None.
 
     Raises:
       ConcretizationError: if an argument is traced: it decides the shape.
@@ -77,9 +78,14 @@ def arange(
         exact = checked_dtype(dtype)
     if step == 0:
         raise ArgumentError("arange: step is zero", got=f"step={step}", fix="a step that is not 0")
-    if exact in dtypes.COMPLEX or exact == dtypes.bool_:
-        raise DTypeError(f"arange: cannot count in {exact}", got=f"dtype={exact}", fix="dtype=int")
-    return _counted(start, stop, step, exact)
+    if exact == dtypes.bool_ or any(isinstance(x, (complex, np.complexfloating)) for x in known):
+        raise DTypeError(
+            "arange: cannot count in bools, nor between complex numbers",
+            got=f"{', '.join(map(repr, known))}, dtype={exact}",
+            fix="real numbers, and dtype=int",
+        )
+    made = _counted(start, stop, step, exact)
+    return made if device is None else device_put(made, device)
 
 
 def _counted(start: Any, stop: Any, step: Any, dtype: DType) -> Value:
@@ -127,7 +133,7 @@ def linspace(
       retstep: also give the distance.
       dtype: that of the result, float by default; integers are rounded down.
       axis: the axis of the result along which the numbers are spaced.
-      device: None; there is one device.
+      device: a device or a sharding to put the array on, or None.
 
     Returns:
       The array, or ``(array, distance)``.
@@ -143,7 +149,8 @@ def linspace(
     if wanted in dtypes.INTEGER:
         line = prims.floor.bind(line)
     line = convert(_move_first(line, "linspace", axis), wanted)
-    return (result(line), result(step)) if retstep else result(line)
+    made = result(line) if device is None else device_put(result(line), device)
+    return (made, result(step)) if retstep else made
 
 
 def checked_number(name: str, num: Any) -> int:
@@ -200,7 +207,7 @@ def _along(x: Value, shape: tuple[int, ...]) -> Value:
 
 
 def _move_first(x: Value, name: str, axis: int) -> Value:
-    to = checked_axis(name, axis, x.aval.ndim)
+    to = one_axis(name, axis, x.aval.ndim)
     if to == 0:
         return x
     perm = list(range(1, x.aval.ndim))

@@ -224,3 +224,49 @@ def test_masked_arrays_are_refused() -> None:
     with pytest.raises(ValueError, match="masked"):
         jnp.array(masked, "float32")
     assert jnp.asarray(masked.filled(0)).tolist() == [1.0, 0.0]
+
+
+# ---- devices ------------------------------------------------------------------------------------
+
+ON_A_DEVICE = {
+    "zeros": lambda **k: jnp.zeros(3, **k),
+    "ones": lambda **k: jnp.ones((2, 3), **k),
+    "empty": lambda **k: jnp.empty(3, **k),
+    "full": lambda **k: jnp.full(3, 2, **k),
+    "zeros_like": lambda **k: jnp.zeros_like(np.ones(3), **k),
+    "ones_like": lambda **k: jnp.ones_like(np.ones(3), **k),
+    "empty_like": lambda **k: jnp.empty_like(np.ones(3), **k),
+    "full_like": lambda **k: jnp.full_like(np.ones(3), 4, **k),
+    "eye": lambda **k: jnp.eye(3, **k),
+    "array": lambda **k: jnp.array([1, 2], **k),
+    "asarray": lambda **k: jnp.asarray(np.ones(3), **k),
+    "from_dlpack": lambda **k: jnp.from_dlpack(np.ones(3, np.float32), **k),
+    "astype": lambda **k: jnp.astype(np.ones(3), int, **k),
+    "arange": lambda **k: jnp.arange(3, **k),
+    "linspace": lambda **k: jnp.linspace(0, 1, 3, **k),
+    "fftfreq": lambda **k: jnp.fft.fftfreq(4, **k),
+    "rfftfreq": lambda **k: jnp.fft.rfftfreq(4, **k),
+}
+
+
+@pytest.mark.parametrize("name", ON_A_DEVICE)
+def test_arrays_are_made_where_they_are_wanted(name):
+    make = ON_A_DEVICE[name]
+    device = functrax.devices()[0]
+    assert not make().committed
+    for place in (device, functrax.sharding.SingleDeviceSharding(device)):
+        found = make(device=place)
+        assert found.committed
+        assert found.devices() == {device}
+        np.testing.assert_array_equal(found, make())
+        np.testing.assert_array_equal(functrax.jit(lambda: make(device=place))(), found)  # noqa: B023
+    with pytest.raises(ArgumentError, match="neither a device nor a sharding"):
+        make(device="the other one")
+
+
+def test_counting_in_complex_numbers():
+    np.testing.assert_array_equal(jnp.arange(3, dtype="complex64"), [0, 1, 2])
+    assert jnp.arange(1, 3, 0.5, "complex64").dtype == np.complex64
+    for make in (lambda: jnp.arange(2j), lambda: jnp.arange(3, dtype=bool)):
+        with pytest.raises(DTypeError, match="cannot count in bools, nor between complex numbers"):
+            make()

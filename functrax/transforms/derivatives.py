@@ -43,6 +43,7 @@ from functrax.transforms.flat import (
     restricted_to,
 )
 from functrax.transforms.forward import JVPTracer, jvp_flat, zero_tangent
+from functrax.transforms.inspect_types import type_of
 from functrax.transforms.linearize import PartialTrace, Tape, linearize_flat
 from functrax.transforms.transpose import backward
 
@@ -434,10 +435,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     """
     check_callable("linear_transpose", fun)
     leaves, tree = tree_flatten((primals, {}))
-    avals = [
-        x if isinstance(x, ShapedArray) else ShapedArray(x.shape, x.dtype)
-        for x in (x if hasattr(x, "dtype") else as_value(x).aval for x in leaves)
-    ]
+    what = "an example argument of linear_transpose"
+    avals = [type_of(x, what).update(weak_type=False) for x in leaves]
     flat_fun = FlatFunction(fun, tree)
     _, out_avals = _types_of(flat_fun, avals)
     out_tree = flat_fun.out_tree

@@ -106,6 +106,14 @@ def test_transpose_is_the_adjoint(name: str) -> None:
     assert abs(left) > 1e-3
 
 
+def test_linear_transpose_takes_the_dtypes_that_arrays_have() -> None:
+    example = np.ones(3)  # float64, which is float32 here
+    back = functrax.linear_transpose(lambda x: 2 * x, example)
+    (ct,) = back(example)
+    assert ct.dtype == np.float32
+    np.testing.assert_array_equal(ct, [2, 2, 2])
+
+
 def test_linear_transpose_takes_types_and_pytrees() -> None:
     struct = functrax.ShapeDtypeStruct((2,), "float32")
     back = functrax.linear_transpose(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
-from functrax.core.errors import ArgumentError
+from functrax.core.errors import ArgumentError, StaticArgumentError
 from functrax.core.inputs import as_value
 from functrax.core.jaxpr import Eqn
 from functrax.core.lowering import Builder, Scalar
@@ -23,7 +23,7 @@ from functrax.transforms.call import Call
 from functrax.transforms.flat import check_callable
 from functrax.transforms.jit import Jitted
 from functrax.transforms.linearize import Saveable
-from functrax.transforms.static_args import ArgumentRoles
+from functrax.transforms.static_args import ArgumentRoles, Identical, Static
 
 #: ``(primitive, *avals, **params) -> bool``: whether its result may be stored.
 Policy: TypeAlias = Callable[..., bool]
@@ -153,6 +153,16 @@ class Checkpoint(Call):
 checkpoint_call = Checkpoint("checkpoint")
 
 
+class _Roles(ArgumentRoles):
+    """Static arguments may be what cannot be hashed: lists, or models."""
+
+    def _static(self, which: str, value: Any) -> Static:
+        try:
+            return super()._static(which, value)
+        except StaticArgumentError:
+            return Identical(value)
+
+
 def checkpoint(
     fun: Callable[..., Any] | None = None,
     *,
@@ -169,7 +179,8 @@ def checkpoint(
         the two computations are never shared.
       policy: ``(primitive, *avals, **params) -> bool``, which results may be stored all the same;
         see ``functrax.checkpoint_policies``.  Nothing but the inputs is stored if None.
-      static_argnums: positions of arguments that are not traced.
+      static_argnums: positions of arguments that are not traced; what cannot be hashed is known
+        by its identity, so it must not be changed afterwards.
       concrete: not supported, as in JAX; use static_argnums.
 
     Returns:
@@ -189,7 +200,7 @@ def checkpoint(
 
     def decorate(function: Callable[..., Any]) -> Jitted:
         check_callable("checkpoint", function)
-        roles = ArgumentRoles(function, static_argnums, None, None, None)
+        roles = _Roles(function, static_argnums, None, None, None)
         params = {"policy": policy or nothing_saveable}
         return Jitted(function, roles, call=checkpoint_call, call_params=params)
 

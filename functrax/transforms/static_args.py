@@ -33,6 +33,18 @@ class Static:
         return hash(self.value)
 
 
+class Identical(Static):
+    """A static argument that cannot be hashed: it is equal to itself alone."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identical) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 StaticKey = tuple[tuple[tuple[int, Static], ...], tuple[tuple[str, Static], ...]]
 
 

@@ -154,6 +154,21 @@ def test_under_vmap_and_around_it() -> None:
             np.testing.assert_allclose(np.asarray(g(x)), wanted, rtol=1e-12)
 
 
+def test_static_arguments_that_cannot_be_hashed() -> None:
+    traced = []
+
+    @functools.partial(functrax.checkpoint, static_argnums=(1,))
+    def scaled(x: Any, by: list[float]) -> Any:
+        traced.append(by)
+        return x * by[0]
+
+    three, four = [3.0], [4.0]
+    for by in (three, four, three):
+        assert functrax.grad(scaled)(2.0, by) == by[0]
+        assert functrax.jit(lambda x, by=by: scaled(x, by))(2.0) == 2 * by[0]
+    assert traced == [three, four]
+
+
 def test_static_argnums_pytrees_and_closures() -> None:
     c = jnp.array(2.0)
 

@@ -162,6 +162,15 @@ def tree_reduce_associative(
     return values[0]
 
 
+def filled(treedef: PyTreeDef) -> tuple[Any, list[object]]:
+    """A tree of a structure whose leaves are plain objects, and these.
+
+    JAX fills structures with such objects, so the classes of libraries take them for arrays.
+    """
+    marks = [object() for _ in range(treedef.num_leaves)]
+    return tree_unflatten(treedef, marks), marks
+
+
 @as_boundary
 def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
     """Whether all leaves of a tree are true.

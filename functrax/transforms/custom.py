@@ -20,6 +20,7 @@ from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.pytree import (
     PyTreeDef,
+    filled,
     keystr,
     register_static,
     tree_flatten,
@@ -398,32 +399,41 @@ class _FlatVJPRules:
         return values, residuals, backward
 
     def _flat_cotangents(self, found: Any) -> list[Value | None]:
-        wanted = tree_unflatten(self.in_tree, list(range(self.in_tree.num_leaves)))
+        wanted, marks = filled(self.in_tree)
         if not isinstance(found, tuple) or len(found) != len(wanted):
             raise PyTreeError(
                 f"the bwd rule of {self.name} must return a tuple of cotangents",
                 got=shown_type(found),
                 fix=f"a tuple with {len(wanted)} entries, one for each differentiated argument",
             )
-        flat: list[Value | None] = [None] * self.in_tree.num_leaves
-        for entry, numbers in zip(found, wanted, strict=True):
-            if entry is None:
-                continue
-            self._fill(flat, entry, numbers)
-        return flat
+        flat: dict[int, Value] = {}
+        numbers = {id(mark): i for i, mark in enumerate(marks)}
+        for entry, part in zip(found, wanted, strict=True):
+            if entry is not None:
+                self._fill(flat, entry, part, numbers)
+        return [flat.get(i) for i in range(len(marks))]
 
-    def _fill(self, flat: list[Value | None], entry: Any, numbers: Any) -> None:
+    def _fill(self, flat: dict[int, Value], entry: Any, part: Any, numbers: dict[int, int]) -> None:
+        """Put the cotangents of an argument at the numbers of its leaves.
+
+        Args:
+          flat: what is filled.
+          entry: what the rule returned for the argument.
+          part: the argument's structure, filled with objects.
+          numbers: by the ids of these, the numbers of the leaves.
+        """
         is_none = lambda x: x is None  # noqa: E731
         given, given_tree = tree_flatten_with_path(entry, is_leaf=is_none)
         try:
-            places = given_tree.flatten_up_to(numbers)
+            places = given_tree.flatten_up_to(part)
         except PyTreeError:
-            raise self._other_structure(given_tree, numbers) from None
-        for (path, leaf), i in zip(given, places, strict=True):
+            raise self._other_structure(given_tree, part) from None
+        for (path, leaf), place in zip(given, places, strict=True):
             if leaf is None or isinstance(leaf, SymbolicZero):
                 continue
-            if not isinstance(i, int):
-                raise self._other_structure(given_tree, numbers)
+            i = numbers.get(id(place))
+            if i is None:
+                raise self._other_structure(given_tree, part)
             aval = self.in_avals[i]
             if not dtypes.is_inexact(aval.dtype):
                 continue
@@ -431,10 +441,10 @@ class _FlatVJPRules:
             value = as_value(leaf, f"a {what} of the bwd rule of {self.name}")
             flat[i] = fitted(f"the bwd rule of {self.name}", what, value, aval)
 
-    def _other_structure(self, given: PyTreeDef, numbers: Any) -> PyTreeError:
+    def _other_structure(self, given: PyTreeDef, part: Any) -> PyTreeError:
         return PyTreeError(
             f"the bwd rule of {self.name} returns a cotangent of another structure",
-            got=f"{given}, where {tree_flatten(numbers)[1]} is needed",
+            got=f"{given}, where {tree_flatten(part)[1]} is needed",
             fix="cotangents of the structure of the arguments; None stands for zeros",
         )
 

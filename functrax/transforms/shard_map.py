@@ -30,7 +30,7 @@ from functrax.core.errors import ArgumentError, PyTreeError, ShardingError
 from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import reshape
-from functrax.core.pytree import broadcast_prefix, tree_map, tree_unflatten
+from functrax.core.pytree import broadcast_prefix, filled, tree_map, tree_unflatten
 from functrax.core.tracebacks import boundary
 from functrax.transforms.batching import add_batch_axis, batch_flat
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
@@ -250,7 +250,7 @@ def _specs_of(
 
 
 def _specs_of_results(out_specs: Any, flat_fun: FlatFunction, function: Any) -> list[PartitionSpec]:
-    shape = tree_unflatten(flat_fun.out_tree, [0] * flat_fun.out_tree.num_leaves)
+    shape, _ = filled(flat_fun.out_tree)
     try:
         return broadcast_prefix(out_specs, shape)
     except PyTreeError as error:

@@ -18,7 +18,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.config import context_values
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
-from functrax.core.pytree import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
+from functrax.core.pytree import PyTreeDef, filled, keystr, tree_flatten_with_path
 from functrax.core.records import record
 from functrax.core.source import SourceLine
 from functrax.core.stage import Derived
@@ -259,7 +259,7 @@ def _static_arguments(
 
 def argument_names(function: Callable[..., Any], signature: Signature) -> list[str]:
     """What the traced leaves of the arguments are called: ``x``, ``params['w']``."""
-    args, kwargs = tree_unflatten(signature.tree, range(len(signature.avals)))
+    (args, kwargs), _ = filled(signature.tree)
     tops = _top_names(signature_of(function), {i for i, _ in signature.static[0]}, len(args))
     trees = [*zip(tops, args), *sorted(kwargs.items())]
     return [top + keystr(path) for top, x in trees for path, _ in tree_flatten_with_path(x)[0]]

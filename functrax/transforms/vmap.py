@@ -19,6 +19,7 @@ from functrax.core.primitive import Value
 from functrax.core.prims.reindex import transpose_
 from functrax.core.pytree import (
     broadcast_prefix,
+    filled,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
@@ -235,7 +236,7 @@ def _to_front(x: Value, axis: int) -> Value:
 
 
 def _flat_out_axes(fun: Any, out_axes: Any, flat_fun: FlatFunction) -> list[int | None]:
-    dummy = tree_unflatten(flat_fun.out_tree, [0] * flat_fun.out_tree.num_leaves)
+    dummy, _ = filled(flat_fun.out_tree)
     try:
         axes = broadcast_prefix(out_axes, dummy, is_leaf=_is_none)
     except PyTreeError as error:

@@ -16,7 +16,7 @@ from functrax.core.inputs import as_value, concrete
 from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import clamp, ne
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.pytree import keystr, tree_flatten_with_path, tree_unflatten
+from functrax.core.pytree import filled, keystr, tree_flatten_with_path, tree_unflatten
 from functrax.core.stage import Derived, close, eval_jaxpr, stage
 from functrax.core.trace import EVAL, Tracer, state
 from functrax.transforms.control.cond import cond_p, with_all_consts
@@ -197,7 +197,7 @@ def _differing(
     avals: Sequence[ShapedArray],
 ) -> DTypeError:
     """The error for the first result whose types differ."""
-    dummy = tree_unflatten(first.out_tree, list(range(len(types))))
+    dummy, _ = filled(first.out_tree)
     path, a, b = next(
         (path, a, b)
         for (path, _), a, b in zip(tree_flatten_with_path(dummy)[0], types, avals, strict=True)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends.device import Device
+from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError
 from functrax.core.operators import Array
 from functrax.core.records import record
@@ -114,6 +115,22 @@ def traceback(self: Array) -> None:
     """None, as in JAX where tracebacks are off: which line made an array is not kept."""
     _in_memory(self, "traceback")
 
+
+def _sharding_of_type(aval: ShapedArray) -> Any:
+    """How arrays of a type are divided: not at all, along each axis; the mesh has no axes.
+
+    >>> import functrax
+    >>> functrax.typeof(functrax.numpy.ones((2, 3))).sharding.spec
+    P(None, None)
+    """
+    from functrax.backends.sharding.mesh import AbstractMesh
+    from functrax.backends.sharding.partition import PartitionSpec
+    from functrax.backends.sharding.shardings import NamedSharding
+
+    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * aval.ndim))
+
+
+ShapedArray.sharding = property(_sharding_of_type)
 
 METHODS: Final[Mapping[str, Callable[..., Any]]] = {
     "tobytes": tobytes,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn, final
+from typing import Any, ClassVar, Final, NoReturn, final
 
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
@@ -68,6 +68,7 @@ class ShapedArray:
     weak_type: bool
     size: int  # the number of elements
     ndim: int
+    sharding: ClassVar[Any]  # a property, which ``backends/array_places.py`` puts here
 
     def __new__(cls, shape: Sequence[int], dtype: Any, weak_type: bool = False) -> ShapedArray:
         try:
@@ -101,6 +102,8 @@ class ShapedArray:
         """The type of a tangent of such an array: itself, or float0 where there is none."""
         inexact = dtypes.is_inexact(self.dtype) or self.dtype == dtypes.float0
         return self if inexact else ShapedArray(self.shape, dtypes.float0)
+
+    at_least_vspace = to_tangent_aval  # JAX's older name
 
     def str_short(self) -> str:
         """``f32[3,4]``, or ``~f32[3,4]`` when weak."""

@@ -137,8 +137,14 @@ def _choose(
         return functions[int(concrete(index))](*operands)
     flat, in_tree = flatten_args(functions[0], operands, {})
     avals = [x.aval for x in flat]
-    traced, derived = [], []
-    for function in functions:
+    traced: list[tuple[FlatFunction, list[ShapedArray]]] = []
+    derived: list[Derived] = []
+    for n, function in enumerate(functions):
+        same = next((k for k in range(n) if functions[k] is function), n)
+        if same < n:  # its effects on Python happen once, too
+            traced.append(traced[same])
+            derived.append(derived[same])
+            continue
         flat_fun = FlatFunction(function, in_tree)
         jaxpr, consts = stage(flat_fun, avals, name_of(function))
         traced.append((flat_fun, jaxpr.out_avals))

@@ -201,3 +201,17 @@ def test_errors(case: int) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert text in str(caught.value)
+
+
+def test_a_function_that_is_several_branches_is_traced_once() -> None:
+    traced = []
+
+    def double(x: Any) -> Any:
+        traced.append(x)
+        return 2 * x
+
+    assert functrax.jit(lambda p, x: lax.cond(p, double, double, x))(True, 3.0) == 6
+    assert len(traced) == 1
+    chosen = functrax.jit(lambda i, x: lax.switch(i, [double, jnp.sin, double], x))
+    assert [float(chosen(i, 0.0)) for i in range(3)] == [0, 0, 0]
+    assert len(traced) == 2

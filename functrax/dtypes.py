@@ -34,7 +34,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
     """The dtype that arrays asked to be of ``dtype`` have: narrowed, unless x64 is on.
 
     Args:
-      dtype: a dtype, its name, or a scalar type.
+      dtype: a dtype, its name, or a scalar type; None for the default float.
       allow_extended_dtype: whether the dtype of random keys may be given; it is its own.
 
     Raises:
@@ -43,6 +43,8 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
     if allow_extended_dtype and issubdtype(dtype, extended):
         extended_dtype: DType = dtype
         return extended_dtype
+    if dtype is None:
+        return dtypes.default_float()
     return dtypes.canonicalize_dtype(dtypes.as_dtype(dtype))
 
 

@@ -261,6 +261,7 @@ def test_dtypes():
     from functrax import dtypes
 
     assert dtypes.canonicalize_dtype("float64") == np.float32
+    assert dtypes.canonicalize_dtype(None) == np.float32
     assert dtypes.itemsize_bits(jnp.bfloat16) == 16
     assert dtypes.scalar_type_of(jnp.ones(1)) is float
     assert dtypes.scalar_type_of("int8") is int

@@ -56,6 +56,11 @@ class SourceLine:
         """The name of the function that the line is in."""
         return self.code.co_name
 
+    @property
+    def name_stack(self) -> str:
+        """The names of the ``named_scope``s that it ran in, with slashes between; "" for none."""
+        return ""
+
     def __str__(self) -> str:
         cell = cell_number(self.file)
         if cell is None:
@@ -101,6 +106,11 @@ class ScopedLine(SourceLine):
     def __init__(self, code: CodeType, offset: int, scope: str) -> None:
         super().__init__(code, offset)
         self.scope = scope
+
+    @property
+    def name_stack(self) -> str:
+        """The names of the ``named_scope``s that it ran in, with slashes between."""
+        return self.scope
 
     def __str__(self) -> str:
         return f"{super().__str__()}, {self.scope}"

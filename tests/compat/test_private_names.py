@@ -121,3 +121,35 @@ def test_numpy_dtype_is_a_class():
 
     assert jnp.dtype is np.dtype
     assert np.ndarray | jnp.dtype
+
+
+def test_the_scopes_of_an_equation():
+    import jax
+
+    def f(x):
+        with jax.named_scope("outer"), jax.named_scope("inner"):
+            y = x * 2
+        return y + 1
+
+    first, second = jax.make_jaxpr(f)(1.0).eqns
+    assert str(first.source_info.name_stack) == "outer/inner"
+    assert str(second.source_info.name_stack) == ""
+
+
+def test_the_sharding_of_a_type():
+    import jax
+
+    sharding = jax.typeof(np.ones((2, 3))).sharding
+    assert sharding.is_fully_replicated
+    assert not sharding.mesh.are_all_axes_explicit
+    assert sharding.spec == jax.P(None, None)
+    assert jax.jit(lambda x: x * jax.typeof(x).sharding.mesh.empty)(2.0) == 2.0
+
+
+def test_what_libraries_take_for_errors_and_backends():
+    import jax
+    import jax._src.xla_bridge
+    from jax._src.interpreters.ad import CustomVJPException
+
+    assert dict(jax._src.xla_bridge._backends) == {}
+    assert issubclass(functrax.errors.DifferentiationError, CustomVJPException)

@@ -1,0 +1,8 @@
+"""``jax._src.interpreters.ad``: what libraries take from it, beside the public names."""
+
+from __future__ import annotations
+
+from functrax.core.errors import DifferentiationError
+
+#: What a function with a custom derivative raises that closes over what is differentiated.
+CustomVJPException = DifferentiationError

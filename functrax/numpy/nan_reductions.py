@@ -111,18 +111,18 @@ def nanmean(
 
 def nanvar(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, where: Any = None,
+    keepdims: bool = False, where: Any = None, mean: Any = None,
 ) -> Value:  # fmt: skip
     """:func:`var` of the elements that are not NaN."""
     x = to_array("nanvar", a)
     counted = _numbers("nanvar", x, where)
-    return statistics.var(x, axis, dtype, out, ddof, keepdims, where=counted)
+    return statistics.var(x, axis, dtype, out, ddof, keepdims, where=counted, mean=mean)
 
 
 def nanstd(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, where: Any = None,
+    keepdims: bool = False, where: Any = None, mean: Any = None,
 ) -> Value:  # fmt: skip
     """:func:`std` of the elements that are not NaN."""
-    variance = nanvar(a, axis, dtype, out, ddof, keepdims, where)
+    variance = nanvar(a, axis, dtype, out, ddof, keepdims, where, mean)
     return result(sqrt.bind(variance))

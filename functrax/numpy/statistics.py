@@ -106,6 +106,7 @@ def var(
     keepdims: bool = False,
     *,
     where: Any = None,
+    mean: Any = None,
     correction: Any = None,
 ) -> Value:
     """The mean squared distance from the mean, along axes.
@@ -118,6 +119,7 @@ def var(
       ddof: what is taken from the number of elements; the result is NaN if nothing is left.
       keepdims: leave the reduced axes with size 1.
       where: which elements count; broadcasts with ``a``.
+      mean: the mean, if it is known: it broadcasts to ``a``, as that with ``keepdims`` does.
       correction: the array API's name of ``ddof``.
 
     >>> import functrax.numpy as jnp
@@ -125,7 +127,7 @@ def var(
     Array(1., dtype=float32)
     """
     no_out("var", out)
-    return _var("var", a, axis, dtype, _ddof("var", ddof, correction), keepdims, where)
+    return _var("var", a, axis, dtype, _ddof("var", ddof, correction), keepdims, where, mean)
 
 
 def std(
@@ -137,11 +139,12 @@ def std(
     keepdims: bool = False,
     *,
     where: Any = None,
+    mean: Any = None,
     correction: Any = None,
 ) -> Value:
     """The square root of :func:`var`; arguments as there."""
     no_out("std", out)
-    variance = _var("std", a, axis, dtype, _ddof("std", ddof, correction), keepdims, where)
+    variance = _var("std", a, axis, dtype, _ddof("std", ddof, correction), keepdims, where, mean)
     return result(sqrt.bind(variance))
 
 
@@ -157,19 +160,38 @@ def _ddof(name: str, ddof: Any, correction: Any) -> Any:
     return correction
 
 
-def _var(name: str, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: bool, where: Any) -> Value:
+def _var(
+    name: str, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any
+) -> Value:
     x = to_array(name, a)
     wanted = dtypes.real_dtype(_result_dtype(x.aval.dtype, dtype))
     exact = working(wanted)
     is_complex = x.aval.dtype in dtypes.COMPLEX
     x = convert(x, _complex_of(exact) if is_complex else exact)
     axes = checked_axes(name, axis, x.aval.ndim)
-    distance = prims.sub.bind(x, respread(_mean(name, x, axes, where), x, axes))
+    if mean is None:
+        middle = respread(_mean(name, x, axes, where), x, axes)
+    else:
+        middle = _given_mean(name, mean, x)
+    distance = prims.sub.bind(x, middle)
     squared = _squared_size(distance)
     total = reduce_sum.bind(masked(name, squared, where, 0), axes=axes)
     count = _count(name, squared, axes, where)
     found = _divided(name, total, count, ddof)
     return result(convert(keep(found, x.aval.shape, axes, keepdims), wanted))
+
+
+def _given_mean(name: str, mean: Any, x: Value) -> Value:
+    """A mean that the caller knows, in the shape and dtype of ``x``."""
+    value = convert(to_array(name, mean), x.aval.dtype)
+    try:
+        return broadcast_value(value, x.aval.shape)
+    except ShapeError:
+        raise ShapeError(
+            f"{name}: the mean does not broadcast to the array",
+            got=f"{value.aval.str_short()} and {x.aval.str_short()}",
+            fix=f"jnp.mean(a, axis, keepdims=True); without it, {name} computes that itself",
+        ) from None
 
 
 def _squared_size(x: Value) -> Value:

@@ -266,3 +266,20 @@ def test_variance_is_few_equations():
     jaxpr = functrax.make_jaxpr(lambda x: jnp.var(x, axis=1))(jnp.ones((2, 3)))
     assert len(jaxpr.eqns) == 7
     assert len(functrax.make_jaxpr(lambda x: jnp.mean(x))(jnp.ones((2, 3))).eqns) == 2
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_a_mean_that_is_known(name):
+    x = np.arange(12.0, dtype=np.float32).reshape(3, 4) ** 2
+    if name.startswith("nan"):
+        x[1, 2] = np.nan
+    mean = np.nanmean(x, 1, keepdims=True) + 1  # another than the true one shows that it is used
+    for more in ({}, {"ddof": 1, "keepdims": True}):
+        ours = getattr(jnp, name)(x, 1, mean=mean, **more)
+        ddof = more.get("ddof", 0)
+        squares = (x - mean) ** 2
+        wanted = np.nansum(squares, 1, keepdims=True) / ((~np.isnan(x)).sum(1)[:, None] - ddof)
+        wanted = np.sqrt(wanted) if name.endswith("std") else wanted
+        np.testing.assert_allclose(ours, wanted if more else wanted[:, 0], rtol=1e-6)
+    with pytest.raises(ShapeError, match="the mean does not broadcast to the array"):
+        getattr(jnp, name)(x, 1, mean=np.ones(3))

@@ -126,14 +126,14 @@ def _apart(x: Any, y: Any) -> float:
 def compare(v: Variation) -> None:
     """A lazy run is a jitted one, to the last bits.
 
-    Where relu has a kink these decide.  In 32 bits runs of this loop then come apart, by up to a
-    percent, though each of their steps is as near to the exact gradient as its rounding is.  Such a
-    variation has to agree in 64 bits, and in 32 bits to stay within five percent.
+    Where relu has a kink these decide.  In 32 bits runs of this loop then come apart, by a percent,
+    or with momentum by ten, though each of their steps is as near to the exact gradient as its
+    rounding is.  Such a variation has to agree in 64 bits, and in 32 bits to within a quarter.
     """
     lazy, jitted = trained(v, jitted=False), trained(v, jitted=True)
     if all(_apart(x, y) < 1e-4 for x, y in zip(lazy, jitted, strict=True)):
         return
-    assert max(_apart(x, y) for x, y in zip(lazy, jitted)) < 0.05
+    assert max(_apart(x, y) for x, y in zip(lazy, jitted)) < 0.25
     wide = trained(v, jitted=False, dtype="d"), trained(v, jitted=True, dtype="d")
     assert max(_apart(x, y) for x, y in zip(*wide, strict=True)) < 1e-6
 

@@ -107,6 +107,8 @@ def _fragment(
 
 def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
     """The recipe of a call; None if there is none, or the function refuses the arguments."""
+    if kwargs.get("out_sharding") is not None:
+        return None
     arrays = [x for x in map(_array_in, (*args, *kwargs.values())) if x is not None]
     wrapper: type | None = None
     single = True

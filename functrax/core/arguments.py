@@ -65,7 +65,7 @@ def _in_python(function: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 return function(*args, **kwargs)
             except TypeError as error:
-                if not _is_of_call(error):
+                if not is_of_call(error):
                     raise
                 raise argument_error(function, args, kwargs, error) from None
         except Exception as error:
@@ -75,7 +75,7 @@ def _in_python(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _is_of_call(error: TypeError) -> bool:
+def is_of_call(error: TypeError) -> bool:
     """Whether the caller of a function caught what Python raises for arguments that do not fit."""
     trace = error.__traceback__
     return type(error) is TypeError and trace is not None and trace.tb_next is None

@@ -5,7 +5,8 @@ dtype gives the same result on every machine, under every transformation.
 
 ``keys`` makes keys, ``cipher`` makes random bits from a key, and the other modules make samples
 from the bits: ``continuous`` and ``parametric``, ``gammas``, ``multivariate``, ``discrete``,
-``counts`` and ``shuffles``.
+``counts`` and ``shuffles``.  Samplers take ``out_sharding`` as in JAX, the sharding that their
+result is to have (``shardings``).
 
 >>> from functrax import random
 >>> key, subkey = random.split(random.key(42))

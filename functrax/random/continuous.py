@@ -38,6 +38,7 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
+from functrax.random.shardings import with_out_sharding
 
 Low: TypeAlias = Callable[[DType], Any]
 Sampler: TypeAlias = Callable[..., Array]
@@ -59,6 +60,7 @@ def prepared(
 
 
 @with_recipe_of_keys
+@with_out_sharding
 def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Uniform random bits, as unsigned integers.
 
@@ -124,6 +126,7 @@ def normal_sample(words: Value, shape: Shape, dtype: DType) -> Any:
 
 
 @with_recipe_of_keys
+@with_out_sharding
 def uniform(
     key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
 ) -> Array:
@@ -149,6 +152,7 @@ def uniform(
 
 
 @with_recipe_of_keys
+@with_out_sharding
 def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Floats of mean 0 and variance 1, normally distributed.
 
@@ -201,7 +205,7 @@ def _simple(name: str, transform: Callable[[Any, DType], Any], low: Low, doc: st
     summary, formula = doc.split("; ")
     sampler.__name__ = sampler.__qualname__ = name
     sampler.__doc__ = _SIMPLE_DOC.format(name=name, summary=summary, formula=formula)
-    return with_recipe_of_keys(sampler)
+    return with_recipe_of_keys(with_out_sharding(sampler))
 
 
 exponential = _simple(
@@ -233,6 +237,7 @@ cauchy = _simple(
 
 
 @with_recipe_of_keys
+@with_out_sharding
 def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Array:
     """Floats whose distribution function is ``exp(-exp(-x))``.
 
@@ -272,6 +277,7 @@ def gumbel_sample(words: Value, shape: Shape, dtype: DType, mode: str | None, na
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(u)))))
 
 
+@with_out_sharding
 def truncated_normal(
     key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
 ) -> Array:

@@ -35,6 +35,7 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
+from functrax.random.shardings import with_out_sharding
 from functrax.transforms.control.loops import scan, while_loop
 from functrax.transforms.jit import jit
 
@@ -49,6 +50,7 @@ _STIRLING_REST = (
 Attempt = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
+@with_out_sharding
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Integers from 0 on with the probabilities ``lam**k exp(-lam) / k!``.
 

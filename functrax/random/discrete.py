@@ -33,8 +33,10 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
+from functrax.random.shardings import with_out_sharding
 
 
+@with_out_sharding
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
     """Integers from ``minval`` (included) to ``maxval`` (not included), nearly all as likely.
 
@@ -104,6 +106,7 @@ def _between(words: Value, shape: Shape, minval: Any, maxval: Any, dtype: DType)
 
 
 @with_recipe_of_keys
+@with_out_sharding
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Array:
     """Truth values that hold with probability ``p``.
 
@@ -143,6 +146,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
 
 
 @with_recipe_of_keys
+@with_out_sharding
 def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """1 or -1, both as likely.
 
@@ -160,6 +164,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     return as_array((2 * heads.astype(asked) - 1).astype(asked))
 
 
+@with_out_sharding
 def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
     """How many trials it takes until one succeeds, if each does with probability ``p``.
 
@@ -189,6 +194,7 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
 
 
 @with_recipe_of_keys
+@with_out_sharding
 def categorical(
     key: Any,
     logits: Any,

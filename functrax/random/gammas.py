@@ -34,6 +34,7 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
+from functrax.random.shardings import with_out_sharding
 from functrax.transforms.control.loops import while_loop
 from functrax.transforms.custom import custom_jvp
 from functrax.transforms.jit import jit
@@ -42,6 +43,7 @@ from functrax.transforms.vmap import vmap
 _SQUEEZE = 0.0331
 
 
+@with_out_sharding
 def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Floats from 0 on with a density in proportion to ``x**(a - 1) exp(-x)``.
 
@@ -64,6 +66,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     return as_array(_samples(words, repeated(given, sizes)))
 
 
+@with_out_sharding
 def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Logarithms of samples of :func:`gamma`, exact where those are too small for the dtype.
 
@@ -167,6 +170,7 @@ def _log_samples_jvp(primals: Any, tangents: Any) -> Any:
     return drawn, tangents[1] * (lax.random_gamma_grad(a, sample) / sample)
 
 
+@with_out_sharding
 def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Floats from 0 to 1 with a density in proportion to ``x**(a - 1) (1 - x)**(b - 1)``.
 
@@ -193,6 +197,7 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Arra
     return as_array(first / (first + second))
 
 
+@with_out_sharding
 def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Vectors of floats from 0 on with the sum 1, and a density of ``prod(x**(alpha - 1))``.
 
@@ -231,6 +236,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Arr
     return as_array(shares / jnp.sum(shares, axis=-1, keepdims=True))
 
 
+@with_out_sharding
 def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     """The sum of squares of ``df`` standard normal floats; ``df`` need not be an integer.
 
@@ -255,6 +261,7 @@ def _chi_square(words: Value, df: Value, shape: Shape, dtype: DType) -> Any:
     return lax.exp(_log_sample(words, lax.div(df, dtype.type(2)), shape)) * 2
 
 
+@with_out_sharding
 def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Array:
     """The ratio of two samples of :func:`chisquare`, each over its degrees of freedom.
 
@@ -278,6 +285,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
     return as_array(lax.div(upper, lower))
 
 
+@with_out_sharding
 def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Floats of Student's t distribution: a normal one over the root of a mean of ``df`` squares.
 

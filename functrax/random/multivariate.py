@@ -29,10 +29,12 @@ from functrax.random.shapes import (
     float_dtype,
     inexact_dtype,
 )
+from functrax.random.shardings import with_out_sharding
 
 _METHODS = ("cholesky", "eigh", "svd")
 
 
+@with_out_sharding
 def multivariate_normal(
     key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
 ) -> Array:
@@ -92,6 +94,7 @@ def _factor(cov: Any, method: str) -> Any:
     return vectors * jnp.sqrt(as_array(values))[..., None, :]
 
 
+@with_out_sharding
 def orthogonal(key: Any, n: Any, shape: Any = (), dtype: Any = None, m: Any = None) -> Array:
     """Orthogonal (or unitary) matrices, all as likely; with orthonormal rows or columns if oblong.
 
@@ -126,6 +129,7 @@ def orthogonal(key: Any, n: Any, shape: Any = (), dtype: Any = None, m: Any = No
     return as_array(jnp.matrix_transpose(out) if rows < columns else out)
 
 
+@with_out_sharding
 def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Array:
     """Floats with a density in proportion to ``exp(-|x|**p)``.
 
@@ -159,6 +163,7 @@ def _generalized_normal(words: Value, power: Any, shape: Shape, dtype: DType) ->
     return signs * jnp.power(sizes, 1 / power)
 
 
+@with_out_sharding
 def ball(key: Any, d: Any, p: Any = 2, shape: Any = (), dtype: Any = None) -> Array:
     """Vectors whose ``p``-norm is at most 1, all as likely.
 

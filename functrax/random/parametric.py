@@ -19,8 +19,10 @@ from functrax.random.continuous import checked, normal_sample, prepared, uniform
 from functrax.random.discrete import rademacher
 from functrax.random.keys import split_pair
 from functrax.random.shapes import repeated
+from functrax.random.shardings import with_out_sharding
 
 
+@with_out_sharding
 def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Array:
     """Floats whose logarithm has mean 0 and standard deviation ``sigma``, normally distributed.
 
@@ -38,6 +40,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
     return as_array(jnp.exp(normal_sample(words, sizes, of_type) * scale))
 
 
+@with_out_sharding
 def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Floats from 1 on with the density ``b / x**(b + 1)``.
 
@@ -56,6 +59,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
     return as_array(jnp.exp(-jnp.log1p(-u) / power))
 
 
+@with_out_sharding
 def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Floats from 0 on with a density in proportion to ``x exp(-x**2 / (2 scale**2))``.
 
@@ -94,6 +98,7 @@ def weibull_min(
     return as_array(jnp.power(-jnp.log1p(-u), 1.0 / concentration) * scale)
 
 
+@with_out_sharding
 def triangular(
     key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
 ) -> Array:
@@ -116,6 +121,7 @@ def triangular(
     return as_array(jnp.where(u < (c - a) / (b - a), rising, falling))
 
 
+@with_out_sharding
 def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
     """The length of vectors of three normally distributed floats.
 
@@ -156,6 +162,7 @@ def double_sided_maxwell(
     return as_array(signs * maxwell(first, whole, of_type) * scale + loc)
 
 
+@with_out_sharding
 def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Floats above 0, inverse Gaussian: when a Brownian motion with drift 1 first reaches ``mean``.
 

@@ -27,11 +27,13 @@ from functrax.random.discrete import randint
 from functrax.random.key_array import KeyArray
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import Shape, checked_shape
+from functrax.random.shardings import with_out_sharding
 
 #: Sorting by 32 bits this often leaves ties as good as never: rounds = 3 log(size) / log(2**32).
 _ROUNDS_PER_LOG = 3 / math.log(0xFFFFFFFF)
 
 
+@with_out_sharding
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
     """An array in random order.
 

@@ -126,6 +126,23 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     return _on_shardings(x, shardings, "with_sharding_constraint", "shardings")
 
 
+def on_sharding(x: Any, out_sharding: Any, name: str) -> Any:
+    """The result of a function that was asked for it on a sharding.
+
+    Args:
+      x: an array.
+      out_sharding: a sharding, or a ``functrax.P`` for the mesh that is set.  That of a type, on a
+        mesh without axes, asks for nothing.
+      name: of the function.
+
+    Raises:
+      ShardingError: if the sharding does not fit the array or the devices, or there is no mesh.
+    """
+    if isinstance(out_sharding, NamedSharding) and out_sharding.mesh.empty:
+        return x
+    return _on_shardings(x, out_sharding, name, "out_sharding")
+
+
 def _on_shardings(x: Any, shardings: Any, name: str, argument: str) -> Any:
     leaves, tree = tree_flatten(x)
     made = []

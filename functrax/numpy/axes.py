@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from functrax.core.aval import ShapedArray
@@ -55,10 +55,12 @@ def listed(axes: Any) -> tuple[Any, ...]:
     """An axis, or any iterable of them, as a tuple."""
     if type(axes) is tuple:
         return axes
-    is_one = (
-        not isinstance(axes, Iterable) or isinstance(axes, str) or getattr(axes, "ndim", 1) == 0
-    )
-    return (axes,) if is_one else tuple(axes)
+    return tuple(axes) if type(axes) is not int and _is_iterable(axes) else (axes,)
+
+
+def _is_iterable(x: Any) -> bool:
+    """Whether something can be gone through that stands for several integers."""
+    return isinstance(x, Iterable) and not isinstance(x, str) and getattr(x, "ndim", 1) != 0
 
 
 def integer(name: str, what: str, value: Any) -> int:
@@ -84,8 +86,7 @@ def as_shape(name: str, shape: Any) -> Shape:
     """A tuple of sizes from an integer or a sequence of them; ``-1`` is left in."""
     if type(shape) is tuple and all(type(size) is int for size in shape):
         return shape
-    sequence = isinstance(shape, Sequence) and not isinstance(shape, str)
-    if sequence or getattr(shape, "ndim", 0) == 1:
+    if type(shape) is not int and hasattr(shape, "__len__") and _is_iterable(shape):
         return tuple(integer(name, "a size", size) for size in shape)
     return (integer(name, "shape", shape),)
 

@@ -38,6 +38,8 @@ class _Field:
         self._name = name
 
     def __getattr__(self, name: str) -> _Field:
+        if name.startswith("__"):  # NumPy, say, asks for its protocols
+            raise AttributeError(name)
         return _Field(f"{self._name}.{name}")
 
     def __getitem__(self, index: Any) -> _Field:

@@ -391,3 +391,20 @@ def test_derivatives_of_moves() -> None:
     )
     np.testing.assert_array_equal(total(lambda x: jnp.take(x, np.array([0, 0, 5, 99])))[0, 0], 2)
     np.testing.assert_array_equal(total(lambda x: jnp.delete(x, 1, 1))[0], [1, 0, 1, 1])
+
+
+class Sizes:
+    """A shape of another library: it has a length and can be gone through, and is no sequence."""
+
+    def __iter__(self):
+        return iter((2, 3))
+
+    def __len__(self):
+        return 2
+
+
+@pytest.mark.parametrize("shape", [Sizes(), [2, 3], np.array([2, 3]), {2: 0, 3: 0}])
+def test_shapes_of_other_types(shape):
+    assert jnp.broadcast_to(1.0, shape).shape == (2, 3)
+    assert jnp.ones(6).reshape(shape).shape == (2, 3)
+    assert jnp.ones(6).reshape(range(6, 7)).shape == (6,)

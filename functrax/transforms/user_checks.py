@@ -22,6 +22,8 @@ SUFFIX = " (`check` failed)"  # of what a user's check says
 class JaxRuntimeError(ValueError, RuntimeError):
     """A check that does not hold."""
 
+    __module__ = "functrax.experimental.checkify"  # where users find it
+
 
 def message(text: str, values: Sequence[Any]) -> str:
     """A text with the values that it shows, which it names by their numbers."""

@@ -42,7 +42,8 @@ def in_numpy(x: Any) -> Any:
 
 
 def _raw(x: Any) -> Any:
-    return x if type(x) is np.ndarray or type(x) is Deferred else np.asarray(x)
+    found = in_numpy(x)
+    return found if type(found) is np.ndarray or type(found) is Deferred else np.asarray(found)
 
 
 def _plain(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:

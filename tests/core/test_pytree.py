@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from functrax.core import native, pytree as pt, pytree_def
+from functrax import tree_util as pt
+from functrax.core import native, pytree, pytree_def, pytree_public
 from functrax.core.errors import ArgumentError, PyTreeError
 
 Point = namedtuple("Point", "x y")
@@ -292,8 +293,8 @@ def test_transpose() -> None:
 
 def test_broadcast() -> None:
     assert pt.tree_broadcast({"a": 1, "b": 2}, {"a": (1, 2), "b": [3]}) == {"a": (1, 1), "b": [2]}
-    assert pt.broadcast_prefix((1, None), ((1, 2), None)) == [1, 1]
-    prefix = pt.broadcast_prefix((1, None), ((1, 2), (3, 4)), is_leaf=lambda x: x is None)
+    assert pytree.broadcast_prefix((1, None), ((1, 2), None)) == [1, 1]
+    prefix = pytree.broadcast_prefix((1, None), ((1, 2), (3, 4)), is_leaf=lambda x: x is None)
     assert prefix == [1, 1, None, None]
 
 
@@ -332,7 +333,7 @@ def test_mismatch_names_the_path(one: Any, two: Any, text: str) -> None:
     assert error.value.what.startswith("tree_map: tree 1 and tree 2 differ ")
     assert text in error.value.what
     with pytest.raises(PyTreeError) as error:
-        pt.broadcast_prefix(one, two, function="vmap", names=("in_axes", "the arguments"))
+        pytree.broadcast_prefix(one, two, function="vmap", names=("in_axes", "the arguments"))
     assert error.value.what.startswith("vmap: in_axes and the arguments differ ")
     with pytest.raises(PyTreeError):
         pt.tree_structure(one).flatten_up_to(two)
@@ -517,7 +518,8 @@ def test_public_modules() -> None:
     for name in set(functrax.tree.__all__) - {"static"}:
         assert getattr(functrax.tree, name) is getattr(functrax.tree_util, f"tree_{name}")
     public = {name for name in vars(functrax.tree_util) if not name.startswith("_")}
-    assert public == set(pt.__all__) - {"broadcast_prefix", "static"}
+    internal = set(pytree.__all__) - {"broadcast_prefix", "in_handles", "static"}
+    assert public == internal | {n for n in vars(pytree_public) if n.startswith(("tree_", "all_"))}
 
 
 _trees = st.recursive(

@@ -19,7 +19,8 @@ def test_values_of_float0_are_equal() -> None:
     gradient = functrax.grad(lambda x, i: x[i], argnums=(0, 1), allow_int=True)
     found = functrax.jit(gradient)(jnp.ones(2), 1)[1]
     assert found == np.zeros((), FLOAT0) and np.zeros((), FLOAT0) == found
-    assert not (found != np.zeros((), FLOAT0))
+    differs = found != np.zeros((), FLOAT0)
+    assert not differs
 
 
 @pytest.mark.parametrize("make", [jnp.zeros, jnp.ones, jnp.empty])

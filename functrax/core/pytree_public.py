@@ -15,7 +15,7 @@ from functrax.core.errors import PyTreeError
 from functrax.core.pytree import broadcast_prefix
 from functrax.core.pytree_def import LEAF_DEF, IsLeaf, PyTreeDef, match_rest
 from functrax.core.pytree_keys import KeyPath
-from functrax.core.pytree_node import HANDLES_ARE_LEAVES as _LEAVES
+from functrax.core.pytree_node import HANDLES_ARE_LEAVES as _LEAVES, registry
 from functrax.core.tracebacks import as_boundary
 
 _MISSING = object()
@@ -172,20 +172,33 @@ def tree_transpose(
       >>> tree_transpose(tree_structure([0, 0]), None, [(1, 2), (3, 4)])
       ([1, 3], [2, 4])
     """
-    subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
     if inner_treedef is None:
+        subtrees = outer_treedef.flatten_up_to(pytree_to_transpose)
         inner_treedef = tree_structure(subtrees[0] if subtrees else None)
     expected = outer_treedef.compose(inner_treedef)
     leaves, treedef = tree_flatten(pytree_to_transpose)
-    if treedef != expected:
+    # A registered type may keep in its data what hangs on the children, so the leaves count there.
+    if len(leaves) != expected.num_leaves or not (
+        treedef == expected or _holds_custom(outer_treedef)
+    ):
+        if not _holds_custom(outer_treedef):
+            outer_treedef.flatten_up_to(pytree_to_transpose)  # an error that names the place
         raise PyTreeError(
-            "tree_transpose: the tree is not the inner structure at each leaf of the outer one",
+            "tree_transpose: Mismatch: the tree is not the inner structure at each leaf of the "
+            "outer one",
             got=f"outer {outer_treedef}\ninner {inner_treedef}\ntree  {treedef}",
             fix=f"give a tree of the structure {expected}",
         )
     width = inner_treedef.num_leaves
     columns = [outer_treedef.unflatten(leaves[i::width]) for i in range(width)]
     return inner_treedef.unflatten(columns)
+
+
+def _holds_custom(treedef: PyTreeDef) -> bool:
+    data = treedef.node_data()
+    if data is not None and data[0] in registry:
+        return True
+    return any(map(_holds_custom, treedef.children()))
 
 
 @as_boundary

@@ -12,15 +12,17 @@ Start at :func:`einsum`, then :func:`_make_plan`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
 from functrax.core.prims.mapped import reindex
 from functrax.core.records import record
+from functrax.lax.dot import dot_general as lax_dot_general
 from functrax.lax.precision import check_precision
 from functrax.numpy.axes import Shape
 from functrax.numpy.contraction import Labels, contract, finish, operands_of, sum_axes
@@ -58,6 +60,7 @@ class Plan:
     steps: tuple[Step, ...]
 
 
+@with_out_sharding
 def einsum(
     subscripts: Any,
     /,
@@ -65,6 +68,7 @@ def einsum(
     optimize: Any = "auto",
     precision: Any = None,
     preferred_element_type: Any = None,
+    _dot_general: Any = None,
 ) -> Value:
     """The sum of products that the subscripts write down.
 
@@ -79,6 +83,8 @@ def einsum(
         as :func:`einsum_path` gives.
       precision: as for :func:`dot`.
       preferred_element_type: the dtype of the sums and of the result.
+      _dot_general: what computes each step in the place of ``lax.dot_general``, whose arguments
+        it is given; libraries have quantised products that way.
 
     Returns:
       The array of the result's axes, in the dtype in which the operands meet.
@@ -102,7 +108,12 @@ def einsum(
     text, arrays = _subscripts_first(subscripts, operands)
     values, dtype = operands_of("einsum", preferred_element_type, *arrays)
     plan = _make_plan(text, tuple([x.aval.shape for x in values]), _hashable(optimize))
-    return finish(_follow(plan, values), dtype)
+    if _dot_general is None or _dot_general is lax_dot_general:
+        return finish(_follow(plan, values, contract), dtype)
+    from functrax.numpy.einsum_products import contract_by
+
+    products = functools.partial(contract_by, _dot_general, precision, dtype)
+    return finish(_follow(plan, values, products), dtype)
 
 
 def _hashable(optimize: Any) -> Any:
@@ -287,8 +298,8 @@ def _sizes(text: str, labels: Sequence[Labels], shapes: Sequence[Shape]) -> dict
     return sizes
 
 
-def _follow(plan: Plan, operands: Sequence[Value]) -> Value:
-    """Compute what a plan says."""
+def _follow(plan: Plan, operands: Sequence[Value], product: Callable[..., Value]) -> Value:
+    """Compute what a plan says; ``product`` contracts the operands of a step."""
     sizes = dict(plan.sizes)
     values = [_diagonal(x, own) for x, own in zip(operands, plan.labels, strict=True)]
     labels = [tuple(dict.fromkeys(own)) for own in plan.labels]
@@ -298,7 +309,7 @@ def _follow(plan: Plan, operands: Sequence[Value]) -> Value:
             value, own = chosen[0]
             out = _arrange(value, own, step.out)
         else:
-            out = contract([x for x, _ in chosen], [own for _, own in chosen], step.out, sizes)
+            out = product([x for x, _ in chosen], [own for _, own in chosen], step.out, sizes)
         values.append(out)
         labels.append(step.out)
     return values[-1]

@@ -73,8 +73,9 @@ def einsum(
     """The sum of products that the subscripts write down.
 
     Args:
-      subscripts: one letter per axis, operands separated by commas, and after ``->`` the result's
-        axes; without it, the letters that occur once, in alphabetical order.  ``...`` stands
+      subscripts: one letter (or other character) per axis, operands separated by commas, and
+        after ``->`` the result's axes; without it, the letters that occur once, in alphabetical
+        order.  ``...`` stands
         for axes that broadcast.  A letter twice in one operand takes its diagonal.  Or, in
         place of a string: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
       *operands: arrays.
@@ -267,7 +268,7 @@ def _read(text: str, shapes: tuple[Shape, ...]) -> tuple[tuple[Labels, ...], Lab
 def _term(text: str, term: str, shape: Shape) -> Labels:
     before, ellipsis, after = term.partition("...")
     letters = before + after
-    if not all(letter in _LETTERS for letter in letters):
+    if any(letter in ".,->" for letter in letters):
         raise ArgumentError("einsum: subscripts are letters", got=repr(text), fix='"ij,jk->ik"')
     dots = len(shape) - len(letters)
     if dots < 0 or (dots and not ellipsis):

@@ -107,6 +107,12 @@ def test_einsum_by_lists_of_axes() -> None:
     assert_close(jnp.einsum(x, [Ellipsis, 1], y, [1, 2]), x @ y)
 
 
+def test_einsum_by_other_characters_than_letters() -> None:
+    x, y = arrays((2, 3), (3, 4))
+    assert_close(jnp.einsum("a1,1ß->ßa", x, y), (x @ y).T)
+    assert_close(jnp.einsum("...1,1b", x, y), x @ y)
+
+
 PAIRS = [
     ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((4, 2, 3), (4, 3, 2)),
     ((4, 2, 3), (3, 2)), ((5, 1, 2, 3), (4, 3, 6)), ((2, 2), (2, 2)), ((3,), (5, 3, 2)),
@@ -366,7 +372,7 @@ def test_sizes_that_differ(left: Any, right: Any, got: str, fix: str) -> None:
         (lambda: jnp.einsum("ij,jk", *arrays((2, 3))), errors.ArgumentError, "one term"),
         (lambda: jnp.einsum("ij,jk", *arrays((2, 3), (4, 5))), errors.ShapeError, "'j' differ"),
         (lambda: jnp.einsum("ij", *arrays((2, 3, 4))), errors.ShapeError, "number of axes"),
-        (lambda: jnp.einsum("i1", *arrays((2, 3))), errors.ArgumentError, "letters"),
+        (lambda: jnp.einsum("i.", *arrays((2, 3))), errors.ArgumentError, "letters"),
         (lambda: jnp.einsum("ij->ii", *arrays((2, 3))), errors.ArgumentError, "twice"),
         (lambda: jnp.einsum("ij->k", *arrays((2, 3))), errors.ArgumentError, "no operand"),
         (lambda: jnp.einsum(np.ones(3)), errors.ArgumentError, "subscripts"),

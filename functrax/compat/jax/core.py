@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from functrax.compat.extension.array_types import pytype_aval_mappings as pytype_aval_mappings
-from functrax.compat.extension.avals import ShapedArray as ShapedArray
 from functrax.compat.extension.programs import Atom as Atom, eval_jaxpr as eval_jaxpr
+from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.trace import EVAL, Trace as Trace, Tracer as Tracer, current
 from functrax.transforms.scopes import ensure_compile_time_eval as ensure_compile_time_eval
 

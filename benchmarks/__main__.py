@@ -81,7 +81,7 @@ def run(
     """Run a row and print it in one line, so that a long run can be watched."""
     if time.perf_counter() - BEGUN > limits.suite:
         workers = {}
-    elif workload.mode in ("cold", "warm disk") and limits is runner.QUICK:
+    elif workload.mode in ("cold", "first", "warm disk") and limits is runner.QUICK:
         workers = {name: workers[name] for name in workers if name in ("functrax", "jax")}
     floor = here.floor(workload.bytes, workload.flops, workload.read_only)
     row = runner.run(workload, workers, limits, floor)

@@ -66,7 +66,7 @@ def _traced(name: str) -> Framework:
     def build(workload: Workload) -> Callable[..., Any]:
         assert workload.text is not None
         function = workload.text(library)
-        return function if workload.mode in ("eager", "record") else library.jit(function)
+        return function if workload.mode in ("eager", "record", "first") else library.jit(function)
 
     def arrays(result: Any) -> list[np.ndarray]:
         return [np.asarray(leaf) for leaf in library.tree_util.tree_leaves(result)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import platform
 import shutil
+import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -122,7 +123,24 @@ def table(rows: Sequence[Row], machine: Machine) -> str:
         figures = [amount(row.median(n), unit) for n in columns]
         shown = amount(floor) if floor else "–"
         lines.append(markdown_line([name, *figures, shown, "; ".join(texts) or "–", word]))
-    return "\n".join(lines)
+    return "\n".join([*lines, *in_the_mean(rows)])
+
+
+def in_the_mean(rows: Sequence[Row]) -> list[str]:
+    """Lines with the geometric mean, the median and the least of the ratios to JAX, if any."""
+    ratios = []
+    for row in rows:
+        mine, theirs = row.median("functrax"), row.median("jax")
+        if mine and theirs is not None and row.workload.mode not in UNITS:
+            ratios.append(theirs / mine)
+    if not ratios:
+        return []
+    text = (
+        f"JAX / functrax over {len(ratios)} rows: geometric mean "
+        f"{statistics.geometric_mean(ratios):.2f}, median {statistics.median(ratios):.2f}, "
+        f"least {min(ratios):.2f}."
+    )
+    return ["", text]
 
 
 def markdown_line(cells: Sequence[str]) -> str:

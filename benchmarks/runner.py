@@ -143,7 +143,7 @@ def prepare(workload: Workload, worker: Any, limits: Limits) -> Measurement:
 
 def failed(error: MeasurementError, limit: float, mode: str) -> Measurement:
     """A measurement without samples; a first call ended at the limit took so long."""
-    late = str(error) == OVER_LIMIT and mode in ("cold", "warm disk")
+    late = str(error) == OVER_LIMIT and mode in ("cold", "first", "warm disk")
     return Measurement(problem=str(error), at_least=limit * 1e6 if late else None)
 
 

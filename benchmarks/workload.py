@@ -37,6 +37,7 @@ Mode = Literal[
     "eager",  # the same, without jit
     "record",  # eager, and nobody looks at the results
     "cold",  # the first call in a new process with an empty cache directory
+    "first",  # the same of a program that stages itself: it is called without jit
     "warm disk",  # the first call in a new process, after another one that filled the directory
     "new sizes",  # first calls with 50 batch sizes, in one new process
     "memory",  # growth of the resident memory over the first ten calls, in bytes

@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # benchmarks/ is no part of the package
 
+import functrax
 from benchmarks import frameworks, report, runner, worker, workloads  # noqa: E402
 from benchmarks.machine import Machine  # noqa: E402
 from benchmarks.runner import Limits, Measurement, Row  # noqa: E402
@@ -195,7 +196,7 @@ def test_rows_have_distinct_names_targets_and_known_frameworks() -> None:
     assert all(row.targets for row in rows)
     assert all(set(row.frameworks()) <= set(FRAMEWORKS) for row in rows)
     assert workloads.find("sort 1M").peers["numpy"](np) is np.sort
-    assert [len(r) for r in workloads.matching(["softmax"]).values()] == [2]
+    assert [len(r) for r in workloads.matching(["softmax"]).values()] == [2, 2]
 
 
 def test_what_a_target_exceeds_is_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,3 +209,22 @@ def test_what_a_target_exceeds_is_measured_too(monkeypatch: pytest.MonkeyPatch) 
     row = runner.run(workload, {"functrax": None}, LIMITS)
     assert (row.median("functrax"), row.median("numpy"), row.median("jax")) == (90.0, 50.0, None)
     assert not runner.run(workload, {}, LIMITS).measurements
+
+
+def test_operations_name_their_inputs() -> None:
+    from benchmarks.workloads import operations
+
+    assert operations._names('jnp.einsum("ij,jk", x, y) + x[:, r]') == ("x", "y", "r")
+    row = workloads.find("jnp.where(b, x, y)")
+    b, x, y = row.inputs()
+    assert row.text is not None and b.dtype == bool
+    assert np.array_equal(row.text(functrax)(b, x, y), np.where(b, x, y))
+
+
+def test_a_table_states_the_mean_of_the_ratios() -> None:
+    rows = [
+        Row(fake_workload(), {"functrax": Measurement([mine]), "jax": Measurement([theirs])})
+        for mine, theirs in ((1.0, 2.0), (1.0, 8.0))
+    ]
+    assert report.in_the_mean(rows)[1].endswith("geometric mean 4.00, median 5.00, least 2.00.")
+    assert report.in_the_mean([Row(fake_workload(), {"functrax": Measurement([1.0])})]) == []

@@ -65,6 +65,10 @@ class ShardingError(ArgumentError, RuntimeError):
     """A mesh, a spec or a sharding that does not fit the array, the function or the devices."""
 
 
+class UnimplementedError(ArgumentError, NotImplementedError):
+    """What the signature allows and this device does not do."""
+
+
 class UnavailableError(ArgumentError, RuntimeError):
     """Something that this machine or the compiler lacks: a backend, a platform, an option."""
 
@@ -127,7 +131,7 @@ class LeakedTracerError(FunctraxError, TypeError):
     """A traced value outlived the function that was being traced."""
 
 
-class DifferentiationError(FunctraxError, TypeError):
+class DifferentiationError(FunctraxError, TypeError, NotImplementedError):
     """A derivative that does not exist, or that the function's types do not allow."""
 
 

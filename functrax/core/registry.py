@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #: Of names of primitives, the module that has it.
 MODULES: Final = sources(
     {
+        "functrax.core.prims.condensed": "geqrf geqp3 hessenberg tridiagonal schur",
         "functrax.core.prims.factorisations": "qr lu lu_pivots_to_permutation",
         "functrax.core.prims.fourier": "fft",
         "functrax.core.prims.linear_systems": (

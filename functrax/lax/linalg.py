@@ -11,23 +11,56 @@ from typing import Any
 from functrax.core.errors import ArgumentError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, like
-from functrax.core.prims import factorisations, linear_systems, spectra
-from functrax.core.prims.arithmetic import add, mul
-from functrax.core.prims.matrices import adjoint, check_matrix, is_complex
+from functrax.core.prims import condensed, factorisations, linear_systems, spectra
+from functrax.core.prims.arithmetic import add, mul, stop_gradient
+from functrax.core.prims.matrices import (
+    adjoint,
+    check_matrix,
+    is_complex,
+    rows_taken,
+    transposed,
+)
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import slice_
+from functrax.lax.algorithms import (
+    EighImplementation,
+    EigImplementation,
+    SvdAlgorithm,
+    check_algorithm,
+)
 from functrax.lax.operands import ArrayLike, as_array, as_ints, value_of
+from functrax.lax.reflections import (
+    geqp3 as geqp3,
+    geqrf as geqrf,
+    hessenberg,
+    householder_product,
+    ormqr,
+    schur,
+    tridiagonal,
+)
 from functrax.lax.tridiagonal import tridiagonal_solve
+from functrax.lax.updates import cholesky_update, qdwh, symmetric_product
 
 __all__ = [
+    "EigImplementation",
+    "EighImplementation",
+    "SvdAlgorithm",
     "cholesky",
+    "cholesky_update",
     "eig",
     "eigh",
+    "hessenberg",
+    "householder_product",
     "lu",
     "lu_pivots_to_permutation",
+    "ormqr",
+    "qdwh",
     "qr",
+    "schur",
     "svd",
+    "symmetric_product",
     "triangular_solve",
+    "tridiagonal",
     "tridiagonal_solve",
 ]
 
@@ -66,18 +99,34 @@ def eig(
     *,
     compute_left_eigenvectors: bool = True,
     compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+    implementation: EigImplementation | None = None,
+    use_magma: bool | None = None,
 ) -> list[Array]:
     """Eigenvalues and eigenvectors of square matrices, in no particular order, complex.
 
-    Only the eigenvalues have derivatives, and only without the vectors.
+    Args:
+      x: the matrices.
+      compute_left_eigenvectors, compute_right_eigenvectors: whether to return them.
+      enable_eigvec_derivs: whether the vectors have derivatives, which are right where all
+        eigenvalues are simple; without it only the eigenvalues have, and only without the vectors.
+      implementation: None or ``EigImplementation.LAPACK``.
+      use_magma: None or False.
 
     Returns:
-      ``[w, vl, vr]``, without the vectors that are not asked for; vectors stand in columns.
+      ``[w, vl, vr]``, without the vectors that are not asked for; vectors stand in columns, have
+      length 1, and their largest element is real.
+
+    Raises:
+      UnimplementedError: for an implementation that is for GPUs.
     """
+    given = EigImplementation.MAGMA if use_magma else implementation
+    check_algorithm("eig", given, EigImplementation, (EigImplementation.LAPACK,))
     outs = spectra.eig(
         value_of("eig", x),
         compute_left_eigenvectors=bool(compute_left_eigenvectors),
         compute_right_eigenvectors=bool(compute_right_eigenvectors),
+        enable_eigvec_derivs=bool(enable_eigvec_derivs),
     )
     return [as_array(v) for v in outs]
 
@@ -89,6 +138,7 @@ def eigh(
     symmetrize_input: bool = True,
     sort_eigenvalues: bool = True,
     subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
 ) -> tuple[Array, Array]:
     """Eigenvectors and eigenvalues of Hermitian matrices.
 
@@ -98,11 +148,16 @@ def eigh(
       symmetrize_input: whether to take ``(x + x^H) / 2``.
       sort_eigenvalues: they are sorted in any case, upwards.
       subset_by_index: the first eigenvalue to return, and the one after the last.
+      implementation: None or ``EighImplementation.QR``.
 
     Returns:
       ``(v, w)``: orthonormal eigenvectors in columns, and real eigenvalues.  Where eigenvalues are
       equal, tangents of the vectors are infinite or NaN; those of the values are right.
+
+    Raises:
+      UnimplementedError: for another implementation.
     """
+    check_algorithm("eigh", implementation, EighImplementation, (EighImplementation.QR,))
     value = value_of("eigh", x)
     value = _symmetrized("eigh", value) if symmetrize_input else value
     w, v = spectra.eigh(value, lower=bool(lower))
@@ -156,23 +211,43 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     return as_array(out)
 
 
-def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[Array, Array]:
+def qr(
+    x: ArrayLike,
+    *,
+    pivoting: bool = False,
+    full_matrices: bool = True,
+    use_magma: bool | None = None,
+) -> tuple[Array, ...]:
     """``x = q r``, with orthonormal columns in ``q`` and an upper triangle ``r``.
 
     Args:
       x: matrices of ``m`` rows and ``n`` columns.
-      pivoting: must be False.
+      pivoting: whether to decompose ``x[..., order]``, with an order of columns that makes the
+        diagonal of ``r`` fall.
       full_matrices: whether ``q`` is square; else it has ``min(m, n)`` columns.
+      use_magma: None or False.
 
     Returns:
-      ``(q, r)``; differentiable if ``q`` has at most ``n`` columns.
+      ``(q, r)``, or ``(q, r, order)``, ``order`` of int32.
+
+    Raises:
+      UnimplementedError: for ``use_magma``, which is for GPUs.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.linalg.qr(np.array([[1.0, 3.0], [0.0, 4.0]]), pivoting=True)[2]
+    Array([1, 0], dtype=int32)
     """
-    if pivoting:
-        raise ArgumentError(
-            "qr: there is no pivoting here", got="pivoting=True", fix="pivoting=False, or svd"
-        )
-    q, r = factorisations.qr(value_of("qr", x), full_matrices=bool(full_matrices))
-    return as_array(q), as_array(r)
+    magma = EigImplementation.MAGMA if use_magma else None
+    check_algorithm("qr", magma, EigImplementation, (EigImplementation.LAPACK,))
+    value = value_of("qr", x)
+    if not pivoting:
+        q, r = factorisations.qr(value, full_matrices=bool(full_matrices))
+        return as_array(q), as_array(r)
+    order = condensed.geqp3(stop_gradient(value))[2]
+    taken = transposed(rows_taken(transposed(value), order))
+    q, r = factorisations.qr(taken, full_matrices=bool(full_matrices))
+    return as_array(q), as_array(r), as_array(order)
 
 
 def svd(
@@ -181,6 +256,7 @@ def svd(
     full_matrices: bool = True,
     compute_uv: bool = True,
     subset_by_index: tuple[int, int] | None = None,
+    algorithm: SvdAlgorithm | None = None,
 ) -> Any:
     """Singular values, downwards, and vectors: ``x = u diag(s) vh``.
 
@@ -190,10 +266,17 @@ def svd(
         and these have derivatives.
       compute_uv: whether to return the vectors.
       subset_by_index: the first value to return, and the one after the last.
+      algorithm: None or a ``SvdAlgorithm`` that LAPACK has: ``DEFAULT``, ``DIVIDE_AND_CONQUER``,
+        or ``QR``; all are computed by divide and conquer, to the same precision.
 
     Returns:
       ``(u, s, vh)``, or ``s``.
+
+    Raises:
+      UnimplementedError: for another algorithm.
     """
+    there = (SvdAlgorithm.DEFAULT, SvdAlgorithm.DIVIDE_AND_CONQUER, SvdAlgorithm.QR)
+    check_algorithm("svd", algorithm, SvdAlgorithm, there)
     value = value_of("svd", x)
     outs = spectra.svd(value, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv))
     s = outs[0] if subset_by_index is None else _last_cut("svd", outs[0], subset_by_index)

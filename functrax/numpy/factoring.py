@@ -14,7 +14,7 @@ from functrax import lax
 from functrax.core.errors import ArgumentError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
-from functrax.core.prims.matrices import adjoint, check_matrix
+from functrax.core.prims.matrices import adjoint, check_matrix, transposed
 from functrax.lax import linalg as lax_linalg
 from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
 from functrax.numpy.selecting import take_along_axis
@@ -144,17 +144,22 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     Args:
       a: matrices of ``m`` rows and ``n`` columns.
       mode: ``"reduced"`` for ``min(m, n)`` columns in ``Q``, ``"complete"`` for ``m``, ``"r"``
-        for ``R`` alone.
+        for ``R`` alone, ``"raw"`` for what LAPACK leaves.
 
     Returns:
-      ``(Q, R)``, or ``R``.
+      ``(Q, R)``, or ``R``; with ``"raw"`` ``(h, tau)``, of which ``h`` is transposed: what
+      ``functrax.lax.linalg.ormqr`` takes is ``h.mT``.
 
     Raises:
       ArgumentError: for another mode.
     """
     (x,) = matrices_of("qr", a)
+    if mode == "raw":
+        h, tau = lax_linalg.geqrf(x)
+        return QRResult(result(transposed(h)), tau)
     if mode not in ("reduced", "complete", "full", "r"):
-        raise ArgumentError("qr: unknown mode", got=repr(mode), fix="'reduced', 'complete' or 'r'")
+        fix = "'reduced', 'complete', 'r' or 'raw'"
+        raise ArgumentError("qr: unknown mode", got=repr(mode), fix=fix)
     q, r = lax_linalg.qr(x, full_matrices=mode in ("complete", "full"))
     return r if mode == "r" else QRResult(q, r)
 

@@ -87,5 +87,19 @@ def test_wrong_tridiagonal_systems() -> None:
         lax.linalg.tridiagonal_solve(one, one, one, one)
     with pytest.raises(DTypeError, match="of one dtype"):
         lax.linalg.tridiagonal_solve(one, one, one, jnp.ones((3, 1), int))
-    with pytest.raises(ArgumentError, match="perturb_singular"):
-        lax.linalg.tridiagonal_solve(one, one, one, one[:, None], perturb_singular=True)
+
+
+def test_tridiagonal_solve_exchanges_rows() -> None:
+    dl, d, du = np.array([[0.0, 1.0, 2.0, 1.0], [0.0, 0.0, 1.0, 3.0], [1.0, 2.0, 1.0, 0.0]])
+    b = np.arange(8.0).reshape(4, 2)
+    matrix = np.diag(d) + np.diag(dl[1:], -1) + np.diag(du[:-1], 1)
+    found = lax.linalg.tridiagonal_solve(dl, d, du, b)
+    np.testing.assert_allclose(found, np.linalg.solve(matrix, b), rtol=1e-5)
+
+
+def test_singular_tridiagonal_systems_have_large_solutions_if_asked() -> None:
+    one, zero = np.ones(3), np.zeros(3)
+    large = lax.linalg.tridiagonal_solve(zero, zero, zero, one[:, None], perturb_singular=True)
+    assert np.isfinite(large).all() and (np.abs(large) > 1e6).all()
+    plain = lax.linalg.tridiagonal_solve(zero, zero, zero, one[:, None])
+    assert not np.isfinite(plain).all()

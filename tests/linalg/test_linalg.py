@@ -330,8 +330,12 @@ def test_refused_arguments() -> None:
         la.eigh(a, "x")
     with pytest.raises(ArgumentError, match="unknown keyword"):
         la.solve(a, a, assume_a="pos")
-    with pytest.raises(ArgumentError, match="pivoting"):
-        lax.linalg.qr(a, pivoting=True)
+    with pytest.raises(NotImplementedError, match="not implemented on CPUs"):
+        lax.linalg.svd(a, algorithm=lax.linalg.SvdAlgorithm.JACOBI)
+    with pytest.raises(NotImplementedError, match="not implemented on CPUs"):
+        lax.linalg.eig(a, implementation=lax.linalg.EigImplementation.CUSOLVER)
+    with pytest.raises(ArgumentError, match="unknown algorithm"):
+        lax.linalg.eigh(a, implementation="qr")
     with pytest.raises(ArgumentError, match="subset_by_index"):
         lax.linalg.eigh(a, subset_by_index=(2, 5))
     with pytest.raises(ArgumentError, match="two arrays"):

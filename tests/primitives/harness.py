@@ -23,11 +23,16 @@ from functrax.core.primitive import Elementwise, Primitive, Sample, literal, reg
 
 #: Operands by which a primitive has no derivative, and the text of the error.
 NO_DERIVATIVE: dict[str, tuple[int, ...]] = {
+    "geqp3": (0,),
+    "geqrf": (0,),
+    "hessenberg": (0,),
     "igamma_grad_a": (0, 1),
     "nextafter": (0, 1),
     "polygamma": (0,),
     "random_gamma_grad": (0, 1),
     "regularized_incomplete_beta": (0, 1),
+    "schur": (0,),
+    "tridiagonal": (0,),
     "zeta": (0,),
 }
 #: Operands by which only the first derivative exists.

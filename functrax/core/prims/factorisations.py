@@ -19,7 +19,7 @@ import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DifferentiationError
+from functrax.core.errors import ArgumentError
 from functrax.core.primitive import (
     Avals,
     BadSample,
@@ -32,9 +32,10 @@ from functrax.core.primitive import (
 )
 from functrax.core.prims import matrix_values as values
 from functrax.core.prims.arithmetic import add, select_n, sub
-from functrax.core.prims.linear_systems import MatrixFunction, solve_triangle
+from functrax.core.prims.linear_systems import MatrixFunction, linear_solve, solve_triangle
 from functrax.core.prims.matrices import (
     adjoint,
+    identity,
     is_complex,
     matmul,
     on_diagonal,
@@ -59,21 +60,41 @@ def _corner(x: Value, rows: int, columns: int) -> Value:
     return slice_(x, start=(0,) * ndim, limit=(*lead, rows, columns), strides=(1,) * ndim)
 
 
-def _squared(x: Value, size: int) -> Value:
-    """Matrices with zeros added, so that they have ``size`` rows and columns."""
+def _rows_from(x: Value, first: int) -> Value:
+    *lead, _, _ = x.aval.shape
+    start = (*(0 for _ in lead), first, 0)
+    return slice_(x, start=start, limit=x.aval.shape, strides=(1,) * x.aval.ndim)
+
+
+def _columns_from(x: Value, first: int) -> Value:
+    *lead, _, _ = x.aval.shape
+    start = (*(0 for _ in lead), 0, first)
+    return slice_(x, start=start, limit=x.aval.shape, strides=(1,) * x.aval.ndim)
+
+
+def _padded(x: Value, rows: int, columns: int, left: int = 0) -> Value:
+    """Matrices with zeros added below and beside, ``left`` columns of these before."""
     *lead, m, n = x.aval.shape
-    if m == n == size:
+    if (m, n) == (rows, columns):
         return x
     none = (0,) * x.aval.ndim
-    high = (*(0 for _ in lead), size - m, size - n)
-    return pad(x, low=none, high=high, interior=none, fill=like(x, 0))
+    low = (*(0 for _ in lead), 0, left)
+    high = (*(0 for _ in lead), rows - m, columns - n - left)
+    return pad(x, low=low, high=high, interior=none, fill=like(x, 0))
+
+
+def _squared(x: Value, size: int) -> Value:
+    """Matrices with zeros added, so that they have ``size`` rows and columns."""
+    return _padded(x, size, size)
 
 
 class QR(MatrixFunction):
     """``x = q r``, with ``q`` of orthonormal columns and ``r`` an upper triangle.
 
     The diagonal of ``r`` is real, of any sign.  Differentiable where the first columns are linearly
-    independent, unless ``full_matrices`` adds columns to ``q``, which are arbitrary.
+    independent.  Columns that ``full_matrices`` adds to ``q`` are those of its reflections, whose
+    tangents D. Roberts and L. Roberts, "QR and LQ decomposition matrix backpropagation algorithms
+    for square, wide, and deep matrices", 2020, and arXiv:2409.13374 (eq. 32 and 33) give.
     """
 
     name = "qr"
@@ -100,13 +121,9 @@ class QR(MatrixFunction):
         m, n = x.aval.shape[-2:]
         if t is None:
             return (q, r), (None, None)
-        if m > n and full_matrices:
-            raise DifferentiationError(
-                "qr: the columns added by full_matrices have no derivative",
-                got=x.aval.str_short(),
-                fix="full_matrices=False, or mode='reduced'",
-            )
         k = min(m, n)
+        whole = q
+        q, r = first_columns(q, k), _corner(r, k, n)
         scaled = solve_triangle(first_columns(r, k), first_columns(t, k), left=False, lower=False)
         inside = matmul(adjoint(q), scaled)
         below = triangle(inside, lower=True, k=-1)
@@ -116,14 +133,30 @@ class QR(MatrixFunction):
             middle = select_n(on_diagonal(turn.aval.shape), like(x, 0), only_imaginary(inside))
             turn = add(turn, middle)
         dq = add(matmul(q, sub(turn, inside)), scaled)
-        dr = add(matmul(adjoint(dq), x), matmul(adjoint(q), t))
-        return (q, r), (dq, triangle(dr, lower=False))
+        dr = triangle(add(matmul(adjoint(dq), x), matmul(adjoint(q), t)), lower=False)
+        if m > n and full_matrices:
+            return self._full(x, whole, dq, dr)
+        return (q, r), (dq, dr)
+
+    def _full(self, x: Value, q: Value, dq: Value, dr: Value) -> tuple[Any, Any]:
+        """Results and tangents with the columns that make ``q`` square."""
+        m, n = x.aval.shape[-2:]
+        _, r = self.bind(x, full_matrices=True)
+        first, added = first_columns(q, n), _columns_from(q, n)
+        top, below = _corner(first, n, n), _rows_from(first, n)
+        turn = adjoint(linear_solve(adjoint(sub(top, identity(top))), adjoint(below)))
+        change = sub(_rows_from(dq, n), matmul(turn, _corner(dq, n, n)))
+        rest = matmul(add(first, matmul(added, turn)), adjoint(change))
+        more = sub(matmul(dq, adjoint(turn)), rest)
+        wide = add(_padded(dq, m, m), _padded(more, m, m, left=n))
+        return (q, r), (wide, _padded(dr, m, n))
 
     def samples(self) -> Iterable[Sample]:
         yield Sample(((3, 3),), {"full_matrices": False}, diagonal=3.0)
         yield Sample(((4, 2),), {"full_matrices": False})
         yield Sample(((2, 3),), {"full_matrices": False})
         yield Sample(((2, 2, 3),), {"full_matrices": True})
+        yield Sample(((4, 2),), {"full_matrices": True})
         yield Sample(((0, 2),), {"full_matrices": False})
 
 

@@ -21,14 +21,15 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError
 from functrax.core.primitive import Avals, Ops, Sample, Tangents, Value, like
 from functrax.core.prims import matrix_values as values
-from functrax.core.prims.arithmetic import add, div, eq, mul, select_n, sub
-from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.arithmetic import abs_, add, div, eq, mul, neg, select_n, sub
+from functrax.core.prims.convert import complex_, convert_element_type, imag, real
 from functrax.core.prims.linear_systems import MatrixFunction, linear_solve
 from functrax.core.prims.matrices import (
     across_columns,
     across_rows,
     adjoint,
     as_dtype_of,
+    conjugated,
     diagonal,
     hermitian,
     is_complex,
@@ -36,7 +37,8 @@ from functrax.core.prims.matrices import (
     on_diagonal,
     real_part,
 )
-from functrax.core.prims.reindex import full
+from functrax.core.prims.reduce import argmax, reduce_sum
+from functrax.core.prims.reindex import full, iota
 
 
 def _off_diagonal_reciprocal(x: Value) -> Value:
@@ -183,7 +185,9 @@ def _outside(moved: Value, vectors: Value, s: Value) -> Value:
 class Eig(MatrixFunction):
     """Complex eigenvalues of square matrices, in no particular order, and vectors if asked for.
 
-    Only the eigenvalues have derivatives, where they are simple, and only the first.
+    Vectors have length 1, and their largest element is real.  They have derivatives only with
+    ``enable_eigvec_derivs``, which promises that the eigenvalues are simple; those of the values
+    alone have first derivatives without it.
     """
 
     name = "eig"
@@ -195,6 +199,7 @@ class Eig(MatrixFunction):
         *,
         compute_left_eigenvectors: bool,
         compute_right_eigenvectors: bool,
+        **params: Any,
     ) -> Avals:
         dtype = _complex_dtype(x.dtype)
         vectors = compute_left_eigenvectors + compute_right_eigenvectors
@@ -202,51 +207,83 @@ class Eig(MatrixFunction):
         return (ShapedArray(x.shape[:-1], dtype), *(out for _ in range(vectors)))
 
     def reference(
-        self, x: Any, *, compute_left_eigenvectors: bool, compute_right_eigenvectors: bool
+        self,
+        x: Any,
+        *,
+        compute_left_eigenvectors: bool,
+        compute_right_eigenvectors: bool,
+        enable_eigvec_derivs: bool,
     ) -> Any:
         dtype = _complex_dtype(x.dtype)
-        try:
-            w, right = np.linalg.eig(x)
-        except np.linalg.LinAlgError:
-            w, right = (np.full(shape, np.nan) for shape in (x.shape[:-1], x.shape))
-        w, right = w.astype(dtype), right.astype(dtype)
+        w, right = (r.astype(dtype) for r in values.each_of_several(_complex_eig, x))
         outs = [w]
         if compute_left_eigenvectors:
             outs.append(_left_vectors(right))
         return [*outs, right] if compute_right_eigenvectors else outs
 
-    def jvp(
-        self,
-        primals: Ops,
-        tangents: Tangents,
-        *,
-        compute_left_eigenvectors: bool,
-        compute_right_eigenvectors: bool,
-    ) -> tuple[Any, Any]:
+    def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
         if t is None:
-            outs = self.bind(
-                x,
-                compute_left_eigenvectors=compute_left_eigenvectors,
-                compute_right_eigenvectors=compute_right_eigenvectors,
-            )
+            outs = self.bind(x, **params)
             return outs, [None] * len(outs)
-        if compute_left_eigenvectors or compute_right_eigenvectors:
+        left, right = params["compute_left_eigenvectors"], params["compute_right_eigenvectors"]
+        if (left or right) and not params["enable_eigvec_derivs"]:
             raise DifferentiationError(
                 "eig: the eigenvectors of matrices that are not Hermitian have no derivative here",
                 got=x.aval.str_short(),
-                fix="eigvals, once; or eigh for Hermitian matrices",
+                fix="enable_eigvec_derivs=True of functrax.lax.linalg.eig where all eigenvalues "
+                "are simple; eigvals; or eigh for Hermitian matrices",
             )
-        w, v = self.bind(x, compute_left_eigenvectors=False, compute_right_eigenvectors=True)
+        outs = self.bind(x, **{**params, "compute_right_eigenvectors": True})
+        w, v = outs[0], outs[-1]
         if not is_complex(t):
             t = convert_element_type(t, dtype=v.aval.dtype, weak_type=False)
-        return [w], [diagonal(linear_solve(v, matmul(t, v)))]
+        inside = linear_solve(v, matmul(t, v))
+        changes = [diagonal(inside)]
+        if left:
+            vl = outs[1]
+            turned = linear_solve(vl, matmul(adjoint(t), vl))
+            changes.append(_eigenvector_tangent(conjugated(w), vl, turned))
+        if right:
+            changes.append(_eigenvector_tangent(w, v, inside))
+        return outs[: len(changes)], changes
 
     def samples(self) -> Iterable[Sample]:
-        only = {"compute_left_eigenvectors": False, "compute_right_eigenvectors": False}
+        only = {
+            "compute_left_eigenvectors": False,
+            "compute_right_eigenvectors": False,
+            "enable_eigvec_derivs": False,
+        }
+        vectors = {**dict.fromkeys(only, True)}
         yield Sample(((3, 3),), only, diagonal=0.5)
         yield Sample(((2, 2, 2),), only)
         yield Sample(((0, 0),), only)
+        yield Sample(((3, 3),), vectors, diagonal=0.5)
+
+
+def _eigenvector_tangent(w: Value, v: Value, inside: Value) -> Value:
+    """The tangent of eigenvectors of simple eigenvalues; ``inside`` is ``inv(v) t v``.
+
+    A multiple of each vector is added, so that its length stays 1 and its largest element real.
+    """
+    shape = v.aval.shape
+    gaps = _off_diagonal_reciprocal(sub(across_columns(w, shape), across_rows(w, shape)))
+    moved = matmul(v, mul(gaps, inside))
+    row = v.aval.ndim - 2
+    if not shape[row]:
+        return moved
+    rows = iota.bind(shape=shape, dtype=dtypes.int32, axis=row)
+    first = argmax.bind(abs_(v), axis=row, index_dtype=dtypes.int32)
+    largest = eq(rows, across_columns(first, shape))
+    ends = (reduce_sum.bind(select_n(largest, like(x, 0), x), axes=(row,)) for x in (moved, v))
+    turned, pivot = ends
+    along = reduce_sum.bind(mul(conjugated(v), moved), axes=(row,))
+    factor = complex_(neg(real(along)), neg(div(imag(turned), real(pivot))))
+    return add(moved, mul(v, across_columns(factor, shape)))
+
+
+def _complex_eig(x: Any) -> Any:
+    return tuple([r.astype(np.complex128) for r in np.linalg.eig(x)])
 
 
 def _complex_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -258,7 +295,12 @@ def _left_vectors(right: Any) -> Any:
     """Vectors ``u`` of length 1 with ``u^H x = w u^H``: columns of the inverse adjoint."""
     unit = np.broadcast_to(np.eye(right.shape[-1], dtype=right.dtype), right.shape)
     left = np.conj(values.solve(right, unit)).swapaxes(-1, -2)
-    return (left / np.linalg.norm(left, axis=-2, keepdims=True)).astype(right.dtype)
+    left = left / np.linalg.norm(left, axis=-2, keepdims=True)
+    if left.size:
+        largest = np.argmax(np.abs(left), axis=-2)[..., None, :]
+        end = np.take_along_axis(left, largest, -2)
+        left = left * (np.conj(end) / np.abs(end))
+    return left.astype(right.dtype)
 
 
 eigh, svd, eig = Eigh(), SVD(), Eig()

@@ -329,7 +329,8 @@ def _expectation(node: TreeNode, tree: Any) -> str:
     if kind == pn.DICT:
         return f"Dict key mismatch; expected keys: {list(node._data)!r}; dict: {value}."
     count = len(node._children)
-    return f"{name.capitalize()} arity mismatch: {len(tree)} != {count}; {name}: {value}."
+    given: Any = tree
+    return f"{name.capitalize()} arity mismatch: {len(given)} != {count}; {name}: {value}."
 
 
 def _brief(tree: Any) -> str:

@@ -97,10 +97,12 @@ class CustomFunction(ABC):
         fixed = {i % len(args) for i in self.nondiff_argnums} if args else set()
         nondiff = [args[i] for i in sorted(fixed)]
         diff = [x for i, x in enumerate(args) if i not in fixed]
+        # Rules outlive the call, in programs: they must not hold what may be traced.
+        kept = [x if i in fixed else None for i, x in enumerate(args)]
 
         def merged(*differentiated: Any) -> list[Any]:
             rest = iter(differentiated)
-            return [x if i in fixed else next(rest) for i, x in enumerate(args)]
+            return [x if i in fixed else next(rest) for i, x in enumerate(kept)]
 
         return nondiff, diff, merged
 

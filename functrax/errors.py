@@ -22,6 +22,7 @@ from functrax.core.errors import (
     ListenerError as ListenerError,
     MachineCodeError as MachineCodeError,
     MiscompilationError as MiscompilationError,
+    MissingRuleError as MissingRuleError,
     NonConcreteBooleanIndexError as NonConcreteBooleanIndexError,
     NonFiniteError as NonFiniteError,
     ParseError as ParseError,

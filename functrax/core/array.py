@@ -100,7 +100,7 @@ class ConcreteArray(Array, BufferExporter):
             buffer = self._buffer = buffer.result()
         elif buffer is None:
             raise DonatedBufferError(
-                "an array was used after it was deleted or donated",
+                "Array has been deleted: an array was used after it was deleted or donated",
                 got=self.aval.str_short(),
                 fix="use the result of the call that it was donated to, or do not donate it",
             )
@@ -141,8 +141,10 @@ class ConcreteArray(Array, BufferExporter):
 
     def __bool__(self) -> bool:
         if self.aval.size != 1:
+            empty = self.aval.size == 0
+            what = "an empty array" if empty else "an array with more than one element"
             raise ArgumentError(
-                "bool: only an array of one element is true or false",
+                f"bool: The truth value of {what} is ambiguous.",
                 got=self.aval.str_short(),
                 fix="x.any() or x.all(); x.size == 0 for whether it is empty",
             )
@@ -152,13 +154,13 @@ class ConcreteArray(Array, BufferExporter):
         return int(self._real_scalar("int"))
 
     def __index__(self) -> int:
-        if self.aval.dtype.kind not in "iu":
-            raise DTypeError(
-                "index: only an integer array of rank 0 can be a Python index",
+        if self.aval.shape or self.aval.dtype.kind not in "iu":
+            raise ArgumentError(
+                "index: Only integer scalar arrays can be converted to a scalar index.",
                 got=self.aval.str_short(),
                 fix="x.astype(int)",
             )
-        return int(self._scalar("index"))
+        return int(self.value[()])
 
     def __float__(self) -> float:
         return float(self._real_scalar("float"))
@@ -169,7 +171,7 @@ class ConcreteArray(Array, BufferExporter):
     def _scalar(self, kind: str) -> Any:
         if self.aval.shape:
             raise ArgumentError(
-                f"{kind}: only an array of rank 0 can become a Python {kind}",
+                f"{kind}: Only scalar arrays can be converted to Python scalars.",
                 got=self.aval.str_short(),
                 fix="x[i] for one element, x.tolist() for all",
             )
@@ -186,7 +188,7 @@ class ConcreteArray(Array, BufferExporter):
 
     def __hash__(self) -> int:
         raise ArgumentError(
-            "hash: arrays are unhashable, for == compares elements",
+            "hash: arrays are unhashable, for == compares elements (unhashable type)",
             got=self.aval.str_short(),
             fix="a tuple of numbers, from x.tolist(), where a key is needed",
         )

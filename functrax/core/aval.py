@@ -122,6 +122,11 @@ class ShapedArray:
         sizes = ",".join(map(str, self.shape))
         return f"{'~' if self.weak_type else ''}{_SHORT[self.dtype]}[{sizes}]"
 
+    def str_long(self) -> str:
+        """``float32[3,4]``."""
+        name = "float0" if self.dtype == dtypes.float0 else self.dtype.name
+        return f"{name}[{','.join(map(str, self.shape))}]"
+
     @staticmethod
     def from_short(text: str) -> ShapedArray:
         """The aval that :meth:`str_short` wrote as ``text``.
@@ -141,9 +146,7 @@ class ShapedArray:
         return ShapedArray(tuple(map(int, digits)), _LONG[name], text.startswith("~"))
 
     def __repr__(self) -> str:
-        sizes = ",".join(map(str, self.shape))
-        name = "float0" if self.dtype == dtypes.float0 else self.dtype.name
-        return f"ShapedArray({name}[{sizes}]{', weak_type=True' if self.weak_type else ''})"
+        return f"ShapedArray({self.str_long()}{', weak_type=True' if self.weak_type else ''})"
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise ImmutableError(

@@ -89,6 +89,10 @@ class IndexingError(FunctraxError, IndexError, TypeError):
     """An index that arrays do not take."""
 
 
+class MissingRuleError(ArgumentError, AttributeError):
+    """A function that was decorated to have a rule of its own, and was not given one."""
+
+
 class PyTreeError(FunctraxError, ValueError, TypeError):
     """Pytrees whose structures differ; the message names the path at which they do."""
 

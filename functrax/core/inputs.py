@@ -56,7 +56,7 @@ def _as_value(x: Any, what: str = "argument") -> Value:
         return _from_numpy(np.asarray(x), what)
     raise DTypeError(
         f"{what} is not an array or a scalar",
-        got=f"{x!r} of type {kind.__module__}.{kind.__qualname__}",
+        got=f"Value {x!r} of type {kind} is not a valid JAX type",
         fix="give arrays, NumPy arrays or numbers; convert lists with functrax.numpy.array",
     )
 
@@ -82,7 +82,7 @@ def check_not_masked(x: Any, what: str) -> None:
     """
     if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
         raise ArgumentError(
-            f"{what} is a masked array, and arrays have no masks",
+            f"{what}: numpy masked arrays are not supported, for arrays have no masks",
             got=f"numpy {x.dtype}{list(x.shape)} with a mask",
             fix="x.filled(value), or functrax.numpy.where(x.mask, value, x.data)",
         )
@@ -97,7 +97,7 @@ def _from_numpy(x: Any, what: str) -> ConcreteArray:
     except FunctraxError as error:
         raise DTypeError(
             f"{what} has a dtype that arrays cannot have",
-            got=f"numpy {x.dtype}{list(x.shape)}",
+            got=f"numpy {x.dtype}{list(x.shape)} is not a valid JAX type",
             fix="convert it to a number type, such as float32",
         ) from error
     return ConcreteArray(np.array(x, dtype), ShapedArray(x.shape, dtype))

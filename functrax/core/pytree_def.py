@@ -307,7 +307,7 @@ def _expectation(node: TreeNode, tree: Any) -> str:
     if kind == pn.DICT:
         return f"Dict key mismatch; expected keys: {list(node._data)!r}; dict: {value}."
     count = len(node._children)
-    given = pn.one_level(kind, tree)[0]
+    given: Any = tree
     return f"{name.capitalize()} arity mismatch: {len(given)} != {count}; {name}: {value}."
 
 

@@ -18,7 +18,7 @@ from functrax.core.pytree_registry import (
 from functrax.core.tracebacks import as_boundary, with_boundaries
 
 
-def is_tree_node(nodetype: type) -> bool:
+def is_tree_node(nodetype: Any) -> bool:
     """Whether objects of a type are containers: built-in ones, or of a registered type.
 
     Named tuples are, too, though their types are not registered.

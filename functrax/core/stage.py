@@ -226,7 +226,7 @@ def check_leaks(trace: Trace) -> None:
     if held:
         holders = [type(r).__name__ for r in gc.get_referrers(*held) if r is not held]
         raise LeakedTracerError(
-            f"a traced value leaked out of {name}",
+            f"Leaked trace {type(trace).__name__}: a traced value leaked out of {name}",
             got=f"{held[0]!r}, made while {name} was being traced{held[0].origin()}, still held "
             f"by: {', '.join(sorted(set(holders))) or 'a local'}",
             fix="return the value instead of storing it outside of the function",

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from functrax.core import native
+from functrax.core import dtypes, native
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
     ArgumentError,
@@ -147,7 +147,8 @@ class Tracer(Array):
 
     def __bool__(self) -> bool:
         raise TracerBoolConversionError(
-            "bool: a traced value has no known truth value, so `if`, `while`, `and`, `or` "
+            f"bool: Attempted boolean conversion of {_typed(self)}. "
+            "A traced value has no known truth value, so `if`, `while`, `and`, `or` "
             "and `assert` cannot look at it",
             got=_describe(self),
             fix="functrax.numpy.where(condition, a, b) or functrax.lax.cond for a choice, "
@@ -156,26 +157,49 @@ class Tracer(Array):
         )
 
     def _no_scalar(
-        self, kind: str, error: type[ConcretizationError] = ConcretizationError
+        self,
+        kind: str,
+        dtype: str = "",
+        error: type[ConcretizationError] = ConcretizationError,
     ) -> ConcretizationError:
+        if self.aval.shape:
+            return ConcretizationError(
+                f"{kind}: Only scalar arrays can be converted to Python scalars.",
+                got=_describe(self),
+                fix="x.item() and its like are for arrays of one element that are known",
+            )
+        cast = f"try using `x.astype({dtype})` instead, which keeps it an array" if dtype else ""
         return error(
+            "Abstract tracer value encountered where concrete value is expected: "
             f"{kind}: a traced value has no known value that could become a Python {kind}",
+            got=_describe(self),
+            fix=f"{cast or 'keep it an array (functrax.numpy functions take arrays)'}; use "
+            "functrax.lax.fori_loop for a loop, or mark the argument with static_argnums",
+        )
+
+    def __int__(self) -> int:
+        raise self._no_scalar("int", "int", TracerIntegerConversionError)
+
+    def __index__(self) -> int:
+        if self.aval.shape or not dtypes.is_integer(self.aval.dtype):
+            raise ConcretizationError(
+                "index: Only integer scalar arrays can be converted to a scalar index.",
+                got=_describe(self),
+                fix="an integer array of rank 0; functrax.numpy.take for several indices",
+            )
+        raise TracerIntegerConversionError(
+            f"The __index__() method was called on {_typed(self)}. A traced value has no "
+            "known value that could become a Python int",
             got=_describe(self),
             fix="keep it an array (functrax.numpy functions take arrays), use "
             "functrax.lax.fori_loop for a loop, or mark the argument with static_argnums",
         )
 
-    def __int__(self) -> int:
-        raise self._no_scalar("int", TracerIntegerConversionError)
-
-    def __index__(self) -> int:
-        raise self._no_scalar("int", TracerIntegerConversionError)
-
     def __float__(self) -> float:
-        raise self._no_scalar("float")
+        raise self._no_scalar("float", "float")
 
     def __complex__(self) -> complex:
-        raise self._no_scalar("complex")
+        raise self._no_scalar("complex", "complex")
 
     def item(self, *args: Any) -> Any:
         """Not possible on a traced value; raises."""
@@ -187,7 +211,8 @@ class Tracer(Array):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         raise TracerArrayConversionError(
-            "numpy: a traced value cannot become a NumPy array, for it has no value yet",
+            f"The numpy.ndarray conversion method __array__() was called on {_typed(self)}. "
+            "A traced value cannot become a NumPy array, for it has no value yet",
             got=_describe(self),
             fix="the function of the same name in functrax.numpy, or functrax.pure_callback "
             "to call NumPy when the program runs",
@@ -195,7 +220,7 @@ class Tracer(Array):
 
     def __hash__(self) -> int:
         raise ArgumentError(
-            "hash: arrays are unhashable, and a traced one has no value yet",
+            "hash: arrays are unhashable, and a traced one has no value yet (unhashable type)",
             got=_describe(self),
             fix="mark the argument with static_argnums where a key is needed",
         )
@@ -231,6 +256,11 @@ class Tracer(Array):
         raise self._no_memory("addressable_data")
 
 
+def _typed(tracer: Tracer) -> str:
+    """A traced value's type in full; JAX's messages have these words."""
+    return f"traced array with shape {tracer.aval.str_long()}"
+
+
 def _describe(tracer: Tracer) -> str:
     made = tracer._trace.name
     return f"{tracer!r}" + (f" while tracing {made}" if made else "")
@@ -239,16 +269,18 @@ def _describe(tracer: Tracer) -> str:
 def leaked(tracer: Tracer) -> LeakedTracerError:
     """The error for a tracer that is used where its transformation does not reach."""
     name = tracer._trace.name or "a transformed function"
-    got = f"{tracer!r}, made while {name} was being traced{tracer.origin()}"
+    got = f"{tracer!r}, made while {name} was being traced{tracer.origin()}; its type is "
+    got += tracer.aval.str_long()
     if tracer._trace.alive:
         return LeakedTracerError(
-            f"a function closes over a traced value of {name} that means nothing to it: the "
-            "function has a derivative rule of its own, or is a callback",
+            f"a function closes over a traced value of {name} that means nothing to it: functions "
+            "with derivative rules of their own, and callbacks, can't close over such values",
             got=got,
             fix="pass the value as an argument; see functrax.closure_convert",
         )
     return LeakedTracerError(
-        f"a traced value leaked out of {name}: it is used after that function was traced",
+        f"Encountered an unexpected tracer: a traced value leaked out of {name}: it is used after "
+        "that function was traced (a side effect kept it, in global state for example)",
         got=got,
         fix="return the value from the function instead of storing it in a global, a list or "
         "an attribute; functrax.checking_leaks() finds where it is kept",

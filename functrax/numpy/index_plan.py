@@ -32,6 +32,7 @@ from functrax.core.primitive import Value, like
 from functrax.core.prims.arithmetic import add, clamp, lt, select_n
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.records import record
+from functrax.numpy.creation import array
 
 Shape: TypeAlias = "tuple[int, ...]"
 #: ("new",) a new axis; ("gap",) an ellipsis; ("int", i); ("slice", start, step, count);
@@ -204,7 +205,9 @@ def _plain(item: Any) -> Any:
 def _nested(item: Sequence[Any]) -> Any:
     try:
         found = np.asarray(item)
-    except (ConcretizationError, ValueError):
+    except ConcretizationError:  # traced numbers are among them
+        return array(item)
+    except ValueError:
         raise _not_an_index(item, f"the sequence {_text(item)}") from None
     return found.astype(np.int32) if found.size == 0 else found
 

@@ -13,11 +13,10 @@ from typing import Any, Final
 from functrax.core import dtypes
 from functrax.core.arguments import argument_error
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, PyTreeError, TangentError
+from functrax.core.errors import ArgumentError, MissingRuleError, PyTreeError, TangentError
 from functrax.core.inputs import as_value, concrete, shown_type
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
-from functrax.core.prims.convert import convert_element_type
 from functrax.core.pytree import (
     PyTreeDef,
     filled,
@@ -29,9 +28,10 @@ from functrax.core.pytree import (
     tree_unflatten,
 )
 from functrax.core.stage import eval_jaxpr, stage
-from functrax.core.trace import Tracer, state
+from functrax.core.trace import EVAL, Tracer, state
 from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.custom_call import Backward, CustomJVP, CustomVJP, SymbolicZero
+from functrax.transforms.custom_rules import RuleFunction, brief, fitted
 from functrax.transforms.flat import (
     FlatFunction,
     argnums_tuple,
@@ -82,32 +82,55 @@ class CustomFunction(ABC):
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise argument_error(self.fun, args, kwargs, error) from None
+            raise self._unresolved(args, kwargs, error) from None
         bound.apply_defaults()
-        if bound.kwargs:
+        named = [name for name in bound.kwargs if name in kwargs]  # others keep their defaults
+        if named:
             raise ArgumentError(
-                f"{name_of(self.fun)}: keyword-only arguments have no place in a custom rule",
-                got=", ".join(bound.kwargs),
+                f"{name_of(self.fun)}: keyword-only arguments have no place in a custom rule: The "
+                "following keyword arguments could not be resolved to positions: "
+                + ", ".join(named),
+                got=", ".join(named),
                 fix="make them positional, or close over them",
             )
         return bound.args
+
+    def _unresolved(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
+    ) -> ArgumentError:
+        found = argument_error(self.fun, args, kwargs, error)
+        found_in = f"{type(self).__name__}-decorated function {name_of(self.fun)}{self.signature}"
+        return ArgumentError(
+            f"{found.what}. The input arguments to the {found_in} could not be resolved to "
+            f"positional-only arguments. Binding failed with the error:\n{error}",
+            got=found.got,
+            fix=found.fix,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        # Decorators on top of each other: a rule is given to the one that it is for.
+        if name in ("def_vmap", "defjvp", "defjvps", "defvjp") and "fun" in vars(self):
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _split(self, args: tuple[Any, ...]) -> tuple[list[Any], list[Any], Callable[..., Any]]:
         """Fixed arguments, differentiated ones, and the function of the latter."""
         fixed = {i % len(args) for i in self.nondiff_argnums} if args else set()
         nondiff = [args[i] for i in sorted(fixed)]
         diff = [x for i, x in enumerate(args) if i not in fixed]
+        # Rules outlive the call, in programs: they must not hold what may be traced.
+        kept = [x if i in fixed else None for i, x in enumerate(args)]
 
         def merged(*differentiated: Any) -> list[Any]:
             rest = iter(differentiated)
-            return [x if i in fixed else next(rest) for i, x in enumerate(args)]
+            return [x if i in fixed else next(rest) for i, x in enumerate(kept)]
 
         return nondiff, diff, merged
 
-    def _missing(self, decorator: str, method: str) -> ArgumentError:
+    def _missing(self, kind: str, method: str) -> MissingRuleError:
         name = name_of(self.fun)
-        return ArgumentError(
-            f"{decorator}: {name} has no derivative rule yet",
+        return MissingRuleError(
+            f"No {kind} defined for {type(self).__name__} function {name} using {method}.",
             got=f"{name} was decorated, but {name}.{method} was not called",
             fix=f"{name}.{method}(...) with the rule",
         )
@@ -178,14 +201,17 @@ class custom_jvp(CustomFunction):  # noqa: N801 - a decorator
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.rule is None:
-            raise self._missing("custom_jvp", "defjvp")
-        nondiff, diff, merged = self._split(self._positional(args, kwargs))
+            raise self._missing("JVP", "defjvp")
+        positional = self._positional(args, kwargs)
+        if state.trace is EVAL:
+            return self.fun(*positional)  # no rule is asked for
+        nondiff, diff, merged = self._split(positional)
         flat, in_tree = flatten_args(self.fun, diff, {})
         name = name_of(self.fun)
-        function = FlatFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
+        function = RuleFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
         function.__name__ = name
         flat_rule = _FlatJVPRule(
-            name, self.rule, self.symbolic, nondiff, tree_flatten(tuple(diff))[1]
+            function, self.rule, self.symbolic, nondiff, tree_flatten(tuple(diff))[1]
         )
         call = CustomJVP(function, flat_rule, name, self.symbolic)
         outs = state.trace.process_custom(call, flat)
@@ -206,13 +232,15 @@ class _FlatJVPRule:
 
     def __init__(
         self,
-        name: str,
+        function: RuleFunction,
         rule: Callable[..., Any],
         symbolic: bool,
         nondiff: Sequence[Any],
         in_tree: PyTreeDef,
     ) -> None:
-        self.name = name
+        self.function = function
+        self.name = function.__name__
+        self.title = f"Custom JVP rule {name_of(rule)} for function {self.name}"
         self.rule = rule
         self.symbolic = symbolic
         self.nondiff = nondiff
@@ -226,7 +254,8 @@ class _FlatJVPRule:
         both = self.rule(*self.nondiff, primals, tangents)
         if not (isinstance(both, (tuple, list)) and len(both) == 2):
             raise PyTreeError(
-                f"the jvp rule of {self.name} does not return a pair",
+                f"{self.title} must produce a pair (list or tuple of length two) representing "
+                f"primal and tangent outputs, but got {brief(both)}",
                 got=shown_type(both),
                 fix="return value, tangent",
             )
@@ -234,33 +263,30 @@ class _FlatJVPRule:
         tangents_out, tangent_tree = tree_flatten(both[1])
         if tangent_tree != self.out_tree:
             raise PyTreeError(
-                f"the jvp rule of {self.name} returns a tangent of another structure",
+                f"{self.title} must produce primal and tangent outputs with equal container "
+                f"(pytree) structures, but got {self.out_tree} and {tangent_tree} respectively.",
                 got=f"value {self.out_tree}, tangent {tangent_tree}",
                 fix="a tangent of the structure of the value",
             )
         results = [as_value(x, f"a value of the jvp rule of {self.name}") for x in outs]
+        self.function.check_same(self.title, "custom_jvp", "primal", self.out_tree, results)
         return [*results, *map(self._checked, tangents_out, results)]
 
     def _checked(self, tangent: Any, out: Value) -> Any:
         if isinstance(tangent, SymbolicZero) or not dtypes.is_inexact(out.aval.dtype):
             return SymbolicZero(out.aval)
         value = as_value(tangent, f"a tangent of the jvp rule of {self.name}")
-        return fitted(f"the jvp rule of {self.name}", "tangent", value, out.aval)
-
-
-def fitted(rule: str, what: str, value: Value, aval: ShapedArray) -> Value:
-    """A tangent or cotangent from a user's rule, refused unless it has the right type."""
-    if value.aval.shape != aval.shape or (
-        value.aval.dtype != aval.dtype and not value.aval.weak_type
-    ):
+        fitting = fitted(value, out.aval)
+        if fitting is not None:
+            return fitting
+        wanted = out.aval.str_long()
         raise TangentError(
-            f"{rule} returns a {what} that does not fit",
-            got=f"{what} {value.aval.str_short()} for a value {aval.str_short()}",
-            fix=f"a {what} of shape {aval.shape} and dtype {aval.dtype}",
+            "Custom JVP rule must produce primal and tangent outputs with corresponding shapes and "
+            f"dtypes. Expected {wanted} (tangent type of {wanted}) but got "
+            f"{value.aval.str_long()}.",
+            got=f"a tangent {value.aval.str_short()} of the jvp rule of {self.name}",
+            fix=f"a tangent of shape {out.aval.shape} and dtype {out.aval.dtype}",
         )
-    if value.aval.dtype != aval.dtype:
-        return convert_element_type.bind(value, dtype=aval.dtype)
-    return value
 
 
 @with_boundaries
@@ -308,13 +334,16 @@ class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
-            raise self._missing("custom_vjp", "defvjp")
-        nondiff, diff, merged = self._split(self._positional(args, kwargs))
+            raise self._missing("VJP", "defvjp")
+        positional = self._positional(args, kwargs)
+        if state.trace is EVAL:
+            return self.fun(*positional)  # no rule is asked for
+        nondiff, diff, merged = self._split(positional)
         flat, in_tree = flatten_args(self.fun, diff, {})
         name = name_of(self.fun)
-        function = FlatFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
+        function = RuleFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
         function.__name__ = name
-        rules = _FlatVJPRules(self, nondiff, merged, tree_flatten(tuple(diff))[1], flat)
+        rules = _FlatVJPRules(self, function, nondiff, merged, tree_flatten(tuple(diff))[1], flat)
         call = CustomVJP(function, rules.forward, name, self.symbolic)
         outs = state.trace.process_custom(call, flat)
         out_tree = function.out_tree if hasattr(function, "out_tree") else rules.out_tree
@@ -346,12 +375,14 @@ class _FlatVJPRules:
     def __init__(
         self,
         custom: custom_vjp,
+        function: RuleFunction,
         nondiff: Sequence[Any],
         merged: Callable[..., list[Any]],
         in_tree: PyTreeDef,
         flat: Sequence[Value],
     ) -> None:
         self.custom = custom
+        self.function = function
         self.name = name_of(custom.fun)
         self.nondiff = nondiff
         self.merged = merged
@@ -368,9 +399,11 @@ class _FlatVJPRules:
         if self.custom.symbolic:
             leaves = [CustomVJPPrimal(x, p) for x, p in zip(leaves, perturbed, strict=True)]
         both = self.custom.fwd(*self.merged(*tree_unflatten(self.in_tree, leaves)))
+        title = f"Custom VJP fwd rule {name_of(self.custom.fwd)} for function {self.name}"
         if not (isinstance(both, (tuple, list)) and len(both) == 2):
             raise PyTreeError(
-                f"the fwd rule of {self.name} does not return a pair",
+                f"{title} must produce a pair (list or tuple of length two), but got "
+                f"{brief(both)}: the value, and residuals",
                 got=shown_type(both),
                 fix="return value, residuals",
             )
@@ -396,28 +429,33 @@ class _FlatVJPRules:
             return self._flat_cotangents(tuple(found) if isinstance(found, list) else found)
 
         values = [as_value(x, f"a value of the fwd rule of {self.name}") for x in outs]
+        self.function.check_same(title, "custom_vjp", "fwd", out_tree, values)
         return values, residuals, backward
 
     def _flat_cotangents(self, found: Any) -> list[Value | None]:
         wanted, marks = filled(self.in_tree)
         if not isinstance(found, tuple) or len(found) != len(wanted):
             raise PyTreeError(
-                f"the bwd rule of {self.name} must return a tuple of cotangents",
+                f"Custom VJP bwd rule {name_of(self.custom.bwd)} for function {self.name} must "
+                f"produce a tuple of {len(wanted)} cotangents",
                 got=shown_type(found),
                 fix=f"a tuple with {len(wanted)} entries, one for each differentiated argument",
             )
         flat: dict[int, Value] = {}
         numbers = {id(mark): i for i, mark in enumerate(marks)}
-        for entry, part in zip(found, wanted, strict=True):
+        for n, (entry, part) in enumerate(zip(found, wanted, strict=True)):
             if entry is not None:
-                self._fill(flat, entry, part, numbers)
+                self._fill(flat, f"output[{n}]", entry, part, numbers)
         return [flat.get(i) for i in range(len(marks))]
 
-    def _fill(self, flat: dict[int, Value], entry: Any, part: Any, numbers: dict[int, int]) -> None:
+    def _fill(
+        self, flat: dict[int, Value], name: str, entry: Any, part: Any, numbers: dict[int, int]
+    ) -> None:
         """Put the cotangents of an argument at the numbers of its leaves.
 
         Args:
           flat: what is filled.
+          name: what the argument's cotangents are called in errors.
           entry: what the rule returned for the argument.
           part: the argument's structure, filled with objects.
           numbers: by the ids of these, the numbers of the leaves.
@@ -437,13 +475,25 @@ class _FlatVJPRules:
             aval = self.in_avals[i]
             if not dtypes.is_inexact(aval.dtype):
                 continue
-            what = f"cotangent{keystr(path)}"
-            value = as_value(leaf, f"a {what} of the bwd rule of {self.name}")
-            flat[i] = fitted(f"the bwd rule of {self.name}", what, value, aval)
+            value = as_value(leaf, f"{name}{keystr(path)} of the bwd rule of {self.name}")
+            fitting = fitted(value, aval)
+            if fitting is None:
+                raise self._misfit(f"{name}{keystr(path)}", value.aval, aval)
+            flat[i] = fitting
+
+    def _misfit(self, name: str, given: ShapedArray, aval: ShapedArray) -> TangentError:
+        return TangentError(
+            f"the bwd rule of {self.name} returns a cotangent that does not fit: at {name} the bwd "
+            f"rule produced an output of type {given.str_long()}, for an argument of type "
+            f"{aval.str_long()}",
+            got=f"cotangent {given.str_short()} for a value {aval.str_short()}",
+            fix=f"a cotangent of shape {aval.shape} and dtype {aval.dtype}",
+        )
 
     def _other_structure(self, given: PyTreeDef, part: Any) -> PyTreeError:
         return PyTreeError(
-            f"the bwd rule of {self.name} returns a cotangent of another structure",
+            f"Custom VJP bwd rule {name_of(self.custom.bwd)} for function {self.name} must "
+            "produce cotangents of the structure of the arguments",
             got=f"{given}, where {tree_flatten(part)[1]} is needed",
             fix="cotangents of the structure of the arguments; None stands for zeros",
         )

@@ -333,7 +333,7 @@ class CustomVJPLinear(Opaque):
     @staticmethod
     def _forward_mode(call: CustomVJP) -> DifferentiationError:
         return DifferentiationError(
-            f"{call.name}: forward-mode differentiation of a custom_vjp function",
+            f"{call.name}: can't apply forward-mode autodiff (jvp) to a custom_vjp function.",
             got="jvp, jacfwd or hessian of a function that has a backward rule only",
             fix="grad, vjp or jacrev; or give the rule with custom_jvp, which serves both modes",
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, PyTreeError, ShapeError
+from functrax.core.errors import ArgumentError, MissingRuleError, PyTreeError, ShapeError
 from functrax.core.inputs import as_value, concrete, shown_type
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
@@ -229,8 +229,8 @@ class custom_vmap(CustomFunction):  # noqa: N801 - a decorator
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.rule is None:
             name = name_of(self.fun)
-            raise ArgumentError(
-                f"custom_vmap: {name} has no batching rule yet",
+            raise MissingRuleError(
+                f"No batching rule defined for custom_vmap function {name} using def_vmap.",
                 got=f"{name} was decorated, but {name}.def_vmap was not called",
                 fix=f"{name}.def_vmap(...) with the rule",
             )

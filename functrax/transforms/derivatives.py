@@ -117,7 +117,7 @@ def _check_pair(name: str, out: Any) -> None:
     if isinstance(out, (tuple, list)) and len(out) == 2:
         return
     raise PyTreeError(
-        f"{name}: with has_aux=True it must return a pair (value, aux)",
+        f"{name}: with has_aux=True it must return a pair (value, aux), a two-element tuple",
         got=shown_type(out),
         fix="return value, aux",
     )
@@ -275,12 +275,15 @@ def _check_inputs(
         where = f"argument {keystr(path)} of {name_of(fun)} is {x.aval.str_short()}"
         if holomorphic:
             raise DifferentiationError(
-                "grad: holomorphic=True needs complex arguments",
+                "grad with holomorphic=True requires inputs with complex dtype, but got "
+                f"{x.aval.dtype.name}: grad: holomorphic=True needs complex arguments",
                 got=where,
                 fix="convert it with .astype('complex64'), or leave holomorphic out",
             )
         raise DifferentiationError(
-            "grad: only floating point arguments have a derivative",
+            "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
+            f"np.inexact), but got {x.aval.dtype.name}: only floating point arguments have a "
+            "derivative",
             got=where,
             fix="convert it with .astype('float32'); choose other argnums; "
             "or allow_int=True for gradients of dtype float0",
@@ -296,7 +299,13 @@ def _check_scalar(
     shown = ", ".join(a.str_short() for a in avals)
     if len(avals) != 1 or tree.num_nodes != 1 or avals[0].shape != ():
         raise DifferentiationError(
-            f"grad: {name_of(fun)} does not return a scalar",
+            "Gradient only defined for scalar-output functions. Output "
+            + (
+                f"had shape: {avals[0].shape}"
+                if len(avals) == tree.num_nodes == 1
+                else f"was: {tree}"
+            )
+            + f". {name_of(fun)} does not return a scalar",
             got=f"{shown or 'nothing'} in {tree}",
             fix="reduce it, as by .sum() or .mean(); functrax.jacrev for a Jacobian; "
             "has_aux=True if it returns (value, aux)",
@@ -304,13 +313,16 @@ def _check_scalar(
     dtype = avals[0].dtype
     if holomorphic and not dtypes.is_complex(dtype):
         raise DifferentiationError(
-            f"grad: holomorphic=True, but {name_of(fun)} returns a real number",
+            "grad with holomorphic=True requires outputs with complex dtype, but got "
+            f"{dtype.name}: holomorphic=True, but {name_of(fun)} returns a real number",
             got=shown,
             fix="leave holomorphic out: the gradient of a real value needs no such promise",
         )
     if not holomorphic and not dtypes.is_float(dtype):
         raise DifferentiationError(
-            f"grad: {name_of(fun)} returns a scalar that is not a real floating point number",
+            "grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), "
+            f"but got {dtype.name}: {name_of(fun)} returns a scalar that is not a real floating "
+            "point number",
             got=shown,
             fix="its real part; holomorphic=True if it is complex-differentiable; functrax.vjp"
             if dtypes.is_complex(dtype)

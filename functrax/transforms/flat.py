@@ -73,7 +73,7 @@ def flatten_args(
         return [as_value(x) for x in leaves], tree
     except FunctraxError:  # say which of them it is
         paths = tree_flatten_with_path((tuple(args), kwargs))[0]
-        names = _given_names(function, len(args), static)
+        names = given_names(function, len(args), static)
         values = []
         for path, x in paths:
             try:
@@ -114,7 +114,7 @@ def _advice(x: Any, fallback: str) -> str:
     return fallback
 
 
-def _given_names(function: Any, count: int, static: Collection[int]) -> list[str]:
+def given_names(function: Any, count: int, static: Collection[int] = ()) -> list[str]:
     """The names of ``count`` positional arguments, or their positions."""
     total = count + len(static)
     signature = signature_of(function)
@@ -133,7 +133,7 @@ def check_callable(transform: str, function: Any) -> None:
     """Refuse what cannot be called."""
     if not callable(function):
         raise ArgumentError(
-            f"{transform}: the first argument is not a function",
+            f"{transform}: the first argument is not a function. Expected a callable value",
             got=f"{function!r} of type {type(function).__name__}",
             fix=f"{transform}(f), with f callable",
         )
@@ -150,7 +150,11 @@ def normalize_argnums(
     for i in argnums:
         if not -num_args <= i < num_args:
             raise ArgumentError(
-                f"{transform}: argnums {i} is out of range",
+                f"{transform}: argnums {i} is out of range: differentiating with respect to "
+                f"argnums={','.join(map(str, argnums))} requires at least "
+                f"{i + 1 if i >= 0 else -i} positional arguments to be passed by the caller, but "
+                "got only "
+                f"{num_args} positional arguments.",
                 got=f"{num_args} positional arguments to {name_of(function)}",
                 fix="argnums counts positional arguments from 0; pass that argument by position",
             )

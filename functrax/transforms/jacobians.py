@@ -53,6 +53,7 @@ def _rows(x: Value, avals: Sequence[ShapedArray]) -> list[Value]:
 
 def _checked(
     transform: str,
+    what: str,
     function: Any,
     tree: Any,
     holomorphic: bool,
@@ -66,12 +67,26 @@ def _checked(
         fine = fine or (allow_complex and not holomorphic and dtypes.is_complex(aval.dtype))
         if not fine and not allow_int:
             raise DifferentiationError(
-                f"{transform}: {name_of(function)} is differentiated by or returns a value that "
+                _refusal(transform, what, aval, holomorphic, allow_complex)
+                + f": {name_of(function)} is differentiated by or returns a value that "
                 + ("is not complex" if holomorphic else "is not a real floating point number"),
                 got=aval.str_short(),
                 fix="convert it with .astype('float32'); holomorphic=True for complex functions",
             )
     return avals
+
+
+def _refusal(
+    transform: str, what: str, aval: ShapedArray, holomorphic: bool, allow_complex: bool
+) -> str:
+    given = f"but got {aval.dtype.name}"
+    if holomorphic:
+        return f"{transform} with holomorphic=True requires {what}s with complex dtype, {given}"
+    kinds, root = ("real- or complex", "inexact") if allow_complex else ("real", "floating")
+    return (
+        f"{transform} requires {kinds}-valued {what}s ({what} dtype that is a sub-dtype of "
+        f"np.{root}), {given}"
+    )
 
 
 def jacfwd(
@@ -104,7 +119,7 @@ def jacfwd(
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         restricted, chosen = restricted_to("jacfwd", fun, argnums, args, kwargs)
         primals = tuple(args[i] for i in chosen)
-        avals = _checked("jacfwd", fun, primals, holomorphic)
+        avals = _checked("jacfwd", "input", fun, primals, holomorphic)
         tree = tree_flatten(primals)[1]
 
         def push(*tangents: Any) -> Any:
@@ -159,9 +174,11 @@ def jacrev(
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         restricted, chosen = restricted_to("jacrev", fun, argnums, args, kwargs)
         primals = tuple(args[i] for i in chosen)
-        _checked("jacrev", fun, primals, holomorphic, allow_int=allow_int, allow_complex=True)
+        _checked(
+            "jacrev", "input", fun, primals, holomorphic, allow_int=allow_int, allow_complex=True
+        )
         out, pull, *aux = vjp(restricted, *primals, has_aux=has_aux)
-        avals = _checked("jacrev", fun, out, holomorphic)
+        avals = _checked("jacrev", "output", fun, out, holomorphic)
         out_tree = tree_flatten(out)[1]
         rows = vmap(lambda *cts: pull(tree_unflatten(out_tree, cts)))(*map(concrete, _basis(avals)))
         leaves, tree = tree_flatten(rows[0] if isinstance(argnums, int) else rows)

@@ -203,8 +203,8 @@ def check_options(what: str, options: Any) -> None:
     unknown = [name for name in options if not str(name).startswith("xla_")]
     if unknown:
         raise UnavailableError(
-            f"{what}: no such compiler option",
-            got=repr(unknown[0]),
+            f"{what}: No such compile option: {str(unknown[0])!r}",
+            got=repr(options),
             fix="functrax.config, which has the compiler's options; print it to see them",
         )
     for name in options:

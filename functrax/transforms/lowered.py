@@ -250,7 +250,8 @@ class Compiled:
         flat, tree = flatten_args(lowered.function, args, kwargs)
         if tree != lowered.in_tree:
             raise PyTreeError(
-                f"{lowered.name}: the compiled program takes other arguments",
+                f"{lowered.name}: Function compiled with input pytree does not match the input "
+                "pytree it was called with",
                 got=str(tree),
                 fix=f"{lowered.in_tree}, static arguments left out; or call the jitted function",
             )
@@ -266,7 +267,10 @@ class Compiled:
             if x.aval.strip_weak_type() is not aval.strip_weak_type():
                 name = argument_names(self.lowered.function, self.lowered.signature)[k]
                 raise ShapeError(
-                    f"{self.lowered.name}: the compiled program takes another type as {name}",
+                    f"{self.lowered.name}: Argument types differ from the types for which this "
+                    "computation was compiled. The mismatches are:\n"
+                    f"Argument '{name}' compiled with {aval.str_long()} and called with "
+                    f"{x.aval.str_long()}",
                     got=x.aval.str_short(),
                     fix=f"{aval.str_short()}; or call the jitted function, which traces again",
                 )

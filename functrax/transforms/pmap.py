@@ -88,7 +88,7 @@ def pmap(
         try:
             return _without_axis(run(*[args[i] for i in places], **kwargs), out_axes)
         except ShapeError as error:
-            if "number of elements" not in error.what:
+            if "inconsistent sizes" not in error.what:
                 raise
             raise ShardingError(
                 f"pmap: a mapped axis of an argument of {name} has not the size 1, and there is "
@@ -133,11 +133,13 @@ def _check_axes(in_axes: Any) -> None:
     for axis in tree_leaves(in_axes):
         if isinstance(axis, bool) or not isinstance(axis, int):
             raise ArgumentError(
-                "pmap: in_axes holds something else than ints and None",
+                "pmap in_axes must be an int, None, or a pytree of them",
                 got=f"{axis!r} of type {type(axis).__name__}",
                 fix="in_axes=0",
             )
     if not tree_leaves(in_axes):
         raise ShardingError(
-            "pmap: no argument is mapped", got=f"in_axes={in_axes!r}", fix="in_axes=0"
+            "pmap requires at least one argument with a mapped axis.",
+            got=f"in_axes={in_axes!r}",
+            fix="in_axes=0",
         )

@@ -75,7 +75,8 @@ class ArgumentRoles:
         both = sorted(self.static_nums & self.donate_nums)
         if both:
             raise StaticArgumentError(
-                f"jit: an argument of {self.name} is both static and donated",
+                f"jit: an argument of {self.name} is both static and donated: static_argnames and "
+                "donate_argnames cannot intersect",
                 got=f"positions {both}",
                 fix="donate arrays only; static arguments have no buffer",
             )
@@ -114,7 +115,8 @@ class ArgumentRoles:
             hash(value)
         except TypeError:
             raise StaticArgumentError(
-                f"jit: a static argument of {self.name} cannot be hashed",
+                "jit: Non-hashable static arguments are not supported: a static argument of "
+                f"{self.name} cannot be hashed",
                 got=f"{which} is {value!r} of type {type(value).__name__}",
                 fix="a tuple instead of a list, a frozen dataclass instead of a dict; "
                 "or leave it out of static_argnums if it is an array",

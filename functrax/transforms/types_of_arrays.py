@@ -90,7 +90,9 @@ class ShapeDtypeStruct:
     ) -> None:
         if dtype is None:
             raise ArgumentError(
-                "ShapeDtypeStruct: there is no dtype", got="dtype=None", fix="dtype='float32'"
+                "ShapeDtypeStruct: dtype must be specified.",
+                got="dtype=None",
+                fix="dtype='float32'",
             )
         if is_ref is not False:
             raise ArgumentError(

@@ -11,9 +11,7 @@ from functrax.core.errors import (
     ArgumentError,
     AxisError,
     DTypeError,
-    FunctraxError,
     PyTreeError,
-    ShapeError,
 )
 from functrax.core.inputs import as_value, concrete
 from functrax.core.primitive import Value
@@ -23,14 +21,13 @@ from functrax.core.pytree import (
     broadcast_prefix,
     filled,
     in_handles,
-    keystr,
     tree_flatten,
-    tree_flatten_with_path,
     tree_unflatten,
 )
 from functrax.core.tracebacks import boundary
 from functrax.transforms.batching import add_batch_axis, batch_flat
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
+from functrax.transforms.vmap_errors import size_error
 
 
 def vmap(
@@ -64,12 +61,15 @@ def vmap(
     check_callable("vmap", fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not (in_axes is None or isinstance(in_axes, (int, tuple, dict))):
+    if not (in_axes is None or isinstance(in_axes, (int, tuple))):
         raise ArgumentError(
-            "vmap: in_axes is neither an int, None, nor a tuple of them",
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            f"positional arguments passed to the function, but got {in_axes!r}.",
             got=f"{in_axes!r} of type {type(in_axes).__name__}",
             fix="in_axes=0, or in_axes=(0, None) with an entry for each argument",
         )
+    _check_leaves("in_axes", tree_flatten(in_axes)[0])
+    _check_leaves("out_axes", tree_flatten(out_axes)[0])
 
     @functools.wraps(fun)
     @boundary
@@ -85,8 +85,7 @@ def vmap(
         axes = _in_front_of_words(_flat_in_axes(fun, in_axes, args, kwargs), flat, in_tree)
         size = _batch_size(flat, axes, axis_size)
         if size is None:
-            paths = [p for p, _ in tree_flatten_with_path((args, kwargs))[0]]
-            raise _size_error(fun, flat, axes, paths, axis_size)
+            raise size_error(fun, flat, axes, (args, kwargs), axis_size)
         moved = [x if a is None else _to_front(x, a) for x, a in zip(flat, axes, strict=True)]
         flat_fun = _FunctionWithFixedResults(fun, in_tree)
         outs, flags = batch_flat(flat_fun, size, moved, [a is not None for a in axes], axis_name)
@@ -98,7 +97,7 @@ def vmap(
         results = [
             flat_fun.fixed_result(i, axis)
             if i in flat_fun.fixed
-            else concrete(_from_front(fun, *next(arrays), axis, size))
+            else concrete(_from_front(fun, axis_name, *next(arrays), axis, size))
             for i, axis in enumerate(wanted)
         ]
         return tree_unflatten(flat_fun.out_tree, results)
@@ -163,30 +162,32 @@ def _is_none(x: Any) -> bool:
 def _flat_in_axes(fun: Any, in_axes: Any, args: Any, kwargs: Any) -> list[int | None]:
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
         raise ArgumentError(
-            f"vmap: in_axes needs an entry for each positional argument of {name_of(fun)}",
-            got=f"in_axes={in_axes!r} for {len(args)} positional arguments",
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            "positional arguments passed to the function, but got "
+            f"len(in_axes)={len(in_axes)}, len(args)={len(args)}",
+            got=f"in_axes={in_axes!r} for {len(args)} positional arguments of {name_of(fun)}",
             fix="as many entries as arguments; None for those that are not mapped",
         )
     try:
         axes = broadcast_prefix((in_axes, 0), (args, kwargs), is_leaf=_is_none)
     except PyTreeError as error:
         raise PyTreeError(
-            f"vmap: in_axes does not fit the arguments of {name_of(fun)}",
-            got=f"in_axes={in_axes!r}; {error.got or error.what}",
+            "vmap in_axes specification must be a tree prefix of the corresponding value; "
+            f"it does not fit the arguments of {name_of(fun)}",
+            got=f"in_axes={in_axes!r}. Mismatch details: {error.what}\n{error.got}",
             fix="in_axes must be a prefix of the structure of the arguments",
         ) from None
-    return _checked("in_axes", axes)
+    return axes
 
 
-def _checked(what: str, axes: Sequence[Any]) -> list[int | None]:
+def _check_leaves(what: str, axes: Sequence[Any]) -> None:
     for axis in axes:
-        if axis is not None and (not isinstance(axis, int) or isinstance(axis, bool)):
+        if not isinstance(axis, int) or isinstance(axis, bool):
             raise ArgumentError(
-                f"vmap: {what} holds something else than ints and None",
+                f"vmap {what} must be an int, None, or a pytree of them",
                 got=f"{axis!r} of type {type(axis).__name__}",
                 fix=f"{what}=0, or a pytree of ints and None",
             )
-    return list(axes)
 
 
 def _in_front_of_words(
@@ -218,39 +219,6 @@ def _batch_size(
     return sizes.pop() if len(sizes) == 1 else None
 
 
-def _size_error(
-    fun: Any,
-    flat: Sequence[Value],
-    axes: Sequence[int | None],
-    paths: Sequence[Any],
-    axis_size: int | None,
-) -> FunctraxError:
-    """Why :func:`_batch_size` found no number of elements."""
-    sizes: dict[int, str] = {} if axis_size is None else {axis_size: "axis_size"}
-    for x, axis, path in zip(flat, axes, paths, strict=True):
-        if axis is None:
-            continue
-        shown = f"argument {keystr(path[1:])} {x.aval.str_short()}"
-        if not -x.aval.ndim <= axis < x.aval.ndim:
-            return AxisError(
-                f"vmap: axis {axis} is out of range for an argument of {name_of(fun)}",
-                got=shown,
-                fix="in_axes=None for what is not mapped" if not x.aval.ndim else "another axis",
-            )
-        sizes.setdefault(x.aval.shape[axis], f"{shown} along axis {axis}")
-    if sizes:
-        return ShapeError(
-            f"vmap: the arguments of {name_of(fun)} disagree about the number of elements",
-            got="\n".join(f"{size} from {what}" for size, what in sizes.items()),
-            fix="arrays of one size along their mapped axes; in_axes=None for what is not mapped",
-        )
-    return ArgumentError(
-        f"vmap: nothing says how many elements to map {name_of(fun)} over",
-        got="in_axes is None for every argument" if flat else "no arguments",
-        fix="axis_size=n, or an axis in in_axes",
-    )
-
-
 def _to_front(x: Value, axis: int) -> Value:
     axis %= x.aval.ndim
     return transpose_(x, (axis, *(i for i in range(x.aval.ndim) if i != axis)))
@@ -262,18 +230,22 @@ def _flat_out_axes(fun: Any, out_axes: Any, flat_fun: FlatFunction) -> list[int 
         axes = broadcast_prefix(out_axes, dummy, is_leaf=_is_none)
     except PyTreeError as error:
         raise PyTreeError(
-            f"vmap: out_axes does not fit the result of {name_of(fun)}",
-            got=f"out_axes={out_axes!r}; {error.got or error.what}",
+            "vmap out_axes specification must be a tree prefix of the corresponding value; "
+            f"it does not fit the result of {name_of(fun)}",
+            got=f"out_axes={out_axes!r}. Mismatch details: {error.what}\n{error.got}",
             fix="out_axes must be a prefix of the structure of the result",
         ) from None
-    return _checked("out_axes", axes)
+    return axes
 
 
-def _from_front(fun: Any, x: Value, batched: bool, axis: int | None, size: int) -> Value:
+def _from_front(
+    fun: Any, axis_name: Hashable, x: Value, batched: bool, axis: int | None, size: int
+) -> Value:
     if axis is None:
         if batched:
             raise ArgumentError(
-                f"vmap: out_axes is None for a result of {name_of(fun)} that differs by element",
+                f"vmap has mapped output (axis_name={axis_name}) but out_axes is None: at vmap "
+                f"out_axes, a result of {name_of(fun)} differs by element",
                 got=f"{x.aval.str_short()} with the mapped axis in front",
                 fix="out_axes=0, or a reduction over the named axis, such as functrax.lax.psum",
             )
@@ -283,7 +255,7 @@ def _from_front(fun: Any, x: Value, batched: bool, axis: int | None, size: int) 
     ndim = x.aval.ndim
     if not -ndim <= axis < ndim:
         raise AxisError(
-            f"vmap: out_axes {axis} is out of range for a result of {name_of(fun)}",
+            f"vmap: axis {axis} is out of bounds: it is the out_axes of a result of {name_of(fun)}",
             got=f"a result of rank {ndim - 1}",
             fix=f"an axis from {-ndim} to {ndim - 1}",
         )

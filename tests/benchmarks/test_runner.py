@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # benchmarks/ is no part of the package
 
-import functrax
+import functrax  # noqa: E402
 from benchmarks import frameworks, report, runner, worker, workloads  # noqa: E402
 from benchmarks.machine import Machine  # noqa: E402
 from benchmarks.runner import Limits, Measurement, Row  # noqa: E402

@@ -172,6 +172,6 @@ def test_misuse() -> None:
     with pytest.raises(ArgumentError, match="shows a value that is not given"):
         checkify.check(True, "{x}")
     with pytest.raises(ArgumentError, match="unknown kinds"):
-        checkify.checkify(jnp.sin, errors=frozenset({"index"}))
+        checkify.checkify(jnp.sin, errors=frozenset({"other"}))
     with pytest.raises(ArgumentError, match="not an Error"):
         checkify.check_error(3)

@@ -203,9 +203,9 @@ def test_pmap():
     [
         (lambda: pmap(lambda x: x)(np.ones((2, 3))), ValueError, "one device"),
         (lambda: pmap(lambda x, y: x)(np.ones((1, 3)), np.ones((2, 3))), ValueError, "one device"),
-        (lambda: pmap(lambda x: x)(1.0), ValueError, "axis 0 is out of range"),
-        (lambda: pmap(lambda x: x, in_axes=None), ValueError, "no argument is mapped"),
-        (lambda: pmap(lambda x: x, in_axes="q"), TypeError, "something else than ints"),
+        (lambda: pmap(lambda x: x)(1.0), ValueError, "along axis 0"),
+        (lambda: pmap(lambda x: x, in_axes=None), ValueError, "with a mapped axis"),
+        (lambda: pmap(lambda x: x, in_axes="q"), TypeError, "must be an int"),
         (lambda: pmap(lambda x: x, axis_size=2), ValueError, "one device"),
         (lambda: pmap(lambda x: x, devices=[]), ValueError, "devices"),
         (lambda: pmap(lambda x: x, backend="x"), RuntimeError, "no such backend"),

@@ -270,13 +270,13 @@ def test_methods() -> None:
 
 
 RULES: dict[str, tuple[Any, type[Exception], str]] = {
-    "not a pair": (lambda p, t: p[0], PyTreeError, "the jvp rule of f does not return a pair"),
-    "structure": (lambda p, t: (p[0], (t[0],)), PyTreeError, "a tangent of another structure"),
-    "shape": (lambda p, t: (p[0], jnp.ones(3)), DTypeError, "returns a tangent that does not fit"),
+    "not a pair": (lambda p, t: p[0], PyTreeError, "for function f must produce a pair"),
+    "structure": (lambda p, t: (p[0], (t[0],)), PyTreeError, "equal container"),
+    "shape": (lambda p, t: (p[0], jnp.ones(3)), DTypeError, "corresponding shapes and dtypes"),
     "dtype": (
         lambda p, t: (p[0], t[0].astype("float16")),
         DTypeError,
-        "tangent f16.* for a value",
+        "a tangent f16",
     ),
     "not an array": (lambda p, t: (p[0], "zero"), DTypeError, "tangent of the jvp rule of f"),
 }
@@ -300,7 +300,7 @@ def test_wrong_rules(name: str, jit: bool) -> None:
 
 def test_missing_rule() -> None:
     f = functrax.custom_jvp(lambda x: x)
-    with pytest.raises(ArgumentError, match="has no derivative rule yet"):
+    with pytest.raises(ArgumentError, match="No JVP defined for"):
         f(1.0)
     with pytest.raises(ArgumentError, match="not with nondiff_argnums"):
         functrax.custom_jvp(lambda x, n: x, nondiff_argnums=(1,)).defjvps(None)

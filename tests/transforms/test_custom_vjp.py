@@ -220,7 +220,7 @@ def test_forward_mode_is_refused_with_advice() -> None:
         lambda: functrax.linearize(triple, 3.0)[1](1.0),
         lambda: functrax.jvp(functrax.vmap(triple), (jnp.ones(2),), (jnp.ones(2),)),
     ):
-        with pytest.raises(DifferentiationError, match="triple: forward-mode") as info:
+        with pytest.raises(DifferentiationError, match="triple: can't apply forward-mode") as info:
             transform()
         assert "custom_jvp" in str(info.value)
 
@@ -302,9 +302,13 @@ def test_named_axes_inside_rules() -> None:
 
 
 BWD: dict[str, tuple[Any, type[Exception], str]] = {
-    "not a tuple": (lambda r, ct: ct, PyTreeError, "the bwd rule of f must return a tuple"),
+    "not a tuple": (lambda r, ct: ct, PyTreeError, "must produce a tuple"),
     "too many": (lambda r, ct: (ct, ct), PyTreeError, "got   tuple of length 2"),
-    "structure": (lambda r, ct: ({"a": ct},), PyTreeError, "a cotangent of another structure"),
+    "structure": (
+        lambda r, ct: ({"a": ct},),
+        PyTreeError,
+        "cotangents of the structure of the arguments",
+    ),
     "shape": (lambda r, ct: (jnp.ones(3),), DTypeError, "the bwd rule of f returns a cotangent"),
     "dtype": (lambda r, ct: (ct.astype("float16"),), DTypeError, "cotangent f16"),
     "text": (lambda r, ct: ("zero",), DTypeError, "of the bwd rule of f"),
@@ -324,10 +328,10 @@ def test_wrong_backward_rules(name: str, jit: bool) -> None:
 
 def test_wrong_forward_rule_and_missing_rule() -> None:
     f = functrax.custom_vjp(lambda x: x * 1.0)
-    with pytest.raises(ArgumentError, match="has no derivative rule yet"):
+    with pytest.raises(ArgumentError, match="No VJP defined for"):
         f(1.0)
     f.defvjp(lambda x: x * 1.0, lambda r, ct: (ct,))
-    with pytest.raises(PyTreeError, match="does not return a pair"):
+    with pytest.raises(PyTreeError, match="must produce a pair"):
         functrax.grad(f)(2.0)
 
 

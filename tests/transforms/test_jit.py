@@ -164,7 +164,9 @@ def test_donation_deletes_and_reuse_is_an_error() -> None:
         with pytest.raises(DonatedBufferError) as info:
             use()
         lines = str(info.value).splitlines()
-        assert lines[0] == "an array was used after it was deleted or donated"
+        assert (
+            lines[0] == "Array has been deleted: an array was used after it was deleted or donated"
+        )
         assert lines[1] == "  got   f32[4]"
         assert lines[2].startswith("  at    test_jit.py:")
         assert lines[3].startswith("  try   use the result of the call that it was donated to")

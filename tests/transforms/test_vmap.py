@@ -158,19 +158,24 @@ def test_value_dependent_python_control_flow_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "args", "error", "match"),
     [
-        ({}, (X, X.T), ShapeError, r"argument \[0\] f32\[3,4\] along axis 0(.|\n)*4 from"),
-        ({"axis_size": 5}, (X,), ShapeError, "5 from axis_size"),
-        ({}, (), ArgumentError, "nothing says how many"),
-        ({"in_axes": (None,)}, (X,), ArgumentError, "in_axes is None for every argument"),
-        ({"in_axes": 2}, (X,), AxisError, "axis 2 is out of range"),
+        ({}, (X, X.T), ShapeError, r"size 3: axis 0 of .*0.* float32\[3,4\];\n.*size 4: axis 0 of"),
+        ({"axis_size": 5}, (X,), ShapeError, "`axis_size` argument was 5;"),
+        ({}, (), ArgumentError, "at least one argument"),
+        ({"in_axes": (None,)}, (X,), ArgumentError, "at least one non-None value"),
+        ({"in_axes": 2}, (X,), AxisError, "rank should be at least 3, but is only 2"),
         ({}, (1.0,), AxisError, "in_axes=None for what is not mapped"),
-        ({"in_axes": (0, 0)}, (X,), ArgumentError, "an entry for each positional argument"),
-        ({"in_axes": ({"a": 0},)}, ({"b": X},), PyTreeError, "in_axes does not fit"),
-        ({"in_axes": (0.5,)}, (X,), ArgumentError, "something else than ints and None"),
-        ({"in_axes": "0"}, (X,), ArgumentError, "neither an int, None, nor a tuple"),
-        ({"out_axes": 3}, (X,), AxisError, "out_axes 3 is out of range"),
-        ({"out_axes": None}, (X,), ArgumentError, "out_axes is None for a result"),
-        ({"out_axes": (0, 0)}, (X,), PyTreeError, "out_axes does not fit"),
+        ({"in_axes": (0, 0)}, (X,), ArgumentError, r"len\(in_axes\)=2, len\(args\)=1"),
+        (
+            {"in_axes": ({"a": 0},)},
+            ({"b": X},),
+            PyTreeError,
+            "must be a tree prefix",
+        ),
+        ({"in_axes": (0.5,)}, (X,), ArgumentError, "in_axes must be an int, None"),
+        ({"in_axes": "0"}, (X,), ArgumentError, "in_axes must be an int, None"),
+        ({"out_axes": 3}, (X,), AxisError, "axis 3 is out of bounds"),
+        ({"out_axes": None}, (X,), ArgumentError, "has mapped output .* but out_axes is None"),
+        ({"out_axes": (0, 0)}, (X,), PyTreeError, "must be a tree prefix"),
         ({}, ("text",), DTypeError, "not an array"),
     ],
 )
@@ -196,5 +201,5 @@ def test_arguments_that_are_not_mapped_may_be_anything() -> None:
     assert tree[0] == "doubled" and tree[1].tolist() == [0, 2, 4] and tree[2] is None
     with pytest.raises(DTypeError, match="is not an array or a scalar"):
         functrax.vmap(lambda x: (x, "doubled"))(x)
-    with pytest.raises(ShapeError, match="disagree"):
+    with pytest.raises(ShapeError, match="inconsistent sizes"):
         functrax.vmap(lambda x, f, y: f(x), in_axes=(0, None, 0))(x, abs, x[:2])

@@ -150,10 +150,11 @@ class Mesh(_Grid, ContextDecorator):
         grid = devices if isinstance(devices, np.ndarray) else np.array(devices, dtype=object)
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         if None in names:
-            raise ShardingError("Mesh: a name of an axis is None", got=repr(names), fix="strings")
+            raise ShardingError("Mesh axis names cannot be None.", got=repr(names), fix="strings")
         if grid.ndim != len(names):
             raise ShardingError(
-                "Mesh: there is not one name for each axis of the devices",
+                "Mesh: there is not one name for each axis of the devices: the ndim of its first "
+                "argument is the length of its second",
                 got=f"{grid.ndim} axes, axis_names={names!r}",
                 fix="numpy.array(devices).reshape(...) with as many axes as names",
             )

@@ -34,7 +34,7 @@ def moved(x: Any, device: Any, src: Any, donate: Any, may_alias: Any) -> Any:
     for leaf, where, donated, alias in zip(leaves, places, given, aliases, strict=True):
         if donated and alias:
             raise ArgumentError(
-                "device_put: may_alias and donate are both True",
+                "device_put: may_alias and donate cannot be True at the same time.",
                 got=f"donate={donate!r}, may_alias={may_alias!r}",
                 fix="one of them",
             )

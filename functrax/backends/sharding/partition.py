@@ -75,7 +75,7 @@ class PartitionSpec:
 
     def __init_subclass__(cls, **kwargs: Any) -> NoReturn:
         raise ArgumentError(
-            "PartitionSpec: it cannot be subclassed",
+            "PartitionSpec: Subclassing `jax.P` is prohibited",
             got=f"class {cls.__name__}",
             fix="a function that makes one",
         )

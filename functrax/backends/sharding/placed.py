@@ -74,7 +74,7 @@ def as_sharding(where: Any, what: str) -> Sharding | None:
     if isinstance(where, Format):
         return where.sharding
     raise ShardingError(
-        f"{what}: neither a device nor a sharding",
+        f"{what}: Received invalid value: neither a device nor a sharding",
         got=f"{where!r} of type {type(where).__name__}",
         fix="functrax.devices()[0], a functrax.sharding.Sharding, a functrax.P, or None",
     )
@@ -153,8 +153,9 @@ def prefix_leaves(prefix: Any, tree: Any, what: str) -> list[Any]:
         return broadcast_prefix(prefix, tree, is_leaf=lambda x: x is None)
     except PyTreeError as error:
         raise PyTreeError(
-            f"{what} is no prefix of the structure that it is for",
-            got=error.got or error.what,
+            f"{what} specification must be a tree prefix of the corresponding value. Mismatch "
+            f"details: {error.what}",
+            got=error.got,
             fix="one sharding for all, or a pytree that ends in shardings where the arrays are",
         ) from None
 

@@ -61,7 +61,7 @@ class ShardingError(ArgumentError, RuntimeError):
     """A mesh, a spec or a sharding that does not fit the array, the function or the devices."""
 
 
-class UnavailableError(ArgumentError, RuntimeError):
+class UnavailableError(ArgumentError, NotImplementedError):
     """Something that this machine or the compiler lacks: a backend, a platform, an option."""
 
 

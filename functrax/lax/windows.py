@@ -22,12 +22,13 @@ from functrax.core.primitive import Value, like, literal
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import select_n
 from functrax.core.prims.reduce import op_identity
-from functrax.core.prims.reindex import full, reshape
+from functrax.core.prims.reindex import full, reshape, transpose_
 from functrax.core.pytree import tree_unflatten
 from functrax.lax.conv_numbers import (
     ConvGeneralDilatedDimensionNumbers,
     conv_dimension_numbers,
 )
+from functrax.lax.dot import dot_general
 from functrax.lax.monoids import (
     REDUCTIONS,
     combine_all,
@@ -36,6 +37,7 @@ from functrax.lax.monoids import (
     with_init,
 )
 from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, repeat, value_of
+from functrax.lax.precision import PrecisionLike
 from functrax.lax.window_shapes import WindowAxis, window_axes
 
 
@@ -180,3 +182,54 @@ def conv_general_dilated_patches(
     spread = mapped.reindex.bind(x, map=index_map, fill=like(x, 0))
     out = reshape.bind(spread, shape=tuple(math.prod(parts[role]) for role in roles))
     return as_array(out)
+
+
+def conv_general_dilated_local(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
+    precision: PrecisionLike = None,
+) -> Array:
+    """A convolution with a kernel of its own at each place (a locally connected layer).
+
+    Args:
+      lhs: an array with a batch, a feature and spatial axes.
+      rhs: the kernels.  Their spatial axes are those of the result, and their input features are
+        the elements of a window, as :func:`conv_general_dilated_patches` orders them.
+      window_strides: as in :func:`conv_general_dilated`.
+      padding: as in :func:`conv_general_dilated`.
+      filter_shape: the window's size along each spatial axis.
+      lhs_dilation: as in :func:`conv_general_dilated`.
+      rhs_dilation: as in :func:`conv_general_dilated`.
+      dimension_numbers: the layouts; see :func:`conv_dimension_numbers`.
+      precision: as in :func:`dot_general`.
+
+    Raises:
+      ShapeError: if the kernels do not fit.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> x, kernels = np.arange(3.0).reshape(1, 1, 3), np.array([[[1.0, 10.0], [1.0, 10.0]]])
+    >>> lax.conv_general_dilated_local(x, kernels, (1,), "VALID", (2,))
+    Array([[[ 1., 30.]]], dtype=float32)
+    """
+    name = "conv_general_dilated_local"
+    x, kernels = value_of(name, lhs), value_of(name, rhs)
+    window = as_ints(name, filter_shape, "filter_shape")
+    numbers = conv_dimension_numbers(x.aval.shape, (1, 1, *window), dimension_numbers)
+    patches = conv_general_dilated_patches(
+        x, window, window_strides, padding, lhs_dilation, rhs_dilation, numbers
+    )
+    out_spec, rhs_spec = tuple(numbers.out_spec), tuple(numbers.rhs_spec)
+    places = sorted(zip(out_spec[2:], rhs_spec[2:], strict=True))
+    batch = ([a for a, _ in places], [b for _, b in places])
+    products = dot_general(patches, kernels, (((out_spec[1],), (rhs_spec[1],)), batch), precision)
+    order: list[int] = [*range(len(places))]
+    for axis, at in sorted(zip(out_spec[:2], (len(places), len(places) + 1), strict=True)):
+        order.insert(axis, at)
+    return as_array(transpose_(products, tuple(order)))

@@ -39,9 +39,12 @@ class Unravel:
                 got=vector.aval.str_short(),
                 fix=f"a vector of shape ({size},)",
             )
-        if vector.aval.dtype != self.dtype:
+        # Leaves of one dtype take that of the vector, whatever it is; others are told apart by it.
+        mixed = any(a.dtype != self.dtype for a in self.avals)
+        if mixed and vector.aval.dtype != self.dtype:
             raise DTypeError(
-                "unravel: the vector is not of the dtype that ravel_pytree gave",
+                "unravel: the vector is not of the dtype that ravel_pytree gave: unravel was given "
+                f"{vector.aval.dtype.name}, but expected dtype {self.dtype.name}",
                 got=vector.aval.str_short(),
                 fix=f"a vector of {self.dtype.name}",
             )
@@ -49,7 +52,7 @@ class Unravel:
         for aval in self.avals:
             stop = start + math.prod(aval.shape)
             part = jnp.reshape(jnp.asarray(vector)[start:stop], aval.shape)
-            leaves.append(_narrowed(part, aval.dtype))
+            leaves.append(_narrowed(part, aval.dtype) if mixed else part)
             start = stop
         return tree_unflatten(self.treedef, leaves)
 

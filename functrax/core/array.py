@@ -212,8 +212,12 @@ class ConcreteArray(Array, BufferExporter):
         self._buffer = value = shared_memory.shared(self.value)  # to be sent again without a copy
         return (_attach, (self.aval, *shared_memory.handle(value)))
 
-    def __copy__(self) -> ConcreteArray:
-        return self
+    def another(self) -> ConcreteArray:
+        """An array of the same elements, which stays when this one is donated or deleted."""
+        self.buffer  # noqa: B018 - an error if this one is gone
+        return ConcreteArray(self._buffer, self.aval)
+
+    __copy__ = another
 
     def __deepcopy__(self, memo: Any) -> ConcreteArray:
         return _unpickle(self.value.copy(), self.aval)

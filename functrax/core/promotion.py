@@ -98,7 +98,12 @@ def _join(nodes: frozenset[Node]) -> Node:
     bounds = _BOUNDS[state.numpy_dtype_promotion, state.enable_x64]
     outside = [node for node in nodes if node not in bounds]
     if outside:
-        raise TypePromotionError("promotion: float0 takes no part in promotion", got=_named(nodes))
+        raise TypePromotionError(
+            "promotion: float0s do not support any operations by design: they are the derivatives "
+            "of integers and booleans, which have none",
+            got=_named(nodes),
+            fix="jnp.zeros(x.shape), if numbers are needed",
+        )
     common = frozenset.intersection(*(bounds[node] for node in nodes))
     if not common:
         raise TypePromotionError(

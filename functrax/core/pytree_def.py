@@ -7,7 +7,7 @@ holds the choice.  :func:`mismatch_error` says where a tree departs from a struc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from functrax.core import native, pytree_node as pn
@@ -63,6 +63,21 @@ class PyTreeDef(TreeNode):
         children = tuple([child.compose(inner) for child in self._children])
         return PyTreeDef(self._kind, self._type, self._data, children)
 
+    def walk(
+        self,
+        f_node: Callable[[tuple[Any, ...], Any], Any],
+        f_leaf: Callable[[Any], Any] | None,
+        leaves: Iterable[Any],
+    ) -> Any:
+        """Folds a tree of this structure, from the leaves to the root.
+
+        Args:
+          f_node: takes what the children of a container gave, and the container's data.
+          f_leaf: takes a leaf; None leaves it as it is.
+          leaves: the leaves in order.
+        """
+        return _walked(self, f_node, f_leaf, iter(leaves))
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PyTreeDef):
             return NotImplemented
@@ -76,6 +91,15 @@ class PyTreeDef(TreeNode):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PyTreeDef, (self._kind, self._type, self._data, self._children)
+
+
+def _walked(node: PyTreeDef, f_node: Any, f_leaf: Any, leaves: Iterator[Any]) -> Any:
+    data = node.node_data()
+    if data is None:
+        leaf = next(leaves)
+        return leaf if f_leaf is None else f_leaf(leaf)
+    children = tuple([_walked(child, f_node, f_leaf, leaves) for child in node._children])
+    return f_node(children, data[1])
 
 
 class Engine(Protocol):
@@ -131,7 +155,8 @@ class NativeEngine:
         extension = native.extension
         assert extension is not None
         hooks = (pn.sorted_keys, pn.checked_children, pn.wrong_count, rest_mismatch)
-        extension.pytree_configure(PyTreeDef, LEAF_DEF, pn.registry, hooks)
+        leaves = pn.HANDLES_ARE_LEAVES
+        extension.pytree_configure(PyTreeDef, LEAF_DEF, pn.registry, hooks, leaves)
         self.flatten = extension.pytree_flatten
         self.unflatten = extension.pytree_unflatten
         self.flatten_up_to = extension.pytree_flatten_up_to
@@ -147,20 +172,7 @@ engine: Engine = engines.get("native", engines["python"])
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], PyTreeDef]:
-    """The leaves of a pytree, from left to right, and its structure.
-
-    Args:
-      tree: nested tuples, lists, dicts (in the order of their sorted keys), named tuples, None (a
-        node without leaves), and registered types. Whatever is none of these is a leaf.
-      is_leaf: called with every subtree; where it is true, the subtree is a leaf.
-
-    Raises:
-      PyTreeError: the keys of a dict cannot be sorted.
-
-    Example:
-      >>> tree_flatten({"b": (1, None), "a": 2})
-      ([2, 1], PyTreeDef({'a': *, 'b': (*, None)}))
-    """
+    """The leaves of a pytree, from left to right, and its structure."""
     return engine.flatten(tree, is_leaf)
 
 
@@ -178,22 +190,12 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
-    """The leaves of a pytree, from left to right.
-
-    Example:
-      >>> tree_leaves({"b": (1, None), "a": 2})
-      [2, 1]
-    """
+    """The leaves of a pytree, from left to right."""
     return engine.flatten(tree, is_leaf)[0]
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf | None = None) -> PyTreeDef:
-    """The structure of a pytree.
-
-    Example:
-      >>> tree_structure([1, (2, 3)])
-      PyTreeDef([*, (*, *)])
-    """
+    """The structure of a pytree."""
     return engine.flatten(tree, is_leaf)[1]
 
 
@@ -230,7 +232,7 @@ def _text(node: TreeNode) -> str:
     label = node._type.__name__
     if kind == pn.NAMEDTUPLE:
         return f"CustomNode(namedtuple[{label}], [{inside}])"
-    return f"CustomNode({label}[{node._data!r}], [{inside}])"
+    return f"CustomNode({label}[{node._data}], [{inside}])"
 
 
 def mismatch_error(
@@ -248,8 +250,10 @@ def mismatch_error(
     path, node, subtree = _first_mismatch(treedef, tree, ())
     place = f"at {keystr(path)}" if path else "at the root"
     return PyTreeError(
-        f"{function}: {wanted} and {given} differ {place}: {_difference(node, subtree)}",
-        got=f"{wanted} {place}: {_text(node)}\n{given} {place}: {_shown(subtree)}",
+        f"{function}: pytree structure error: {wanted} and {given} differ {place}: "
+        f"{_difference(node, subtree)}",
+        got=f"{wanted} {place}: {_text(node)}\n{given} {place}: {_shown(subtree)}\n"
+        f"{_expectation(node, subtree)}",
         fix=f"give {given} the structure of {wanted}; functrax.tree.structure(tree) shows it",
     )
 
@@ -276,13 +280,46 @@ def _difference(node: TreeNode, tree: Any) -> str:
     wanted, got = node._type, type(tree)
     assert wanted is not None
     if wanted is not got:
-        return f"{_article(wanted)} against {_article(got)}"
+        return f"{_article(wanted)} against {_article(got)} (different types)"
     if node._kind == pn.DICT:
         return _key_difference(set(node._data), set(tree))
     children, data = pn.one_level(node._kind, tree)
     if len(children) != len(node._children):
         return f"{_article(wanted)} of length {len(node._children)} against {len(children)}"
     return f"{_article(wanted)} with data {node._data!r} against {data!r}"
+
+
+def _expectation(node: TreeNode, tree: Any) -> str:
+    """The same in the words of JAX's ``flatten_up_to``, which programs look for."""
+    wanted, kind, value = node._type, node._kind, _brief(tree)
+    assert wanted is not None
+    name = wanted.__name__
+    if kind == pn.CUSTOM:
+        if wanted is type(tree):
+            return f"Mismatch custom node data or arity: value: {value}."
+        return f"Custom node type mismatch: expected {name}, got {value}."
+    if kind == pn.NAMEDTUPLE:
+        if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+            return f"Named tuple type mismatch: expected {name}, got {value}."
+        return f"Expected named tuple, got {value}."
+    if kind == pn.NONE or wanted is not type(tree):
+        return f"Expected {'None' if kind == pn.NONE else name}, got {value}."
+    if kind == pn.DICT:
+        return f"Dict key mismatch; expected keys: {list(node._data)!r}; dict: {value}."
+    count = len(node._children)
+    given = pn.one_level(kind, tree)[0]
+    return f"{name.capitalize()} arity mismatch: {len(given)} != {count}; {name}: {value}."
+
+
+def _brief(tree: Any) -> str:
+    """A value in one short line; of arrays their structure alone, for they may be large."""
+    plain = (bool, int, float, complex, str, bytes)
+    try:
+        is_plain = all(isinstance(x, plain) for x in tree_leaves(tree))
+    except PyTreeError:  # dicts whose keys cannot be sorted
+        is_plain = False
+    text = repr(tree) if is_plain else _shown(tree)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _key_difference(wanted: set[Any], got: set[Any]) -> str:

@@ -58,9 +58,15 @@ class Registration(NamedTuple):
     flatten: Callable[[Any], tuple[Iterable[Any], Any]]
     unflatten: Callable[[Any, tuple[Any, ...]], Any]
     flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[KeyEntry, Any]], Any]] | None = None
+    is_handle: bool = False
 
 
 registry: dict[type, Registration] = {}
+
+#: An ``is_leaf`` with which handles are leaves, and which is not called.  A handle holds arrays and
+#: stands for one that the language does not have, as an array of typed keys does: users see a leaf,
+#: and transformations, which give no ``is_leaf``, a node whose leaves are arrays.
+HANDLES_ARE_LEAVES: Final[Any] = type("HandlesAreLeaves", (), {"__slots__": ()})()
 
 
 def kind_of(node_type: type) -> int:
@@ -73,6 +79,21 @@ def kind_of(node_type: type) -> int:
     if issubclass(node_type, tuple) and hasattr(node_type, "_fields"):
         return NAMEDTUPLE
     return LEAF
+
+
+def kind_for_users(node_type: type) -> int:
+    """As :func:`kind_of`, where handles are leaves."""
+    kind = kind_of(node_type)
+    return LEAF if kind == CUSTOM and registry[node_type].is_handle else kind
+
+
+def kind_in_walk(tree: Any, is_leaf: Callable[[Any], Any] | None) -> int:
+    """The kind of node that an object is where a tree is taken apart with ``is_leaf``."""
+    if is_leaf is None:
+        return kind_of(type(tree))
+    if is_leaf is not HANDLES_ARE_LEAVES and is_leaf(tree):
+        return LEAF
+    return kind_for_users(type(tree))
 
 
 def one_level(kind: int, tree: Any) -> tuple[tuple[Any, ...], Any]:
@@ -112,11 +133,11 @@ def sorted_keys(tree: dict[Any, Any]) -> tuple[Any, ...]:
     """The keys of a dict in the order in which its children are flattened."""
     try:
         return tuple(sorted(tree))
-    except TypeError:
+    except TypeError as error:
         shown = ", ".join(repr(key) for key in list(tree)[:8])
         raise PyTreeError(
             "tree_flatten: the keys of a dict cannot be sorted",
-            got=f"a dict with keys {shown}",
+            got=f"a dict with keys {shown}: {error}",
             fix="use keys of one type, or a collections.OrderedDict, whose order is kept",
         ) from None
 
@@ -128,11 +149,16 @@ def checked_children(node_type: type, result: Any) -> tuple[tuple[Any, ...], Any
         return tuple(children), data
     except (TypeError, ValueError):
         raise PyTreeError(
-            f"tree_flatten: the flatten function of {node_type.__name__} must return a pair of "
-            "an iterable of children and auxiliary data",
-            got=repr(result),
+            "tree_flatten: The to_iterable function for a custom PyTree node should return a "
+            f"(children, aux_data) tuple{_iterable(result)}, got {result!r}",
+            got=f"what the flatten function of {node_type.__name__} returned",
             fix="return (children, aux_data)",
         ) from None
+
+
+def _iterable(result: Any) -> str:
+    is_pair = isinstance(result, (tuple, list)) and len(result) == 2
+    return " where 'children' is iterable" if is_pair else ""
 
 
 def wrong_count(expected: int, got: int) -> None:

@@ -51,6 +51,17 @@ def register_pytree_node(
     registry[nodetype] = Registration(flatten_func, unflatten_func, flatten_with_keys_func)
 
 
+def register_handle(nodetype: type, flatten: Flatten, unflatten: Unflatten) -> None:
+    """Makes a type a handle: a node for transformations, a leaf for users' functions of pytrees.
+
+    Args:
+      nodetype: the type; it holds arrays, and stands for one that the language does not have.
+      flatten: takes an object, returns the arrays and auxiliary data.
+      unflatten: takes the auxiliary data and the arrays, returns an object.
+    """
+    registry[nodetype] = Registration(flatten, unflatten, None, True)
+
+
 def register_pytree_with_keys(
     nodetype: type,
     flatten_with_keys: FlattenWithKeys,
@@ -138,7 +149,7 @@ def static(**options: Any) -> Any:
       >>> tree_leaves(Length(2.0))
       [2.0]
     """
-    metadata = {**options.pop("metadata", {}), "static": True}
+    metadata = {"static": True, **options.pop("metadata", {})}
     return dataclasses.field(metadata=metadata, **options)
 
 
@@ -213,11 +224,19 @@ def _split_fields(
     meta_fields: Sequence[str] | None,
     drop_fields: Sequence[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if (data_fields is None) != (meta_fields is None):
+        raise ArgumentError(
+            "register_dataclass: data_fields and meta_fields must both be specified when either is "
+            f"specified. Got data_fields={data_fields} meta_fields={meta_fields}.",
+            got=repr(nodetype),
+            fix="give both, or neither and mark the static fields with metadata=dict(static=True)",
+        )
     if not dataclasses.is_dataclass(nodetype):
         if data_fields is None or meta_fields is None:
             raise ArgumentError(
-                "register_dataclass: a class that is no dataclass needs its fields named",
-                got=f"{nodetype!r}, data_fields={data_fields}, meta_fields={meta_fields}",
+                "register_dataclass: data_fields and meta_fields are required when nodetype is not "
+                f"a dataclass. Got nodetype={nodetype!r}",
+                got=f"data_fields={data_fields}, meta_fields={meta_fields}",
                 fix="decorate it with dataclasses.dataclass, or give data_fields and meta_fields",
             )
         return tuple(data_fields), tuple(meta_fields)
@@ -225,21 +244,34 @@ def _split_fields(
     if data_fields is None and meta_fields is None:
         data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
         meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
-    if data_fields is None or meta_fields is None:
+    assert data_fields is not None and meta_fields is not None
+    if set(data_fields) & set(meta_fields):
         raise ArgumentError(
-            "register_dataclass: data_fields and meta_fields go together",
-            got=f"data_fields={data_fields}, meta_fields={meta_fields}",
-            fix="give both, or neither and mark the static fields with metadata=dict(static=True)",
+            "register_dataclass: data_fields and meta_fields must not overlap. Overlapping "
+            f"fields: {set(data_fields) & set(meta_fields)}",
+            got=f"data_fields={list(data_fields)}, meta_fields={list(meta_fields)}",
+            fix="a field is a child or part of the structure",
         )
     wanted = {f.name for f in fields if f.init}.difference(drop_fields)
     given = {*data_fields, *meta_fields}
     if given != wanted:
         raise ArgumentError(
-            f"register_dataclass: {nodetype.__name__} is not initialised with these fields",
-            got=f"missing {sorted(wanted - given)}, unexpected {sorted(given - wanted)}",
+            "register_dataclass: data_fields and meta_fields must include all dataclass fields of "
+            f"{nodetype.__name__} with init=True and only them. "
+            + _field_difference(wanted, given),
+            got=f"data_fields={list(data_fields)}, meta_fields={list(meta_fields)}",
             fix="name all fields with init=True and only them; drop_fields leaves some out",
         )
     return tuple(data_fields), tuple(meta_fields)
+
+
+def _field_difference(wanted: set[str], given: set[str]) -> str:
+    parts = []
+    if missing := wanted - given:
+        parts.append(f"Missing fields: {missing}.")
+    if unexpected := given - wanted:
+        parts.append(f"Unexpected fields: {unexpected}.")
+    return " ".join(parts)
 
 
 def _check_new(function: str, nodetype: type) -> None:
@@ -287,7 +319,7 @@ class _Whole:
         return self.func(*args, **keywords)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Whole) and self.func == other.func
+        return self.func == (other.func if isinstance(other, _Whole) else other)
 
     def __hash__(self) -> int:
         return hash(self.func)

@@ -30,6 +30,7 @@ from functrax.lax.conversion import (
     complex as complex,
     conj as conj,
     convert_element_type as convert_element_type,
+    dtype as dtype,
     imag as imag,
     real as real,
 )

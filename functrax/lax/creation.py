@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
 from functrax.core.errors import ShapeError
@@ -90,6 +91,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
+@with_out_sharding
 def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
     """The index along one axis, in every element.
 

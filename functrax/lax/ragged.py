@@ -150,13 +150,7 @@ def ragged_dot_general(
             rhs_outer = (*rhs_batch, *rhs_sum[:place])
             y = _by_group(y, sizes, rhs_sum[place], rhs_outer)
             dims = ((sums, _shifted(rhs_sum)), ((0, *batch), (0, *_shifted(rhs_batch))))
-    out = dot_general(x, y, dims, precision, preferred_element_type)
-    if out_sharding is None:
-        return out
-    from functrax.backends.sharding.moving import on_sharding
-
-    sharded: Array = on_sharding(out, out_sharding, name)
-    return sharded
+    return dot_general(x, y, dims, precision, preferred_element_type, out_sharding=out_sharding)
 
 
 def _shifted(axes: Sequence[int]) -> Shape:

@@ -22,7 +22,7 @@ from functrax.core.primitive import Value, like, literal
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import select_n
 from functrax.core.prims.reduce import op_identity
-from functrax.core.prims.reindex import full, reshape, transpose_
+from functrax.core.prims.reindex import full, reshape
 from functrax.core.pytree import tree_unflatten
 from functrax.lax.conv_numbers import (
     ConvGeneralDilatedDimensionNumbers,
@@ -37,7 +37,7 @@ from functrax.lax.monoids import (
     with_init,
 )
 from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, repeat, value_of
-from functrax.lax.precision import PrecisionLike
+from functrax.lax.shapes import transpose
 from functrax.lax.window_shapes import WindowAxis, window_axes
 
 
@@ -193,43 +193,48 @@ def conv_general_dilated_local(
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
-    precision: PrecisionLike = None,
+    precision: Any = None,
 ) -> Array:
-    """A convolution with a kernel of its own at each place (a locally connected layer).
+    """A convolution whose kernel differs from place to place (a locally connected layer).
 
     Args:
       lhs: an array with a batch, a feature and spatial axes.
-      rhs: the kernels.  Their spatial axes are those of the result, and their input features are
-        the elements of a window, as :func:`conv_general_dilated_patches` orders them.
+      rhs: the kernels: its spatial axes are those of the result, and its input features are
+        those of :func:`conv_general_dilated_patches`.
       window_strides: as in :func:`conv_general_dilated`.
       padding: as in :func:`conv_general_dilated`.
       filter_shape: the window's size along each spatial axis.
       lhs_dilation: as in :func:`conv_general_dilated`.
       rhs_dilation: as in :func:`conv_general_dilated`.
-      dimension_numbers: the layouts; see :func:`conv_dimension_numbers`.
-      precision: as in :func:`dot_general`.
+      dimension_numbers: the layouts of ``lhs``, ``rhs`` and the result.
+      precision: accepted as in jax.lax.
+
+    Returns:
+      At each place the sum of products of its window and its kernel.
 
     Raises:
-      ShapeError: if the kernels do not fit.
+      ShapeError: if the kernels do not fit the windows.
 
     >>> import numpy as np
     >>> from functrax import lax
-    >>> x, kernels = np.arange(3.0).reshape(1, 1, 3), np.array([[[1.0, 10.0], [1.0, 10.0]]])
+    >>> x, kernels = np.ones((1, 1, 4), np.float32), np.arange(6, dtype=np.float32).reshape(1, 2, 3)
     >>> lax.conv_general_dilated_local(x, kernels, (1,), "VALID", (2,))
-    Array([[[ 1., 30.]]], dtype=float32)
+    Array([[[3., 5., 7.]]], dtype=float32)
     """
-    name = "conv_general_dilated_local"
-    x, kernels = value_of(name, lhs), value_of(name, rhs)
-    window = as_ints(name, filter_shape, "filter_shape")
-    numbers = conv_dimension_numbers(x.aval.shape, (1, 1, *window), dimension_numbers)
     patches = conv_general_dilated_patches(
-        x, window, window_strides, padding, lhs_dilation, rhs_dilation, numbers
+        lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers
     )
-    out_spec, rhs_spec = tuple(numbers.out_spec), tuple(numbers.rhs_spec)
-    places = sorted(zip(out_spec[2:], rhs_spec[2:], strict=True))
-    batch = ([a for a, _ in places], [b for _, b in places])
-    products = dot_general(patches, kernels, (((out_spec[1],), (rhs_spec[1],)), batch), precision)
-    order: list[int] = [*range(len(places))]
-    for axis, at in sorted(zip(out_spec[:2], (len(places), len(places) + 1), strict=True)):
-        order.insert(axis, at)
-    return as_array(transpose_(products, tuple(order)))
+    window = as_ints("conv_general_dilated_local", filter_shape, "filter_shape")
+    numbers = conv_dimension_numbers(patches.shape, (1, 1, *window), dimension_numbers)
+    (out_batch, out_feature, *places) = numbers.out_spec
+    (_, kernel_in, *kernel_places) = numbers.rhs_spec
+    made = dot_general(
+        patches,
+        rhs,
+        (((out_feature,), (kernel_in,)), (places, kernel_places)),
+        precision=precision,
+    )  # the places, then the batch, then the kernels' output features
+    order = [0] * made.ndim
+    for k, axis in enumerate((*places, out_batch, out_feature)):
+        order[axis] = k
+    return transpose(made, order)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from functrax.backends.placement import device_put
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
@@ -59,6 +61,8 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
 def _filled(name: str, shape: Any, value: float, dtype: Any, device: Any) -> Value:
     sizes = checked_shape(name, shape)
     exact = float_or(dtype)
+    if exact == dtypes.float0:
+        return np.zeros(sizes, exact)  # as derivatives of integers are
     made = result(full_p(sizes, literal(value, exact)))
     return made if device is None else device_put(made, device)
 
@@ -133,6 +137,8 @@ def full_like(
 
 def _like(name: str, a: Any, value: float, dtype: Any, shape: Any, device: Any) -> Value:
     aval = _type_like(name, a, dtype, shape)
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, aval.dtype)
     made = result(full_p(aval.shape, Literal(value, aval.update(shape=()))))
     return made if device is None else device_put(made, device)
 

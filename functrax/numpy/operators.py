@@ -22,6 +22,7 @@ from functrax.core.primitive import registry
 from functrax.core.tracebacks import as_boundary
 from functrax.numpy import logic, rounding, ufuncs
 from functrax.numpy.creation import astype
+from functrax.numpy.filling import full
 
 _TAKEN = (Array, int, float, complex, np.ndarray, np.generic)
 _REFUSED = (list, tuple, dict, set)
@@ -67,9 +68,22 @@ ARITHMETIC: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "lshift": ("<<", logic.left_shift),
     "rshift": (">>", logic.right_shift),
 }
+
+
+def _equality(function: Callable[[Any, Any], Any], are_equal: bool) -> Callable[[Any, Any], Any]:
+    """``==`` or ``!=``; values of float0, which results of ``jit`` may be, are all equal."""
+
+    def compare(x: Any, y: Any) -> Any:
+        if x.aval.dtype != dtypes.float0 or getattr(y, "dtype", None) != dtypes.float0:
+            return function(x, y)
+        return full(np.broadcast_shapes(x.shape, y.shape), are_equal)
+
+    return compare
+
+
 COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "eq": ("==", logic.equal),
-    "ne": ("!=", logic.not_equal),
+    "eq": ("==", _equality(logic.equal, True)),
+    "ne": ("!=", _equality(logic.not_equal, False)),
     "lt": ("<", logic.less),
     "le": ("<=", logic.less_equal),
     "gt": (">", logic.greater),

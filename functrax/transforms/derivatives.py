@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 from functrax.core import dtypes, native
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DifferentiationError, PyTreeError, TangentError
+from functrax.core.errors import ArgumentError, DifferentiationError, PyTreeError
 from functrax.core.inputs import as_value, concrete, shown_type
-from functrax.core.jaxpr import Literal
+from functrax.core.jaxpr import Jaxpr, Literal
 from functrax.core.primitive import Value
-from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import (
     PyTreeDef,
     keystr,
@@ -28,11 +28,11 @@ from functrax.core.pytree import (
     tree_map,
     tree_unflatten,
 )
-from functrax.core.stage import stage
+from functrax.core.pytree_registry import Partial
+from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import current, state
-from functrax.core.tracebacks import boundary, with_boundaries
+from functrax.core.tracebacks import boundary
 from functrax.transforms import taped
-from functrax.transforms.custom_call import SymbolicZero
 from functrax.transforms.flat import (
     FlatFunction,
     argnums_tuple,
@@ -42,61 +42,12 @@ from functrax.transforms.flat import (
     name_of,
     restricted_to,
 )
-from functrax.transforms.forward import JVPTracer, jvp_flat, zero_tangent
+from functrax.transforms.forward import JVPTracer, jvp_flat
 from functrax.transforms.inspect_types import type_of
-from functrax.transforms.linearize import PartialTrace, Tape, linearize_flat
+from functrax.transforms.linear_functions import Linearized, Signature
+from functrax.transforms.linearize import PartialTrace, Tape
+from functrax.transforms.tangents import check_tangents, cotangents, with_zeros
 from functrax.transforms.transpose import backward
-
-
-def _with_zeros(values: Sequence[Value | None], avals: Sequence[ShapedArray]) -> list[Value]:
-    return [
-        zero_tangent(a) if v is None else concrete(v) for v, a in zip(values, avals, strict=True)
-    ]
-
-
-def _cotangents(cts: Sequence[Value | None], avals: Sequence[ShapedArray]) -> list[Value]:
-    """Cotangents as the caller sees them: weak where the argument is, so that steps stay weak."""
-    if True not in [a.weak_type for a in avals]:
-        return _with_zeros(cts, avals)
-    weak = [
-        convert_element_type.bind(ct, dtype=ct.aval.dtype, weak_type=True)
-        if ct is not None and a.weak_type and not ct.aval.weak_type
-        else ct
-        for ct, a in zip(cts, avals, strict=True)
-    ]
-    return _with_zeros(weak, avals)
-
-
-def _check_tangents(
-    transform: str, what: str, given: Any, tree: PyTreeDef, avals: Sequence[ShapedArray]
-) -> list[Value | None]:
-    """Flat tangents or cotangents that fit values; ``None`` where the type has no tangent."""
-    paths, given_tree = tree_flatten_with_path(given)
-    if given_tree != tree:
-        raise PyTreeError(
-            f"{transform}: the {what}s have another structure than the values they belong to",
-            got=f"{given_tree}, where {tree} is needed",
-            fix=f"one {what} for each leaf, in the same containers",
-        )
-    flat: list[Value | None] = []
-    for (path, leaf), aval in zip(paths, avals, strict=True):
-        if isinstance(leaf, SymbolicZero) and leaf.shape == aval.shape:
-            flat.append(None)
-            continue
-        value = as_value(leaf, f"a {what} given to {transform}")
-        wanted = dtypes.tangent_dtype(aval.dtype)
-        if what == "cotangent" and wanted == dtypes.float0 and value.aval.shape == aval.shape:
-            flat.append(None)  # whatever its dtype, as in JAX: often the integers themselves
-            continue
-        if value.aval.shape != aval.shape or value.aval.dtype != wanted:
-            raise TangentError(
-                f"{transform}: a {what} does not fit its value",
-                got=f"{what}{keystr(path)} is {value.aval.str_short()}, "
-                f"the value is {aval.str_short()}",
-                fix=f"a {what} of shape {aval.shape} and dtype {wanted}",
-            )
-        flat.append(None if wanted == dtypes.float0 else value)
-    return flat
 
 
 def jvp(
@@ -121,22 +72,22 @@ def jvp(
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     check_callable("jvp", fun)
-    for what, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise ArgumentError(
-                f"jvp: {what} is not a tuple or list of arguments",
-                got=shown_type(given),
-                fix="functrax.jvp(f, (x,), (t,))",
-            )
+    if not (isinstance(primals, (tuple, list)) and isinstance(tangents, (tuple, list))):
+        raise ArgumentError(
+            "jvp: primal and tangent arguments to jax.jvp must be tuples or lists; "
+            f"found {type(primals).__name__} and {type(tangents).__name__}.",
+            got=f"primals: {shown_type(primals)}, tangents: {shown_type(tangents)}",
+            fix="functrax.jvp(f, (x,), (t,))",
+        )
     flat, in_tree = flatten_args(fun, primals, {})
-    tree = tree_flatten(tuple(primals))[1]
-    given = _check_tangents("jvp", "tangent", tuple(tangents), tree, [x.aval for x in flat])
+    tree = tree_flatten(primals)[1]
+    given = check_tangents("jvp", "tangent", tangents, tree, [x.aval for x in flat])
     aux = _Aux(fun, has_aux)
     flat_fun = FlatFunction(aux, in_tree)
     outs, out_tangents = jvp_flat(flat_fun, flat, given)
     avals = [x.aval for x in outs]
     value = tree_unflatten(flat_fun.out_tree, map(concrete, outs))
-    tangent = tree_unflatten(flat_fun.out_tree, _with_zeros(out_tangents, avals))
+    tangent = tree_unflatten(flat_fun.out_tree, with_zeros(out_tangents, avals))
     return (value, tangent, aux.aux) if has_aux else (value, tangent)
 
 
@@ -177,35 +128,6 @@ def _primal(x: Any) -> Any:
     return x.primal if isinstance(x, JVPTracer) and x._trace is state.trace else x
 
 
-@with_boundaries
-class Linearized:
-    """The derivative of a function at a point: a linear function of tangents."""
-
-    def __init__(self, flat_fun: FlatFunction, flat: list[Value], in_tree: PyTreeDef) -> None:
-        self.in_avals = [x.aval for x in flat]
-        self.in_tree = in_tree
-        nonzero = [dtypes.is_inexact(a.dtype) for a in self.in_avals]
-        self.results, self.tape = linearize_flat(flat_fun, flat, nonzero)
-        self.out_tree = flat_fun.out_tree
-        self.out_avals = [x.aval for x in self.results]
-
-    def value(self) -> Any:
-        """The function's value."""
-        return tree_unflatten(self.out_tree, map(concrete, self.results))
-
-    def push(self, *tangents: Any) -> Any:
-        """Apply to tangents of the arguments."""
-        given = _check_tangents("linearize", "tangent", tangents, self.in_tree, self.in_avals)
-        outs = self.tape.apply(given)
-        return tree_unflatten(self.out_tree, _with_zeros(outs, self.out_avals))
-
-    def pull(self, ct: Any) -> tuple[Any, ...]:
-        """Apply the transpose to a cotangent of the value."""
-        given = _check_tangents("vjp", "cotangent", ct, self.out_tree, self.out_avals)
-        cts = backward(self.tape, given)
-        return tree_unflatten(self.in_tree, _cotangents(cts, self.in_avals))  # type: ignore[no-any-return]
-
-
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function at a point, and its derivative there as a linear function.
 
@@ -222,7 +144,8 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     flat, in_tree = flatten_args(fun, primals, {})
     aux = _Aux(fun, has_aux)
     linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
-    return (linear.value(), linear.push, aux.aux) if has_aux else (linear.value(), linear.push)
+    found = (linear.value(), linear.function())
+    return (*found, aux.aux) if has_aux else found
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -246,7 +169,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     flat, in_tree = flatten_args(fun, primals, {})
     aux = _Aux(fun, has_aux)
     linear = Linearized(FlatFunction(aux, in_tree), flat, tree_flatten(primals)[1])
-    return (linear.value(), linear.pull, aux.aux) if has_aux else (linear.value(), linear.pull)
+    found = (linear.value(), linear.transpose())
+    return (*found, aux.aux) if has_aux else found
 
 
 def value_and_grad(
@@ -308,7 +232,7 @@ def _gradients(
     linear = Linearized(FlatFunction(aux, in_tree), flat, in_tree.children()[0])
     _check_scalar(fun, linear.out_avals, linear.out_tree, holomorphic)
     cts = _gradient(linear.tape, linear.out_avals[0])
-    grads = tree_unflatten(linear.in_tree, _cotangents(cts, linear.in_avals))
+    grads = tree_unflatten(linear.in_tree, cotangents(cts, linear.in_avals))
     return linear.value(), aux.aux, grads
 
 
@@ -441,28 +365,44 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
     what = "an example argument of linear_transpose"
     avals = [type_of(x, what).update(weak_type=False) for x in leaves]
     flat_fun = FlatFunction(fun, tree)
-    _, out_avals = _types_of(flat_fun, avals)
-    out_tree = flat_fun.out_tree
-
-    @boundary
-    def transposed(ct: Any) -> Any:
-        given = _check_tangents("linear_transpose", "cotangent", ct, out_tree, out_avals)
-        partial = PartialTrace(state.trace, name_of(fun))
-        inputs = [partial.new_input(a) for a in avals]
-        try:
-            with current(partial):
-                tape = Tape(partial, inputs, flat_fun(*inputs))
-        finally:
-            partial.end()
-        cts = backward(tape, given)
-        return tree_unflatten(tree_flatten(primals)[1], _with_zeros(cts, avals))
-
-    return transposed
+    jaxpr, consts = stage(flat_fun, avals, flat_fun.__name__)
+    out_avals = jaxpr.out_avals
+    both = [*avals, *out_avals]
+    if not all(a.dtype in dtypes.INEXACT for a in both):
+        if not all(dtypes.is_integer(a.dtype) for a in both):
+            raise DifferentiationError(
+                "linear_transpose only supports functions from floating point or complex numbers "
+                "to such, and from integers to integers",
+                got=f"{_shown(avals)} -> {_shown(out_avals)}",
+                fix="example arguments of the dtype that the function is linear in",
+            )
+    signature = Signature(
+        flat_fun.__name__, tree_flatten(primals)[1], avals, flat_fun.out_tree, out_avals
+    )
+    return Partial(functools.partial(_transposed, jaxpr, signature), consts)
 
 
-def _types_of(function: FlatFunction, avals: list[ShapedArray]) -> tuple[Any, list[ShapedArray]]:
-    jaxpr, consts = stage(function, avals, function.__name__)
-    return consts, jaxpr.out_avals
+def _shown(avals: Sequence[ShapedArray]) -> str:
+    return ", ".join([a.str_short() for a in avals]) or "nothing"
+
+
+@boundary
+def _transposed(jaxpr: Jaxpr, signature: Signature, consts: Sequence[Any], ct: Any) -> Any:
+    """The transpose of a linear program of a cotangent."""
+    given = check_tangents(
+        "linear_transpose", "cotangent", ct, signature.out_tree, signature.out_avals
+    )
+    partial = PartialTrace(state.trace, signature.name)
+    inputs = [partial.new_input(a) for a in signature.in_avals]
+    try:
+        with current(partial):
+            outs = eval_jaxpr(jaxpr, [as_value(c) for c in consts], *inputs)
+            tape = Tape(partial, inputs, outs)
+    finally:
+        partial.end()
+    cts = backward(tape, given)
+    filled = [zeros(a) if v is None else v for v, a in zip(cts, signature.in_avals, strict=True)]
+    return tree_unflatten(signature.in_tree, map(concrete, filled))
 
 
 # ---- what native/eager_gradient.cpp asks for -----------------------------------------------------
@@ -484,7 +424,7 @@ def _result(name: str, out: Any) -> tuple[list[Value], list[ShapedArray], PyTree
 def _install() -> None:
     if native.extension is None:
         return
-    functions = (name_of, as_value, _check_pair, _result, _check_scalar, _cotangents, concrete)
+    functions = (name_of, as_value, _check_pair, _result, _check_scalar, cotangents, concrete)
     native.extension.eager_gradient_configure((*functions, _facts))
 
 

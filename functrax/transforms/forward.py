@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.inputs import concrete
@@ -25,12 +24,11 @@ from functrax.core.stage import Derived, check_leaks, derive, eval_jaxpr
 from functrax.core.trace import CustomCall, Trace, Tracer, current, current_source, state
 
 
-def zero_tangent(aval: ShapedArray) -> Value:
-    """A zero of the tangent type of ``aval``: float0 for integers."""
+def zero_tangent(aval: ShapedArray) -> Any:
+    """A zero of the tangent type of ``aval`` as users see it: NumPy's array for float0."""
     if dtypes.is_inexact(aval.dtype):
         return concrete(zeros(aval))
-    value = np.zeros(aval.shape, dtypes.float0)
-    return ConcreteArray(value, ShapedArray(aval.shape, dtypes.float0))
+    return np.zeros(aval.shape, dtypes.float0)
 
 
 class JVPTracer(Tracer):

@@ -10,10 +10,12 @@ from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from functrax.core import native, pytree as pt, pytree_def
+from functrax import tree_util, tree_util as pt
+from functrax.core import native, pytree, pytree_def, pytree_levels, pytree_public
 from functrax.core.errors import ArgumentError, PyTreeError
 
 Point = namedtuple("Point", "x y")
@@ -292,8 +294,8 @@ def test_transpose() -> None:
 
 def test_broadcast() -> None:
     assert pt.tree_broadcast({"a": 1, "b": 2}, {"a": (1, 2), "b": [3]}) == {"a": (1, 1), "b": [2]}
-    assert pt.broadcast_prefix((1, None), ((1, 2), None)) == [1, 1]
-    prefix = pt.broadcast_prefix((1, None), ((1, 2), (3, 4)), is_leaf=lambda x: x is None)
+    assert pytree.broadcast_prefix((1, None), ((1, 2), None)) == [1, 1]
+    prefix = pytree.broadcast_prefix((1, None), ((1, 2), (3, 4)), is_leaf=lambda x: x is None)
     assert prefix == [1, 1, None, None]
 
 
@@ -329,11 +331,12 @@ MISMATCHES = [
 def test_mismatch_names_the_path(one: Any, two: Any, text: str) -> None:
     with pytest.raises(PyTreeError) as error:
         pt.tree_map(lambda x, y: x, one, two)
-    assert error.value.what.startswith("tree_map: tree 1 and tree 2 differ ")
+    assert error.value.what.startswith("tree_map: pytree structure error: tree 1 and tree 2 ")
     assert text in error.value.what
     with pytest.raises(PyTreeError) as error:
-        pt.broadcast_prefix(one, two, function="vmap", names=("in_axes", "the arguments"))
-    assert error.value.what.startswith("vmap: in_axes and the arguments differ ")
+        pytree.broadcast_prefix(one, two, function="vmap", names=("in_axes", "the arguments"))
+    expected = "vmap: pytree structure error: in_axes and the arguments differ "
+    assert error.value.what.startswith(expected)
     with pytest.raises(PyTreeError):
         pt.tree_structure(one).flatten_up_to(two)
 
@@ -342,13 +345,15 @@ def test_mismatch_text() -> None:
     with pytest.raises(PyTreeError) as error:
         pt.tree_map(lambda x, y: x, {"w": 1, "b": (1, 2)}, {"w": 1, "b": [1, (2, 3)]})
     lines = str(error.value).splitlines()
-    assert lines[:3] == [
-        "tree_map: tree 1 and tree 2 differ at ['b']: a tuple against a list",
+    assert lines[:4] == [
+        "tree_map: pytree structure error: tree 1 and tree 2 differ at ['b']: a tuple against "
+        "a list (different types)",
         "  got   tree 1 at ['b']: (*, *)",
         "        tree 2 at ['b']: [*, (*, *)]",
+        "        Expected tuple, got [1, (2, 3)].",
     ]
-    assert lines[3].startswith("  at    test_pytree.py:")
-    assert lines[4].startswith("  try   give tree 2 the structure of tree 1")
+    assert lines[4].startswith("  at    test_pytree.py:")
+    assert lines[5].startswith("  try   give tree 2 the structure of tree 1")
 
 
 def test_keys_that_cannot_be_sorted() -> None:
@@ -371,7 +376,7 @@ def test_wrong_number_of_leaves(leaves: list[int], word: str) -> None:
 def test_flatten_function_that_returns_no_pair(result: Any) -> None:
     bad = type("Bad", (), {})
     pt.register_pytree_node(bad, lambda _: result, lambda *_: None)
-    with pytest.raises(PyTreeError, match="flatten function of Bad must return a pair"):
+    with pytest.raises(PyTreeError, match=r"should return a .children, aux_data. tuple"):
         pt.tree_leaves(bad())
 
 
@@ -474,16 +479,79 @@ def test_register_dataclass_errors() -> None:
         x: int
         y: int
 
-    with pytest.raises(ArgumentError, match="go together"):
+    with pytest.raises(ArgumentError, match="must both be specified"):
         pt.register_dataclass(Two, ["x"])
-    with pytest.raises(ArgumentError, match=r"missing \['y'\], unexpected \[\]"):
+    with pytest.raises(ArgumentError, match=r"Missing fields: \{'y'\}"):
         pt.register_dataclass(Two, ["x"], [])
-    with pytest.raises(ArgumentError, match=r"missing \[\], unexpected \['q'\]"):
+    with pytest.raises(ArgumentError, match=r"Unexpected fields: \{'q'\}"):
         pt.register_dataclass(Two, ["x"], ["y", "q"])
-    with pytest.raises(ArgumentError, match="needs its fields named"):
+    with pytest.raises(ArgumentError, match="required when nodetype is not a dataclass"):
         pt.register_dataclass(type("NoDataclass", (), {}))
+    with pytest.raises(ArgumentError, match=r"Overlapping fields: \{'x'\}"):
+        pt.register_dataclass(Two, ["x", "y"], ["x"])
     with pytest.raises(ArgumentError, match="Layer is a pytree node already"):
         pt.register_dataclass(Layer)
+
+
+@pytest.mark.parametrize(
+    ("tree", "other", "text"),
+    [
+        ([1, 2], [7], "List arity mismatch: 1 != 2; list: [7]."),
+        ({"a": 1}, {"b": 7}, "Dict key mismatch; expected keys: ['a']; dict: {'b': 7}."),
+        (None, [2], "Expected None, got [2]."),
+        ([1], (7,), "Expected list, got (7,)."),
+        (Layer(1, 2), 3, "Custom node type mismatch: expected Layer, got 3."),
+        ([1], (np.ones(9),), "Expected list, got (*,)."),
+    ],
+)
+def test_mismatch_shows_what_was_given(tree: Any, other: Any, text: str) -> None:
+    with pytest.raises(PyTreeError) as error:
+        pt.tree_structure(tree).flatten_up_to(other)
+    assert text in error.value.got
+
+
+def test_one_level() -> None:
+    pair = [(1, 2), {"b": 3}]
+    assert tree_util.flatten_one_level(pair) == (pair, None)
+    assert tree_util.flatten_one_level({"b": 1, "a": (2,)}) == (((2,), 1), ("a", "b"))
+    keys = tree_util.flatten_one_level_with_keys({"a": 5})[0]
+    assert keys == ((pt.DictKey("a"), 5),)
+    for function in (tree_util.flatten_one_level, tree_util.flatten_one_level_with_keys):
+        with pytest.raises(ValueError, match="can't tree-flatten type: <class 'int'>"):
+            function(1)
+    assert tree_util.default_registry.flatten_one_level(1) is None
+    assert tree_util.default_registry.flatten_one_level([1]) == ([1], None)
+    assert tree_util.is_tree_node(Layer) and not tree_util.is_tree_node(int)
+
+
+def test_walk() -> None:
+    tree = {"b": 2, "a": [1, (5,)]}
+    leaves, treedef = pt.tree_flatten(tree)
+    seen: list[Any] = []
+
+    def node(children: tuple[Any, ...], data: Any) -> int:
+        seen.append(data)
+        return sum(children)
+
+    assert treedef.walk(node, lambda x: 10 * x, leaves) == 80
+    assert seen == [None, None, ["a", "b"]]
+
+
+def test_transpose_of_a_type_whose_data_hang_on_its_children() -> None:
+    class Flat:
+        def __init__(self, leaves: Any, treedef: Any) -> None:
+            self.leaves, self.treedef = leaves, treedef
+
+    def rebuilt(treedef: Any, leaves: Any) -> Flat:
+        if not pt.all_leaves(leaves):
+            leaves, treedef = pt.tree_flatten(treedef.unflatten(leaves))
+        return Flat(leaves, treedef)
+
+    pt.register_pytree_node(Flat, lambda x: (x.leaves, x.treedef), rebuilt)
+    outer = pt.tree_structure(Flat(*pt.tree_flatten({"a": 1, "b": 2})))
+    nested = Flat(*pt.tree_flatten({"a": [3, 4], "b": [5, 6]}))
+    found = pt.tree_transpose(outer, pt.tree_structure([1, 2]), nested)
+    assert [list(x.leaves) for x in found] == [[3, 5], [4, 6]]
 
 
 def test_registration_errors() -> None:
@@ -517,7 +585,9 @@ def test_public_modules() -> None:
     for name in set(functrax.tree.__all__) - {"static"}:
         assert getattr(functrax.tree, name) is getattr(functrax.tree_util, f"tree_{name}")
     public = {name for name in vars(functrax.tree_util) if not name.startswith("_")}
-    assert public == set(pt.__all__) - {"broadcast_prefix", "static"}
+    internal = set(pytree.__all__) - {"broadcast_prefix", "in_handles", "static"}
+    internal |= set(pytree_levels.PUBLIC)
+    assert public == internal | {n for n in vars(pytree_public) if n.startswith(("tree_", "all_"))}
 
 
 _trees = st.recursive(

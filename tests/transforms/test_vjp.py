@@ -100,7 +100,7 @@ def test_dtype_of_the_cotangent_is_that_of_the_argument() -> None:
 @pytest.mark.parametrize(
     ("ct", "error", "match"),
     [
-        ((1.0,), PyTreeError, "another structure"),
+        ((1.0,), PyTreeError, "unexpected tree structure"),
         ([1.0, jnp.ones(3)], DTypeError, r"cotangent\[1\] is f32\[3\], the value is f32\[2\]"),
         ([1, jnp.ones(2)], DTypeError, r"cotangent\[0\] is"),
     ],
@@ -114,7 +114,7 @@ def test_refuses_cotangents_that_do_not_fit(ct: Any, error: Any, match: str) -> 
 def test_tangents_of_another_type_are_type_errors_and_value_errors() -> None:
     x = jnp.arange(4.0)
     for kind in (TypeError, ValueError):
-        with pytest.raises(kind, match="cotangent does not fit"):
+        with pytest.raises(kind, match="unexpected JAX type"):
             functrax.vjp(jnp.sin, x)[1](jnp.ones(3))
-        with pytest.raises(kind, match="tangent does not fit"):
+        with pytest.raises(kind, match="different primal and tangent shapes"):
             functrax.jvp(jnp.sin, (x,), (jnp.ones(3),))

@@ -65,11 +65,7 @@ class ShardingError(ArgumentError, RuntimeError):
     """A mesh, a spec or a sharding that does not fit the array, the function or the devices."""
 
 
-class UnimplementedError(ArgumentError, NotImplementedError):
-    """What the signature allows and this device does not do."""
-
-
-class UnavailableError(ArgumentError, RuntimeError):
+class UnavailableError(ArgumentError, NotImplementedError):
     """Something that this machine or the compiler lacks: a backend, a platform, an option."""
 
 

@@ -198,7 +198,12 @@ OPTIONS: Final[dict[str, Option]] = {
             "choice",
             None,
             "Precision of products of 32-bit floats where the call names none.",
-            choices=("default", "high", "highest", "bfloat16", "tensorfloat32", "float32"),
+            choices=(
+                *("default", "high", "highest", "bfloat16", "tensorfloat32", "float32"),
+                *("F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32"),
+                *("BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9"),
+                *("TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32"),
+            ),
             traced=True,
         ),
         Option(

@@ -35,11 +35,13 @@ from functrax.lax.conversion import (
     real as real,
 )
 from functrax.lax.creation import (
+    broadcast_like as broadcast_like,
     broadcasted_iota as broadcasted_iota,
     empty as empty,
     full as full,
     full_like as full_like,
     iota as iota,
+    shape_as_value as shape_as_value,
 )
 from functrax.lax.dot import (
     DotDimensionNumbers as DotDimensionNumbers,
@@ -94,6 +96,7 @@ from functrax.lax.elementwise import (
     max as max,
     min as min,
     mul as mul,
+    mulhi as mulhi,
     ne as ne,
     neg as neg,
     nextafter as nextafter,
@@ -128,7 +131,14 @@ from functrax.lax.ordering import (
     sort_key_val as sort_key_val,
     top_k as top_k,
 )
-from functrax.lax.precision import Precision as Precision, PrecisionLike as PrecisionLike
+from functrax.lax.precision import (
+    AccuracyMode as AccuracyMode,
+    DotAlgorithm as DotAlgorithm,
+    DotAlgorithmPreset as DotAlgorithmPreset,
+    Precision as Precision,
+    PrecisionLike as PrecisionLike,
+    Tolerance as Tolerance,
+)
 from functrax.lax.reductions import (
     argmax as argmax,
     argmin as argmin,
@@ -183,7 +193,9 @@ if TYPE_CHECKING:
         ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
         conv_dimension_numbers as conv_dimension_numbers,
         conv_general_permutations as conv_general_permutations,
+        conv_general_shape_tuple as conv_general_shape_tuple,
         conv_shape_tuple as conv_shape_tuple,
+        conv_transpose_shape_tuple as conv_transpose_shape_tuple,
     )
     from functrax.lax.convolution import (
         conv as conv,
@@ -204,8 +216,13 @@ if TYPE_CHECKING:
         GatherScatterMode as GatherScatterMode,
         ScatterDimensionNumbers as ScatterDimensionNumbers,
     )
+    from functrax.lax.generators import (
+        RandomAlgorithm as RandomAlgorithm,
+        rng_bit_generator as rng_bit_generator,
+    )
     from functrax.lax.indexed import (
         gather as gather,
+        index_take as index_take,
         scatter as scatter,
         scatter_add as scatter_add,
         scatter_apply as scatter_apply,
@@ -222,6 +239,17 @@ if TYPE_CHECKING:
     from functrax.lax.platforms import (
         composite as composite,
         platform_dependent as platform_dependent,
+    )
+    from functrax.lax.ragged import (
+        RaggedDotDimensionNumbers as RaggedDotDimensionNumbers,
+        ragged_dot as ragged_dot,
+        ragged_dot_general as ragged_dot_general,
+    )
+    from functrax.lax.tokens import (
+        after_all as after_all,
+        create_token as create_token,
+        dce_sink as dce_sink,
+        stage as stage,
     )
     from functrax.lax.window_shapes import (
         padtype_to_pads as padtype_to_pads,
@@ -261,7 +289,8 @@ else:
                 "functrax.backends.sharding.moving": "with_sharding_constraint",
                 "functrax.lax.conv_numbers": (
                     "ConvDimensionNumbers ConvGeneralDilatedDimensionNumbers "
-                    "conv_dimension_numbers conv_general_permutations conv_shape_tuple"
+                    "conv_dimension_numbers conv_general_permutations conv_general_shape_tuple "
+                    "conv_shape_tuple conv_transpose_shape_tuple"
                 ),
                 "functrax.lax.convolution": (
                     "conv conv_general_dilated conv_transpose conv_with_general_padding"
@@ -271,13 +300,16 @@ else:
                 "functrax.lax.gather_maps": (
                     "GatherDimensionNumbers GatherScatterMode ScatterDimensionNumbers"
                 ),
+                "functrax.lax.generators": "RandomAlgorithm rng_bit_generator",
                 "functrax.lax.indexed": (
-                    "gather scatter scatter_add scatter_apply scatter_max scatter_min scatter_mul "
-                    "scatter_sub"
+                    "gather index_take scatter scatter_add scatter_apply scatter_max scatter_min "
+                    "scatter_mul scatter_sub"
                 ),
                 "functrax.lax.mapping": "map",
                 "functrax.lax.meta_operators": "reindex reindex_reduce",
                 "functrax.lax.platforms": "composite platform_dependent",
+                "functrax.lax.ragged": ("RaggedDotDimensionNumbers ragged_dot ragged_dot_general"),
+                "functrax.lax.tokens": "after_all create_token dce_sink stage",
                 "functrax.lax.window_shapes": "padtype_to_pads reduce_window_shape_tuple",
                 "functrax.lax.windows": (
                     "conv_general_dilated_local conv_general_dilated_patches reduce_window"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from functrax.core.errors import ArgumentError, UnimplementedError
+from functrax.core.errors import ArgumentError, UnavailableError
 
 
 class EigImplementation(enum.Enum):
@@ -42,13 +42,13 @@ def check_algorithm(name: str, given: Any, kind: type[enum.Enum], there: tuple[A
 
     Raises:
       ArgumentError: for what is no member of ``kind``.
-      UnimplementedError: for a member that no CPU has.
+      UnavailableError: for a member that no CPU has.
     """
     if given is None or given in there:
         return
     names = ", ".join(str(x) for x in there)
     if not isinstance(given, kind):
         raise ArgumentError(f"{name}: unknown algorithm", got=repr(given), fix=f"None, {names}")
-    raise UnimplementedError(
+    raise UnavailableError(
         f"{name}: the algorithm is not implemented on CPUs", got=str(given), fix=f"None, {names}"
     )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.lax.operands import Shape
-from functrax.lax.window_shapes import WindowAxis, pairs
+from functrax.lax.window_shapes import WindowAxis, pairs, transposed_padding, window_axes
 
 
 class ConvDimensionNumbers(NamedTuple):
@@ -111,3 +111,55 @@ def conv_shape_tuple(
     )
     spatial = (WindowAxis(n, w, s, low, high).out for n, w, s, (low, high) in rows)
     return (lhs_shape[0] // batch_group_count, rhs_shape[0], *spatial)
+
+
+def conv_general_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    dimension_numbers: tuple[str, str, str],
+) -> Shape:
+    """The shape of a convolution's result, in layouts given as strings.
+
+    >>> from functrax import lax
+    >>> layouts = ("NWC", "WIO", "NWC")
+    >>> lax.conv_general_shape_tuple((2, 8, 3), (3, 3, 5), (2,), [(1, 1)], layouts)
+    (2, 4, 5)
+    """
+    lhs, rhs, out = conv_general_permutations(dimension_numbers)
+    array, kernel = (tuple(s[a] for a in p) for s, p in ((lhs_shape, lhs), (rhs_shape, rhs)))
+    axes = window_axes("conv", array[2:], kernel[2:], window_strides, padding, None, None)
+    return _laid_out(out, (array[0], kernel[0], *(axis.out for axis in axes)))
+
+
+def conv_transpose_shape_tuple(
+    lhs_shape: Sequence[int],
+    rhs_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    dimension_numbers: tuple[str, str, str],
+) -> Shape:
+    """The shape of a transposed convolution's result, in layouts given as strings.
+
+    The pairs of a ``padding`` that is no name are those of the dilated array.
+
+    >>> from functrax import lax
+    >>> layouts = ("NWC", "WIO", "NWC")
+    >>> lax.conv_transpose_shape_tuple((2, 4, 3), (3, 3, 5), (2,), "SAME", layouts)
+    (2, 8, 5)
+    """
+    lhs, rhs, out = conv_general_permutations(dimension_numbers)
+    array, kernel = (tuple(s[a] for a in p) for s, p in ((lhs_shape, lhs), (rhs_shape, rhs)))
+    rows = list(zip(array[2:], kernel[2:], window_strides, strict=True))
+    if isinstance(padding, str):
+        pads = [transposed_padding(k, s, padding) for _, k, s in rows]
+    else:
+        pads = pairs("conv_transpose", padding, len(rows))
+    sizes = ((n - 1) * s - k + 2 + sum(p) for (n, k, s), p in zip(rows, pads, strict=True))
+    return _laid_out(out, (array[0], kernel[0], *sizes))
+
+
+def _laid_out(layout: Shape, sizes: Shape) -> Shape:
+    """Sizes in ``NC...`` order, at the axes that a layout gives them."""
+    return tuple(sizes[layout.index(axis)] for axis in range(len(sizes)))

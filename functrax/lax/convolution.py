@@ -85,7 +85,7 @@ def conv_general_dilated(
     """
     name = "conv_general_dilated"
     x, w = value_of(name, lhs), value_of(name, rhs)
-    check_precision(name, precision)
+    check_precision(name, precision, x.aval.dtype, w.aval.dtype)
     numbers = conv_dimension_numbers(x.aval.shape, w.aval.shape, dimension_numbers)
     if isinstance(padding, str) and lhs_dilation is not None and set(lhs_dilation) - {1}:
         raise ArgumentError(

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
+from functrax.core import dtypes
+from functrax.core.array import from_numpy
 from functrax.core.errors import ShapeError
 from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
@@ -108,3 +110,42 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
         raise ShapeError("iota: a size is negative", got=f"shape {given}", fix="sizes of 0 or more")
     axis = axis_of("broadcasted_iota", len(given), dimension)
     return as_array(prims.iota.bind(shape=given, dtype=dtype_of(dtype), axis=axis))
+
+
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
+    """An array repeated to the shape of another one, as NumPy broadcasts.
+
+    Args:
+      arr: an array.
+      like_arr: an array of the shape that is wanted.
+
+    Raises:
+      ShapeError: if the shape does not broadcast to the other one.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.broadcast_like(np.array([1.0, 2.0]), np.zeros((2, 2)))
+    Array([[1., 2.],
+           [1., 2.]], dtype=float32)
+    """
+    x, shape = value_of("broadcast_like", arr), value_of("broadcast_like", like_arr).aval.shape
+    sizes, ndim = x.aval.shape, len(shape)
+    first = ndim - len(sizes)
+    if first < 0 or any(n not in (1, m) for n, m in zip(sizes, shape[first:], strict=True)):
+        raise ShapeError(
+            "broadcast_like: the array's shape does not broadcast to the other one's",
+            got=f"{sizes} and {shape}",
+            fix="sizes that are equal, or 1, counted from the last axis",
+        )
+    return as_array(prims.broadcast_in_dim.bind(x, shape=shape, dims=tuple(range(first, ndim))))
+
+
+def shape_as_value(shape: Sequence[int]) -> Array:
+    """A shape as an integer array of rank 1.
+
+    >>> from functrax import lax
+    >>> lax.shape_as_value((2, 3))
+    Array([2, 3], dtype=int32)
+    """
+    sizes = as_ints("shape_as_value", shape)
+    return as_array(from_numpy(np.asarray(sizes, dtypes.default_int())))

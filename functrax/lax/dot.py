@@ -71,7 +71,7 @@ def dot_general(
            [14., 50.]], dtype=float32)
     """
     x, y = value_of("dot_general", lhs), value_of("dot_general", rhs)
-    check_precision("dot_general", precision)
+    check_precision("dot_general", precision, x.aval.dtype, y.aval.dtype)
     (lhs_sum, rhs_sum), (lhs_batch, rhs_batch) = _numbers(dimension_numbers)
     lhs_sum = axes_of("dot_general", x.aval.ndim, lhs_sum)
     lhs_batch = axes_of("dot_general", x.aval.ndim, lhs_batch)

@@ -16,7 +16,18 @@ from typing import Any, TypeAlias
 from functrax.core.operators import Array
 from functrax.core.primitive import Primitive
 from functrax.core.prims import analytic, arithmetic, bitwise, powers, rounding, special
-from functrax.lax.operands import ArrayLike, as_array, operands, pair, value_of
+from functrax.core.prims.convert import convert_element_type
+from functrax.lax.operands import (
+    ArrayLike,
+    DTypeLike,
+    as_array,
+    check_same_dtype,
+    dtype_of,
+    operands,
+    pair,
+    value_of,
+)
+from functrax.lax.precision import check_accuracy
 
 Unary: TypeAlias = "Callable[[ArrayLike], Array]"
 Binary: TypeAlias = "Callable[[ArrayLike, ArrayLike], Array]"
@@ -66,9 +77,12 @@ def _analytic(
     bind = primitive.bind
 
     def function(x: ArrayLike, *, accuracy: object = None) -> Array:
-        return as_array(bind(value_of(name, x)))
+        value = value_of(name, x)
+        if accuracy is not None:
+            check_accuracy(name, accuracy, value.aval.dtype)
+        return as_array(bind(value))
 
-    more = "\n      accuracy: accepted as in jax.lax, and changes nothing."
+    more = "\n      accuracy: a ``lax.AccuracyMode`` or a ``lax.Tolerance`` of at least 2 ulps."
     _named(function, name, summary, takes, "x: an array or a number", more)
     return function
 
@@ -104,7 +118,36 @@ ceil = _unary("ceil", rounding.ceil, "The smallest integral value not below ``x`
 is_finite = _unary("is_finite", rounding.is_finite, "Neither infinite nor NaN.", _FLOAT)
 add = _binary("add", arithmetic.add, "``x + y``.", _NUMBER)
 sub = _binary("sub", arithmetic.sub, "``x - y``.", _NUMBER)
-mul = _binary("mul", arithmetic.mul, "``x * y``; of truth values, both.", _ANY)
+
+
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
+    """``x * y``; of truth values, both.
+
+    Args:
+      x, y: arrays or numbers, of any dtype.
+      out_dtype: the dtype to multiply in, and of the result; that of the operands if omitted.
+
+    Returns:
+      An array of the operands' shape.
+
+    Raises:
+      DTypeError: for operands of different dtypes.
+      ShapeError: for different shapes; a size of 1, or rank 0, is repeated.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.mul(np.array([1, 2], "int8"), np.array([100, 100], "int8"), out_dtype="int32")
+    Array([100, 200], dtype=int32)
+    """
+    a, b = pair("mul", x, y)
+    if out_dtype is not None:
+        check_same_dtype("mul", (a, b), "convert one with lax.convert_element_type")
+        dtype = dtype_of(out_dtype)
+        a, b = (convert_element_type.bind(v, dtype=dtype, weak_type=False) for v in (a, b))
+    return as_array(arithmetic.mul.bind(a, b))
+
+
+mulhi = _binary("mulhi", bitwise.mulhi, "The upper half of the bits of ``x * y``.", _INTEGER)
 div = _binary("div", arithmetic.div, "``x / y``; of integers, rounded toward zero.", _NUMBER)
 rem = _binary("rem", arithmetic.rem, "The remainder, with the sign of ``x``.", _ORDERED)
 max = _binary("max", arithmetic.max_, "The larger one; NaN wins.", _ORDERED)

@@ -19,13 +19,14 @@ import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
+from functrax.core.errors import ArgumentError, DTypeError
 from functrax.core.index_expr import Condition, Dim, IndexExpr, Load, as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
 from functrax.core.prims.arithmetic import max_, min_
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.records import record
+from functrax.lax.gather_checks import check_windows
 from functrax.lax.operands import Shape
 
 
@@ -130,39 +131,7 @@ class Windows:
 
     def check(self, name: str) -> None:
         """Refuse numbers that do not fit the arrays."""
-        kept = [a for a in range(len(self.operand)) if a not in self.absent]
-        window_fits = len(self.window) == len(self.operand) and all(
-            0 <= w <= n for w, n in zip(self.window, self.operand, strict=True)
-        )
-        fits = (
-            window_fits
-            and len(self.indices) > 0
-            and self.indices[-1] == len(self.index_dims)
-            and len(kept) == len(self.window_dims)
-            and len(self.operand_batch) == len(self.indices_batch)
-            and all(0 <= a < len(self.operand) for a in (*self.absent, *self.index_dims))
-            and all(0 <= a < len(self.moved) for a in self.window_dims)
-            and all(self.window[a] <= 1 for a in self.absent)
-            and len(self.moved) == len(self.window_dims) + len(self.indices) - 1
-        )
-        if not fits:
-            raise ShapeError(
-                f"{name}: the dimension numbers do not fit the arrays",
-                got=f"operand {self.operand}, indices {self.indices}, result or updates "
-                f"{self.moved}, window {self.window}, window axes {self.window_dims}, dropped "
-                f"{self.dropped}, index for {self.index_dims}, batch {self.operand_batch} by "
-                f"{self.indices_batch}",
-                fix="the last axis of the indices has a number for each axis indexed; each axis "
-                "of the operand is dropped (with window size 1), a batch axis, or a window axis",
-            )
-        counts = tuple(n for k, n in enumerate(self.moved) if k not in self.window_dims)
-        sizes = tuple(self.moved[k] for k in self.window_dims)
-        if counts != self.indices[:-1] or sizes != tuple(self.window[a] for a in kept):
-            raise ShapeError(
-                f"{name}: the updates' shape is not that of the windows",
-                got=f"shape {self.moved}, for {self.indices[:-1]} windows of {self.window}",
-                fix="one axis for each axis of windows and of their elements",
-            )
+        check_windows(name, self)
 
     @property
     def absent(self) -> tuple[int, ...]:

@@ -11,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from functrax.core import dtypes
+from functrax.core.errors import ShapeError
 from functrax.core.index_map import IndexMap
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, like
 from functrax.core.prims import mapped
-from functrax.core.prims.arithmetic import neg
+from functrax.core.prims.arithmetic import modulo, neg
+from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.reindex import reshape
+from functrax.core.prims.slicing import concatenate
 from functrax.lax.gather_maps import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -32,6 +37,7 @@ from functrax.lax.operands import (
     ArrayLike,
     as_array,
     as_ints,
+    axes_of,
     check_same_dtype,
     static_scalar,
     value_of,
@@ -238,3 +244,52 @@ def scatter_apply(
     check_same_dtype(name, (x, new), "a function that returns the dtype it takes")
     out = mapped.scatter.bind(x, new, indices, map=index_map, op="set", unique=bool(unique_indices))
     return as_array(out)
+
+
+def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -> Array:
+    """Slices of an array, at the places that vectors of indices name along some axes.
+
+    Args:
+      src: an array.
+      idxs: for each of the axes an integer array, all of one shape ``(n,)``.  An index counts
+        modulo the axis' size, so negative ones count from the end.
+      axes: the axes; the slices lack them.
+
+    Returns:
+      Shape ``(n, *shape of src without the axes)``.
+
+    Raises:
+      DTypeError, ShapeError: if the indices are no integers, or differ in shape.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.index_take(np.arange(6).reshape(2, 3), (np.array([1, 0, -1]),), (0,))
+    Array([[3, 4, 5],
+           [0, 1, 2],
+           [3, 4, 5]], dtype=int32)
+    """
+    name = "index_take"
+    x = value_of(name, src)
+    places = axes_of(name, x.aval.ndim, axes)
+    rows = [value_of(name, i) for i in idxs]
+    for row in rows:
+        check_indices(name, row)
+    if len({r.aval.shape for r in rows}) != 1 or rows[0].aval.ndim != 1 or len(rows) != len(places):
+        raise ShapeError(
+            f"{name}: not one vector of indices for each axis",
+            got=f"{', '.join(r.aval.str_short() for r in rows) or 'none'} for axes {places}",
+            fix="as many arrays of rank 1 as axes, of one size",
+        )
+    columns = []
+    for row, axis in zip(rows, places, strict=True):
+        if row.aval.dtype.itemsize < 4:  # which may not hold the axis' size
+            row = convert_element_type.bind(row, dtype=dtypes.int32, weak_type=False)
+        inside = modulo(row, max(x.aval.shape[axis], 1))
+        columns.append(reshape.bind(inside, shape=(*row.aval.shape, 1)))
+    wide = [
+        convert_element_type.bind(c, dtype=dtypes.default_int(), weak_type=False) for c in columns
+    ]
+    window = tuple(1 if a in places else n for a, n in enumerate(x.aval.shape))
+    offsets = tuple(range(1, x.aval.ndim - len(places) + 1))
+    numbers = GatherDimensionNumbers(offsets, tuple(sorted(places)), places)
+    return gather(x, concatenate.bind(*wide, axis=1), numbers, window)

@@ -118,7 +118,7 @@ def eig(
       length 1, and their largest element is real.
 
     Raises:
-      UnimplementedError: for an implementation that is for GPUs.
+      UnavailableError: for an implementation that is for GPUs.
     """
     given = EigImplementation.MAGMA if use_magma else implementation
     check_algorithm("eig", given, EigImplementation, (EigImplementation.LAPACK,))
@@ -155,7 +155,7 @@ def eigh(
       equal, tangents of the vectors are infinite or NaN; those of the values are right.
 
     Raises:
-      UnimplementedError: for another implementation.
+      UnavailableError: for another implementation.
     """
     check_algorithm("eigh", implementation, EighImplementation, (EighImplementation.QR,))
     value = value_of("eigh", x)
@@ -231,7 +231,7 @@ def qr(
       ``(q, r)``, or ``(q, r, order)``, ``order`` of int32.
 
     Raises:
-      UnimplementedError: for ``use_magma``, which is for GPUs.
+      UnavailableError: for ``use_magma``, which is for GPUs.
 
     >>> import numpy as np
     >>> from functrax import lax
@@ -273,7 +273,7 @@ def svd(
       ``(u, s, vh)``, or ``s``.
 
     Raises:
-      UnimplementedError: for another algorithm.
+      UnavailableError: for another algorithm.
     """
     there = (SvdAlgorithm.DEFAULT, SvdAlgorithm.DIVIDE_AND_CONQUER, SvdAlgorithm.QR)
     check_algorithm("svd", algorithm, SvdAlgorithm, there)

@@ -17,11 +17,11 @@ from functrax.core.array import from_numpy
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.inputs import as_value
 from functrax.core.primitive import Value, like
-from functrax.core.prims.arithmetic import add, clamp, div, mul, rem
+from functrax.core.prims.arithmetic import add, clamp, div, modulo, mul, rem
 from functrax.numpy.axes import Shape, as_shape
 from functrax.numpy.index_plan import Bounds, operand_in_range
 from functrax.numpy.promote import convert, promote_dtypes, result, to_array
-from functrax.numpy.rearranging import is_known, modulo
+from functrax.numpy.rearranging import is_known
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
 from functrax.numpy.shaping import broadcast_arrays, reshape_to

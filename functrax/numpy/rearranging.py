@@ -18,7 +18,7 @@ from functrax.core.array import ConcreteArray, from_numpy
 from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, like, literal
-from functrax.core.prims.arithmetic import add, le, lt, min_, rem, select_n, sub
+from functrax.core.prims.arithmetic import le, min_, modulo, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota
@@ -147,13 +147,6 @@ def _roll_axis(x: Value, shift: Any, axis: int) -> Value:
         return take_axis(x, axis, modulo(sub.bind(line, wide), size))
     by = integer("roll", "shift", shift) % size
     return take_table(x, axis, np.roll(np.arange(size), by))
-
-
-def modulo(x: Value, size: int) -> Value:
-    """The remainder with the sign of the divisor, which is positive."""
-    remainder = rem.bind(x, like(x, size))
-    negative = lt.bind(remainder, like(x, 0))
-    return select_n.bind(negative, remainder, add.bind(remainder, like(x, size)))
 
 
 def tile(A: Any, reps: Any) -> Value:

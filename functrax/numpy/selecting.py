@@ -17,7 +17,7 @@ from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError,
 from functrax.core.index_expr import Dim, Load, as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
-from functrax.core.prims.arithmetic import ne, select_n, stop_gradient
+from functrax.core.prims.arithmetic import modulo, ne, select_n, stop_gradient
 from functrax.core.prims.mapped import reindex, scatter
 from functrax.numpy.at import At, cast_update
 from functrax.numpy.axes import Shape, many_axes, one_axis
@@ -30,7 +30,7 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
-from functrax.numpy.rearranging import is_known, modulo, resize
+from functrax.numpy.rearranging import is_known, resize
 from functrax.numpy.searching import nonzero
 from functrax.numpy.shaping import broadcast_arrays, broadcast_to, join, reshape_to, slice_axis
 from functrax.numpy.triangles import refuse_inplace

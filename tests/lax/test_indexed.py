@@ -197,15 +197,61 @@ def test_errors() -> None:
     x, i = X[0], np.array([[1]], np.int32)
     with pytest.raises(DTypeError, match="not integers"):
         lax.gather(x, i.astype(np.float32), rows, (1, 4))
-    with pytest.raises(ShapeError, match="dimension numbers"):
-        lax.gather(x, np.array([[1, 2]], np.int32), rows, (1, 4))
-    with pytest.raises(ShapeError, match="dimension numbers"):
-        lax.gather(x, i, rows, (1, 5))
-    with pytest.raises(ShapeError, match="dimension numbers"):
-        lax.gather(x, i, rows, (2, 4))
     with pytest.raises(ArgumentError, match="unknown mode"):
         lax.gather(x, i, rows, (1, 4), mode="wrap")
-    with pytest.raises(ShapeError, match="windows"):
-        lax.scatter_add(x, i, np.zeros((2, 4), np.int32), into)
     with pytest.raises(DTypeError, match="one dtype"):
         lax.scatter_add(x, i, np.zeros((1, 4), np.float32), into)
+
+
+G = lax.GatherDimensionNumbers
+S = lax.ScatterDimensionNumbers
+
+#: Numbers, the indices' shape, sizes of the slices; the operand's shape is (4, 5, 6).
+WRONG_GATHERS: list[tuple[Any, Any, Any, str]] = [
+    (G((1, 2), (0,), (0,)), (), (1, 5, 6), "no last axis"),
+    (G((2, 1), (0,), (0,)), (3, 1), (1, 5, 6), "offset_dims in gather op must be sorted"),
+    (G((1, 1), (0,), (0,)), (3, 1), (1, 5, 6), "offset_dims in gather op must not repeat"),
+    (G((1, 3), (0,), (0,)), (3, 1), (1, 5, 6), "Offset dimension 1 in gather op is out of bounds"),
+    (G((1, 2), (0,), (0,)), (3, 2), (1, 5, 6), "Gather op has 1 elements in start_index_map"),
+    (G((1, 2), (0,), (3,)), (3, 1), (1, 5, 6), "Invalid start_index_map"),
+    (G((1,), (0, 1), (1, 1)), (3, 2), (1, 1, 6), "start_index_map in gather op must not repeat"),
+    (G((1,), (1, 0), (0,)), (3, 1), (1, 1, 6), "collapsed_slice_dims in gather op must be sorted"),
+    (G((1, 2), (3,), (0,)), (3, 1), (1, 5, 6), "Invalid collapsed_slice_dims set in gather op"),
+    (G((1,), (0,), (1,), (0,), (0,)), (4, 1), (1, 1, 6), "op must be disjoint"),
+    (G((1, 2), (), (0,), (0,), (0,)), (4, 1), (1, 5, 6), "start_index_map and operand_batching"),
+    (G((1, 2), (), (1,), (0,), (1,)), (4, 1), (1, 1, 6), "cannot have the index vector"),
+    (G((1, 2), (), (1,), (0,), (0,)), (3, 1), (1, 1, 6), "to have the same shape"),
+    (G((1, 2), (), (1,), (0,), ()), (4, 1), (1, 1, 6), "equal numbers of operand_batching_dims"),
+    (G((1, 2), (0,), (0,)), (3, 1), (1, 5), "one slice size for every input dimension"),
+    (G((1,), (0,), (0,)), (3, 1), (1, 5, 6), "All components of the offset index"),
+    (G((1, 2), (0,), (0,)), (3, 1), (1, 5, 7), "Slice size at index 2 in gather op is out of"),
+    (G((1, 2), (0,), (0,)), (3, 1), (2, 5, 6), "only collapse slice dims with bound 1"),
+    (G((1, 2), (), (1,), (0,), (0,)), (4, 1), (2, 1, 6), "operand batching dims with bound 0/1"),
+]
+
+#: Numbers, the shapes of indices and updates.
+WRONG_SCATTERS: list[tuple[Any, Any, Any, str]] = [
+    (S((1, 2), (0,), (0,)), (3, 1), (3, 5), "Updates tensor must be of rank 3; got 2"),
+    (S((2, 1), (0,), (0,)), (3, 1), (3, 5, 6), "update_window_dims in scatter op must be sorted"),
+    (S((1, 2), (3,), (0,)), (3, 1), (3, 5, 6), "Invalid inserted_window_dims set in scatter op"),
+    (S((1, 2), (0,), (0,)), (3, 2), (3, 5, 6), "Scatter op has 1 elements in scatter_dims_to_op"),
+    (S((1, 2), (0,), (3,)), (3, 1), (3, 5, 6), "Invalid scatter_dims_to_operand_dims mapping"),
+    (S((1, 2), (), (0,)), (3, 1), (3, 5, 6), "Scatter op has window of size 2; doesn't match"),
+    (S((1, 2), (0,), (0,)), (3, 1), (3, 5, 7), "Bounds of the window dimensions of updates"),
+    (S((1, 2), (0,), (0,)), (3, 1), (2, 5, 6), "Bounds of the scatter dimensions of updates"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(WRONG_GATHERS)))
+def test_numbers_that_are_no_gathers(case: int) -> None:
+    numbers, indices, sizes, said = WRONG_GATHERS[case]
+    for _ in range(2):  # what was found wrong once is wrong again
+        with pytest.raises(ShapeError, match=said):
+            lax.gather(np.ones((4, 5, 6)), np.zeros(indices, np.int32), numbers, sizes)
+
+
+@pytest.mark.parametrize("case", range(len(WRONG_SCATTERS)))
+def test_numbers_that_are_no_scatters(case: int) -> None:
+    numbers, indices, updates, said = WRONG_SCATTERS[case]
+    with pytest.raises(ShapeError, match=said):
+        lax.scatter(np.ones((4, 5, 6)), np.zeros(indices, np.int32), np.ones(updates), numbers)

@@ -518,3 +518,11 @@ lt, le = Compare("lt", np.less, _ORDERED), Compare("le", np.less_equal, _ORDERED
 gt, ge = Compare("gt", np.greater, _ORDERED), Compare("ge", np.greater_equal, _ORDERED)
 and_, or_ = Logic("and", np.bitwise_and, 2), Logic("or", np.bitwise_or, 2)
 xor, not_ = Logic("xor", np.bitwise_xor, 2), Logic("not", np.bitwise_not, 1)
+
+
+def modulo(x: Value, size: int) -> Value:
+    """The remainder with the sign of the divisor, which is positive."""
+    remainder = rem.bind(x, like(x, size))
+    negative = lt.bind(remainder, like(x, 0))
+    out: Value = select_n.bind(negative, remainder, add.bind(remainder, like(x, size)))
+    return out

@@ -1,0 +1,72 @@
+"""Operations that hold something in a program: tokens, uses that count, values of a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.core.array import from_numpy
+from functrax.core.errors import ArgumentError
+from functrax.core.operators import Array
+from functrax.core.prims.identity import optimization_barrier
+from functrax.core.pytree import tree_leaves
+from functrax.lax.operands import ArrayLike, as_array, value_of
+from functrax.transforms.callbacks import debug_callback
+
+
+def create_token(_: Any = None) -> Array:
+    """A token, which orders effects by being passed on: an array without elements.
+
+    >>> from functrax import lax
+    >>> lax.create_token().shape
+    (0,)
+    """
+    return as_array(from_numpy(np.zeros((0,), np.bool_)))
+
+
+def after_all(*operands: ArrayLike) -> Array:
+    """A token that is there when all of some tokens are.
+
+    Args:
+      operands: tokens, at least one.
+
+    Raises:
+      ArgumentError: for what is not a token.
+    """
+    tokens = [value_of("after_all", x) for x in operands]
+    if not tokens or any(x.aval != create_token().aval for x in tokens):
+        raise ArgumentError(
+            "Arguments to after_all must be tokens",
+            got=", ".join(x.aval.str_short() for x in tokens) or "none",
+            fix="lax.create_token()",
+        )
+    return as_array(optimization_barrier.bind(*tokens)[0])
+
+
+def stage(x: ArrayLike, /) -> Array:
+    """A value as a value of the function that is being traced; an array outside of any.
+
+    >>> from functrax import lax
+    >>> lax.stage(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+    return as_array(optimization_barrier.bind(value_of("stage", x))[0])
+
+
+def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
+    """Use a value, so that what computes it stays in the program.
+
+    Args:
+      val: a pytree of arrays.
+      prevent_mlir_dce: in JAX, whether the compiler keeps it too; here it always does.
+
+    >>> from functrax import jit, lax
+    >>> jit(lambda x: lax.dce_sink(x * x))(2.0)
+    """
+    for leaf in tree_leaves(val):
+        debug_callback(_nothing, leaf)
+
+
+def _nothing(x: Any) -> None:
+    """The value was computed, and is not needed."""

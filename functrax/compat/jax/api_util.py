@@ -10,7 +10,7 @@ from functrax.compat.extension.linear_util import WrappedFun, transformation_wit
 from functrax.compat.extension.programs import DebugInfo
 from functrax.core.aval import ShapedArray
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
-from functrax.transforms.inspect_types import ShapeDtypeStruct, typeof
+from functrax.transforms.inspect_types import type_of
 
 
 def safe_map(f: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:
@@ -41,9 +41,9 @@ def flatten_fun_nokwargs(
     return leaves
 
 
-def shaped_abstractify(x: Any) -> ShapedArray | ShapeDtypeStruct:
+def shaped_abstractify(x: Any) -> ShapedArray:
     """The type of an array or a number."""
-    return typeof(x)
+    return type_of(x, "the argument of shaped_abstractify")
 
 
 def debug_info(

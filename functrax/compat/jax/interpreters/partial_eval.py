@@ -11,7 +11,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.inputs import as_value, concrete
 from functrax.core.stage import stage
 from functrax.core.trace import current, state
-from functrax.transforms.inspect_types import ShapeDtypeStruct, typeof
+from functrax.transforms.inspect_types import typeof
 from functrax.transforms.linearize import PartialTrace, Tape
 
 
@@ -39,7 +39,7 @@ class PartialVal(tuple[Any, Any]):
         """The value, or None if it is unknown."""
         return self[1] if self[0] is None else None
 
-    def get_aval(self) -> ShapedArray | ShapeDtypeStruct:
+    def get_aval(self) -> Any:
         """The type."""
         return typeof(self[1]) if self[0] is None else self[0]
 

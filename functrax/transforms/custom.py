@@ -25,6 +25,7 @@ from functrax.core.pytree import (
     register_static,
     tree_flatten,
     tree_flatten_with_path,
+    tree_leaves,
     tree_map,
     tree_unflatten,
 )
@@ -431,15 +432,12 @@ class _FlatVJPRules:
         for (path, leaf), place in zip(given, places, strict=True):
             if leaf is None or isinstance(leaf, SymbolicZero):
                 continue
-            i = numbers.get(id(place))
-            if i is None:
-                raise self._other_structure(given_tree, part)
-            aval = self.in_avals[i]
-            if not dtypes.is_inexact(aval.dtype):
-                continue
-            what = f"cotangent{keystr(path)}"
-            value = as_value(leaf, f"a {what} of the bwd rule of {self.name}")
-            flat[i] = fitted(f"the bwd rule of {self.name}", what, value, aval)
+            for i in [numbers[id(mark)] for mark in tree_leaves(place)]:  # one for each below
+                aval = self.in_avals[i]
+                if dtypes.is_inexact(aval.dtype):
+                    what = f"cotangent{keystr(path)}"
+                    value = as_value(leaf, f"a {what} of the bwd rule of {self.name}")
+                    flat[i] = fitted(f"the bwd rule of {self.name}", what, value, aval)
 
     def _other_structure(self, given: PyTreeDef, part: Any) -> PyTreeError:
         return PyTreeError(

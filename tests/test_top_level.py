@@ -38,6 +38,7 @@ def test_device_put_and_get():
     assert all(type(x) is np.ndarray for x in functrax.tree.leaves(back))
     assert back["a"].tolist() == [0, 1, 2]
     assert functrax.device_get("text") == "text"
+    assert float(functrax.jit(lambda x: functrax.device_get(x) + 1)(1.0)) == 2.0  # as it is
     with pytest.raises(errors.DTypeError, match="device_put"):
         functrax.device_put("text")
 

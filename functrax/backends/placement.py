@@ -100,15 +100,19 @@ def device_put(
 
 
 def device_get(x: Any) -> Any:
-    """The arrays of a pytree as NumPy arrays; other leaves as they are.
+    """The arrays of a pytree as NumPy arrays; other leaves, and traced values, as they are.
 
     >>> device_get([device_put(1.5), "name"])
     [array(1.5, dtype=float32), 'name']
     """
     leaves, structure = tree_flatten(x)
     compute_together(leaves)
-    values = [np.asarray(leaf) if hasattr(leaf, "__array__") else leaf for leaf in leaves]
+    values = [np.asarray(leaf) if _has_elements(leaf) else leaf for leaf in leaves]
     return tree_unflatten(structure, values)
+
+
+def _has_elements(x: Any) -> bool:
+    return hasattr(x, "__array__") and not isinstance(x, Tracer)
 
 
 def block_until_ready(x: Any) -> Any:

@@ -24,6 +24,7 @@ from functrax.core.pytree import (
     register_static,
     tree_flatten,
     tree_flatten_with_path,
+    tree_leaves,
     tree_map,
     tree_unflatten,
 )
@@ -479,17 +480,15 @@ class _FlatVJPRules:
         for (path, leaf), place in zip(given, places, strict=True):
             if leaf is None or isinstance(leaf, SymbolicZero):
                 continue
-            i = numbers.get(id(place))
-            if i is None:
-                raise self._other_structure(given_tree, part)
-            aval = self.in_avals[i]
-            if not dtypes.is_inexact(aval.dtype):
-                continue
-            value = as_value(leaf, f"{name}{keystr(path)} of the bwd rule of {self.name}")
-            fitting = fitted(value, aval)
-            if fitting is None:
-                raise self._misfit(f"{name}{keystr(path)}", value.aval, aval)
-            flat[i] = fitting
+            for i in [numbers[id(mark)] for mark in tree_leaves(place)]:  # one for each below
+                aval = self.in_avals[i]
+                if not dtypes.is_inexact(aval.dtype):
+                    continue
+                value = as_value(leaf, f"{name}{keystr(path)} of the bwd rule of {self.name}")
+                fitting = fitted(value, aval)
+                if fitting is None:
+                    raise self._misfit(f"{name}{keystr(path)}", value.aval, aval)
+                flat[i] = fitting
 
     def _misfit(self, name: str, given: ShapedArray, aval: ShapedArray) -> TangentError:
         return TangentError(

@@ -362,3 +362,16 @@ def test_residuals_that_are_python_numbers_are_given_as_they_are() -> None:
         assert [float(g) for g in found] == [4.0, 6.0]
         batched = wrap(functrax.vmap(functrax.grad(f, (0, 1)), (0, None)))(jnp.arange(2.0), 3.0)
         assert [g.tolist() for g in batched] == [[6, 6], [0, 2]]
+
+
+def test_a_cotangent_stands_for_all_that_is_below_it() -> None:
+    @functrax.custom_vjp
+    def f(tree: Any) -> Any:
+        return tree["a"][0] * tree["a"][1]
+
+    f.defvjp(
+        lambda tree: (f(tree), None), lambda _, ct: ({"a": 3 * ct, "n": jnp.ones(7), "i": ct},)
+    )
+    for empty in (None, ()):
+        found = functrax.grad(f, allow_int=True)({"a": (2.0, 3.0), "n": empty, "i": 1})
+        assert found["a"] == (3.0, 3.0) and found["n"] == empty

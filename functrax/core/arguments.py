@@ -12,11 +12,13 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from functrax.core import native
 from functrax.core.errors import ArgumentError, HandleError
 from functrax.core.tracebacks import shorten
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def explain_all(namespace: dict[str, Any]) -> None:
@@ -86,11 +88,45 @@ def is_of_call(error: TypeError) -> bool:
 handle_rules: Final[list[Callable[..., Any]]] = []
 
 
+class ExtraKeyword:
+    """A keyword of public functions that says what is done with their results.
+
+    Only a call that gives it pays for it: the function itself does not know it, so Python refuses
+    the call, and :func:`explained` does what the keyword means.
+
+    Args:
+      name: the keyword; None is its default and leaves the result as it is.
+      rule: takes the result, the value that was given, and the function's name.
+    """
+
+    def __init__(self, name: str, rule: Callable[[Any, Any, str], Any]) -> None:
+        self.name, self.rule = name, rule
+
+    def of(self, function: F) -> F:
+        """A function written in Python, which takes the keyword from now on where it is public."""
+        signature = inspect.signature(function)
+        parameter = inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        parameters = [*signature.parameters.values(), parameter]
+        vars(function)["__signature__"] = signature.replace(parameters=parameters)
+        vars(function)["_extra_keyword"] = self
+        return function
+
+
+def _extra_keyword(function: Callable[..., Any]) -> ExtraKeyword | None:
+    found: ExtraKeyword | None = getattr(inspect.unwrap(function), "_extra_keyword", None)
+    return found
+
+
 def _explain(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
 ) -> Any:
     if type(error) is not HandleError:
-        raise argument_error(function, args, kwargs, error) from None
+        extra = _extra_keyword(function)
+        if extra is None or extra.name not in kwargs:
+            raise argument_error(function, args, kwargs, error) from None
+        rest = {k: x for k, x in kwargs.items() if k != extra.name}
+        result = explained(function, function.__module__)(*args, **rest)
+        return extra.rule(result, kwargs[extra.name], function.__name__)
     for rule in handle_rules:
         result = rule(function, args, kwargs)
         if result is not None:

@@ -9,9 +9,9 @@ namespace functrax::explained {
 
 // Makes the type ExplainedFunction(function, explain), whose objects call `function`. Where that
 // raises TypeError at once, from no frame of its own, they call explain(function, args, kwargs,
-// error) instead, which raises what is to be raised, unless it is None. The same where it raises
-// the error of handles, for which `explain` may return a result. A new reference, or null with an
-// error set.
+// error) instead, unless it is None; that raises what is to be raised, or returns the result of
+// the call. The same where it raises the error of handles. A new reference, or null with an error
+// set.
 PyObject* make_type();
 
 // configure(class of the error of handles) -> None

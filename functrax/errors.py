@@ -9,6 +9,7 @@ from functrax.core.errors import (
     ArgumentError as ArgumentError,
     AxisError as AxisError,
     AxisNameError as AxisNameError,
+    CallbackResultError as CallbackResultError,
     ConcretizationError as ConcretizationError,
     DifferentiationError as DifferentiationError,
     DonatedBufferError as DonatedBufferError,
@@ -37,6 +38,7 @@ from functrax.core.errors import (
     UnavailableError as UnavailableError,
     UnknownNameError as UnknownNameError,
     VerificationError as VerificationError,
+    VmapMethodError as VmapMethodError,
 )
 
 JAXTypeError = FunctraxError

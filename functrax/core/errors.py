@@ -85,6 +85,14 @@ class MissingRuleError(ArgumentError, AttributeError):
     """A function that was decorated to have a rule of its own, and was not given one."""
 
 
+class CallbackResultError(ShapeError, DTypeError, RuntimeError):
+    """What a callback returned is not what was declared."""
+
+
+class VmapMethodError(ArgumentError, NotImplementedError):
+    """A callback is mapped, and it was not said how."""
+
+
 class PyTreeError(FunctraxError, ValueError, TypeError):
     """Pytrees whose structures differ; the message names the path at which they do."""
 
@@ -127,7 +135,7 @@ class LeakedTracerError(FunctraxError, TypeError):
     """A traced value outlived the function that was being traced."""
 
 
-class DifferentiationError(FunctraxError, TypeError):
+class DifferentiationError(FunctraxError, TypeError, ValueError):
     """A derivative that does not exist, or that the function's types do not allow."""
 
 

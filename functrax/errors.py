@@ -14,6 +14,7 @@ from functrax.core.errors import (
     DifferentiationError as DifferentiationError,
     DonatedBufferError as DonatedBufferError,
     DTypeError as DTypeError,
+    FormatError as FormatError,
     FunctraxError as FunctraxError,
     GuardError as GuardError,
     ImmutableError as ImmutableError,

@@ -93,6 +93,12 @@ class VmapMethodError(ArgumentError, NotImplementedError):
     """A callback is mapped, and it was not said how."""
 
 
+class FormatError(ArgumentError, KeyError, IndexError):
+    """A format string and the values that it is to show do not go together."""
+
+    __str__ = Exception.__str__  # KeyError would quote the whole text
+
+
 class PyTreeError(FunctraxError, ValueError, TypeError):
     """Pytrees whose structures differ; the message names the path at which they do."""
 

@@ -76,6 +76,13 @@ class ConcreteArray(Array, BufferExporter):
         self._buffer = buffer
         self.aval = aval
 
+    def another(self) -> ConcreteArray:
+        """Another array of the same elements; deleting or donating one leaves the other.
+
+        They share memory, which a program that one is donated to then does not write to.
+        """
+        return ConcreteArray(self.buffer if self._buffer is None else self._buffer, self.aval)
+
     @property
     def value(self) -> np.ndarray[Any, Any]:
         """The elements, as a NumPy array that must not be written to."""

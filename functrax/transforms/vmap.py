@@ -24,7 +24,6 @@ from functrax.core.pytree import (
 from functrax.core.tracebacks import boundary
 from functrax.transforms.batching import add_batch_axis, batch_flat
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
-from functrax.transforms.vmap_errors import size_error
 
 
 def vmap(
@@ -82,6 +81,8 @@ def vmap(
         axes = _flat_in_axes(fun, in_axes, args, kwargs)
         size = _batch_size(flat, axes, axis_size)
         if size is None:
+            from functrax.transforms.vmap_errors import size_error
+
             raise size_error(fun, flat, axes, (args, kwargs), axis_size)
         moved = [x if a is None else _to_front(x, a) for x, a in zip(flat, axes, strict=True)]
         flat_fun = _FunctionWithFixedResults(fun, in_tree)

@@ -75,7 +75,7 @@ def _origins(
         # What is reindexed is kept as what it is reindexed from.
         while variable in definitions and not is_not_reindex(definitions[variable]):
             source = definitions[variable].invars[0]
-            if type(source) is Literal:
+            if isinstance(source, Literal):
                 break
             variable = source
         if variable in seen:

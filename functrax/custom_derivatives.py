@@ -14,7 +14,7 @@ from functrax.transforms.custom import (
 )
 from functrax.transforms.custom_call import SymbolicZero as SymbolicZero
 from functrax.transforms.forward import zero_tangent
-from functrax.transforms.inspect_types import typeof
+from functrax.transforms.inspect_types import type_of
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
@@ -31,7 +31,7 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     """
 
     def zero(x: Any) -> Any:
-        aval = typeof(x).to_tangent_aval()
+        aval = type_of(x, "the argument of zero_from_primal").to_tangent_aval()
         return SymbolicZero(aval) if symbolic_zeros else zero_tangent(aval)
 
     return tree_map(zero, val)

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,13 +24,27 @@ from functrax.transforms.flat import check_callable, name_of
 _STEPS = {16: 2.5e-1, 32: 1e-2, 64: 1e-6}
 _TOLERANCES = {16: 2e-1, 32: 5e-2, 64: 1e-5}
 
+#: One for all dtypes, or one for each; a dtype that is not named has the default.
+Tolerance: TypeAlias = "float | Mapping[Any, float] | None"
 
-def _bits(tree: Any) -> int:
-    """The least bits of a real number among the inexact leaves."""
-    found = [as_value(x).aval.dtype for x in tree_leaves(tree)]
-    inexact = [d for d in found if dtypes.is_inexact(d)]
-    halved = [8 * d.itemsize // (2 if dtypes.is_complex(d) else 1) for d in inexact]
-    return min(halved, default=64)
+
+def _inexact_dtypes(tree: Any) -> set[np.dtype[Any]]:
+    found = {as_value(x).aval.dtype for x in tree_leaves(tree)}
+    return {d for d in found if dtypes.is_inexact(d)}
+
+
+def _bits(dtype: np.dtype[Any]) -> int:
+    """The bits of a real number."""
+    return 8 * dtype.itemsize // (2 if dtypes.is_complex(dtype) else 1)
+
+
+def _tolerance(given: Tolerance, found: set[np.dtype[Any]]) -> float:
+    """The tolerance for values of some dtypes: what the least precise of them needs."""
+    if given is not None and not isinstance(given, Mapping):
+        return given
+    named = {np.dtype(d): tolerance for d, tolerance in (given or {}).items()}
+    each = (named.get(d, _TOLERANCES[_bits(d)]) for d in found)
+    return max(each, default=_TOLERANCES[64])
 
 
 def _wide(x: Any) -> Any:
@@ -97,25 +111,21 @@ def _compare(what: str, got: Any, wanted: Any, atol: float, rtol: float) -> None
         )
 
 
-def _defaults(
-    here: Any, atol: float | None, rtol: float | None, eps: float | None
+def _resolved(
+    here: Any, atol: Tolerance, rtol: Tolerance, eps: float | None
 ) -> tuple[float, float, float]:
     """The tolerances and the step, by what is least precise of the values given."""
-    bits = _bits(here)
-    tolerance = _TOLERANCES[bits]
-    return (
-        tolerance if atol is None else atol,
-        tolerance if rtol is None else rtol,
-        _STEPS[bits] if eps is None else eps,
-    )
+    found = _inexact_dtypes(here)
+    step = _STEPS[min(map(_bits, found), default=64)] if eps is None else eps
+    return _tolerance(atol, found), _tolerance(rtol, found), step
 
 
 def check_jvp(
     f: Callable[..., Any],
     f_jvp: Callable[..., Any],
     args: Sequence[Any],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
@@ -125,7 +135,8 @@ def check_jvp(
       f: a function of pytrees of arrays.
       f_jvp: ``(args, tangents) -> (results, tangents of the results)``.
       args: where the derivative is taken, one entry for each argument.
-      atol: absolute tolerance; by default that of the least precise argument.
+      atol: absolute tolerance, or a mapping from dtypes to tolerances; by default, and for dtypes
+        that the mapping lacks, that of the least precise argument.
       rtol: relative tolerance, likewise.
       eps: the step of the difference, likewise.
       err_msg: what an error begins with.
@@ -135,7 +146,7 @@ def check_jvp(
     """
     primals = tuple(args)
     here = f(*primals)
-    atol, rtol, step = _defaults((primals, here), atol, rtol, eps)
+    atol, rtol, step = _resolved((primals, here), atol, rtol, eps)
     rng = np.random.default_rng(0)
     tangents = tree_map(lambda x: _random_like(rng, x), primals)
     value, tangent = f_jvp(primals, tangents)
@@ -149,8 +160,8 @@ def check_vjp(
     f: Callable[..., Any],
     f_vjp: Callable[..., Any],
     args: Sequence[Any],
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
     err_msg: str = "",
 ) -> None:
@@ -166,7 +177,7 @@ def check_vjp(
     """
     primals = tuple(args)
     here = f(*primals)
-    atol, rtol, step = _defaults((primals, here), atol, rtol, eps)
+    atol, rtol, step = _resolved((primals, here), atol, rtol, eps)
     rng = np.random.default_rng(0)
     tangents = tree_map(lambda x: _random_like(rng, x), primals)
     value, backward = f_vjp(*primals)
@@ -188,8 +199,8 @@ def check_grads(
     args: Sequence[Any],
     order: int,
     modes: Sequence[str] = ("fwd", "rev"),
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: Tolerance = None,
+    rtol: Tolerance = None,
     eps: float | None = None,
 ) -> None:
     """Compare derivatives up to an order with difference quotients, in random directions.

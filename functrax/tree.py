@@ -8,6 +8,9 @@ Example:
 
 from functrax.core.pytree import (
     static,
+    tree_unflatten as unflatten,
+)
+from functrax.core.pytree_public import (
     tree_all as all,
     tree_broadcast as broadcast,
     tree_flatten as flatten,
@@ -20,7 +23,6 @@ from functrax.core.pytree import (
     tree_reduce_associative as reduce_associative,
     tree_structure as structure,
     tree_transpose as transpose,
-    tree_unflatten as unflatten,
 )
 
 __all__ = [

@@ -17,7 +17,6 @@ from functrax.core.pytree import (
     Partial as Partial,
     PyTreeDef as PyTreeDef,
     SequenceKey as SequenceKey,
-    all_leaves as all_leaves,
     keystr as keystr,
     register_dataclass as register_dataclass,
     register_pytree_node as register_pytree_node,
@@ -25,6 +24,19 @@ from functrax.core.pytree import (
     register_pytree_with_keys as register_pytree_with_keys,
     register_pytree_with_keys_class as register_pytree_with_keys_class,
     register_static as register_static,
+    tree_unflatten as tree_unflatten,
+    treedef_children as treedef_children,
+    treedef_is_leaf as treedef_is_leaf,
+    treedef_tuple as treedef_tuple,
+)
+from functrax.core.pytree_levels import (
+    default_registry as default_registry,
+    flatten_one_level as flatten_one_level,
+    flatten_one_level_with_keys as flatten_one_level_with_keys,
+    is_tree_node as is_tree_node,
+)
+from functrax.core.pytree_public import (
+    all_leaves as all_leaves,
     tree_all as tree_all,
     tree_broadcast as tree_broadcast,
     tree_flatten as tree_flatten,
@@ -37,14 +49,4 @@ from functrax.core.pytree import (
     tree_reduce_associative as tree_reduce_associative,
     tree_structure as tree_structure,
     tree_transpose as tree_transpose,
-    tree_unflatten as tree_unflatten,
-    treedef_children as treedef_children,
-    treedef_is_leaf as treedef_is_leaf,
-    treedef_tuple as treedef_tuple,
-)
-from functrax.core.pytree_levels import (
-    default_registry as default_registry,
-    flatten_one_level as flatten_one_level,
-    flatten_one_level_with_keys as flatten_one_level_with_keys,
-    is_tree_node as is_tree_node,
 )

@@ -33,6 +33,21 @@ def test_double_precision() -> None:
         check_grads(jnp.linalg.inv, (np.eye(2) * 2 + 0.1,), 2, atol=1e-7, rtol=1e-7)
 
 
+def test_tolerances_by_dtype() -> None:
+    def off(by: float) -> Any:
+        @functrax.custom_jvp
+        def f(x: Any) -> Any:
+            return x**2
+
+        f.defjvps(lambda t, value, x: (2 + by) * x * t)
+        return f
+
+    check_grads(off(0.5), (X,), 1, atol={np.float32: 2.0}, rtol={jnp.bfloat16: 0.1})
+    check_grads(off(0.01), (X,), 1, atol={np.float64: 0.0})  # float32 has its default
+    with pytest.raises(AssertionError, match="the tangent"):
+        check_grads(off(0.01), (X,), 1, ("fwd",), {np.float32: 1e-3}, {"float32": 1e-3})
+
+
 def test_wrong_derivatives() -> None:
     @functrax.custom_jvp
     def wrong(x: Any) -> Any:

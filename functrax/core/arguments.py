@@ -12,10 +12,10 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Final
 
 from functrax.core import native
-from functrax.core.errors import ArgumentError
+from functrax.core.errors import ArgumentError, HandleError
 from functrax.core.tracebacks import shorten
 
 
@@ -65,9 +65,9 @@ def _in_python(function: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 return function(*args, **kwargs)
             except TypeError as error:
-                if not is_of_call(error):
+                if type(error) is not HandleError and not is_of_call(error):
                     raise
-                raise argument_error(function, args, kwargs, error) from None
+                return _explain(function, args, kwargs, error)
         except Exception as error:
             shorten(error)
             raise
@@ -81,10 +81,21 @@ def is_of_call(error: TypeError) -> bool:
     return type(error) is TypeError and trace is not None and trace.tb_next is None
 
 
+#: What a function gives for handles, or None where it does not take them; called with the function,
+#: its arguments, and the error that it raised.  ``functrax/random`` puts its own here.
+handle_rules: Final[list[Callable[..., Any]]] = []
+
+
 def _explain(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
-) -> NoReturn:
-    raise argument_error(function, args, kwargs, error) from None
+) -> Any:
+    if type(error) is not HandleError:
+        raise argument_error(function, args, kwargs, error) from None
+    for rule in handle_rules:
+        result = rule(function, args, kwargs)
+        if result is not None:
+            return result
+    raise error
 
 
 def argument_error(
@@ -111,3 +122,7 @@ def argument_error(
 def _call(name: str, signature: inspect.Signature) -> str:
     plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     return f"{name}{signature.replace(parameters=plain, return_annotation=signature.empty)}"
+
+
+if native.extension is not None:
+    native.extension.explained_configure(HandleError)

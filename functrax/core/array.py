@@ -76,13 +76,6 @@ class ConcreteArray(Array, BufferExporter):
         self._buffer = buffer
         self.aval = aval
 
-    def another(self) -> ConcreteArray:
-        """Another array of the same elements; deleting or donating one leaves the other.
-
-        They share memory, which a program that one is donated to then does not write to.
-        """
-        return ConcreteArray(self.buffer if self._buffer is None else self._buffer, self.aval)
-
     @property
     def value(self) -> np.ndarray[Any, Any]:
         """The elements, as a NumPy array that must not be written to."""
@@ -221,8 +214,12 @@ class ConcreteArray(Array, BufferExporter):
         self._buffer = value = shared_memory.shared(self.value)  # to be sent again without a copy
         return (_attach, (self.aval, *shared_memory.handle(value)))
 
-    def __copy__(self) -> ConcreteArray:
-        return self
+    def another(self) -> ConcreteArray:
+        """An array of the same elements, which stays when this one is donated or deleted."""
+        # What is pending stays so; the buffer of an array that is gone is an error.
+        return ConcreteArray(self.buffer if self._buffer is None else self._buffer, self.aval)
+
+    __copy__ = another
 
     def __deepcopy__(self, memo: Any) -> ConcreteArray:
         return _unpickle(self.value.copy(), self.aval)

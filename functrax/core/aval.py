@@ -18,7 +18,13 @@ from typing import Any, ClassVar, Final, NoReturn, final
 
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
-from functrax.core.errors import DTypeError, ImmutableError, ParseError, ShapeError
+from functrax.core.errors import (
+    DTypeError,
+    ImmutableError,
+    ParseError,
+    ShapeError,
+    ShardingError,
+)
 from functrax.core.recorded import integer, recording_of
 
 _SHORT: Final[dict[DType, str]] = {
@@ -52,9 +58,11 @@ class ShapedArray:
       shape: sizes of the axes, integers of at least 0.
       dtype: anything that :func:`functrax.core.dtypes.as_dtype` takes.
       weak_type: True for values that came from Python scalars.
+      sharding: None, or a sharding on at most one device, as a type's own is; it says nothing.
 
     Raises:
       ShapeError: if a size is negative or not an integer.
+      ShardingError: for a sharding on several devices.
       DTypeError: if the dtype is not one that arrays can have.
 
     >>> ShapedArray((3, 4), "float32") is ShapedArray([3, 4], dtypes.float32)
@@ -70,7 +78,11 @@ class ShapedArray:
     ndim: int
     sharding: ClassVar[Any]  # a property, which ``backends/array_places.py`` puts here
 
-    def __new__(cls, shape: Sequence[int], dtype: Any, weak_type: bool = False) -> ShapedArray:
+    def __new__(
+        cls, shape: Sequence[int], dtype: Any, weak_type: bool = False, *, sharding: Any = None
+    ) -> ShapedArray:
+        if sharding is not None:
+            _check_one_device(sharding)
         try:
             return _interned[shape, dtype, weak_type]
         except (KeyError, TypeError):  # not made before, or given as a list
@@ -172,6 +184,15 @@ def _intern(shape: Sequence[int], dtype: Any, weak_type: bool) -> ShapedArray:
     put(aval, "size", math.prod(sizes))
     put(aval, "ndim", len(sizes))
     return interned.setdefault(key, aval)  # of two threads, one wins
+
+
+def _check_one_device(sharding: Any) -> None:
+    if sharding.num_devices > 1:
+        raise ShardingError(
+            "ShapedArray: a type says nothing of several devices",
+            got=f"sharding={sharding!r}",
+            fix="a sharding on one device, or none",
+        )
 
 
 def _sizes(shape: Sequence[int]) -> tuple[int, ...]:

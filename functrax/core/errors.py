@@ -49,6 +49,10 @@ class DTypeError(FunctraxError, TypeError):
     """A dtype that the operation does not accept, or dtypes that do not go together."""
 
 
+class HandleError(DTypeError):
+    """An operation on arrays was given a handle, such as an array of typed keys."""
+
+
 class TangentError(DTypeError, ValueError):
     """A tangent or a cotangent that is not of the type of its value."""
 

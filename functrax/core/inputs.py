@@ -15,7 +15,7 @@ from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DTypeError, FunctraxError
 from functrax.core.jaxpr import Literal
-from functrax.core.operators import Array
+from functrax.core.operators import Array, Handle
 from functrax.core.primitive import Value
 from functrax.core.promotion import python_scalar_dtype
 from functrax.core.trace import Tracer
@@ -48,6 +48,8 @@ def _as_value(x: Any, what: str = "argument") -> Value:
         return ConcreteArray(np.asarray(x.val), x.aval)
     if hasattr(x, "__jax_array__"):
         return as_value(x.__jax_array__(), what)
+    if isinstance(x, Handle):
+        raise x.refusal()
     if isinstance(x, Array):
         return x
     if hasattr(x, "__array__") and not isinstance(x, type):
@@ -104,7 +106,7 @@ def _from_numpy(x: Any, what: str) -> ConcreteArray:
 def is_valid_argument(x: Any) -> bool:
     """Whether :func:`as_value` would take ``x``, without converting it."""
     return (
-        isinstance(x, (Array, np.ndarray, np.generic, *_SCALARS))
+        (isinstance(x, (Array, np.ndarray, np.generic, *_SCALARS)) and not isinstance(x, Handle))
         or hasattr(x, "__jax_array__")
         or (hasattr(x, "__array__") and not isinstance(x, type))
     )

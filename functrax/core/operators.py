@@ -8,12 +8,12 @@ operator and method is an entry in that table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ImmutableError, ShapeError
+from functrax.core.errors import HandleError, ImmutableError, ShapeError
 from functrax.core.tracebacks import as_boundary, with_boundaries
 
 _BINARY = (
@@ -149,6 +149,32 @@ class Array:
 
     def __delitem__(self, index: Any) -> None:
         self.__setitem__(index, None)
+
+
+class Handle(Array):
+    """An array of what the language has no type for: an object around arrays that stand for it.
+
+    Functions that compute with numbers refuse it; those that only move elements about take it.
+
+    Attributes:
+      advice: how to get an array of numbers, for errors.
+    """
+
+    __slots__ = ()
+    advice: ClassVar[str]
+
+    @property
+    def aval(self) -> ShapedArray:  # type: ignore[override]
+        """What functions ask of arrays of numbers; raises the error of :meth:`refusal`."""
+        raise self.refusal()
+
+    def refusal(self) -> HandleError:
+        """The error of a function that was given this array and takes numbers."""
+        return HandleError(
+            f"arrays of {self.dtype} are not arrays of numbers, which this function takes",
+            got=f"{self.dtype}{list(self.shape)}",
+            fix=self.advice,
+        )
 
 
 def install(functions: Mapping[str, Callable[..., Any]], properties: Mapping[str, Any]) -> None:

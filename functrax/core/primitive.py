@@ -221,6 +221,10 @@ class Primitive(ABC):
         """Whether this application must run, in order, even if nobody uses its results."""
         return not self.pure and has_side_effects(self.effects(params))
 
+    def moved_operands(self, params: dict[str, Any]) -> slice:
+        """The operands whose elements are those of the results, as they are; others choose."""
+        return slice(0, 0)
+
     def inlines(self, params: dict[str, Any]) -> Jaxpr | None:
         """The program that it runs once, on its own operands, and that may stand in its place."""
         return None

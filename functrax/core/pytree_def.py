@@ -155,7 +155,8 @@ class NativeEngine:
         extension = native.extension
         assert extension is not None
         hooks = (pn.sorted_keys, pn.checked_children, pn.wrong_count, rest_mismatch)
-        extension.pytree_configure(PyTreeDef, LEAF_DEF, pn.registry, hooks)
+        leaves = pn.HANDLES_ARE_LEAVES
+        extension.pytree_configure(PyTreeDef, LEAF_DEF, pn.registry, hooks, leaves)
         self.flatten = extension.pytree_flatten
         self.unflatten = extension.pytree_unflatten
         self.flatten_up_to = extension.pytree_flatten_up_to
@@ -171,20 +172,7 @@ engine: Engine = engines.get("native", engines["python"])
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], PyTreeDef]:
-    """The leaves of a pytree, from left to right, and its structure.
-
-    Args:
-      tree: nested tuples, lists, dicts (in the order of their sorted keys), named tuples, None (a
-        node without leaves), and registered types. Whatever is none of these is a leaf.
-      is_leaf: called with every subtree; where it is true, the subtree is a leaf.
-
-    Raises:
-      PyTreeError: the keys of a dict cannot be sorted.
-
-    Example:
-      >>> tree_flatten({"b": (1, None), "a": 2})
-      ([2, 1], PyTreeDef({'a': *, 'b': (*, None)}))
-    """
+    """The leaves of a pytree, from left to right, and its structure."""
     return engine.flatten(tree, is_leaf)
 
 
@@ -202,22 +190,12 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
-    """The leaves of a pytree, from left to right.
-
-    Example:
-      >>> tree_leaves({"b": (1, None), "a": 2})
-      [2, 1]
-    """
+    """The leaves of a pytree, from left to right."""
     return engine.flatten(tree, is_leaf)[0]
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf | None = None) -> PyTreeDef:
-    """The structure of a pytree.
-
-    Example:
-      >>> tree_structure([1, (2, 3)])
-      PyTreeDef([*, (*, *)])
-    """
+    """The structure of a pytree."""
     return engine.flatten(tree, is_leaf)[1]
 
 
@@ -329,7 +307,7 @@ def _expectation(node: TreeNode, tree: Any) -> str:
     if kind == pn.DICT:
         return f"Dict key mismatch; expected keys: {list(node._data)!r}; dict: {value}."
     count = len(node._children)
-    given: Any = tree
+    given = pn.one_level(kind, tree)[0]
     return f"{name.capitalize()} arity mismatch: {len(given)} != {count}; {name}: {value}."
 
 

@@ -7,7 +7,8 @@ from typing import Any, Final, NoReturn
 
 from functrax.core import pytree_node as pn
 from functrax.core.errors import PyTreeError
-from functrax.core.pytree_def import IsLeaf, PyTreeDef, tree_flatten
+from functrax.core.pytree_def import IsLeaf, PyTreeDef
+from functrax.core.pytree_public import tree_flatten
 from functrax.core.pytree_registry import (
     FlattenWithKeys,
     Unflatten,
@@ -26,7 +27,7 @@ def is_tree_node(nodetype: Any) -> bool:
       >>> is_tree_node(dict), is_tree_node(int)
       (True, False)
     """
-    return isinstance(nodetype, type) and pn.kind_of(nodetype) != pn.LEAF
+    return pn.kind_for_users(nodetype) != pn.LEAF
 
 
 @as_boundary
@@ -42,7 +43,7 @@ def flatten_one_level(tree: Any) -> tuple[Any, Any]:
       >>> flatten_one_level({"b": 1, "a": (2, 3)})
       (((2, 3), 1), ('a', 'b'))
     """
-    kind = pn.kind_of(type(tree))
+    kind = pn.kind_for_users(type(tree))
     if kind == pn.LEAF:
         _refuse("flatten_one_level", tree)
     if kind == pn.NAMEDTUPLE:
@@ -59,7 +60,7 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Any, Any]:
       >>> flatten_one_level_with_keys({"a": 5})
       (((DictKey(key='a'), 5),), ('a',))
     """
-    kind = pn.kind_of(type(tree))
+    kind = pn.kind_for_users(type(tree))
     if kind == pn.LEAF:
         _refuse("flatten_one_level_with_keys", tree)
     pairs, data = pn.one_level_with_keys(kind, tree)

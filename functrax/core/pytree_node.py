@@ -58,9 +58,15 @@ class Registration(NamedTuple):
     flatten: Callable[[Any], tuple[Iterable[Any], Any]]
     unflatten: Callable[[Any, tuple[Any, ...]], Any]
     flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[KeyEntry, Any]], Any]] | None = None
+    is_handle: bool = False
 
 
 registry: dict[type, Registration] = {}
+
+#: An ``is_leaf`` with which handles are leaves, and which is not called.  A handle holds arrays and
+#: stands for one that the language does not have, as an array of typed keys does: users see a leaf,
+#: and transformations, which give no ``is_leaf``, a node whose leaves are arrays.
+HANDLES_ARE_LEAVES: Final[Any] = type("HandlesAreLeaves", (), {"__slots__": ()})()
 
 
 def kind_of(node_type: type) -> int:
@@ -73,6 +79,21 @@ def kind_of(node_type: type) -> int:
     if issubclass(node_type, tuple) and hasattr(node_type, "_fields"):
         return NAMEDTUPLE
     return LEAF
+
+
+def kind_for_users(node_type: type) -> int:
+    """As :func:`kind_of`, where handles are leaves."""
+    kind = kind_of(node_type)
+    return LEAF if kind == CUSTOM and registry[node_type].is_handle else kind
+
+
+def kind_in_walk(tree: Any, is_leaf: Callable[[Any], Any] | None) -> int:
+    """The kind of node that an object is where a tree is taken apart with ``is_leaf``."""
+    if is_leaf is None:
+        return kind_of(type(tree))
+    if is_leaf is not HANDLES_ARE_LEAVES and is_leaf(tree):
+        return LEAF
+    return kind_for_users(type(tree))
 
 
 def one_level(kind: int, tree: Any) -> tuple[tuple[Any, ...], Any]:

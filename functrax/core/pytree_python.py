@@ -41,7 +41,7 @@ class PythonEngine(Generic[N]):
         return leaves, self._flatten(tree, is_leaf, leaves)
 
     def _flatten(self, tree: Any, is_leaf: Callable[[Any], Any] | None, leaves: list[Any]) -> N:
-        kind = pn.LEAF if is_leaf is not None and is_leaf(tree) else pn.kind_of(type(tree))
+        kind = pn.kind_in_walk(tree, is_leaf)
         if kind == pn.LEAF:
             leaves.append(tree)
             return self._leaf

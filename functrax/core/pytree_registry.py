@@ -51,6 +51,17 @@ def register_pytree_node(
     registry[nodetype] = Registration(flatten_func, unflatten_func, flatten_with_keys_func)
 
 
+def register_handle(nodetype: type, flatten: Flatten, unflatten: Unflatten) -> None:
+    """Makes a type a handle: a node for transformations, a leaf for users' functions of pytrees.
+
+    Args:
+      nodetype: the type; it holds arrays, and stands for one that the language does not have.
+      flatten: takes an object, returns the arrays and auxiliary data.
+      unflatten: takes the auxiliary data and the arrays, returns an object.
+    """
+    registry[nodetype] = Registration(flatten, unflatten, None, True)
+
+
 def register_pytree_with_keys(
     nodetype: type,
     flatten_with_keys: FlattenWithKeys,

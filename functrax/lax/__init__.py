@@ -30,6 +30,7 @@ from functrax.lax.conversion import (
     complex as complex,
     conj as conj,
     convert_element_type as convert_element_type,
+    dtype as dtype,
     imag as imag,
     real as real,
 )
@@ -227,6 +228,7 @@ if TYPE_CHECKING:
         reduce_window_shape_tuple as reduce_window_shape_tuple,
     )
     from functrax.lax.windows import (
+        conv_general_dilated_local as conv_general_dilated_local,
         conv_general_dilated_patches as conv_general_dilated_patches,
         reduce_window as reduce_window,
     )
@@ -277,7 +279,9 @@ else:
                 "functrax.lax.meta_operators": "reindex reindex_reduce",
                 "functrax.lax.platforms": "composite platform_dependent",
                 "functrax.lax.window_shapes": "padtype_to_pads reduce_window_shape_tuple",
-                "functrax.lax.windows": "conv_general_dilated_patches reduce_window",
+                "functrax.lax.windows": (
+                    "conv_general_dilated_local conv_general_dilated_patches reduce_window"
+                ),
                 "functrax.transforms.collectives": (
                     "all_gather axis_index axis_size pcast pmax pmean pmin ppermute psum"
                 ),

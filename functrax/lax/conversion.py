@@ -13,6 +13,7 @@ from functrax.core.primitive import Value, like, literal
 from functrax.core.prims import bitwise, convert, reindex
 from functrax.core.prims.arithmetic import and_, mul
 from functrax.core.prims.reduce import reduce_or
+from functrax.core.promotion import result_type
 from functrax.lax.operands import ArrayLike, DTypeLike, as_array, dtype_of, pair, value_of
 
 
@@ -31,6 +32,16 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     return as_array(
         convert.convert_element_type.bind(x, dtype=dtype_of(new_dtype), weak_type=False)
     )
+
+
+def dtype(x: ArrayLike | DTypeLike) -> dtypes.DType:
+    """The dtype that an array, a number or the name of a dtype has as an array.
+
+    >>> from functrax import lax
+    >>> lax.dtype(2.0), lax.dtype(int)
+    (dtype('float32'), dtype('int32'))
+    """
+    return result_type(x)
 
 
 def real(x: ArrayLike) -> Array:

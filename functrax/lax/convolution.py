@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.index_expr import Condition, Dim, IndexExpr
 from functrax.core.index_map import IndexMap
@@ -37,6 +38,7 @@ from functrax.lax.precision import PrecisionLike, check_precision
 from functrax.lax.window_shapes import WindowAxis, dilated, transposed_padding, window_axes
 
 
+@with_out_sharding
 def conv_general_dilated(
     lhs: ArrayLike,
     rhs: ArrayLike,

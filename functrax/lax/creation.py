@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.errors import ShapeError
 from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
@@ -88,6 +89,7 @@ def iota(dtype: DTypeLike, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
+@with_out_sharding
 def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
     """The index along one axis, in every element.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, ShapeError
@@ -37,6 +38,7 @@ DotDimensionNumbers: TypeAlias = (
 )
 
 
+@with_out_sharding
 def dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
@@ -192,6 +194,7 @@ def _places(*groups: tuple[Sequence[int], int]) -> dict[int, int]:
     return {axis: first + k for axes, first in groups for k, axis in enumerate(axes)}
 
 
+@with_out_sharding
 def dot(
     lhs: ArrayLike,
     rhs: ArrayLike,

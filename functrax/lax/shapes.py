@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
@@ -34,6 +35,7 @@ from functrax.lax.operands import (
 )
 
 
+@with_out_sharding
 def broadcast(operand: ArrayLike, sizes: Sequence[int], *, dims: Any = None) -> Array:
     """Repeat an array along new axes.
 
@@ -72,6 +74,7 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, dims: Any = None) -> 
     return as_array(prims.broadcast_in_dim.bind(x, shape=shape, dims=kept))
 
 
+@with_out_sharding
 def broadcast_in_dim(
     operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]
 ) -> Array:
@@ -131,6 +134,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     return as_array(prims.reshape.bind(value, shape=(1,) * missing + value.aval.shape))
 
 
+@with_out_sharding
 def reshape(
     operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None
 ) -> Array:

@@ -28,6 +28,7 @@ from functrax.lax.conv_numbers import (
     ConvGeneralDilatedDimensionNumbers,
     conv_dimension_numbers,
 )
+from functrax.lax.dot import dot_general
 from functrax.lax.monoids import (
     REDUCTIONS,
     combine_all,
@@ -36,6 +37,7 @@ from functrax.lax.monoids import (
     with_init,
 )
 from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, repeat, value_of
+from functrax.lax.shapes import transpose
 from functrax.lax.window_shapes import WindowAxis, window_axes
 
 
@@ -180,3 +182,59 @@ def conv_general_dilated_patches(
     spread = mapped.reindex.bind(x, map=index_map, fill=like(x, 0))
     out = reshape.bind(spread, shape=tuple(math.prod(parts[role]) for role in roles))
     return as_array(out)
+
+
+def conv_general_dilated_local(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
+    precision: Any = None,
+) -> Array:
+    """A convolution whose kernel differs from place to place (a locally connected layer).
+
+    Args:
+      lhs: an array with a batch, a feature and spatial axes.
+      rhs: the kernels: its spatial axes are those of the result, and its input features are
+        those of :func:`conv_general_dilated_patches`.
+      window_strides: as in :func:`conv_general_dilated`.
+      padding: as in :func:`conv_general_dilated`.
+      filter_shape: the window's size along each spatial axis.
+      lhs_dilation: as in :func:`conv_general_dilated`.
+      rhs_dilation: as in :func:`conv_general_dilated`.
+      dimension_numbers: the layouts of ``lhs``, ``rhs`` and the result.
+      precision: accepted as in jax.lax.
+
+    Returns:
+      At each place the sum of products of its window and its kernel.
+
+    Raises:
+      ShapeError: if the kernels do not fit the windows.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> x, kernels = np.ones((1, 1, 4), np.float32), np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    >>> lax.conv_general_dilated_local(x, kernels, (1,), "VALID", (2,))
+    Array([[[3., 5., 7.]]], dtype=float32)
+    """
+    patches = conv_general_dilated_patches(
+        lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers
+    )
+    window = as_ints("conv_general_dilated_local", filter_shape, "filter_shape")
+    numbers = conv_dimension_numbers(patches.shape, (1, 1, *window), dimension_numbers)
+    (out_batch, out_feature, *places) = numbers.out_spec
+    (_, kernel_in, *kernel_places) = numbers.rhs_spec
+    made = dot_general(
+        patches,
+        rhs,
+        (((out_feature,), (kernel_in,)), (places, kernel_places)),
+        precision=precision,
+    )  # the places, then the batch, then the kernels' output features
+    order = [0] * made.ndim
+    for k, axis in enumerate((*places, out_batch, out_feature)):
+        order[axis] = k
+    return transpose(made, order)

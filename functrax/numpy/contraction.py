@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, TypeAlias
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.operators import Array
@@ -122,6 +123,7 @@ def finish(x: Value, dtype: Any) -> Value:
     return result(x) if x.aval.dtype == dtype else result(convert(x, dtype))
 
 
+@with_out_sharding
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
     """The product of two arrays: of vectors, their inner product; of matrices, theirs.
 
@@ -224,6 +226,7 @@ def _suggestion(name: str, left: Shape, right: Shape, i: int, j: int) -> str:
     return f"make dim {i} of lhs and dim {j} of rhs the same size"
 
 
+@with_out_sharding
 def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
     """The matrix product ``a @ b``; leading axes are batches, and broadcast.
 
@@ -295,6 +298,7 @@ def _refuse_scalars(name: str, *values: Value, ndim: Sequence[int] = (1, 1)) -> 
             )
 
 
+@with_out_sharding
 def tensordot(
     a: Any,
     b: Any,

@@ -54,8 +54,8 @@ def array(
     Args:
       object: a number, an array, or nested lists or tuples of them, of one shape at each level.
       dtype: the dtype of the result; by default that in which the elements meet.
-      copy: whether the result of an array is another one, which stays when the first is deleted or
-        donated.  Memory is shared, for arrays are immutable.
+      copy: whether an array gives another one, which stays when the first is donated; the two
+        have one memory until then.
       order: "K", "A" or "C"; the layout cannot be chosen.
       ndmin: the least number of axes; axes of size 1 are added in front.
       device: a device or a sharding to put the array on, or None.
@@ -76,11 +76,11 @@ def array(
     check_order("array", order)
     wanted = None if dtype is None else checked_dtype(dtype)
     made = _array(object, wanted)
-    if copy and made is object and type(made) is ConcreteArray:
-        made = made.another()
     missing = ndmin - made.aval.ndim
     if missing > 0:
         made = reshape.bind(made, shape=(1,) * missing + made.aval.shape)
+    if copy and made is object and type(made) is ConcreteArray:
+        made = made.another()
     return result(made) if device is None else device_put(result(made), device)
 
 
@@ -113,9 +113,9 @@ def asarray(
         wanted = checked_dtype(a.dtype if dtype is None else dtype)
         if a.dtype == wanted and (copy is False or _is_frozen(a)):
             return _alias(a)
-    if dtype is None and isinstance(a, Array) and not copy:
+    if dtype is None and not copy and isinstance(a, Array):
         return a
-    made = array(a, dtype=dtype, order=order, copy=copy is True)
+    made = array(a, dtype, bool(copy), order)
     if copy is False and made is not a:
         raise ArgumentError(
             "asarray: the array cannot be had without a copy",
@@ -386,7 +386,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> V
 
 
 def copy(a: Any, order: str | None = None) -> Value:
-    """Another array of the same elements, which stays when the first is deleted or donated."""
+    """An array of the same elements, which stays when the first one is donated or deleted."""
     return array(a, order=order)
 
 

@@ -12,15 +12,17 @@ Start at :func:`einsum`, then :func:`_make_plan`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.index_expr import Dim
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
 from functrax.core.prims.mapped import reindex
 from functrax.core.records import record
+from functrax.lax.dot import dot_general as lax_dot_general
 from functrax.lax.precision import check_precision
 from functrax.numpy.axes import Shape
 from functrax.numpy.contraction import Labels, contract, finish, operands_of, sum_axes
@@ -58,6 +60,7 @@ class Plan:
     steps: tuple[Step, ...]
 
 
+@with_out_sharding
 def einsum(
     subscripts: Any,
     /,
@@ -65,12 +68,14 @@ def einsum(
     optimize: Any = "auto",
     precision: Any = None,
     preferred_element_type: Any = None,
+    _dot_general: Any = None,
 ) -> Value:
     """The sum of products that the subscripts write down.
 
     Args:
-      subscripts: one letter per axis, operands separated by commas, and after ``->`` the result's
-        axes; without it, the letters that occur once, in alphabetical order.  ``...`` stands
+      subscripts: one letter (or other character) per axis, operands separated by commas, and
+        after ``->`` the result's axes; without it, the letters that occur once, in alphabetical
+        order.  ``...`` stands
         for axes that broadcast.  A letter twice in one operand takes its diagonal.  Or, in
         place of a string: ``einsum(a, [0, 1], b, [1, 2], [0, 2])``.
       *operands: arrays.
@@ -79,6 +84,8 @@ def einsum(
         as :func:`einsum_path` gives.
       precision: as for :func:`dot`.
       preferred_element_type: the dtype of the sums and of the result.
+      _dot_general: what computes each step in the place of ``lax.dot_general``, whose arguments
+        it is given; libraries have quantised products that way.
 
     Returns:
       The array of the result's axes, in the dtype in which the operands meet.
@@ -102,7 +109,12 @@ def einsum(
     text, arrays = _subscripts_first(subscripts, operands)
     values, dtype = operands_of("einsum", preferred_element_type, *arrays)
     plan = _make_plan(text, tuple([x.aval.shape for x in values]), _hashable(optimize))
-    return finish(_follow(plan, values), dtype)
+    if _dot_general is None or _dot_general is lax_dot_general:
+        return finish(_follow(plan, values, contract), dtype)
+    from functrax.numpy.einsum_products import contract_by
+
+    products = functools.partial(contract_by, _dot_general, precision, dtype)
+    return finish(_follow(plan, values, products), dtype)
 
 
 def _hashable(optimize: Any) -> Any:
@@ -256,7 +268,7 @@ def _read(text: str, shapes: tuple[Shape, ...]) -> tuple[tuple[Labels, ...], Lab
 def _term(text: str, term: str, shape: Shape) -> Labels:
     before, ellipsis, after = term.partition("...")
     letters = before + after
-    if not all(letter in _LETTERS for letter in letters):
+    if any(letter in ".,->" for letter in letters):
         raise ArgumentError("einsum: subscripts are letters", got=repr(text), fix='"ij,jk->ik"')
     dots = len(shape) - len(letters)
     if dots < 0 or (dots and not ellipsis):
@@ -287,8 +299,8 @@ def _sizes(text: str, labels: Sequence[Labels], shapes: Sequence[Shape]) -> dict
     return sizes
 
 
-def _follow(plan: Plan, operands: Sequence[Value]) -> Value:
-    """Compute what a plan says."""
+def _follow(plan: Plan, operands: Sequence[Value], product: Callable[..., Value]) -> Value:
+    """Compute what a plan says; ``product`` contracts the operands of a step."""
     sizes = dict(plan.sizes)
     values = [_diagonal(x, own) for x, own in zip(operands, plan.labels, strict=True)]
     labels = [tuple(dict.fromkeys(own)) for own in plan.labels]
@@ -298,7 +310,7 @@ def _follow(plan: Plan, operands: Sequence[Value]) -> Value:
             value, own = chosen[0]
             out = _arrange(value, own, step.out)
         else:
-            out = contract([x for x, _ in chosen], [own for _, own in chosen], step.out, sizes)
+            out = product([x for x, _ in chosen], [own for _, own in chosen], step.out, sizes)
         values.append(out)
         labels.append(step.out)
     return values[-1]

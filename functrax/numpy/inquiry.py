@@ -27,7 +27,7 @@ def shape(a: Any) -> tuple[int, ...]:
     """
     found: tuple[int, ...]
     if isinstance(a, Array):
-        return a.aval.shape
+        return a.shape
     if type(a) in SCALARS:
         return ()
     if hasattr(a, "shape") and isinstance(a.shape, tuple):
@@ -63,7 +63,7 @@ def _dtype_of(x: Any) -> DType:
 def isscalar(element: Any) -> bool:
     """Whether ``element`` is a number, or an array without axes."""
     if isinstance(element, Array):
-        return not element.aval.shape
+        return not element.shape
     if isinstance(element, np.ndarray):
         return element.ndim == 0
     if hasattr(element, "__jax_array__"):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.array import ConcreteArray, from_numpy
 from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
@@ -187,6 +188,7 @@ def tile(A: Any, reps: Any) -> Value:
     return reshape_to(broadcast_in_dim.bind(x, shape=pairs, dims=dims), whole)
 
 
+@with_out_sharding
 def repeat(
     a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Value:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.errors import ArgumentError, AxisError, ShapeError
 from functrax.core.primitive import Value
 from functrax.core.prims import reindex as prims, slicing
@@ -58,6 +59,7 @@ def join(parts: Sequence[Value], axis: int) -> Value:
     return parts[0] if len(parts) == 1 else slicing.concatenate.bind(*parts, axis=axis)
 
 
+@with_out_sharding
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Value:
     """The same elements in another shape.
 
@@ -84,6 +86,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
     return _reversed_axes(reshape_to(_reversed_axes(x), sizes[::-1]))
 
 
+@with_out_sharding
 def ravel(a: Any, order: str = "C") -> Value:
     """All elements in one row; ``order`` as in :func:`reshape`."""
     x = to_array("ravel", a)
@@ -243,6 +246,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     return broadcast_shape("broadcast_shapes", [as_shape("broadcast_shapes", s) for s in shapes])
 
 
+@with_out_sharding
 def broadcast_to(array: Any, shape: Any) -> Value:
     """The array repeated along axes of size 1 and new leading axes.
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.backends.recipes import with_recipe, with_recipe_of_keys
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.config import state as options
 from functrax.core.errors import ArgumentError, DTypeError
@@ -38,7 +39,6 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
-from functrax.random.shardings import with_out_sharding
 
 Low: TypeAlias = Callable[[DType], Any]
 Sampler: TypeAlias = Callable[..., Array]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.errors import ShapeError
 from functrax.core.operators import Array
@@ -35,7 +36,6 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
-from functrax.random.shardings import with_out_sharding
 from functrax.transforms.control.loops import scan, while_loop
 from functrax.transforms.jit import jit
 

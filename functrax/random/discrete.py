@@ -14,6 +14,7 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.backends.recipes import with_recipe_of_keys
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.core.inputs import as_value
@@ -33,7 +34,6 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
-from functrax.random.shardings import with_out_sharding
 
 
 @with_out_sharding

@@ -18,6 +18,7 @@ import math
 from typing import Any
 
 from functrax import lax, numpy as jnp
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.errors import ShapeError
 from functrax.core.operators import Array
@@ -34,7 +35,6 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
-from functrax.random.shardings import with_out_sharding
 from functrax.transforms.control.loops import while_loop
 from functrax.transforms.custom import custom_jvp
 from functrax.transforms.jit import jit

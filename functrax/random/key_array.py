@@ -1,7 +1,9 @@
 """``KeyArray``: an array of typed keys around the array of their words.
 
-It is a pytree with the array of words as its leaf, so it goes through ``jit``, ``vmap`` and the
-rest as any container of arrays does.  Keys are made in ``functrax.random.keys``.
+It is a handle (``core/operators.py``): an array and a leaf for users, and for transformations a
+node with the array of words as its leaf, so it goes through ``jit``, ``vmap`` and the rest as any
+container of arrays does.  Functions that move elements about take keys by the rule of
+``moved_keys``.  Keys are made in ``functrax.random.keys``.
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ import numpy as np
 
 from functrax.backends.recipes import add_wrapper
 from functrax.core.array import ConcreteArray
-from functrax.core.dtypes import prng_key
+from functrax.core.dtypes import prng_key, uint32
 from functrax.core.errors import DTypeError, IndexingError
-from functrax.core.operators import Array
+from functrax.core.operators import Array, Handle
 from functrax.core.prims.reindex import reshape
-from functrax.core.pytree import GetAttrKey, register_pytree_node
+from functrax.core.pytree_registry import register_handle
 from functrax.core.tracebacks import deliberate, with_boundaries
+from functrax.random.moved_keys import on_words
+from functrax.transforms.types_of_arrays import ShapeDtypeStruct
+
+_METHODS: Any = Array  # with those that ``functrax.numpy`` gives it
 
 
 class KeyDType:
@@ -28,6 +34,10 @@ class KeyDType:
     name = "key<fry>"
     itemsize = 8
     type = prng_key
+
+    def handle(self, type_of_keys: ShapeDtypeStruct) -> KeyArray:
+        """The keys of a type, whose words are a type."""
+        return KeyArray(ShapeDtypeStruct((*type_of_keys.shape, 2), uint32))
 
     def __repr__(self) -> str:
         return self.name
@@ -40,7 +50,7 @@ class KeyDType:
 
 
 @with_boundaries
-class KeyArray:
+class KeyArray(Handle):
     """An array of typed keys, as made by :func:`key` and :func:`split`.
 
     It has a shape, can be indexed, iterated over and reshaped, and compared elementwise; it has no
@@ -59,7 +69,7 @@ class KeyArray:
     """
 
     __slots__ = ("words",)
-    __array_priority__ = 100
+    advice = "random.key_data(keys), which gives the words of the keys"
     words: Any
 
     def __init__(self, words: Any) -> None:
@@ -71,7 +81,7 @@ class KeyArray:
         return tuple(self.words.shape[:-1])
 
     @property
-    def dtype(self) -> KeyDType:
+    def dtype(self) -> KeyDType:  # type: ignore[override]
         """The type of keys."""
         return KeyDType()
 
@@ -127,9 +137,43 @@ class KeyArray:
         dropped = [ones] if isinstance(ones, int) else list(ones)
         return KeyArray(self.words.squeeze(tuple(a + self.ndim if a < 0 else a for a in dropped)))
 
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """The keys with two axes exchanged."""
+        return on_words(_METHODS.swapaxes, self, axis1, axis2)
+
+    def take(self, indices: Any, axis: int | None = None, **options: Any) -> Any:
+        """The keys at some indices along an axis, or of all; as ``functrax.numpy.take``."""
+        return on_words(_METHODS.take, self, indices, axis, **options)
+
+    def repeat(self, repeats: Any, axis: int | None = None, **options: Any) -> Any:
+        """Each key several times; as ``functrax.numpy.repeat``."""
+        return on_words(_METHODS.repeat, self, repeats, axis, **options)
+
+    @property
+    def at(self) -> KeysAt:
+        """``keys.at[index].set(others)`` and ``keys.at[index].get()``."""
+        return KeysAt(self)
+
     def copy(self) -> KeyArray:
         """The same keys: they are immutable."""
         return self
+
+    @property
+    def weak_type(self) -> bool:
+        """False: keys are never promoted."""
+        return False
+
+    def is_deleted(self) -> bool:
+        """Whether the memory of the words was given up."""
+        return bool(self.words.is_deleted())
+
+    def delete(self) -> None:
+        """Give up the memory of the words."""
+        self.words.delete()
+
+    def is_ready(self) -> bool:
+        """Whether the words are computed."""
+        return bool(self.words.is_ready())
 
     def block_until_ready(self) -> KeyArray:
         """Wait until the words are computed; returns the keys themselves."""
@@ -189,16 +233,52 @@ class KeyArray:
         return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{shown}"
 
 
+@with_boundaries
+class KeysAt:
+    """``keys.at``: takes an index in brackets."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: KeyArray) -> None:
+        self.keys = keys
+
+    def __getitem__(self, index: Any) -> KeysAtIndex:
+        return KeysAtIndex(self.keys, index)
+
+
+@with_boundaries
+class KeysAtIndex:
+    """``keys.at[index]``: reads keys, or makes changed copies of the array."""
+
+    __slots__ = ("index", "keys")
+
+    def __init__(self, keys: KeyArray, index: Any) -> None:
+        self.keys, self.index = keys, index
+
+    def set(self, values: KeyArray, **options: Any) -> Any:
+        """The keys with others in the places of the index; as ``x.at[index].set`` of numbers."""
+
+        def update(keys: Any, values: Any) -> Any:
+            return keys.at[self.index].set(values, **options)
+
+        return on_words(update, self.keys, values)
+
+    def get(self, **options: Any) -> Any:
+        """The keys in the places of the index; as ``x.at[index].get`` of numbers."""
+        return on_words(lambda keys: keys.at[self.index].get(**options), self.keys)
+
+
 def _axes_taken(entry: Any) -> int:
     if entry is None or entry is Ellipsis:
         return 0
     return int(entry.ndim) if getattr(entry, "dtype", None) == np.bool_ else 1
 
 
+def _rebuilt(_: None, words: tuple[Any]) -> Any:
+    if type(words[0]) is ShapeDtypeStruct:
+        return ShapeDtypeStruct(words[0].shape[:-1], KeyDType())
+    return KeyArray(*words)
+
+
 add_wrapper(KeyArray)
-register_pytree_node(
-    KeyArray,
-    lambda keys: ((keys.words,), None),
-    lambda _, children: KeyArray(*children),
-    lambda keys: (((GetAttrKey("words"), keys.words),), None),
-)
+register_handle(KeyArray, lambda keys: ((keys.words,), None), _rebuilt)

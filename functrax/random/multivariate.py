@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
@@ -29,7 +30,6 @@ from functrax.random.shapes import (
     float_dtype,
     inexact_dtype,
 )
-from functrax.random.shardings import with_out_sharding
 
 _METHODS = ("cholesky", "eigh", "svd")
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.operators import Array
 from functrax.lax.operands import as_array
 from functrax.random.continuous import checked, normal_sample, prepared, uniform_sample
 from functrax.random.discrete import rademacher
 from functrax.random.keys import split_pair
 from functrax.random.shapes import repeated
-from functrax.random.shardings import with_out_sharding
 
 
 @with_out_sharding

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.core.inputs import as_value
@@ -27,7 +28,6 @@ from functrax.random.discrete import randint
 from functrax.random.key_array import KeyArray
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import Shape, checked_shape
-from functrax.random.shardings import with_out_sharding
 
 #: Sorting by 32 bits this often leaves ties as good as never: rounds = 3 log(size) / log(2**32).
 _ROUNDS_PER_LOG = 3 / math.log(0xFFFFFFFF)

@@ -284,7 +284,8 @@ class CustomCallPrimitive(Opaque):
 
     def bind(self, *args: Value, **params: Any) -> Any:
         jaxpr: Jaxpr = params["jaxpr"]
-        call = replace(params["call"], function=lambda *xs: eval_jaxpr(jaxpr, (), *xs))
+        function = lambda *xs: eval_jaxpr(jaxpr, (), *xs)  # noqa: E731
+        call = replace(params["call"], function=function, jaxpr=jaxpr)
         return state.trace.process_custom(call, args)
 
     def shape_rule(self, *avals: ShapedArray, jaxpr: Jaxpr, call: Any) -> Avals:

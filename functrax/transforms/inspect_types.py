@@ -12,8 +12,16 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import ClosedJaxpr
+from functrax.core.operators import Handle
 from functrax.core.primitive import Value
-from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_unflatten
+from functrax.core.pytree import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_map,
+    tree_unflatten,
+)
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import named_axis
 from functrax.core.tracebacks import boundary
@@ -39,12 +47,31 @@ def type_of(x: Any, what: str) -> ShapedArray:
     return aval
 
 
-def typeof(x: Any) -> ShapedArray:
+def flatten_types(tree: Any) -> tuple[list[Any], PyTreeDef]:
+    """The leaves of a pytree of arrays and of types, and its structure.
+
+    In the place of the type of a handle is a handle of types.
+    """
+    leaves, treedef = tree_flatten(tree)
+    if any(_is_of_handle(x) for x in leaves):
+        return tree_flatten(tree_map(lambda x: x.dtype.handle(x) if _is_of_handle(x) else x, tree))
+    return leaves, treedef
+
+
+def _is_of_handle(x: Any) -> bool:
+    return type(x) is ShapeDtypeStruct and dtypes.issubdtype(x.dtype, dtypes.extended)
+
+
+def typeof(x: Any) -> ShapedArray | ShapeDtypeStruct:
     """The type of an array or a number: its shape, dtype and weak type.
+
+    That of typed keys is a :class:`ShapeDtypeStruct`.
 
     >>> typeof(1.0)
     ShapedArray(float32[], weak_type=True)
     """
+    if isinstance(x, Handle):
+        return ShapeDtypeStruct(x.shape, x.dtype)
     return type_of(x, "the argument of typeof")
 
 
@@ -65,7 +92,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
     check_callable("eval_shape", fun)
-    leaves, tree = tree_flatten((args, kwargs))
+    leaves, tree = flatten_types((args, kwargs))
     avals = [type_of(x, f"an argument of {name_of(fun)}") for x in leaves]
     flat_fun = _TypedFunction(fun, tree)
     jaxpr, _ = stage(flat_fun, avals, name_of(fun))
@@ -135,7 +162,7 @@ def make_jaxpr(
     @boundary
     def program(*args: Any, **kwargs: Any) -> Any:
         dynamic, others, static = roles.split(args, kwargs)
-        leaves, tree = tree_flatten((dynamic, others))
+        leaves, tree = flatten_types((dynamic, others))
         avals = [type_of(x, f"an argument of {name_of(fun)}") for x in leaves]
         flat_fun = FlatFunction(roles.merge(fun, static), tree)
         with ExitStack() as axes:

@@ -23,7 +23,7 @@ from functrax.core.config import state as options, trace_context
 from functrax.core.errors import GuardError
 from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
-from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.pytree import PyTreeDef, tree_unflatten
 from functrax.core.recorder import recorder
 from functrax.core.records import field, record
 from functrax.core.source import user_line
@@ -31,7 +31,7 @@ from functrax.core.stage import close, eval_jaxpr, stage
 from functrax.core.trace import EVAL, Tracer, state
 from functrax.transforms.call import Call
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
-from functrax.transforms.inspect_types import type_of
+from functrax.transforms.inspect_types import flatten_types, type_of
 from functrax.transforms.jit_caller import JitCaller, Prepared, connect, prepare
 from functrax.transforms.jit_shardings import (
     UNSPECIFIED,
@@ -253,7 +253,7 @@ class Jitted(JitCaller):
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
         if self._shardings is not None:
             self._shardings.check(dynamic, dynamic_kwargs)
-        leaves, tree = tree_flatten((tuple(dynamic), dynamic_kwargs))
+        leaves, tree = flatten_types((tuple(dynamic), dynamic_kwargs))
         what = f"an argument of {self._name}"
         key = _key([type_of(x, what) for x in leaves], tree, static)
         traced = self._trace(key)

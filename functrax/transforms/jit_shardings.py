@@ -60,7 +60,7 @@ class CallShardings:
         """
         if self.inputs is UNSPECIFIED:
             return
-        if kwargs:
+        if kwargs and self.inputs is not None:
             raise ShardingError(
                 f"{self.name}: with in_shardings there are no arguments by name",
                 got=", ".join(kwargs),

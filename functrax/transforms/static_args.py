@@ -155,7 +155,7 @@ def _resolve(
     argnums: int | Sequence[int] | None,
     argnames: str | Iterable[str] | None,
 ) -> tuple[frozenset[int], frozenset[str]]:
-    """Positions and names of the same arguments: either one implies the other."""
+    """Positions and names of arguments; where only one of them is given, both of the same ones."""
     nums = _set_of(f"{kind}_argnums", () if argnums is None else argnums, int)
     names = _set_of(f"{kind}_argnames", () if argnames is None else argnames, str)
     if signature is None:
@@ -167,6 +167,8 @@ def _resolve(
         nums = {_position(name, kind, i, positional) for i in nums}
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         _check_names(name, kind, names, list(signature.parameters))
+    if nums and names:
+        return frozenset(nums), frozenset(names)
     implied = {positional[i] for i in nums if 0 <= i < len(positional)}
     positions = {positional.index(n) for n in names if n in positional}
     return frozenset(nums | positions), frozenset(names | implied)

@@ -101,7 +101,7 @@ class ShapeDtypeStruct:
                 fix="is_ref=False",
             )
         self.shape = tuple(shape)
-        self.dtype = dtypes.as_dtype(dtype)
+        self.dtype = dtype if dtypes.issubdtype(dtype, dtypes.extended) else dtypes.as_dtype(dtype)
         self.weak_type = weak_type
         self._sharding = None if sharding is None else _checked_sharding(sharding, self.shape)
         self.manual_axis_type = _manual(manual_axis_type, vma)

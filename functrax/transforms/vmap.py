@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+from functrax.core import dtypes
 from functrax.core.errors import (
     ArgumentError,
     AxisError,
@@ -16,8 +17,10 @@ from functrax.core.inputs import as_value, concrete
 from functrax.core.primitive import Value
 from functrax.core.prims.reindex import transpose_
 from functrax.core.pytree import (
+    PyTreeDef,
     broadcast_prefix,
     filled,
+    in_handles,
     tree_flatten,
     tree_unflatten,
 )
@@ -78,7 +81,7 @@ def vmap(
                 raise
             of_mapped, mapped_axes, mapped = _without_fixed(fun, axes, args, kwargs)
             return vmap(of_mapped, mapped_axes, out_axes, axis_name, axis_size)(*mapped)
-        axes = _flat_in_axes(fun, in_axes, args, kwargs)
+        axes = _in_front_of_words(_flat_in_axes(fun, in_axes, args, kwargs), flat, in_tree)
         size = _batch_size(flat, axes, axis_size)
         if size is None:
             from functrax.transforms.vmap_errors import size_error
@@ -88,6 +91,9 @@ def vmap(
         flat_fun = _FunctionWithFixedResults(fun, in_tree)
         outs, flags = batch_flat(flat_fun, size, moved, [a is not None for a in axes], axis_name)
         wanted = _flat_out_axes(fun, out_axes, flat_fun)
+        if any(axis is not None and axis < 0 for axis in wanted):
+            words = in_handles(flat_fun.out_tree)
+            wanted = [a - 1 if w and a is not None and a < 0 else a for a, w in zip(wanted, words)]
         arrays = iter(zip(outs, flags, strict=True))
         results = [
             flat_fun.fixed_result(i, axis)
@@ -183,6 +189,21 @@ def _check_leaves(what: str, axes: Sequence[Any]) -> None:
                 got=f"{axis!r} of type {type(axis).__name__}",
                 fix=f"{what}=0, or a pytree of ints and None",
             )
+
+
+def _in_front_of_words(
+    axes: list[int | None], flat: Sequence[Value], tree: PyTreeDef
+) -> list[int | None]:
+    """The axes, where those of typed keys do not count the last one of their words."""
+    if not any(x.aval.dtype == dtypes.uint32 for x in flat):
+        return axes
+    found = []
+    for axis, x, words in zip(axes, flat, in_handles(tree), strict=True):
+        if words and axis is not None:
+            ndim = x.aval.ndim - 1
+            axis = axis % ndim if -ndim <= axis < ndim else x.aval.ndim
+        found.append(axis)
+    return found
 
 
 def _batch_size(

@@ -55,8 +55,8 @@ def _interpret(jaxpr: Any, consts: Any, *args: Any) -> Any:
     env.update(zip(jaxpr.invars, args))
     for eqn in jaxpr.eqns:
         given = [v.val if isinstance(v, core.Literal) else env[v] for v in eqn.invars]
-        functions, params = eqn.primitive.get_bind_params(eqn.params)
-        out = eqn.primitive.bind(*functions, *given, **params)
+        params = eqn.primitive.get_bind_params(eqn.params)
+        out = eqn.primitive.bind(*given, **params)
         env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
     return [v.val if isinstance(v, core.Literal) else env[v] for v in jaxpr.outvars]
 
@@ -228,3 +228,36 @@ def _aval(shape: tuple[int, ...]) -> Any:
     from jax.core import ShapedArray
 
     return ShapedArray(shape, "float32")
+
+
+def test_calls_with_rules_are_bound_with_the_program_that_they_are_given() -> None:
+    import jax
+    from jax.extend import core
+
+    @jax.custom_vjp
+    def f(x: Any) -> Any:
+        return 2 * x
+
+    f.defvjp(lambda x: (2 * x, None), lambda _, ct: (5 * ct,))
+
+    @jax.custom_jvp
+    def g(x: Any) -> Any:
+        return 2 * x
+
+    g.defjvps(lambda t, out, x: 5 * t)
+    other = jax.make_jaxpr(lambda x: [3 * x])(1.0)
+    for function in (f, g):
+        (eqn,) = jax.make_jaxpr(function)(1.0).eqns
+        changed = {**eqn.params, "call_jaxpr": other}
+        for params in (changed, eqn.primitive.get_bind_params(changed)):
+
+            def again(x: Any, eqn: Any = eqn, params: Any = params) -> Any:
+                return eqn.primitive.bind(x, **params)[0]
+
+            assert float(again(1.0)) == float(jax.jit(again)(1.0)) == 3.0
+            assert float(jax.grad(again)(1.0)) == 5.0
+            (made,) = jax.make_jaxpr(again)(1.0).eqns
+            assert "3.0" in str(made.params["call_jaxpr"])
+        (function_of_params,) = eqn.primitive.get_bind_params(changed)["subfuns"]
+        assert float(function_of_params.call_wrapped(2.0)[0]) == 6.0
+        assert isinstance(eqn.params["call_jaxpr"], core.ClosedJaxpr)

@@ -173,6 +173,8 @@ def test_conversion() -> None:
     np.testing.assert_array_equal(lax.convert_element_type(F32 * 10, int), [2, 5, 7])
     assert lax.convert_element_type(F32, np.float64).dtype == np.float32
     assert not lax.convert_element_type(1, float).weak_type
+    assert lax.dtype(np.float64(1)) == lax.dtype(2.0) == lax.dtype(float) == np.float32
+    assert lax.dtype(F32) == np.float32 and lax.dtype("int8") == np.int8
 
 
 @pytest.mark.parametrize(

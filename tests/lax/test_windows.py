@@ -168,3 +168,31 @@ def test_initial_values_of_another_kind():
     for init, computation in ((-np.inf, lax.add), (np.inf, lax.max), (-np.inf, lax.min)):
         with pytest.raises(DTypeError, match="no integer"):
             lax.reduce(x, init, computation, (0,))
+
+
+def test_kernels_that_differ_from_place_to_place() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 5, 6, 3)).astype(np.float32)
+    kernels = np.random.default_rng(1).normal(size=(4, 3, 12, 7)).astype(np.float32)
+    options = ((1, 2), "VALID", (2, 2))
+    wanted = np.empty((2, 4, 3, 7), np.float32)
+    for i, j in np.ndindex(4, 3):
+        window = x[:, i : i + 2, 2 * j : 2 * j + 2].transpose(0, 3, 1, 2).reshape(2, 12)
+        wanted[:, i, j] = window @ kernels[i, j]
+    layout = ("NHWC", "HWIO", "NHWC")
+    made = lax.conv_general_dilated_local(x, kernels, *options, dimension_numbers=layout)
+    np.testing.assert_allclose(made, wanted, rtol=1e-4, atol=1e-5)
+
+    other = ("HNCW", "HOIW", "WHNC")
+    given = (x.transpose(1, 0, 3, 2), kernels.transpose(0, 3, 2, 1))
+    turned = jit(lambda *a: lax.conv_general_dilated_local(*a, *options, dimension_numbers=other))(
+        *given
+    )
+    np.testing.assert_allclose(turned, wanted.transpose(2, 1, 0, 3), rtol=1e-4, atol=1e-5)
+    with enable_x64():
+        check_derivatives(
+            lambda x, k: lax.conv_general_dilated_local(x, k, (1,), "SAME", (2,)),
+            np.arange(8.0).reshape(1, 2, 4),
+            np.arange(24.0).reshape(3, 4, 2)[..., [0, 1, 0, 1]] / 10,
+        )
+    with pytest.raises(ShapeError):
+        lax.conv_general_dilated_local(x, kernels[:3], *options, dimension_numbers=layout)

@@ -107,6 +107,12 @@ def test_einsum_by_lists_of_axes() -> None:
     assert_close(jnp.einsum(x, [Ellipsis, 1], y, [1, 2]), x @ y)
 
 
+def test_einsum_by_other_characters_than_letters() -> None:
+    x, y = arrays((2, 3), (3, 4))
+    assert_close(jnp.einsum("a1,1ß->ßa", x, y), (x @ y).T)
+    assert_close(jnp.einsum("...1,1b", x, y), x @ y)
+
+
 PAIRS = [
     ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (3, 4)), ((4, 2, 3), (4, 3, 2)),
     ((4, 2, 3), (3, 2)), ((5, 1, 2, 3), (4, 3, 6)), ((2, 2), (2, 2)), ((3,), (5, 3, 2)),
@@ -366,7 +372,7 @@ def test_sizes_that_differ(left: Any, right: Any, got: str, fix: str) -> None:
         (lambda: jnp.einsum("ij,jk", *arrays((2, 3))), errors.ArgumentError, "one term"),
         (lambda: jnp.einsum("ij,jk", *arrays((2, 3), (4, 5))), errors.ShapeError, "'j' differ"),
         (lambda: jnp.einsum("ij", *arrays((2, 3, 4))), errors.ShapeError, "number of axes"),
-        (lambda: jnp.einsum("i1", *arrays((2, 3))), errors.ArgumentError, "letters"),
+        (lambda: jnp.einsum("i.", *arrays((2, 3))), errors.ArgumentError, "letters"),
         (lambda: jnp.einsum("ij->ii", *arrays((2, 3))), errors.ArgumentError, "twice"),
         (lambda: jnp.einsum("ij->k", *arrays((2, 3))), errors.ArgumentError, "no operand"),
         (lambda: jnp.einsum(np.ones(3)), errors.ArgumentError, "subscripts"),
@@ -376,3 +382,44 @@ def test_sizes_that_differ(left: Any, right: Any, got: str, fix: str) -> None:
 def test_refused(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "shapes", "orders"),
+    [
+        ("bij,bjk->bik", ((2, 3, 4), (2, 4, 5)), ["left"]),
+        ("bij,bjk->kib", ((2, 3, 4), (2, 4, 5)), ["right"]),
+        ("ij,jk->ki", ((3, 4), (4, 5)), ["right"]),
+        ("...ij,...jk->...ik", ((1, 3, 4), (2, 4, 5)), ["left"]),
+        ("ij,ij->", ((3, 4), (3, 4)), ["left"]),
+        ("ijl,jk->ik", ((3, 4, 2), (4, 5)), ["left"]),
+        ("ij,jk,k->i", ((3, 4), (4, 5), (5,)), ["left", "left"]),
+    ],
+)
+def test_einsum_by_a_function_for_products(subscripts: str, shapes: Any, orders: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=s).astype(np.float32) for s in shapes]
+    met: list[Any] = []
+
+    def product(lhs: Any, rhs: Any, numbers: Any, precision: Any, **options: Any) -> Any:
+        met.append((lhs, rhs, precision, options["preferred_element_type"]))
+        return lax.dot_general(lhs, rhs, numbers, precision, **options)
+
+    found = jnp.einsum(subscripts, *arrays, precision="highest", _dot_general=product)
+    wanted = np.einsum(subscripts, *arrays)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    assert len(met) == len(orders)
+    assert all(m[2:] == ("highest", np.float32) for m in met)
+    if len(arrays) == 2 and orders != ["left"]:
+        assert met[0][0].shape == shapes[1]
+    jitted = functrax.jit(lambda *a: jnp.einsum(subscripts, *a, _dot_general=product))(*arrays)
+    np.testing.assert_allclose(jitted, wanted, rtol=1e-4, atol=1e-5)
+    assert len(met) == 2 * len(orders)
+    same = jnp.einsum(subscripts, *arrays, _dot_general=lax.dot_general)
+    np.testing.assert_array_equal(same, jnp.einsum(subscripts, *arrays))
+
+
+def test_einsum_by_a_function_takes_two_operands_at_a_time() -> None:
+    x = jnp.ones((2, 2))
+    with pytest.raises(errors.ArgumentError, match="two operands at a time"):
+        jnp.einsum("ij,jk,kl->il", x, x, x, optimize=False, _dot_general=lambda *a, **k: x)

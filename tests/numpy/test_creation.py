@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 
 import numpy as np
@@ -10,7 +11,13 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import enable_x64
-from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
+from functrax.core.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DonatedBufferError,
+    DTypeError,
+    ShapeError,
+)
 
 
 class Wrapped:
@@ -270,3 +277,29 @@ def test_counting_in_complex_numbers():
     for make in (lambda: jnp.arange(2j), lambda: jnp.arange(3, dtype=bool)):
         with pytest.raises(DTypeError, match="cannot count in bools, nor between complex numbers"):
             make()
+
+
+COPIES = {
+    "jnp.copy": jnp.copy,
+    "jnp.array": jnp.array,
+    "jnp.asarray": lambda x: jnp.asarray(x, copy=True),
+    "x.copy": lambda x: x.copy(),
+    "copy.copy": copy.copy,
+    "copy.deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_stay_when_the_first_is_donated(name):
+    donating = functrax.jit(lambda x: 2 * x, donate_argnums=0)
+    for first in (jnp.ones(3), jnp.ones(3) + 0, jnp.array([1, 1, 1.0]), jnp.array(1.0)):
+        again = COPIES[name](first)
+        third = COPIES[name](first)
+        np.testing.assert_array_equal(donating(again), np.full(first.shape, 2.0))
+        assert again.is_deleted() and not first.is_deleted()
+        first.delete()
+        np.testing.assert_array_equal(third, np.ones(third.shape))
+        with pytest.raises(DonatedBufferError):
+            COPIES[name](first)
+    kept = jnp.ones(3)
+    assert jnp.asarray(kept) is kept

@@ -432,3 +432,22 @@ def test_auto_axes_and_explicit_axes(mesh, sharding):
     assert types == [(AxisType.Auto,), (AxisType.Explicit,)]
     with pytest.raises(ValueError, match="no mesh"):
         functrax.sharding.explicit_axes(f, in_sharding=P())(jnp.ones(2))
+
+
+def test_a_mesh_without_devices_has_those_of_the_mesh_that_is_set(mesh):
+    abstract = NamedSharding(mesh.abstract_mesh, P("x"))
+    x = jnp.arange(4.0)
+    with functrax.set_mesh(mesh):
+        for place in (functrax.lax.with_sharding_constraint, functrax.device_put):
+            assert place(x, abstract).sharding == NamedSharding(mesh, P("x"))
+        np.testing.assert_array_equal(
+            functrax.jit(lambda x: functrax.lax.with_sharding_constraint(x, abstract))(x), x
+        )
+    other = NamedSharding(functrax.sharding.AbstractMesh((1,), ("y",)), P("y"))
+    with functrax.set_mesh(mesh), pytest.raises(ShardingError, match="has no devices"):
+        functrax.lax.with_sharding_constraint(x, other)
+
+
+def test_in_shardings_none_says_nothing_and_takes_arguments_by_name():
+    f = functrax.jit(lambda x, y: x + y, in_shardings=None)
+    assert float(f(1.0, y=2.0)) == 3.0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import functrax
-from functrax import random, tree_util
+from functrax import numpy as jnp, random, tree_util
 from functrax.core.config import Override
 from functrax.core.errors import (
     ArgumentError,
@@ -131,12 +131,95 @@ def test_keys_are_copied_and_pickled():
     assert words(copy.deepcopy(random.key(9))) == [0, 9]
 
 
-def test_keys_are_pytrees():
+def test_keys_are_arrays_and_leaves():
+    assert isinstance(KEY, functrax.Array) and not KEY.weak_type
+    assert KEY.block_until_ready() is KEY and KEY.is_ready() and not KEY.is_deleted()
+    gone = random.key(5)
+    gone.delete()
+    assert gone.is_deleted()
     leaves, tree = tree_util.tree_flatten({"key": KEY})
-    assert [leaf.shape for leaf in leaves] == [(2,)]
-    assert isinstance(tree_util.tree_unflatten(tree, leaves)["key"], random.KeyArray)
-    paths = tree_util.tree_leaves_with_path({"key": KEY})
-    assert tree_util.keystr(paths[0][0]) == "['key'].words"
+    assert leaves[0] is KEY and tree == tree_util.tree_structure({"key": 0})
+    assert tree_util.tree_unflatten(tree, leaves)["key"] is KEY
+    ((path, leaf),) = tree_util.tree_leaves_with_path({"key": KEY})
+    assert leaf is KEY and tree_util.keystr(path) == "['key']"
+    assert tree_util.tree_leaves([KEY, 1], is_leaf=lambda x: x == 1) == [KEY, 1]
+    assert tree_util.tree_map(lambda x, y: (x, y), [KEY], [3]) == [(KEY, 3)]
+    assert tree_util.tree_map_with_path(lambda p, x: x.shape, (random.split(KEY),)) == ((2,),)
+    assert tree_util.tree_broadcast(5, {"a": KEY, "b": KEY}) == {"a": 5, "b": 5}
+    assert tree_util.tree_reduce(lambda n, x: n + x.size, random.split(KEY, 3), 0) == 3
+    assert tree_util.all_leaves([KEY]) and tree_util.tree_all({"a": True})
+    moved = tree_util.tree_transpose(tree, tree_util.tree_structure((0, 0)), {"key": (KEY, 1)})
+    assert moved == ({"key": KEY}, {"key": 1})
+
+
+def test_functions_that_move_elements_take_keys():
+    keys = random.split(KEY, 4)
+    data = np.asarray(random.key_data(keys))
+    mask = np.array([True, False, True, False])
+
+    def same(found, expected):
+        assert isinstance(found, random.KeyArray) and words(found) == expected.tolist()
+
+    where = np.where(mask[:, None], data, data[::-1])
+    for transform in (lambda f: f, functrax.jit, lambda f: functrax.vmap(f, axis_size=4)):
+        same(transform(jnp.where)(mask, keys, keys[::-1]), where)
+    same(jnp.stack([KEY, keys[0]]), np.stack([[0, 0], data[0]]))
+    same(jnp.concatenate([keys, keys]), np.concatenate([data, data]))
+    same(jnp.reshape(keys, (2, 2)), data.reshape(2, 2, 2))
+    same(jnp.broadcast_to(KEY, (3,)), np.zeros((3, 2), np.uint32))
+    same(jnp.take(keys, np.array([2, 0]), axis=0), data[[2, 0]])
+    same(functrax.lax.dynamic_slice(keys, (1,), (2,)), data[1:3])
+    same(functrax.lax.dynamic_index_in_dim(keys, 2, keepdims=False), data[2])
+    same(functrax.lax.select(mask, keys, keys[::-1]), where)
+    same(keys.reshape(2, 2).swapaxes(0, 1), data.reshape(2, 2, 2).swapaxes(0, 1))
+    same(keys.take(np.array([3, 3])), data[[3, 3]])
+    same(keys.repeat(2), np.repeat(data, 2, axis=0))
+    same(keys.at[1].set(KEY), np.concatenate([data[:1], [[0, 0]], data[2:]]))
+    same(keys.at[np.array([1, 2])].get(), data[1:3])
+    assert jnp.shape(keys) == (4,) and jnp.ndim(keys) == 1 and jnp.size(keys) == 4
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda keys: keys + 1,
+        lambda keys: jnp.add(keys, keys),
+        lambda keys: functrax.lax.add(keys, keys),
+        lambda keys: jnp.sin(keys),
+        lambda keys: jnp.sort(keys),
+        lambda keys: keys.sum(),
+        lambda keys: keys < keys,
+        lambda keys: jnp.where(np.ones(4, bool), keys, 0),
+        lambda keys: jnp.zeros_like(keys),
+        lambda keys: functrax.jit(jnp.cos)(keys),
+    ],
+)
+def test_functions_of_numbers_refuse_keys(call):
+    with pytest.raises(DTypeError, match="key<fry>") as caught:
+        call(random.split(KEY, 4))
+    assert "key_data" in caught.value.fix and caught.value.where
+
+
+def test_axes_of_keys_are_mapped():
+    keys = random.split(KEY, (2, 3))
+    last = functrax.vmap(lambda k: k, in_axes=-1, out_axes=-1)(keys)
+    assert words(last) == words(keys)
+    assert words(functrax.vmap(lambda k: k[1], in_axes=-1)(keys)) == words(keys[1])
+    for axis in (1, -2):
+        with pytest.raises(ValueError, match="out of range"):
+            functrax.vmap(lambda k: k, in_axes=axis)(keys[0])
+    with pytest.raises(ValueError, match="out of range"):
+        functrax.vmap(lambda k: k)(KEY)
+
+
+def test_types_of_keys():
+    single = functrax.ShapeDtypeStruct((), KEY.dtype)
+    pair = functrax.eval_shape(random.split, single)
+    assert type(pair) is functrax.ShapeDtypeStruct
+    assert pair.shape == (2,) and pair.dtype == KEY.dtype
+    assert functrax.jit(random.normal).lower(single).out_info.shape == ()
+    assert len(functrax.make_jaxpr(random.normal)(single).in_avals) == 1
+    assert functrax.typeof(random.split(KEY)).shape == (2,)
 
 
 def test_keys_go_through_transformations():

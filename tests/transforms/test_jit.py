@@ -125,6 +125,19 @@ def test_static_argnames_with_keyword_only_and_variadic_functions() -> None:
     assert float(g(2.0, 3)) == 6.0 and float(g(2.0, None, 4)) == 8.0
 
 
+def test_static_positions_and_names_stand_for_themselves() -> None:
+    def inner(x: Any, y: Any, mode: str) -> Any:
+        return x
+
+    @functools.partial(functrax.jit, static_argnums=0, static_argnames="mode")
+    @functools.wraps(inner)
+    def f(key: Any, x: Any, y: Any, *rest: Any, mode: str) -> Any:
+        assert isinstance(y, functrax.Array)  # though "mode" is third in the signature
+        return x + y + len(mode) + len(key)
+
+    assert float(f("k", 1.0, jnp.array(2.0), mode="ab")) == 6.0
+
+
 def test_static_arguments_that_do_not_work() -> None:
     f = functrax.jit(lambda x, n: x, static_argnums=1)
     with pytest.raises(StaticArgumentError, match=r"cannot be hashed\n  got   position 1 is \[1\]"):

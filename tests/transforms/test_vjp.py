@@ -9,7 +9,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.errors import DTypeError, PyTreeError
+from functrax.errors import DTypeError, PyTreeError, TangentError
 from tests.transforms.numeric import FUNCTIONS, POINT, jacobian, weights
 
 
@@ -58,6 +58,14 @@ def test_unused_and_integer_arguments() -> None:
     assert float(x) == 3.0
     np.testing.assert_array_equal(np.asarray(unused), np.zeros((2, 2)))
     assert n.dtype == functrax.float0 and n.shape == (2,)
+
+
+def test_cotangents_of_integers_do_not_count() -> None:
+    _, pull = functrax.vjp(lambda x: (x * 2, x.astype(int)), jnp.ones(2))
+    for ct in (jnp.arange(2), jnp.ones(2), np.zeros(2, functrax.float0)):
+        np.testing.assert_array_equal(np.asarray(pull((jnp.ones(2), ct))[0]), [2.0, 2.0])
+    with pytest.raises(TangentError, match=r"cotangent\[1\] is ~?i32\[3\]"):
+        pull((jnp.ones(2), jnp.arange(3)))
 
 
 def test_cotangents_of_an_array_used_twice_are_added() -> None:

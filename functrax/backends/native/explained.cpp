@@ -31,15 +31,19 @@ Ref keywords_of(PyObject* const* values, PyObject* names) {
   return keywords;
 }
 
-// Raises what explains a TypeError, which is set, if the arguments did not fit the function.
-void explain(const Explained* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+PyObject* handle_error = nullptr;  // the class of errors that `explain` may answer with a result
+
+// Raises what explains a TypeError, which is set, if the arguments did not fit the function; or the
+// result of a function that was given handles (functrax/core/arguments.py).
+PyObject* explain(const Explained* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   // What was raised inside of the function has a traceback, or had one that another boundary left
   // out; then it is of a class of functrax's own.
-  if (traceback != nullptr || type != PyExc_TypeError) {
+  const bool handles = type == handle_error;
+  if (!handles && (traceback != nullptr || type != PyExc_TypeError)) {
     PyErr_Restore(type, value, traceback);
-    return;
+    return nullptr;
   }
   PyErr_NormalizeException(&type, &value, &traceback);
   const Ref held_type(type), error(value), held_traceback(traceback);
@@ -48,10 +52,10 @@ void explain(const Explained* self, PyObject* const* args, Py_ssize_t count, PyO
     PyTuple_SET_ITEM(positional.get(), i, Py_NewRef(args[i]));
   }
   const Ref keywords = keywords_of(args + count, names);
-  if (!positional || !keywords) return;
+  if (!positional || !keywords) return nullptr;
+  if (handles && traceback != nullptr) PyException_SetTraceback(error.get(), traceback);
   PyObject* given[] = {self->function, positional.get(), keywords.get(), error.get()};
-  const Ref result(PyObject_Vectorcall(self->explain, given, 4, nullptr));
-  if (result) PyErr_SetString(PyExc_SystemError, "an error was explained by none");
+  return PyObject_Vectorcall(self->explain, given, 4, nullptr);
 }
 
 PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObject* names) {
@@ -59,7 +63,8 @@ PyObject* call(PyObject* object, PyObject* const* args, std::size_t flags, PyObj
   PyObject* result = PyObject_Vectorcall(self->function, args, flags, names);
   if (result != nullptr) return result;
   if (self->explain != Py_None && PyErr_ExceptionMatches(PyExc_TypeError)) {
-    explain(self, args, PyVectorcall_NARGS(flags), names);
+    result = explain(self, args, PyVectorcall_NARGS(flags), names);
+    if (result != nullptr) return result;
   }
   boundary::on_error();
   return nullptr;
@@ -146,6 +151,11 @@ PyType_Spec spec = {"functrax._native.ExplainedFunction", sizeof(Explained), 0,
                     slots};
 
 }  // namespace
+
+PyObject* configure(PyObject*, PyObject* handle_error_class) {
+  Py_XSETREF(handle_error, Py_NewRef(handle_error_class));
+  Py_RETURN_NONE;
+}
 
 PyObject* make_type() { return PyType_FromSpec(&spec); }
 

@@ -9,8 +9,12 @@ namespace functrax::explained {
 
 // Makes the type ExplainedFunction(function, explain), whose objects call `function`. Where that
 // raises TypeError at once, from no frame of its own, they call explain(function, args, kwargs,
-// error) instead, which raises what is to be raised, unless it is None. A new reference, or null
-// with an error set.
+// error) instead, which raises what is to be raised, unless it is None. The same where it raises
+// the error of handles, for which `explain` may return a result. A new reference, or null with an
+// error set.
 PyObject* make_type();
+
+// configure(class of the error of handles) -> None
+PyObject* configure(PyObject* self, PyObject* handle_error_class);
 
 }  // namespace functrax::explained

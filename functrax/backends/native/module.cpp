@@ -137,6 +137,8 @@ PYBIND11_MODULE(_native, module) {
       fast<functrax::eager::gradient>("eager_gradient", "A value and its gradients."),
       {"eager_gradient_configure", functrax::eager::configure_gradient, METH_O,
        "Tells what gradients need."},
+      {"explained_configure", functrax::explained::configure, METH_O,
+       "Tells what is raised for handles."},
       {"boundary_configure", functrax::boundary::configure, METH_O,
        "Tells what shortens tracebacks."},
       {"recorder_start", functrax::recorder::start, METH_NOARGS, "Record what runs, and when."},

@@ -17,16 +17,18 @@ namespace functrax::pytree {
 namespace {
 
 constexpr Py_ssize_t kFewKeys = 16;  // so many are sorted one by one
+constexpr Py_ssize_t kIsHandle = 3;  // the place of `is_handle` in a Registration
 
 // Set once by configure, and kept for the life of the process.
 struct {
   PyTypeObject* node_class = nullptr;
   PyObject* leaf = nullptr;
-  PyObject* registry = nullptr;          // dict: type -> (flatten, unflatten, flatten_with_keys)
-  PyObject* sorted_keys = nullptr;       // dict -> tuple of keys, or the error
-  PyObject* checked_children = nullptr;  // (type, result) -> (children, data), or the error
-  PyObject* wrong_count = nullptr;       // (expected, got) -> the error
-  PyObject* rest_mismatch = nullptr;     // (function, treedef, number, tree) -> the error
+  PyObject* registry = nullptr;            // dict: type -> Registration
+  PyObject* handles_are_leaves = nullptr;  // an is_leaf that is not called
+  PyObject* sorted_keys = nullptr;         // dict -> tuple of keys, or the error
+  PyObject* checked_children = nullptr;    // (type, result) -> (children, data), or the error
+  PyObject* wrong_count = nullptr;         // (expected, got) -> the error
+  PyObject* rest_mismatch = nullptr;       // (function, treedef, number, tree) -> the error
   PyObject* kinds[kKinds] = {};
   PyObject* fields_name = nullptr;                                     // "_fields"
   PyObject* empty = nullptr;                                           // ()
@@ -74,6 +76,21 @@ int kind_of(PyObject* tree) {
   if (!PyTuple_Check(tree)) return kLeaf;
   return PyObject_HasAttr(reinterpret_cast<PyObject*>(type), state.fields_name) ? kNamedTuple
                                                                                 : kLeaf;
+}
+
+int kind_of(PyObject* tree, PyObject* is_leaf) {
+  if (is_leaf == Py_None) return kind_of(tree);
+  if (is_leaf != state.handles_are_leaves) {
+    const Ref answer(PyObject_CallOneArg(is_leaf, tree));
+    const int stop = answer ? PyObject_IsTrue(answer.get()) : -1;
+    if (stop < 0) return -1;
+    if (stop > 0) return kLeaf;
+  }
+  const int kind = kind_of(tree);
+  if (kind != kCustom) return kind;
+  PyObject* entry = registration(Py_TYPE(tree));
+  if (entry == nullptr) return -1;  // no type is taken out again
+  return PyTuple_GET_ITEM(entry, kIsHandle) == Py_True ? kLeaf : kCustom;
 }
 
 namespace {
@@ -206,14 +223,8 @@ Ref rebuild_dict(PyObject* keys, PyObject* const* values, Py_ssize_t count) {
 }  // namespace
 
 Ref flatten_into(PyObject* tree, PyObject* is_leaf, PyObject* leaves) {
-  int kind = kLeaf;
-  int stop = 0;
-  if (is_leaf != Py_None) {
-    Ref answer(PyObject_CallOneArg(is_leaf, tree));
-    stop = answer ? PyObject_IsTrue(answer.get()) : -1;
-  }
-  if (stop == 0) kind = kind_of(tree);
-  if (stop < 0 || kind < 0) return Ref();
+  const int kind = kind_of(tree, is_leaf);
+  if (kind < 0) return Ref();
   if (kind == kLeaf) {
     return PyList_Append(leaves, tree) == 0 ? Ref::share(state.leaf) : Ref();
   }
@@ -426,7 +437,7 @@ void set_rest_mismatch(const char* function, PyObject* treedef, Py_ssize_t numbe
 }
 
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (!check_count(count, 4)) return nullptr;
+  if (!check_count(count, 5)) return nullptr;
   if (!PyType_Check(args[0]) || !PyDict_Check(args[2]) || !PyTuple_Check(args[3]) ||
       PyTuple_GET_SIZE(args[3]) != 4) {
     PyErr_SetString(PyExc_TypeError, "expected a class, a leaf, a dict and four functions");
@@ -445,6 +456,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   state.empty = PyTuple_New(0);
   state.leaf = Py_NewRef(args[1]);
   state.registry = Py_NewRef(args[2]);
+  state.handles_are_leaves = Py_NewRef(args[4]);
   state.sorted_keys = Py_NewRef(PyTuple_GET_ITEM(args[3], 0));
   state.checked_children = Py_NewRef(PyTuple_GET_ITEM(args[3], 1));
   state.wrong_count = Py_NewRef(PyTuple_GET_ITEM(args[3], 2));

@@ -39,8 +39,8 @@ class Level {
   bool entered_;
 };
 
-// configure(node_class, leaf, registry, hooks) -> None; the hooks are sorted_keys,
-// checked_children, wrong_count and rest_mismatch
+// configure(node_class, leaf, registry, hooks, handles_are_leaves) -> None; the hooks are
+// sorted_keys, checked_children, wrong_count and rest_mismatch
 PyObject* configure(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 // flatten(tree, is_leaf) -> (leaves, treedef)
@@ -58,8 +58,12 @@ PyObject* equal(PyObject* self, PyObject* const* args, Py_ssize_t count);
 // hash(treedef) -> int
 PyObject* hash(PyObject* self, PyObject* treedef);
 
-// The kind of node that an object is, or -1 with an error set.
+// The kind of node that an object is, or -1 with an error set; handles (pytree_node.py) are nodes.
 int kind_of(PyObject* tree);
+
+// The kind of node that an object is where a tree is taken apart with is_leaf, or -1 with an error
+// set; handles are leaves unless is_leaf is None.
+int kind_of(PyObject* tree, PyObject* is_leaf);
 
 // The parts of an object of a registered type.
 Parts custom_parts(PyObject* tree);

@@ -131,14 +131,8 @@ int Walk::hold_children(std::size_t first, Step& step) {
 // Takes the trees of one place apart.
 int Walk::take(std::size_t first) {
   PyObject* tree = held_[first];
-  int kind = kLeaf;
-  int stop = 0;
-  if (is_leaf_ != Py_None) {
-    Ref answer(PyObject_CallOneArg(is_leaf_, tree));
-    stop = answer ? PyObject_IsTrue(answer.get()) : -1;
-  }
-  if (stop == 0) kind = kind_of(tree);
-  if (stop < 0 || kind < 0) return -1;
+  const int kind = kind_of(tree, is_leaf_);
+  if (kind < 0) return -1;
   plan_.push_back({static_cast<Kind>(kind), 0, Ref(), Ref()});
   if (kind == kLeaf) {
     rows_.push_back(first);

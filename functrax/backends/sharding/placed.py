@@ -66,7 +66,7 @@ def as_sharding(where: Any, what: str) -> Sharding | None:
       ShardingError: if it is something else, or there is no mesh for a spec.
     """
     if where is None or isinstance(where, Sharding):
-        return where
+        return _on_devices(where)
     if isinstance(where, Device):
         return SingleDeviceSharding(where)
     if isinstance(where, PartitionSpec):
@@ -78,6 +78,15 @@ def as_sharding(where: Any, what: str) -> Sharding | None:
         got=f"{where!r} of type {type(where).__name__}",
         fix="functrax.devices()[0], a functrax.sharding.Sharding, a functrax.P, or None",
     )
+
+
+def _on_devices(sharding: Sharding | None) -> Sharding | None:
+    """A sharding; one of a mesh without devices is on those of the mesh that is set, if equal."""
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+        mesh = mesh_of_specs()
+        if isinstance(mesh, Mesh) and mesh.abstract_mesh == sharding.mesh:
+            return NamedSharding(mesh, sharding.spec, memory_kind=sharding.memory_kind)
+    return sharding
 
 
 def _mesh_for(spec: PartitionSpec, what: str) -> Mesh | AbstractMesh:

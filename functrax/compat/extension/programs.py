@@ -10,9 +10,11 @@ Start at :class:`ClosedJaxpr`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from functrax.compat.extension.linear_util import wrap_init
 from functrax.compat.extension.user_primitives import Primitive, UserCall, user_call
 from functrax.core import jaxpr as language
 from functrax.core.aval import ShapedArray
@@ -22,6 +24,8 @@ from functrax.core.jaxpr import Literal, Var
 from functrax.core.primitive import Primitive as LanguagePrimitive, Value, registry
 from functrax.core.source import SourceLine
 from functrax.core.stage import close, eval_jaxpr as eval_program, stage
+from functrax.core.trace import state
+from functrax.transforms.custom_call import custom_jvp_call, custom_vjp_call
 
 Atom: TypeAlias = "Var | Literal"
 
@@ -49,10 +53,22 @@ class BuiltinPrimitive(Primitive):
     def bind(self, *args: Any, **params: Any) -> Any:
         """Apply it under the current interpreter, with functrax's parameters or an equation's."""
         values = [x if type(x) is Literal else as_value(x) for x in args]
+        if "subfuns" in params:
+            (function,) = params["subfuns"]
+            call = replace(params["call"], function=_flat(function.call_wrapped), jaxpr=None)
+            return [concrete(x) for x in state.trace.process_custom(call, values)]
         names = {v: k for k, v in _PARAMS.get(self.name, {}).items()}
         given = {names.get(k, k): _unviewed(v) for k, v in params.items()}
         out = self.own.bind(*values, **given)
         return [concrete(x) for x in out] if self.multiple_results else concrete(out)
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """What :meth:`bind` takes for an equation's: of a call with rules, the function."""
+        if self.own not in (custom_jvp_call, custom_vjp_call):
+            return params
+        function = wrap_init(jaxpr_as_fun(params["call_jaxpr"]))
+        others = {k: v for k, v in params.items() if k != "call_jaxpr"}
+        return {**others, "subfuns": (function,)}
 
     def impl(self, *args: Any, **params: Any) -> Any:
         """As :meth:`bind`."""
@@ -62,6 +78,10 @@ class BuiltinPrimitive(Primitive):
         """The types of the results."""
         found = self.own.infer(avals, {k: _unviewed(v) for k, v in params.items()})
         return list(found) if isinstance(found, tuple) else found
+
+
+def _flat(function: Callable[..., Any]) -> Callable[..., list[Value]]:
+    return lambda *xs: [as_value(x) for x in function(*map(concrete, xs))]
 
 
 _builtins: dict[str, BuiltinPrimitive] = {}
@@ -385,8 +405,8 @@ def eval_jaxpr(
     env.update(zip(jaxpr.invars, values, strict=True))
     for eqn in jaxpr.eqns:
         operands = [x if isinstance(x, Literal) else env[x] for x in eqn.invars]
-        functions, params = eqn.primitive.get_bind_params(eqn.params)
-        out = eqn.primitive.bind(*functions, *operands, **params)
+        params = eqn.primitive.get_bind_params(eqn.params)
+        out = eqn.primitive.bind(*operands, **params)
         outs = out if eqn.primitive.multiple_results else [out]
         env.update(zip(eqn.outvars, outs, strict=True))
     return [concrete(x) if isinstance(x, Literal) else env[x] for x in jaxpr.outvars]

@@ -100,9 +100,9 @@ class Primitive:
         self.bind = bind  # type: ignore[method-assign]
         return bind
 
-    def get_bind_params(self, params: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The functions and the parameters that :meth:`bind` takes for an equation's."""
-        return [], params
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """What :meth:`bind` takes for the parameters of an equation."""
+        return params
 
     def impl(self, *args: Any, **params: Any) -> Any:
         """What it computes from arrays."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from functrax.compat.callback_errors import raising_as_jax
 from functrax.compat.extension.programs import view
-from functrax.compat.names import VERSION
+from functrax.compat.jax.version import (
+    __version__ as __version__,
+    __version_info__ as __version_info__,
+)
 from functrax.transforms import callbacks, inspect_types
-
-__version__ = VERSION
-__version_info__ = tuple(int(part) for part in VERSION.split("."))
 
 
 def make_jaxpr(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:

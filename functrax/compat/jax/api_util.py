@@ -10,7 +10,7 @@ from functrax.compat.extension.linear_util import WrappedFun, transformation_wit
 from functrax.compat.extension.programs import DebugInfo
 from functrax.core.aval import ShapedArray
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
-from functrax.transforms.inspect_types import typeof
+from functrax.transforms.inspect_types import ShapeDtypeStruct, typeof
 
 
 def safe_map(f: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:
@@ -41,7 +41,7 @@ def flatten_fun_nokwargs(
     return leaves
 
 
-def shaped_abstractify(x: Any) -> ShapedArray:
+def shaped_abstractify(x: Any) -> ShapedArray | ShapeDtypeStruct:
     """The type of an array or a number."""
     return typeof(x)
 

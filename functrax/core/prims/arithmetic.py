@@ -332,6 +332,9 @@ class SelectN(Elementwise):
     name = "select_n"
     arity = 3
 
+    def moved_operands(self, params: dict[str, Any]) -> slice:
+        return slice(1, None)
+
     def shape_rule(self, *avals: ShapedArray) -> Avals:
         which, *cases = avals
         if not cases:

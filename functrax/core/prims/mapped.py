@@ -304,6 +304,9 @@ class Scatter(ReindexReduce):
 
     name = "scatter"
 
+    def moved_operands(self, params: dict[str, Any]) -> slice:
+        return slice(0, 2 if params["op"] == "set" else 0)
+
     def shape_rule(
         self,
         x: ShapedArray,

@@ -55,6 +55,9 @@ class Reindex(Primitive):
     def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
         return self.is_numeric(avals, params)
 
+    def moved_operands(self, params: dict[str, Any]) -> slice:
+        return slice(0, 1)
+
     def jvp(self, *args: Any, **params: Any) -> tuple[Any, Any]:
         primals, tangents = args
         out = self.bind(*primals, **params)

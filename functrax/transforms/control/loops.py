@@ -51,7 +51,7 @@ def scan(
       xs: a pytree of arrays with the same leading size; None for no slices.
       length: the number of steps, if ``xs`` does not say it.
       reverse: whether to go from the last slice to the first.
-      unroll: how many steps to write out in the body of the loop; True for all of them.
+      unroll: how many steps to write out in the body of the loop; 0 or True for all of them.
       _split_transpose: taken for JAX's sake; it changes nothing here.
 
     Returns:
@@ -113,13 +113,13 @@ def _steps_at_once(unroll: int | bool, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
     steps = _whole("unroll", unroll)
-    if steps < 1:
+    if steps < 0:
         raise ArgumentError(
-            "scan: unroll is not a positive number of steps",
+            "scan: `unroll` must be a bool, or a number of steps that is not negative",
             got=f"unroll={unroll}",
             fix="unroll=1, or unroll=True for all steps",
         )
-    return steps
+    return steps or max(length, 1)
 
 
 def _whole(what: str, number: Any) -> int:
@@ -140,7 +140,7 @@ def _length(stacked: Sequence[Value], length: int | None) -> int:
     for x in stacked:
         if not x.aval.shape:
             raise ShapeError(
-                "scan: an input has no leading axis to go along",
+                "scan got value with no leading axis to scan over",
                 got=x.aval.str_short(),
                 fix="close over what does not change with the step",
             )
@@ -257,19 +257,20 @@ def fori_loop(
     """Repeat ``val = body_fun(i, val)`` for ``i`` from ``lower`` to ``upper - 1``.
 
     Args:
-      lower: the first ``i``, an integer or an integer array.
+      lower: the first ``i``, an integer or an integer array; a float counts in steps of 1.0, and
+        is rounded toward zero if both bounds are known when the program is traced, as in JAX.
       upper: where ``i`` stops.
       body_fun: takes ``i`` and the carry, returns a carry of the same type.
       init_val: the first carry, a pytree of arrays.
       unroll: how many steps to write out in the body of the loop, if the bounds are known when
-        the program is traced; True for all of them.
+        the program is traced; 0 or True for all of them.
       checkpoints: how many carries reverse mode may save, as for :func:`while_loop`; None for all
         of them if the bounds are known.
 
     Raises:
       ArgumentError: if ``unroll`` is given for bounds that are not known, or for a loop with
         ``checkpoints``.
-      DTypeError: if a bound is no scalar integer, or the carry changes its dtype.
+      DTypeError: if a bound is no real scalar, or the carry changes its dtype.
 
     >>> from functrax import lax
     >>> lax.fori_loop(0, 5, lambda i, total: total + i, 0)
@@ -291,13 +292,14 @@ def fori_loop(
         rows = _rows("fori_loop", checkpoints)
         return _while(lambda carry: lt.bind(carry[0], stop), body, rows)[1]
     steps = max(int(concrete(stop)) - int(concrete(first)), 0)
+    at_once = 1 if unroll is None else _steps_at_once(unroll, steps)
 
     def step_of_scan(carry: Any, _: Any) -> Any:
         return step(carry), None
 
     step_of_scan.__name__ = name_of(body_fun)
     body = LoopBody("fori_loop", step_of_scan, (first, init_val), paths)
-    return _scan(body, None, [], steps, False, _steps_at_once(unroll or 1, steps))[0][1]
+    return _scan(body, None, [], steps, False, at_once)[0][1]
 
 
 def _bounds(lower: Any, upper: Any) -> tuple[Value, Value]:
@@ -307,15 +309,15 @@ def _bounds(lower: Any, upper: Any) -> tuple[Value, Value]:
     """
     first, stop = as_value(lower, "lower of fori_loop"), as_value(upper, "upper of fori_loop")
     for what, x in (("lower", first), ("upper", stop)):
-        if x.aval.shape or not dtypes.is_integer(x.aval.dtype):
+        if x.aval.shape or not (dtypes.is_integer(x.aval.dtype) or dtypes.is_float(x.aval.dtype)):
             raise DTypeError(
-                f"fori_loop: {what} is not a scalar integer", got=x.aval.str_short(), fix="an int"
+                f"fori_loop: {what} is not a real scalar", got=x.aval.str_short(), fix="an int"
             )
     a, b = first.aval, stop.aval
     signed = dtypes.SIGNED.issuperset((a.dtype, b.dtype))
     if a.dtype != b.dtype and not (signed and a.weak_type != b.weak_type):
         raise DTypeError(
-            "fori_loop: the bounds have different dtypes",
+            "the bounds given as arguments to fori_loop must have equal types",
             got=f"{a.str_short()} and {b.str_short()}",
             fix=f"upper.astype('{a.dtype}')",
         )
@@ -330,7 +332,7 @@ def _bounds(lower: Any, upper: Any) -> tuple[Value, Value]:
 def _check_no_unroll(
     unroll: int | bool | None, first: Value, stop: Value, checkpoints: int | None
 ) -> None:
-    if unroll in (None, False, 1) and unroll is not True:
+    if unroll is None or unroll is False or (unroll == 1 and unroll is not True):
         return
     if checkpoints is not None:
         raise ArgumentError(

@@ -63,7 +63,7 @@ def test_types_of_the_index(names: tuple[str, str]) -> None:
         return seen
 
     if "python" not in names and names[0] != names[1]:
-        with pytest.raises(DTypeError, match="the bounds have different dtypes"):
+        with pytest.raises(DTypeError, match="fori_loop must have equal types"):
             types_with(lower, upper)
         return
     assert types_with(lower, upper) == {"~i32[]"}  # known bounds are Python integers
@@ -78,8 +78,17 @@ def test_index_of_a_narrow_carry_keeps_the_carry() -> None:
     for dtype in ("int8", "bfloat16"):
         out = lax.fori_loop(0, 3, lambda i, c: c + i, jnp.zeros((), dtype))
         assert (out.dtype, float(out)) == (jnp.dtype(dtype), 3.0)
-    with pytest.raises(DTypeError, match="the bounds have different dtypes"):
+    with pytest.raises(DTypeError, match="fori_loop must have equal types"):
         lax.fori_loop(0, jnp.uint8(3), lambda i, c: c, X)
+
+
+def test_bounds_that_are_floats() -> None:
+    def count(low: Any) -> Any:
+        return lax.fori_loop(low, low + 3.0, lambda i, c: c + i, low)
+
+    assert float(count(0.5)) == 0.5 + 0 + 1 + 2  # known bounds are rounded, as int() does
+    assert float(functrax.jit(count)(0.5)) == 0.5 + 0.5 + 1.5 + 2.5
+    assert float(functrax.jit(functrax.grad(count))(0.5)) == 4.0
 
 
 def test_vmap_over_bounds() -> None:
@@ -95,7 +104,7 @@ def test_vmap_over_bounds() -> None:
     close(got, jnp.stack(wanted), 1e-4)
 
 
-@pytest.mark.parametrize("unroll", [None, False, True, 1, 2])
+@pytest.mark.parametrize("unroll", [None, False, True, 0, 1, 2])
 def test_unroll(unroll: Any) -> None:
     close(lax.fori_loop(0, 5, body, X, unroll=unroll), unrolled.fori_loop(0, 5, body, X))
 
@@ -140,8 +149,9 @@ def test_map_over_nothing() -> None:
 
 
 ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
-    (lambda: lax.fori_loop(0, 2.5, body, X), DTypeError, "upper is not a scalar integer"),
-    (lambda: lax.fori_loop(X, 2, body, X), DTypeError, "lower is not a scalar integer"),
+    (lambda: lax.fori_loop(0, 2.5, body, X), DTypeError, "fori_loop must have equal types"),
+    (lambda: lax.fori_loop(0j, 2j, body, X), DTypeError, "lower is not a real scalar"),
+    (lambda: lax.fori_loop(X, 2, body, X), DTypeError, "lower is not a real scalar"),
     (
         lambda: lax.fori_loop(0, 2, lambda i, x: x[0], X),
         ShapeError,

@@ -245,7 +245,7 @@ def test_keys_as_carries_inputs_and_results() -> None:
     same(again, draws)
 
 
-@pytest.mark.parametrize("unroll", [True, 2, 3, 100])
+@pytest.mark.parametrize("unroll", [True, 0, 2, 3, 100])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_unroll(unroll: Any, reverse: bool) -> None:
     def step(w: Any, h: Any, x: Any) -> Any:
@@ -393,7 +393,7 @@ ERRORS: list[tuple[Any, type[FunctraxError], list[str]]] = [
     (lambda: lax.scan(lambda c, x: (c, x), H, 1.0), ShapeError, ["no leading axis"]),
     (lambda: lax.scan(lambda c, x: (c, x), H, None), ArgumentError, ["how many steps"]),
     (lambda: lax.scan(lambda c, x: (c, x), H, None, length=-1), ArgumentError, ["-1"]),
-    (lambda: lax.scan(lambda c, x: (c, x), H, XS, unroll=0), ArgumentError, ["unroll"]),
+    (lambda: lax.scan(lambda c, x: (c, x), H, XS, unroll=-1), ArgumentError, ["`unroll` must be"]),
     (lambda: lax.scan(3, H, XS), ArgumentError, ["not a function"]),
 ]
 

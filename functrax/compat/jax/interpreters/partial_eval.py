@@ -1,0 +1,82 @@
+"""``jax.interpreters.partial_eval``: what a function computes of the inputs that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from functrax.compat.extension.linear_util import WrappedFun
+from functrax.compat.extension.programs import Jaxpr
+from functrax.core.aval import ShapedArray
+from functrax.core.inputs import as_value, concrete
+from functrax.core.stage import stage
+from functrax.core.trace import current, state
+from functrax.transforms.inspect_types import typeof
+from functrax.transforms.linearize import PartialTrace, Tape
+
+
+class PartialVal(tuple[Any, Any]):
+    """``(None, value)`` for a known value, ``(type, None)`` for an unknown one."""
+
+    def __new__(cls, xs: tuple[Any, Any]) -> PartialVal:
+        return tuple.__new__(cls, xs)
+
+    @classmethod
+    def known(cls, const: Any) -> PartialVal:
+        """A known value."""
+        return cls((None, const))
+
+    @classmethod
+    def unknown(cls, aval: ShapedArray) -> PartialVal:
+        """A value of which the type is known."""
+        return cls((aval, None))
+
+    def is_known(self) -> bool:
+        """Whether the value is known."""
+        return self[0] is None
+
+    def get_known(self) -> Any:
+        """The value, or None if it is unknown."""
+        return self[1] if self[0] is None else None
+
+    def get_aval(self) -> Any:
+        """The type."""
+        return typeof(self[1]) if self[0] is None else self[0]
+
+
+def trace_to_jaxpr_nounits(
+    fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
+) -> tuple[Jaxpr, list[PartialVal], list[Any]]:
+    """Compute what depends on known inputs alone, and write down the rest.
+
+    Args:
+      fun: a function of flat values, with what is around it.
+      pvals: the inputs, known and unknown.
+      instantiate: whether known results are results of the program too, for all or for each.
+
+    Returns:
+      The program of the unknown inputs, the results, and the constants of the program.
+    """
+    trace = PartialTrace(state.trace, fun.__name__)
+    inputs = [as_value(const) if aval is None else trace.new_input(aval) for aval, const in pvals]
+    try:
+        with current(trace):
+            outs = [as_value(out) for out in fun.call_wrapped(*inputs)]
+        unknown = [x for x, (aval, _) in zip(inputs, pvals) if aval is not None]
+        forced = [instantiate] * len(outs) if isinstance(instantiate, bool) else instantiate
+        wanted = [f or trace.is_unknown(out) for f, out in zip(forced, outs, strict=True)]
+        tape = Tape(trace, unknown, outs)
+
+        def rest(*values: Any) -> list[Any]:
+            made = tape.apply(values)
+            results = [out if m is None else m for m, out in zip(made, outs)]
+            return [r for r, w in zip(results, wanted) if w]
+
+        program, consts = stage(rest, [x.aval for x in unknown], fun.__name__)
+        results = [
+            PartialVal.unknown(out.aval) if w else PartialVal.known(concrete(out))
+            for out, w in zip(outs, wanted)
+        ]
+    finally:
+        trace.end()
+    return Jaxpr._of(program), results, [concrete(c) for c in consts]

@@ -1,0 +1,103 @@
+"""``jax.interpreters.partial_eval``: what is known is computed, and the rest is written down."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+def _traced(f: Any, *pvals: Any, instantiate: Any = False) -> Any:
+    from jax.extend import linear_util as lu
+    from jax.interpreters import partial_eval as pe
+
+    return pe.trace_to_jaxpr_nounits(lu.wrap_init(f), pvals, instantiate)
+
+
+def test_known_results_are_values_and_unknown_ones_types() -> None:
+    import jax.numpy as jnp
+    from jax.core import ShapedArray
+    from jax.interpreters.partial_eval import PartialVal
+
+    def f(x: Any, y: Any) -> Any:
+        return [jnp.sin(x) + 1, x * y, y[0]]
+
+    known = PartialVal.known(jnp.arange(3.0))
+    unknown = PartialVal.unknown(ShapedArray((3,), jnp.float32))
+    jaxpr, (first, second, third), consts = _traced(f, known, unknown)
+    assert known.is_known() and known.get_aval() == unknown.get_aval()
+    assert not unknown.is_known() and unknown.get_known() is None
+    assert first[0] is None
+    np.testing.assert_allclose(first.get_known(), np.sin(np.arange(3.0)) + 1, rtol=1e-6)
+    assert [second[0], third[0]] == [ShapedArray((3,), jnp.float32), ShapedArray((), jnp.float32)]
+
+    from jax.core import eval_jaxpr
+
+    outs = eval_jaxpr(jaxpr, consts, jnp.array([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(outs[0], [0.0, 2.0, 6.0])
+    np.testing.assert_array_equal(outs[1], 1.0)
+
+
+def test_known_results_can_be_results_of_the_program() -> None:
+    import jax.numpy as jnp
+    from jax.core import ShapedArray, eval_jaxpr
+    from jax.interpreters.partial_eval import PartialVal
+
+    unknown = PartialVal.unknown(ShapedArray((), jnp.float32))
+    jaxpr, outs, consts = _traced(lambda x: [x + 1, jnp.ones(2)], unknown, instantiate=[True, True])
+    assert [pv[0].shape for pv in outs] == [(), (2,)]
+    first, second = eval_jaxpr(jaxpr, consts, 2.0)
+    assert float(first) == 3.0 and second.shape == (2,)
+
+
+def test_calls_and_custom_derivatives_are_split() -> None:
+    import jax
+    import jax.numpy as jnp
+    from jax.core import ShapedArray
+    from jax.interpreters.partial_eval import PartialVal
+
+    @jax.jit
+    def inner(x: Any, y: Any) -> Any:
+        return x * 2, jax.nn.relu(y) + x
+
+    known = PartialVal.known(jnp.array(3.0))
+    unknown = PartialVal.unknown(ShapedArray((), jnp.float32))
+    _, (first, second), _ = _traced(lambda x, y: list(inner(x, y)), known, unknown)
+    assert float(first.get_known()) == 6.0
+    assert not second.is_known()
+
+
+def test_inside_jit_what_is_known_is_traced() -> None:
+    import jax
+    import jax.numpy as jnp
+    from jax.core import ShapedArray
+    from jax.interpreters.partial_eval import PartialVal
+
+    @jax.jit
+    def f(x: Any) -> Any:
+        unknown = PartialVal.unknown(ShapedArray((), jnp.float32))
+        _, (out, _), _ = _traced(lambda x, y: [x + 1, x + y], PartialVal.known(x), unknown)
+        return out.get_known()
+
+    assert float(f(2.0)) == 3.0
+
+
+def test_types_take_the_sharding_of_a_type_and_no_other() -> None:
+    import jax
+    import jax.numpy as jnp
+
+    aval = jnp.ones((2, 3)).aval
+    assert jax.core.ShapedArray(aval.shape, aval.dtype, sharding=aval.sharding) is aval
+    assert type(aval) is jax.core.ShapedArray and isinstance(aval, jax.core.AbstractValue)
+    mesh = jax.sharding.AbstractMesh((2,), ("x",))
+    with pytest.raises(ValueError, match="several devices"):
+        jax.core.ShapedArray((2,), jnp.float32, sharding=jax.NamedSharding(mesh, jax.P("x")))
+
+
+def test_modules_say_which_jax_they_are() -> None:
+    import jax.lib
+    import jax.version
+
+    assert jax.version.__version_info__ == jax.__version_info__ == (0, 10, 2)
+    assert jax.lib.__version__ == jax.version.__version__ == jax.__version__

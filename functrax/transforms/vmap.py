@@ -67,8 +67,9 @@ def vmap(
             got=f"{in_axes!r} of type {type(in_axes).__name__}",
             fix="in_axes=0, or in_axes=(0, None) with an entry for each argument",
         )
-    _check_leaves("in_axes", tree_flatten(in_axes)[0])
-    _check_leaves("out_axes", tree_flatten(out_axes)[0])
+    for what, given in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if type(given) is not int:
+            _check_leaves(what, tree_flatten(given)[0])
 
     @functools.wraps(fun)
     @boundary

@@ -16,3 +16,4 @@ from functrax.transforms.checkpoint import (
     checkpoint_policies as checkpoint_policies,
     remat as remat,
 )
+from functrax.transforms.saved_residuals import print_saved_residuals as print_saved_residuals

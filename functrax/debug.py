@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import builtins
 import cmd
+import functools
 import string
 import sys
 from collections.abc import Callable
 from typing import IO, Any
 
+import numpy as np
+
 from functrax.backends.sharding.drawing import visualize_sharding as visualize_sharding
 from functrax.backends.sharding.placed import sharding_of
-from functrax.core.errors import ArgumentError
+from functrax.core.errors import ArgumentError, FormatError
 from functrax.core.inputs import as_value
 from functrax.core.pytree import tree_leaves
-from functrax.transforms.callbacks import debug_callback as callback
+from functrax.transforms.callbacks import debug_callback
 
 __all__ = [
     "DebugEffect",
@@ -43,8 +46,11 @@ class OrderedDebugEffect:
         return "OrderedDebug"
 
 
-def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+def print(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: Any) -> Any:
     """Print values when the program runs, also inside ``jit``, ``vmap`` and ``grad``.
+
+    ``print(ordered=True)`` gives a function with that option, for ``print(ordered=True)("{}", x)``.
+    Arrays look as NumPy's print options say where the function is called.
 
     Args:
       fmt: a format string, as for ``str.format``.
@@ -53,7 +59,7 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
       kwargs: values for ``{name}``.
 
     Raises:
-      ArgumentError: if the format string and the values do not go together.
+      FormatError: if the format string and the values do not go together.
 
     >>> import functrax
     >>> @functrax.jit
@@ -63,8 +69,54 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     >>> y = f(3)
     x is 3
     """
+    if fmt is None:
+        return _with_options("debug_print", print, args, kwargs, ordered)
     _check_format(fmt, args, kwargs)
-    callback(lambda *a, **k: builtins.print(fmt.format(*a, **k)), *args, **kwargs)
+    options = np.get_printoptions()
+
+    def show(*a: Any, **k: Any) -> None:
+        with np.printoptions(**options):
+            builtins.print(fmt.format(*a, **k))
+
+    return callback(show, *args, **kwargs)
+
+
+def callback(
+    callback: Callable[..., Any] | None = None, *args: Any, ordered: bool = False, **kwargs: Any
+) -> Any:
+    """Call a Python function for its side effect when the program runs.
+
+    ``callback(ordered=True)`` gives a function with that option.
+
+    Args:
+      callback: gets NumPy arrays; its result is ignored.
+      args: pytrees of arrays; other leaves are passed on as they are.
+      ordered: callbacks run in program order in any case.
+      kwargs: the same by name.
+
+    >>> import functrax
+    >>> seen = []
+    >>> functrax.debug.callback(lambda x: seen.append(int(x)), 3)
+    >>> seen
+    [3]
+    """
+    if callback is None:
+        return _with_options("debug_callback", _callback, args, kwargs, ordered)
+    return debug_callback(callback, *args, ordered=ordered, **kwargs)
+
+
+_callback = callback
+
+
+def _with_options(name: str, function: Any, args: Any, kwargs: Any, ordered: bool) -> Any:
+    """A function with an option, which takes the other arguments."""
+    if args or kwargs:
+        raise ArgumentError(
+            f"{name} received unexpected arguments in the two-call form",
+            got=", ".join([*map(repr, args), *kwargs]),
+            fix="options in the first call, all others in the second",
+        )
+    return functools.partial(function, ordered=ordered)
 
 
 def log(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
@@ -128,12 +180,19 @@ def _check_format(
     missing = [n for n in used if n and not n.isdigit() and n not in kwargs]
     positions = [int(n) for n in used if n.isdigit()]
     needed = max([p + 1 for p in positions], default=fields.count(""))
-    if missing or needed > len(args) or set(kwargs) - used or len(args) > needed:
-        raise ArgumentError(
-            f"debug.{name}: the format string and the values do not go together",
-            got=f"{fmt!r} with {len(args)} positional values and {sorted(kwargs)}",
-            fix=f'a field for each value: debug.{name}("x = {{x}}", x=x)',
-        )
+    unused = sorted(set(kwargs) - used)
+    if not (missing or needed > len(args) or unused or len(args) > needed):
+        return
+    what = f"debug.{name}: the format string and the values do not go together"
+    fix = f'a field for each value: debug.{name}("x = {{x}}", x=x)'
+    if len(args) > needed and not missing:
+        what += f": Unused positional arguments to `jax.debug.{name}`"
+    elif unused and not missing:
+        what += f": Unused keyword arguments to `jax.debug.{name}`: {unused}"
+        fix += ". You may be passing an f-string, which shows its values where it is written"
+    raise FormatError(
+        what, got=f"{fmt!r} with {len(args)} positional values and {sorted(kwargs)}", fix=fix
+    )
 
 
 def breakpoint(

@@ -9,10 +9,12 @@ from functrax.core.errors import (
     ArgumentError as ArgumentError,
     AxisError as AxisError,
     AxisNameError as AxisNameError,
+    CallbackResultError as CallbackResultError,
     ConcretizationError as ConcretizationError,
     DifferentiationError as DifferentiationError,
     DonatedBufferError as DonatedBufferError,
     DTypeError as DTypeError,
+    FormatError as FormatError,
     FunctraxError as FunctraxError,
     GuardError as GuardError,
     ImmutableError as ImmutableError,
@@ -38,6 +40,7 @@ from functrax.core.errors import (
     UnavailableError as UnavailableError,
     UnknownNameError as UnknownNameError,
     VerificationError as VerificationError,
+    VmapMethodError as VmapMethodError,
 )
 
 JAXTypeError = FunctraxError

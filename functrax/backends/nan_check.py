@@ -27,6 +27,10 @@ _FORBIDDEN: Final[dict[str, tuple[Callable[[Array], Array], str]]] = {
 }
 
 
+#: What NumPy and JAX call it.
+_KIND: Final = {"debug_nans": "nan", "debug_infs": "inf"}
+
+
 def enabled() -> bool:
     """Whether results are to be checked."""
     return options.debug_nans or options.debug_infs
@@ -60,7 +64,8 @@ def check(
             index = tuple(int(k) for k in np.argwhere(_FORBIDDEN[option][0](value))[0])
             shown.append(_at(index, operands, value[index]))
         raise NonFiniteError(
-            f"{option}: {primitive.name} gave {noun}",
+            f"{option}: {primitive.name} gave {noun}: invalid value ({_KIND[option]}) encountered "
+            f"in {primitive.name}",
             got="\n".join(shown),
             fix="keep the operands where the operation is defined (functrax.numpy.where "
             f"on its argument, not on its result), or turn {option} off",

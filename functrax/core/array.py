@@ -216,8 +216,8 @@ class ConcreteArray(Array, BufferExporter):
 
     def another(self) -> ConcreteArray:
         """An array of the same elements, which stays when this one is donated or deleted."""
-        self.buffer  # noqa: B018 - an error if this one is gone
-        return ConcreteArray(self._buffer, self.aval)
+        # What is pending stays so; the buffer of an array that is gone is an error.
+        return ConcreteArray(self.buffer if self._buffer is None else self._buffer, self.aval)
 
     __copy__ = another
 

@@ -89,6 +89,20 @@ class MissingRuleError(ArgumentError, AttributeError):
     """A function that was decorated to have a rule of its own, and was not given one."""
 
 
+class CallbackResultError(ShapeError, DTypeError, RuntimeError):
+    """What a callback returned is not what was declared."""
+
+
+class VmapMethodError(ArgumentError, NotImplementedError):
+    """A callback is mapped, and it was not said how."""
+
+
+class FormatError(ArgumentError, KeyError, IndexError):
+    """A format string and the values that it is to show do not go together."""
+
+    __str__ = Exception.__str__  # KeyError would quote the whole text
+
+
 class PyTreeError(FunctraxError, ValueError, TypeError):
     """Pytrees whose structures differ; the message names the path at which they do."""
 
@@ -135,7 +149,7 @@ class ReferenceUseError(DTypeError, ValueError):
     """A reference to a value that changes, used where or as it cannot be."""
 
 
-class DifferentiationError(FunctraxError, TypeError, NotImplementedError):
+class DifferentiationError(FunctraxError, TypeError, ValueError, NotImplementedError):
     """A derivative that does not exist, or that the function's types do not allow."""
 
 

@@ -27,7 +27,7 @@ from functrax.core.source import is_internal, is_machinery
 F = TypeVar("F", bound="Callable[..., Any]")
 E = TypeVar("E", bound=BaseException)
 
-NOTE: Final = "frames of functrax are left out; FUNCTRAX_TRACEBACK=full shows them"
+NOTE: Final = "For simplicity, frames of functrax are left out; FUNCTRAX_TRACEBACK=full shows them"
 #: What functrax calls; what these raise for functrax is no mistake of the user's.
 _LIBRARIES: Final = frozenset({"numpy", "ml_dtypes", "llvmlite", "scipy"})
 #: The user's mistakes are found before these run.

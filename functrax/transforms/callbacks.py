@@ -12,8 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DifferentiationError, ShapeError, ShardingError
+from functrax.core.errors import (
+    ArgumentError,
+    CallbackResultError,
+    DifferentiationError,
+    ShardingError,
+    VmapMethodError,
+)
 from functrax.core.inputs import as_value, concrete, is_valid_argument
 from functrax.core.primitive import Avals, Opaque, Ops, Tangents, Value, spread
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
@@ -23,7 +30,10 @@ from functrax.transforms.inspect_types import type_of
 
 FlatCallback = Callable[..., Sequence[Any]]
 
-VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
+VMAP_METHODS = (
+    *("sequential", "sequential_unrolled", "expand_dims", "broadcast_all"),
+    "legacy_vectorized",  # JAX's older name for what leaves arguments that are not mapped alone
+)
 
 
 class ArrayCallback(Opaque):
@@ -31,6 +41,7 @@ class ArrayCallback(Opaque):
 
     multiple_results = True
     holds_programs = True
+    plural: str
 
     def shape_rule(
         self,
@@ -50,30 +61,45 @@ class ArrayCallback(Opaque):
     ) -> Any:
         outs = [np.asarray(x) for x in callback(*map(np.asarray, values))]
         if len(outs) != len(out_avals):
-            raise ShapeError(
+            raise CallbackResultError(
                 f"{self.name}: {name_of(callback)} returned another number of arrays",
                 got=f"{len(outs)}, where {len(out_avals)} were declared",
                 fix="a declaration with one ShapeDtypeStruct for each array",
             )
         for out, aval in zip(outs, out_avals, strict=True):
             if out.shape != aval.shape:
-                raise ShapeError(
+                raise CallbackResultError(
                     f"{self.name}: {name_of(callback)} returned another shape than declared",
                     got=f"shape {out.shape} for {aval.str_short()}",
                     fix="return arrays of the declared shapes",
+                )
+            if dtypes.canonicalize_dtype(out.dtype) != aval.dtype:
+                raise CallbackResultError(
+                    f"{self.name}: Incorrect output dtype for return value of {name_of(callback)}",
+                    got=f"{out.dtype.name} for {aval.str_short()}",
+                    fix=f"return it as {aval.dtype.name}; 64-bit numbers are 32-bit ones without "
+                    "enable_x64",
                 )
         return [out.astype(a.dtype) for out, a in zip(outs, out_avals, strict=True)]
 
     def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
         if any(t is not None for t in tangents):
             raise DifferentiationError(
-                f"{self.name}: Python code cannot be differentiated",
+                f"{self.name}: {self.plural} do not support JVP. Python code cannot be "
+                "differentiated",
                 got=f"the callback {name_of(params['callback'])}",
                 fix="wrap the call in functrax.custom_jvp or functrax.custom_vjp, or put "
                 "functrax.lax.stop_gradient around its arguments",
             )
         outs = self.bind(*primals, **params)
         return outs, [None] * len(outs)
+
+    def transpose(self, cts: Any, *operands: Any, **params: Any) -> list[Value | None]:
+        raise DifferentiationError(
+            f"{self.name}: {self.plural} do not support transpose.",
+            got=f"the callback {name_of(params['callback'])}",
+            fix="functrax.custom_vjp, or functrax.lax.custom_linear_solve, around the call",
+        )
 
     def batch(
         self,
@@ -85,9 +111,12 @@ class ArrayCallback(Opaque):
         out_avals: tuple[ShapedArray, ...],
         vmap_method: str | None,
     ) -> tuple[Any, Any]:
+        if vmap_method is None and size == 1:
+            vmap_method = "sequential"  # there is one way to call it
         if vmap_method is None:
-            raise ArgumentError(
-                f"vmap of {self.name}: {name_of(callback)} has no vmap_method",
+            raise VmapMethodError(
+                f"vmap of {self.name}: {name_of(callback)} has no vmap_method: vmap is only "
+                "supported with one",
                 got="vmap_method=None",
                 fix=f"one of {', '.join(VMAP_METHODS)} as vmap_method=",
             )
@@ -96,7 +125,7 @@ class ArrayCallback(Opaque):
             inner = _Sequential(callback, tuple(batched), size, len(out_avals))
         elif vmap_method == "broadcast_all":
             args = spread(size, args, batched, literals=True)
-        else:
+        elif vmap_method == "expand_dims":
             args = [x if b else add_batch_axis(x, 1) for x, b in zip(args, batched, strict=True)]
         wider = tuple(ShapedArray((size, *a.shape), a.dtype) for a in out_avals)
         outs = self.bind(*args, callback=inner, out_avals=wider, vmap_method=vmap_method)
@@ -107,12 +136,14 @@ class PureCallback(ArrayCallback):
     """A callback that may be called any number of times."""
 
     name = "pure_callback"
+    plural = "Pure callbacks"
 
 
 class IoCallback(ArrayCallback):
     """A callback that is called once for each time that the program comes to it."""
 
     name = "io_callback"
+    plural = "IO callbacks"
     pure = False
 
     def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
@@ -209,7 +240,8 @@ def pure_callback(
       sharding: where the callback is to run: a sharding, or None; there is one place.
       vmap_method: what ``vmap`` does: ``"sequential"`` calls once for each element,
         ``"expand_dims"`` calls once with a leading axis (of size 1 on arguments that are not
-        mapped), ``"broadcast_all"`` once with all arguments repeated; None refuses.
+        mapped), ``"broadcast_all"`` once with all arguments repeated, ``"legacy_vectorized"``
+        once, with arguments that are not mapped as they are; None refuses.
       kwargs: pytrees of arrays by name.
 
     Raises:
@@ -256,11 +288,24 @@ def _array_callback(
 ) -> Any:
     leaves, tree = tree_flatten(arguments)
     types, out_tree = tree_flatten(result_shape_dtypes)
-    avals = tuple(type_of(t, "a type in result_shape_dtypes") for t in types)
+    avals = tuple([_declared(primitive.name, t) for t in types])
     arrays = [as_value(x, f"an argument of {primitive.name}") for x in leaves]
     flat = _TreeCallback(callback, tree, leaves)
     outs = primitive.bind(*arrays, callback=flat, out_avals=avals, vmap_method=vmap_method)
     return tree_unflatten(out_tree, map(concrete, outs))
+
+
+def _declared(name: str, declared: Any) -> ShapedArray:
+    """A declared type, refused where results could not have it."""
+    aval = type_of(declared, "a type in result_shape_dtypes")
+    dtype = getattr(declared, "dtype", aval.dtype)
+    if isinstance(dtype, np.dtype) and dtypes.canonicalize_dtype(dtype) != dtype:
+        raise ArgumentError(
+            f"{name}: result_shape_dtypes cannot specify 64-bit types when jax_enable_x64 is off",
+            got=f"{dtype.name}{list(aval.shape)}",
+            fix=f"{dtypes.canonicalize_dtype(dtype).name}, or functrax.enable_x64",
+        )
+    return aval
 
 
 def io_callback(

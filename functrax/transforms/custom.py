@@ -485,7 +485,7 @@ class _FlatVJPRules:
                 if not dtypes.is_inexact(aval.dtype):
                     continue
                 value = as_value(leaf, f"{name}{keystr(path)} of the bwd rule of {self.name}")
-                fitting = fitted(value, aval)
+                fitting = fitted(value, aval, mixed=True)
                 if fitting is None:
                     raise self._misfit(f"{name}{keystr(path)}", value.aval, aval)
                 flat[i] = fitting

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import PyTreeError
 from functrax.core.inputs import shown_type
@@ -67,12 +68,21 @@ def brief(x: Any) -> str:
     return text if len(text) <= 100 else shown_type(x)
 
 
-def fitted(value: Value, aval: ShapedArray) -> Value | None:
-    """A tangent or cotangent from a user's rule in the type that it has to have; else None."""
-    if value.aval.shape != aval.shape:
+def fitted(value: Value, aval: ShapedArray, mixed: bool = False) -> Value | None:
+    """A tangent or cotangent from a user's rule in the type that it has to have; else None.
+
+    Args:
+      value: what the rule returned.
+      aval: the type.
+      mixed: whether it may be of another precision, as in programs of mixed precision.
+    """
+    given = value.aval
+    if given.shape != aval.shape:
         return None
-    if value.aval.dtype == aval.dtype:
+    if given.dtype == aval.dtype:
         return value
-    if not value.aval.weak_type:
+    of_kind = dtypes.is_float(given.dtype) and dtypes.is_inexact(aval.dtype)
+    of_kind |= dtypes.is_complex(given.dtype) and dtypes.is_complex(aval.dtype)
+    if not (given.weak_type or (mixed and of_kind)):
         return None
     return convert_element_type.bind(value, dtype=aval.dtype)

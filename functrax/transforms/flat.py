@@ -12,7 +12,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from functrax.core.errors import ArgumentError, DTypeError, FunctraxError, ReferenceUseError
-from functrax.core.inputs import as_value
+from functrax.core.inputs import as_value, is_valid_argument
 from functrax.core.primitive import Value
 from functrax.core.pytree import (
     KeyPath,
@@ -58,7 +58,17 @@ class FlatFunction:
 def flatten_result(name: str, result: Any) -> tuple[list[Value], PyTreeDef]:
     """What a function of a name returned as values, and its structure."""
     leaves, tree = tree_flatten(result)
-    return [as_value(x, f"a result of {name}") for x in leaves], tree
+    try:
+        return [as_value(x, f"a result of {name}") for x in leaves], tree
+    except ReferenceUseError:
+        raise
+    except DTypeError as error:
+        for path, leaf in tree_flatten_with_path(result)[0]:
+            if not is_valid_argument(leaf):
+                what = f"function {name} returned a value of type {type(leaf)} at output component "
+                what += f"{keystr(path) or 'the root'}, which is not a valid JAX type"
+                raise DTypeError(f"{error.what}: {what}", got=error.got, fix=error.fix) from None
+        raise
 
 
 def flatten_fixing(function: Any, args: Sequence[Any]) -> tuple[Any, list[Value], PyTreeDef]:
@@ -148,7 +158,20 @@ def argnums_tuple(argnums: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def check_callable(transform: str, function: Any) -> None:
-    """Refuse what cannot be called."""
+    """Refuse what cannot be called, and what does not return by being called."""
+    if isinstance(function, staticmethod):
+        raise ArgumentError(
+            f"{transform}: staticmethod arguments are not supported",
+            got=repr(function),
+            fix=f"the decorators in the other order: @staticmethod above @{transform}",
+        )
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_flags & inspect.CO_GENERATOR:
+        raise ArgumentError(
+            f"{transform}: Expected a function, got a generator function: {name_of(function)}",
+            got="a function with `yield`, which returns no arrays",
+            fix="return a tuple of arrays, or functrax.lax.scan for a sequence of them",
+        )
     if not callable(function):
         raise ArgumentError(
             f"{transform}: the first argument is not a function. Expected a callable value",

@@ -27,7 +27,6 @@ from functrax.core.pytree import (
 from functrax.core.tracebacks import boundary
 from functrax.transforms.batching import add_batch_axis, batch_flat
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
-from functrax.transforms.vmap_errors import size_error
 
 
 def vmap(
@@ -68,8 +67,9 @@ def vmap(
             got=f"{in_axes!r} of type {type(in_axes).__name__}",
             fix="in_axes=0, or in_axes=(0, None) with an entry for each argument",
         )
-    _check_leaves("in_axes", tree_flatten(in_axes)[0])
-    _check_leaves("out_axes", tree_flatten(out_axes)[0])
+    for what, given in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if type(given) is not int:
+            _check_leaves(what, tree_flatten(given)[0])
 
     @functools.wraps(fun)
     @boundary
@@ -90,6 +90,8 @@ def vmap(
         axes = _in_front_of_words(_flat_in_axes(fun, in_axes, args, kwargs), flat, in_tree)
         size = _batch_size(flat, axes, axis_size)
         if size is None:
+            from functrax.transforms.vmap_errors import size_error
+
             raise size_error(fun, flat, axes, (args, kwargs), axis_size)
         moved = [x if a is None else _to_front(x, a) for x, a in zip(flat, axes, strict=True)]
         flat_fun = _FunctionWithFixedResults(fun, in_tree)

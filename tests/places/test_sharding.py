@@ -362,7 +362,7 @@ def test_arrays_from_their_parts(sharding):
     assert (x == y).all() and (x == z).all() and y.sharding == z.sharding == sharding
     with pytest.raises(ShapeError, match="another shape"):
         functrax.make_array_from_callback((4,), sharding, lambda i: np.arange(3.0))
-    with pytest.raises(ValueError, match="another dtype"):
+    with pytest.raises(ValueError, match="must match the dtype"):
         functrax.make_array_from_callback((4,), sharding, lambda i: np.ones(4), "float16")
     with pytest.raises(ValueError, match="one array for each device"):
         functrax.make_array_from_single_device_arrays((4,), sharding, [x, x])

@@ -99,3 +99,14 @@ def test_keywords_that_a_partial_has_bound_are_no_arguments() -> None:
     f = functrax.custom_jvp(scaled)
     f.defjvp(lambda primals, tangents: functrax.jvp(scaled, primals, tangents))
     assert functrax.grad(lambda args: f(*args))((1.0, 2.0)) == (1.0, 0.5)
+
+
+def test_cotangents_of_another_precision_are_taken() -> None:
+    @functrax.custom_vjp
+    def f(x: Any) -> Any:
+        return 2 * x
+
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (2 * ct.astype("float32"),))
+    x = jnp.ones(3, "bfloat16")
+    found = functrax.grad(lambda x: f(x).sum())(x)
+    assert found.dtype == jnp.bfloat16 and found.tolist() == [2, 2, 2]

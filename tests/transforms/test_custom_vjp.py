@@ -310,7 +310,7 @@ BWD: dict[str, tuple[Any, type[Exception], str]] = {
         "cotangents of the structure of the arguments",
     ),
     "shape": (lambda r, ct: (jnp.ones(3),), DTypeError, "the bwd rule of f returns a cotangent"),
-    "dtype": (lambda r, ct: (ct.astype("float16"),), DTypeError, "cotangent f16"),
+    "dtype": (lambda r, ct: (ct.astype("int32"),), DTypeError, "cotangent i32"),
     "text": (lambda r, ct: ("zero",), DTypeError, "of the bwd rule of f"),
 }
 

@@ -457,3 +457,31 @@ def test_no_arguments_and_many_arguments() -> None:
     tree = {f"k{i}": [jnp.array(float(i)), (None, i)] for i in range(500)}
     doubled = functrax.jit(lambda t: functrax.tree_util.tree_map(lambda x: x * 2, t))(tree)
     assert float(doubled["k499"][0]) == 998.0 and int(doubled["k499"][1][1]) == 998
+
+
+@pytest.mark.parametrize(
+    "copied", [jnp.array, jnp.copy, lambda x: x.copy(), lambda x: jnp.asarray(x, copy=True)]
+)
+def test_a_copy_stays_when_the_first_is_donated(copied: Any) -> None:
+    for x in (jnp.arange(4.0), jnp.arange(4.0) + 0):
+        kept = copied(x)
+        y = functrax.jit(lambda a: a.at[0].set(77.0), donate_argnums=0)(x)
+        assert x.is_deleted() and not kept.is_deleted()
+        assert y.tolist() == [77, 1, 2, 3] and kept.tolist() == [0, 1, 2, 3]
+        with pytest.raises(DonatedBufferError):
+            copied(x)
+
+
+def test_generators_and_static_methods_are_refused() -> None:
+    def generator(x: Any) -> Any:
+        yield x
+
+    with pytest.raises(TypeError, match="Expected a function, got a generator function"):
+        functrax.jit(generator)
+    with pytest.raises(TypeError, match="staticmethod arguments are not supported"):
+        functrax.jit(staticmethod(lambda x: x))
+
+
+def test_a_result_that_is_no_array_is_named_by_its_place() -> None:
+    with pytest.raises(TypeError, match=r"returned a value of type .*str.* component \[1\]\['k'\]"):
+        functrax.jit(lambda x: (x, {"k": "text"}))(1.0)

@@ -71,7 +71,7 @@ def make_array_from_single_device_arrays(
     name = "make_array_from_single_device_arrays"
     if not isinstance(arrays, (list, tuple)):
         raise ArgumentError(
-            f"{name}: arrays is no list or tuple",
+            f"jax.{name} `arrays` argument is no list or tuple",
             got=type(arrays).__name__,
             fix="a list with one array for each device",
         )
@@ -155,13 +155,15 @@ def _whole(shape: tuple[int, ...], where: Sharding, part: Any, dtype: Any, name:
         )
     if type(part) is not ConcreteArray:
         raise ShardingError(
-            f"{name}: a part is a traced value, and devices hold none",
+            f"jax.{name} requires a list of concrete arrays: a part is a traced value, and devices "
+            "hold none",
             got=part.aval.str_short(),
             fix="call it outside of jit, or functrax.lax.with_sharding_constraint inside",
         )
     if dtype is not None and dtypes.as_dtype(dtype) != part.aval.dtype:
         raise ArgumentError(
-            f"{name}: a part has another dtype",
+            f"{name}: If `dtype` is provided to `jax.{name}`, it must match the dtype of the "
+            "addressable shards.",
             got=f"dtype={dtypes.as_dtype(dtype).name}, a part {part.aval.str_short()}",
             fix=f"dtype={part.aval.dtype.name!r}, or parts of that dtype",
         )

@@ -130,7 +130,8 @@ class PartitionSpec:
     def _plain(self, what: str) -> tuple[Any, ...]:
         if self.unreduced or self.reduced:
             raise ShardingError(
-                f"PartitionSpec: {what} would forget the unreduced and reduced axes",
+                f"unreduced in {what} of PartitionSpec: it would forget the unreduced and reduced "
+                "axes",
                 got=repr(self),
                 fix="spec.partitions",
             )
@@ -147,7 +148,7 @@ class PartitionSpec:
 
     def __add__(self, other: Any) -> PartitionSpec:
         if isinstance(other, tuple):
-            return PartitionSpec(*self._plain("+ with a tuple"), *other)
+            return PartitionSpec(*self._plain("`__add__`"), *other)
         if not isinstance(other, PartitionSpec):
             return NotImplemented
         return PartitionSpec(
@@ -160,7 +161,7 @@ class PartitionSpec:
     def __radd__(self, other: Any) -> PartitionSpec:
         if not isinstance(other, tuple):
             return NotImplemented
-        return PartitionSpec(*other, *self._plain("+ with a tuple"))
+        return PartitionSpec(*other, *self._plain("`__radd__`"))
 
     def index(self, value: Any) -> int:
         """The first axis of the array with this entry; a ValueError if there is none."""
@@ -200,6 +201,12 @@ def _canonical(entry: Any) -> Any:
     """An entry as it is kept: no name is None, one name is itself, several are a tuple."""
     if not isinstance(entry, (tuple, list)):
         return entry
+    if any(isinstance(name, (tuple, list)) for name in entry):
+        raise ShardingError(
+            "PartitionSpec: A tuple inside PartitionSpec cannot contain a nested tuple.",
+            got=repr(entry),
+            fix="the names of an axis in one tuple",
+        )
     if not entry:
         return None
     return entry[0] if len(entry) == 1 else tuple(entry)

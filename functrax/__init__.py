@@ -151,6 +151,7 @@ if TYPE_CHECKING:
         ops as ops,
         profiler as profiler,
         random as random,
+        ref as ref,
         scipy as scipy,
         sharding as sharding,
         stages as stages,
@@ -175,6 +176,13 @@ if TYPE_CHECKING:
     from functrax.backends.sharding.partition import P as P
     from functrax.backends.sharding.shardings import NamedSharding as NamedSharding
     from functrax.core.parsing import parse as parse
+    from functrax.core.references import (
+        Ref as Ref,
+        empty_ref as empty_ref,
+        free_ref as free_ref,
+        freeze as freeze,
+        new_ref as new_ref,
+    )
     from functrax.explanation import (
         check as check,
         explain as explain,
@@ -218,6 +226,7 @@ else:
                 "nn",
                 "ops",
                 "profiler",
+                "ref",
             ),
             *("random", "scipy", "sharding", "stages", "test_util"),
         ),
@@ -239,6 +248,7 @@ else:
                     "functrax.backends.sharding.moving": "reshard",
                     "functrax.backends.sharding.partition": "P",
                     "functrax.backends.sharding.shardings": "NamedSharding",
+                    "functrax.core.references": "Ref empty_ref free_ref freeze new_ref",
                     "functrax.transforms.callbacks": "pure_callback",
                     "functrax.transforms.checkpoint": "checkpoint checkpoint_policies remat",
                     "functrax.transforms.custom": (

@@ -26,6 +26,7 @@ from functrax.core.errors import (
     NonFiniteError as NonFiniteError,
     ParseError as ParseError,
     PyTreeError as PyTreeError,
+    ReferenceUseError as ReferenceUseError,
     ShapeError as ShapeError,
     ShardingError as ShardingError,
     StaticArgumentError as StaticArgumentError,

@@ -127,6 +127,10 @@ class LeakedTracerError(FunctraxError, TypeError):
     """A traced value outlived the function that was being traced."""
 
 
+class ReferenceUseError(DTypeError, ValueError):
+    """A reference to a value that changes, used where or as it cannot be."""
+
+
 class DifferentiationError(FunctraxError, TypeError):
     """A derivative that does not exist, or that the function's types do not allow."""
 

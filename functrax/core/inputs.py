@@ -54,6 +54,8 @@ def _as_value(x: Any, what: str = "argument") -> Value:
         return x
     if hasattr(x, "__array__") and not isinstance(x, type):
         return _from_numpy(np.asarray(x), what)
+    if getattr(x, "is_ref", False) and not isinstance(x, type):
+        raise x.no_value(what)
     raise DTypeError(
         f"{what} is not an array or a scalar",
         got=f"{x!r} of type {kind.__module__}.{kind.__qualname__}",

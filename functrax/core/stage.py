@@ -49,7 +49,7 @@ class StagedTracer(Tracer):
 class StagingTrace(Trace):
     """Writes a program down."""
 
-    __slots__ = ("constants", "eqns", "shared")
+    __slots__ = ("constants", "eqns", "shared", "touched")
 
     def __init__(self, name: str = "") -> None:
         super().__init__(None, name)
@@ -57,12 +57,15 @@ class StagingTrace(Trace):
         self.shared: dict[Any, Any] = {}
         #: id of a constant -> (the constant, its tracer); holding the constant keeps the id valid.
         self.constants: dict[int, tuple[Any, StagedTracer]] = {}
+        #: What the program reads and writes of references (``core/references.py``), if anything.
+        self.touched: Any = None
 
     def end(self) -> None:
         # Both hold tracers, which hold the trace: a cycle that would keep the constants alive.
         super().end()
         self.shared = {}
         self.constants = {}
+        self.touched = None
 
     def new_input(self, aval: ShapedArray) -> StagedTracer:
         """A tracer for an input of the program."""
@@ -182,6 +185,20 @@ def live_eqns(eqns: Sequence[Eqn], outputs: Sequence[Atom], effects: bool = True
     return kept
 
 
+@record(eq=False)
+class Effects:
+    """What a program does to references (``core/references.py``).
+
+    Args:
+      targets: what is written: references from outside, whose values are the last constants of the
+        program; or numbers of arguments that are references.  The first results are the new values.
+      hands_on: whether derivative rules get references, and may write to them later.
+    """
+
+    targets: tuple[Any, ...]
+    hands_on: bool
+
+
 def stage(
     function: Callable[..., Sequence[Value]],
     avals: Sequence[ShapedArray],
@@ -193,26 +210,61 @@ def stage(
     Args:
       function: takes one tracer for each aval, returns a sequence of values.
       avals: the types of the inputs.
-      name: what the program is called in print and in errors.
+      name: what the program is called, in print and in errors.
       arg_names: names of the inputs, for print.
 
     Returns:
       The jaxpr and the values of its constants, which may be tracers of outer interpreters.
+
+    Raises:
+      ReferenceUseError: if the function writes to references from outside.
+    """
+    jaxpr, constants, effects = stage_with_references(function, avals, name, arg_names)
+    if effects is None:
+        return jaxpr, constants
+    from functrax.core.references import read_only
+
+    return jaxpr, read_only(name, effects, constants)
+
+
+def stage_with_references(
+    function: Callable[..., Sequence[Value]],
+    avals: Sequence[ShapedArray],
+    name: str = "fn",
+    arg_names: Sequence[str] | None = None,
+) -> tuple[Jaxpr, list[Any], Effects | None]:
+    """As :func:`stage`, for a function that may read and write references from outside.
+
+    Returns:
+      The jaxpr, its constants, and what it does to references; None if it knows of none.  Among
+      the constants are references, which stand for their values.
     """
     trace = StagingTrace(name)
     inputs = [trace.new_input(a) for a in avals]
+    effects = None
     try:
         with current(trace):
             outputs = function(*inputs)
+            touched = trace.touched
+            if touched is not None:
+                effects = Effects(touched.targets(), touched.handed_on)
+                outputs = [*touched.finals(), *outputs]
             jaxpr, constants = trace.finish(inputs, outputs, arg_names=arg_names)
+            if touched is not None:
+                jaxpr, constants = touched.ordered(jaxpr, constants)
+            del touched
     finally:
         trace.end()
+    if effects is not None and effects.hands_on:
+        from functrax.core.references import hand_on
+
+        hand_on()
     for observe in program_observers:
         observe(jaxpr)
     if options.check_tracer_leaks:
         del inputs, outputs
         check_leaks(trace)
-    return jaxpr, constants
+    return jaxpr, constants, effects
 
 
 def check_leaks(trace: Trace) -> None:
@@ -284,9 +336,14 @@ def derive(
         outs, flags = function(*args)
         return outs
 
-    jaxpr, consts = stage(results, avals, f"{name}({source.name})")
+    full_name = f"{name}({source.name})"
+    jaxpr, consts, effects = stage_with_references(results, avals, full_name)
+    if effects is not None:  # the values of references are those of this moment
+        from functrax.core.references import read_only
+
+        consts = read_only(full_name, effects, consts)
     derived = Derived(close(jaxpr), tuple(consts), flags)
-    if _are_known(consts):
+    if effects is None and _are_known(consts):
         source.memo[key] = derived
     return derived
 

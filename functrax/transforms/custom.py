@@ -28,14 +28,17 @@ from functrax.core.pytree import (
     tree_map,
     tree_unflatten,
 )
+from functrax.core.references import Ref
 from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import Tracer, state
 from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.custom_call import Backward, CustomJVP, CustomVJP, SymbolicZero
+from functrax.transforms.discharge import handed_on
 from functrax.transforms.flat import (
     FlatFunction,
     argnums_tuple,
     flatten_args,
+    flatten_fixing,
     name_of,
     signature_of,
 )
@@ -180,7 +183,10 @@ class custom_jvp(CustomFunction):  # noqa: N801 - a decorator
         if self.rule is None:
             raise self._missing("custom_jvp", "defjvp")
         nondiff, diff, merged = self._split(self._positional(args, kwargs))
-        flat, in_tree = flatten_args(self.fun, diff, {})
+        given = diff
+        diff, flat, in_tree = flatten_fixing(self.fun, given)
+        if diff is not given:
+            handed_on(diff)
         name = name_of(self.fun)
         function = FlatFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
         function.__name__ = name
@@ -310,7 +316,10 @@ class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
         if self.fwd is None or self.bwd is None:
             raise self._missing("custom_vjp", "defvjp")
         nondiff, diff, merged = self._split(self._positional(args, kwargs))
-        flat, in_tree = flatten_args(self.fun, diff, {})
+        given = diff
+        diff, flat, in_tree = flatten_fixing(self.fun, given)
+        if diff is not given:
+            handed_on(diff)
         name = name_of(self.fun)
         function = FlatFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
         function.__name__ = name
@@ -336,8 +345,9 @@ class CustomVJPPrimal:
         self.perturbed = perturbed
 
 
-#: Residuals of these types are given to the backward rule as they are: it may look at them.
-_NUMBERS: Final = (bool, int, float, complex)
+#: Residuals of these types are given to the backward rule as they are: it may look at numbers, and
+#: write to references.
+_AS_THEY_ARE: Final = (bool, int, float, complex, Ref)
 
 
 class _FlatVJPRules:
@@ -377,7 +387,7 @@ class _FlatVJPRules:
         outs, out_tree = tree_flatten(both[0])
         self.out_tree = out_tree
         kept, tree = tree_flatten(both[1])
-        is_array = [type(x) not in _NUMBERS for x in kept]
+        is_array = [type(x) not in _AS_THEY_ARE for x in kept]
         residuals = [
             as_value(x, f"a residual of the fwd rule of {self.name}")
             for x, a in zip(kept, is_array, strict=True)

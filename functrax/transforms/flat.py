@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
-from functrax.core.errors import ArgumentError, DTypeError, FunctraxError
+from functrax.core.errors import ArgumentError, DTypeError, FunctraxError, ReferenceUseError
 from functrax.core.inputs import as_value
 from functrax.core.primitive import Value
 from functrax.core.pytree import (
@@ -61,6 +61,22 @@ def flatten_result(name: str, result: Any) -> tuple[list[Value], PyTreeDef]:
     return [as_value(x, f"a result of {name}") for x in leaves], tree
 
 
+def flatten_fixing(function: Any, args: Sequence[Any]) -> tuple[Any, list[Value], PyTreeDef]:
+    """As :func:`flatten_args`, but references among the arguments stay what they are.
+
+    Returns:
+      The arguments, in which references are containers without leaves; their leaves; their
+      structure, which unflattens to the references.
+    """
+    try:
+        return args, *flatten_args(function, args, {})
+    except ReferenceUseError as error:
+        from functrax.transforms.discharge import fixed
+
+        args = fixed(function, tuple(args), error)
+        return args, *flatten_args(function, args, {})
+
+
 def flatten_args(
     function: Any, args: Sequence[Any], kwargs: dict[str, Any], static: Collection[int] = ()
 ) -> tuple[list[Value], PyTreeDef]:
@@ -78,6 +94,8 @@ def flatten_args(
         for path, x in paths:
             try:
                 values.append(as_value(x, _argument(function, path, names)))
+            except ReferenceUseError:
+                raise
             except DTypeError as error:
                 fix = _advice(x, error.fix)
                 raise DTypeError(error.what, got=error.got, fix=fix) from None

@@ -9,7 +9,7 @@ from typing import Any
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.errors import ArgumentError, ReferenceUseError, ShapeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import ClosedJaxpr
 from functrax.core.operators import Handle
@@ -22,7 +22,7 @@ from functrax.core.pytree import (
     tree_map,
     tree_unflatten,
 )
-from functrax.core.stage import eval_jaxpr, stage
+from functrax.core.stage import eval_jaxpr, stage, stage_with_references
 from functrax.core.trace import named_axis
 from functrax.core.tracebacks import boundary
 from functrax.transforms.flat import (
@@ -41,6 +41,8 @@ def type_of(x: Any, what: str) -> ShapedArray:
     if isinstance(x, ShapedArray):
         return x
     if hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "__array__"):
+        if getattr(x, "is_ref", False):
+            raise x.no_value(what)
         dtype = dtypes.canonicalize_dtype(dtypes.as_dtype(x.dtype))
         return ShapedArray(tuple(x.shape), dtype, bool(getattr(x, "weak_type", False)))
     aval: ShapedArray = as_value(x, what).aval
@@ -62,16 +64,31 @@ def _is_of_handle(x: Any) -> bool:
     return type(x) is ShapeDtypeStruct and dtypes.issubdtype(x.dtype, dtypes.extended)
 
 
+def _types_of(fun: Any, arguments: Any) -> tuple[list[ShapedArray], PyTreeDef]:
+    """The types of arguments, and their structure, in which references are themselves."""
+    what = f"an argument of {name_of(fun)}"
+    leaves, tree = flatten_types(arguments)
+    try:
+        return [type_of(x, what) for x in leaves], tree
+    except ReferenceUseError as error:
+        from functrax.transforms.discharge import fixed
+
+        leaves, tree = flatten_types(fixed(fun, arguments, error))
+        return [type_of(x, what) for x in leaves], tree
+
+
 def typeof(x: Any) -> ShapedArray | ShapeDtypeStruct:
     """The type of an array or a number: its shape, dtype and weak type.
 
-    That of typed keys is a :class:`ShapeDtypeStruct`.
+    That of typed keys is a :class:`ShapeDtypeStruct`, and that of a reference an ``AbstractRef``.
 
     >>> typeof(1.0)
     ShapedArray(float32[], weak_type=True)
     """
     if isinstance(x, Handle):
         return ShapeDtypeStruct(x.shape, x.dtype)
+    if getattr(x, "is_ref", False):
+        return x.aval  # type: ignore[no-any-return]
     return type_of(x, "the argument of typeof")
 
 
@@ -92,11 +109,11 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
     check_callable("eval_shape", fun)
-    leaves, tree = flatten_types((args, kwargs))
-    avals = [type_of(x, f"an argument of {name_of(fun)}") for x in leaves]
+    avals, tree = _types_of(fun, (args, kwargs))
     flat_fun = _TypedFunction(fun, tree)
-    jaxpr, _ = stage(flat_fun, avals, name_of(fun))
-    computed = map(_struct, jaxpr.out_avals)
+    jaxpr, _, effects = stage_with_references(flat_fun, avals, name_of(fun))
+    written = len(effects.targets) if effects else 0  # by nobody: nothing is run
+    computed = map(_struct, jaxpr.out_avals[written:])
     types = [next(computed) if x is None else x for x in flat_fun.types]
     return tree_unflatten(flat_fun.out_tree, types)
 
@@ -162,8 +179,7 @@ def make_jaxpr(
     @boundary
     def program(*args: Any, **kwargs: Any) -> Any:
         dynamic, others, static = roles.split(args, kwargs)
-        leaves, tree = flatten_types((dynamic, others))
-        avals = [type_of(x, f"an argument of {name_of(fun)}") for x in leaves]
+        avals, tree = _types_of(fun, (dynamic, others))
         flat_fun = FlatFunction(roles.merge(fun, static), tree)
         with ExitStack() as axes:
             for name, size in axis_env or ():

@@ -15,19 +15,20 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from functrax.core import monitoring
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options, trace_context
-from functrax.core.errors import GuardError
+from functrax.core.errors import GuardError, ReferenceUseError
 from functrax.core.inputs import concrete
 from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef, tree_unflatten
 from functrax.core.recorder import recorder
 from functrax.core.records import field, record
 from functrax.core.source import user_line
-from functrax.core.stage import close, eval_jaxpr, stage
+from functrax.core.stage import close, eval_jaxpr, stage_with_references
 from functrax.core.trace import EVAL, Tracer, state
 from functrax.transforms.call import Call
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
@@ -145,7 +146,7 @@ class Jitted(JitCaller):
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Any, Prepared | None]:
         result, traced = self._call_program(args, kwargs)
-        if self._shardings is not None:  # which C++ knows nothing of
+        if self._shardings is not None or traced.effects is not None:  # which C++ knows nothing of
             return result, None
         return result, prepare(traced.jaxpr, traced.consts, traced.out_tree)
 
@@ -154,9 +155,19 @@ class Jitted(JitCaller):
         shardings = self._shardings
         if shardings is not None:
             shardings.check(dynamic, dynamic_kwargs)
-        flat, in_tree = flatten_args(self._fun, dynamic, dynamic_kwargs, self._roles.static_nums)
+        refs: Sequence[Any] = ()
+        try:
+            flat, in_tree = flatten_args(
+                self._fun, dynamic, dynamic_kwargs, self._roles.static_nums
+            )
+        except ReferenceUseError as error:
+            flat, in_tree, refs = self._with_references((dynamic, dynamic_kwargs), error)
         traced = self._trace(_key([x.aval for x in flat], in_tree, static))
-        if self._inline and state.trace is not EVAL:
+        if traced.effects is not None:
+            if traced.effects.hands_on and state.trace.parent is not None:
+                return self._fun(*args, **kwargs), traced  # rules get the references themselves
+            outs = self._run_writing(traced, flat, refs)
+        elif self._inline and state.trace is not EVAL:
             outs = eval_jaxpr(traced.jaxpr, (), *traced.consts, *flat)
         else:
             outs = self._call.bind(*traced.consts, *flat, jaxpr=traced.jaxpr, **self._call_params)
@@ -166,6 +177,31 @@ class Jitted(JitCaller):
         if self._roles.donates:
             self._roles.donate(args, kwargs, results)
         return tree_unflatten(traced.out_tree, results), traced
+
+    def _with_references(
+        self, dynamic: tuple[Any, dict[str, Any]], error: ReferenceUseError
+    ) -> tuple[list[Value], PyTreeDef, Sequence[Any]]:
+        """Leaves and structure of arguments among which are references, and these."""
+        from functrax.transforms.discharge import given
+
+        (positional, named), refs = given(self._fun, dynamic, error)
+        return *flatten_args(self._fun, positional, named, self._roles.static_nums), refs
+
+    def _run_writing(
+        self, traced: Traced, flat: Sequence[Value], refs: Sequence[Any]
+    ) -> Sequence[Value]:
+        """The results of a program that reads and writes references; ``refs`` are arguments."""
+        from functrax.transforms import discharge
+
+        assert traced.effects is not None
+        if traced.effects.hands_on:
+            discharge.hand_on()
+        discharge.check_not_closed_over(self._name, refs, traced.consts)
+        consts = discharge.values_of(traced.consts)
+        outs = self._call.bind(*consts, *flat, jaxpr=traced.jaxpr, **self._call_params)
+        count = len(traced.effects.targets)
+        discharge.write_back(traced.effects.targets, outs[:count], refs)
+        return outs[count:]  # type: ignore[no-any-return]
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -187,11 +223,11 @@ class Jitted(JitCaller):
         flat_fun = FlatFunction(self._roles.merge(self._fun, signature.static), signature.tree)
         name = flat_fun.__name__ = self._name
         with monitoring.timed(monitoring.TRACE, name):
-            jaxpr, consts = stage(flat_fun, signature.avals, name)
+            jaxpr, consts, effects = stage_with_references(flat_fun, signature.avals, name)
         milliseconds = (time.perf_counter() - begin) * 1e3
         if recorder.on:
             recorder.add("trace", name, round(begin * 1e9), time.perf_counter_ns())
-        traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree, milliseconds)
+        traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree, milliseconds, effects)
         if options.log_compiles:
             import logging
 
@@ -199,6 +235,10 @@ class Jitted(JitCaller):
             log = logging.getLogger("functrax.jit")
             log.warning("traced %s(%s) in %.2f ms", name, shown, milliseconds)
         kept = not any(isinstance(c, Tracer) for c in consts)
+        if effects is not None:
+            from functrax.transforms.discharge import outlive
+
+            kept = kept and outlive((*consts, *effects.targets))
         if kept:
             self._cache[key] = traced
         where = state.source or user_line()
@@ -257,6 +297,11 @@ class Jitted(JitCaller):
         what = f"an argument of {self._name}"
         key = _key([type_of(x, what) for x in leaves], tree, static)
         traced = self._trace(key)
+        if traced.effects is not None:
+            from functrax.core.references import read_only
+
+            consts = tuple(read_only(self._name, traced.effects, traced.consts))
+            traced = replace(traced, consts=consts)
 
         def bind(values: Sequence[Value]) -> Sequence[Value]:
             outs: Sequence[Value] = self._call.bind(

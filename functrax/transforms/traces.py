@@ -21,7 +21,7 @@ from functrax.core.primitive import Value
 from functrax.core.pytree import PyTreeDef, filled, keystr, tree_flatten_with_path
 from functrax.core.records import record
 from functrax.core.source import SourceLine
-from functrax.core.stage import Derived
+from functrax.core.stage import Derived, Effects
 from functrax.transforms.flat import positional_names, signature_of
 from functrax.transforms.static_args import StaticKey
 
@@ -53,12 +53,15 @@ class Traced:
       consts: the values of the constants.
       out_tree: the structure of the results.
       milliseconds: how long tracing took.
+      effects: what the program does to references; None if it knows of none.  If it does,
+        ``consts`` has references where the program is to be given their values.
     """
 
     jaxpr: Jaxpr
     consts: tuple[Value, ...]
     out_tree: PyTreeDef
     milliseconds: float
+    effects: Effects | None = None
 
 
 @record

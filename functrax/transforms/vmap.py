@@ -78,6 +78,11 @@ def vmap(
             flat, in_tree = flatten_args(fun, args, kwargs)
         except DTypeError:
             axes = _flat_in_axes(fun, in_axes, args, kwargs)
+            from functrax.transforms.discharge import references_in, vmap_over_references
+
+            over = functools.partial(vmap, axis_name=axis_name, axis_size=axis_size)
+            if references_in(fun, (args, kwargs)):
+                return vmap_over_references(over, fun, axes, out_axes, args, kwargs)
             if None not in axes:
                 raise
             of_mapped, mapped_axes, mapped = _without_fixed(fun, axes, args, kwargs)

@@ -20,7 +20,7 @@ from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.promotion import lattice_result_type
 from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path
-from functrax.core.stage import stage
+from functrax.core.stage import stage_with_references
 from functrax.transforms.flat import name_of
 
 
@@ -55,8 +55,11 @@ class LoopBody:
 
     def stage(
         self, flat: Callable[..., Sequence[Value]], extra: Sequence[ShapedArray] = ()
-    ) -> tuple[Jaxpr, list[Any]]:
+    ) -> tuple[Jaxpr, list[Any], tuple[Any, ...]]:
         """The program of a flat body, which calls :meth:`checked`, and its constants' values.
+
+        Last are the references that it writes: their values are the last constants, and the first
+        results, so they can be carries before the others.
 
         Weak carries take the type that they and what becomes of them promote to, until nothing
         changes: one carry may settle only after another has.  Those that changed end as strong.
@@ -64,7 +67,8 @@ class LoopBody:
         given = list(self.avals)
         while True:
             self._settled = True
-            jaxpr, consts = stage(flat, [*self.avals, *extra], self.name)
+            avals = [*self.avals, *extra]
+            jaxpr, consts, effects = stage_with_references(flat, avals, self.name)
             if not self._settled:
                 continue
             strong = [
@@ -77,7 +81,11 @@ class LoopBody:
             x if x.aval is a else convert_element_type.bind(x, dtype=a.dtype, weak_type=a.weak_type)
             for x, a in zip(self.leaves, self.avals, strict=True)
         ]
-        return jaxpr, consts
+        if effects is None:
+            return jaxpr, consts, ()
+        from functrax.core.references import values_of
+
+        return jaxpr, values_of(consts), effects.targets
 
     def checked(self, carry: Any) -> list[Value]:
         """The flat carry, of the types that it had before."""

@@ -17,10 +17,10 @@ from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import clamp, ne
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.pytree import filled, keystr, tree_flatten_with_path, tree_unflatten
-from functrax.core.stage import Derived, close, eval_jaxpr, stage
+from functrax.core.stage import Derived, Effects, close, eval_jaxpr, stage, stage_with_references
 from functrax.core.trace import EVAL, Tracer, state
 from functrax.transforms.control.cond import cond_p, with_all_consts
-from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
+from functrax.transforms.flat import FlatFunction, check_callable, flatten_fixing, name_of
 
 
 class _NoOperand:
@@ -135,44 +135,57 @@ def _choose(
 ) -> Any:
     if options.disable_jit and state.trace is EVAL:
         return functions[int(concrete(index))](*operands)
-    flat, in_tree = flatten_args(functions[0], operands, {})
+    _, flat, in_tree = flatten_fixing(functions[0], operands)
     avals = [x.aval for x in flat]
     traced: list[tuple[FlatFunction, list[ShapedArray]]] = []
     derived: list[Derived] = []
+    written: list[Effects | None] = []
     for n, function in enumerate(functions):
         same = next((k for k in range(n) if functions[k] is function), n)
         if same < n:  # its effects on Python happen once, too
             traced.append(traced[same])
             derived.append(derived[same])
+            written.append(written[same])
             continue
         flat_fun = FlatFunction(function, in_tree)
-        jaxpr, consts = stage(flat_fun, avals, name_of(function))
-        traced.append((flat_fun, jaxpr.out_avals))
+        jaxpr, consts, effects = stage_with_references(flat_fun, avals, name_of(function))
+        traced.append((flat_fun, jaxpr.out_avals[len(effects.targets) if effects else 0 :]))
         derived.append(Derived(close(jaxpr), tuple(consts), ()))
+        written.append(effects)
     types = _common_types(name, functions, traced)
-    derived = [_converted(d, types) for d in derived]
-    if state.trace is not EVAL and not isinstance(index, Tracer):
-        taken = derived[int(concrete(index))]
-        outs = eval_jaxpr(taken.jaxpr, (), *taken.consts, *flat)
+    if any(written):
+        from functrax.transforms.control.written import choose_writing
+
+        outs = choose_writing(index, derived, written, flat, types)
         return tree_unflatten(traced[0][0].out_tree, map(concrete, outs))
-    branches, consts = with_all_consts(derived)
-    outs = cond_p.bind(index, *consts, *flat, branches=branches)
+    derived = [converted(d, types) for d in derived]
+    outs = choose(index, derived, flat)
     return tree_unflatten(traced[0][0].out_tree, map(concrete, outs))
 
 
-def _converted(branch: Derived, types: Sequence[ShapedArray]) -> Derived:
+def choose(index: Value, derived: Sequence[Derived], flat: Sequence[Value]) -> list[Value]:
+    """The results of the program that an index chooses."""
+    if state.trace is not EVAL and not isinstance(index, Tracer):
+        taken = derived[int(concrete(index))]
+        return eval_jaxpr(taken.jaxpr, (), *taken.consts, *flat)
+    branches, consts = with_all_consts(derived)
+    outs: list[Value] = cond_p.bind(index, *consts, *flat, branches=branches)
+    return outs
+
+
+def converted(branch: Derived, types: Sequence[ShapedArray]) -> Derived:
     """A branch whose results have the common types."""
     jaxpr = branch.jaxpr
     if jaxpr.out_avals == list(types):
         return branch
 
-    def converted(*args: Value) -> list[Value]:
+    def of_common_types(*args: Value) -> list[Value]:
         return [
             x if x.aval is a else convert_element_type.bind(x, dtype=a.dtype, weak_type=a.weak_type)
             for x, a in zip(eval_jaxpr(jaxpr, (), *args), types, strict=True)
         ]
 
-    made, consts = stage(converted, jaxpr.in_avals, jaxpr.name)
+    made, consts = stage(of_common_types, jaxpr.in_avals, jaxpr.name)
     assert not consts, "a program without constants gains none"
     return Derived(made, branch.consts, ())
 

@@ -6,6 +6,7 @@ in ``transforms/control/carry.py``.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +14,13 @@ from typing import Any
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
-from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
+from functrax.core.errors import (
+    ArgumentError,
+    DTypeError,
+    PyTreeError,
+    ReferenceUseError,
+    ShapeError,
+)
 from functrax.core.inputs import as_value, concrete, shown_type
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Value
@@ -67,7 +74,13 @@ def scan(
     (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32, weak_type=True))
     """
     check_callable("scan", f)
-    stacked = [as_value(x, "an input of scan") for x in tree_leaves(xs)]
+    try:
+        stacked = [as_value(x, "an input of scan") for x in tree_leaves(xs)]
+    except ReferenceUseError as error:
+        from functrax.transforms.discharge import scan_over_references
+
+        of_values = functools.partial(scan, length=length, reverse=reverse, unroll=unroll)
+        return scan_over_references(of_values, f, init, xs, error)
     steps = _length(stacked, length)
     body = LoopBody("scan", f, init, leaf_paths(init))
     return _scan(body, xs, stacked, steps, bool(reverse), _steps_at_once(unroll, steps))
@@ -103,10 +116,23 @@ def _scan(
         values = [as_value(x, f"a result of {body.name}") for x in results]
         return [*body.checked(new), *values]
 
-    jaxpr, consts = body.stage(flat, slices)
-    outs = run_scan(close(jaxpr), consts, body.leaves, stacked, length, reverse, at_once)
+    jaxpr, consts, written = body.stage(flat, slices)
+    carry = body.leaves
+    if written:
+        consts, carry = consts[: -len(written)], [*consts[-len(written) :], *carry]
+    outs = run_scan(close(jaxpr), consts, carry, stacked, length, reverse, at_once)
+    if written:
+        outs = _write_back(written, outs)
     last = tree_unflatten(body.tree, map(concrete, outs[:num_carry]))
     return last, tree_unflatten(out_tree, map(concrete, outs[num_carry:]))
+
+
+def _write_back(written: Sequence[Any], outs: Sequence[Value]) -> list[Value]:
+    """Give references the first values, and return the others."""
+    from functrax.transforms.discharge import write_back
+
+    write_back(written, outs[: len(written)])
+    return list(outs[len(written) :])
 
 
 def _steps_at_once(unroll: int | bool, length: int) -> int:
@@ -232,16 +258,26 @@ def _while(cond_fun: Callable[[Any], Any], body: LoopBody, rows: int) -> Any:
         last = while_in_python(body, holds, step)
         if last is not None:
             return carry_of(last)
-    stepped, of_body = body.stage(lambda *args: body.checked(step(*args)))
-    test, of_cond = stage(holds, body.avals, name_of(cond_fun))
+    stepped, of_body, written = body.stage(lambda *args: body.checked(step(*args)))
+    carry = body.leaves
+    if written:
+        from functrax.transforms.control.written import stage_condition
+
+        of_body, carry = of_body[: -len(written)], [*of_body[-len(written) :], *carry]
+        test, of_cond = stage_condition(holds, body.avals, name_of(cond_fun), written)
+    else:
+        test, of_cond = stage(holds, body.avals, name_of(cond_fun))
+        test = close(test)
     outs = while_p.bind(
-        *of_cond, *of_body, *body.leaves,
-        cond=close(test),
+        *of_cond, *of_body, *carry,
+        cond=test,
         body=close(stepped),
         cond_consts=len(of_cond),
         body_consts=len(of_body),
         checkpoints=rows,
     )  # fmt: skip
+    if written:
+        outs = _write_back(written, outs)
     return carry_of(outs)
 
 

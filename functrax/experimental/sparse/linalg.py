@@ -88,7 +88,7 @@ def _lobpcg(apply: Callable[[Any], Any], start: Any, steps: int, tol: Any) -> tu
 
     def residuals(x: Any, values: Any) -> tuple[Any, Any]:
         image = apply(x)
-        rest = image - values * x
+        rest = image - values[None] * x
         size = 10 * n * (_lengths(image)[0] + values)
         return rest, (_lengths(rest)[0] < tolerance * size).sum()
 
@@ -137,8 +137,8 @@ def _orthonormal(x: Any) -> Any:
         values, vectors = _ascending(_times(x.T, x))
         least = jnp.finfo(x.dtype).eps * values[0]
         scale = jnp.where(least > 0, jnp.maximum(values, least), 1) ** -0.5
-        x = _times(x, vectors * scale)
-        x = _normal(x * (values > least))
+        x = _times(x, vectors * scale[None])
+        x = _normal(x * (values > least)[None].astype(x.dtype))
     return x
 
 
@@ -148,7 +148,7 @@ def _beside(basis: Any, x: Any) -> Any:
         x = _orthonormal(x - _times(basis, _times(basis.T, x)))
     for _ in range(2):  # what is left of a column that was in the span is only rounding
         x = x - _times(basis, _times(basis.T, x))
-    return x * (_lengths(x) >= 0.99)
+    return x * (_lengths(x) >= 0.99).astype(x.dtype)
 
 
 def spsolve(

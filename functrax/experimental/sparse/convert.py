@@ -82,7 +82,7 @@ def bcoo_fromdense(
 
     indices = batched(found, n_batch, mask)
     data = extract(indices, array)
-    counts = mask.sum(tuple(range(n_batch, mask.ndim)))
+    counts = mask.sum(tuple(range(n_batch, mask.ndim)), dtype="int32")
     counts = counts[..., None]
     there = numbered(room, counts, -1) < counts
     data = jnp.where(spread(there, data), data, jnp.zeros((), data.dtype))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax import lax
+from functrax import lax, random
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError
 from functrax.experimental.sparse.base import JAXSparse
 from functrax.experimental.sparse.bcsr import BCSR
@@ -34,9 +34,10 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Any,
     Raises:
       ShapeError, DTypeError: if ``A`` and ``X`` do not go together, or ``k`` is 0 or too large.
 
-    >>> import functrax.numpy as jnp
+    >>> import functrax, functrax.numpy as jnp
     >>> from functrax.experimental.sparse import linalg
-    >>> w, _, _ = linalg.lobpcg_standard(jnp.diag(jnp.arange(20.0)), jnp.eye(20, 2, -10))
+    >>> start = functrax.random.normal(functrax.random.key(0), (20, 2))
+    >>> w, _, _ = linalg.lobpcg_standard(jnp.diag(jnp.arange(20.0)), start)
     >>> w.round(3)
     Array([19., 18.], dtype=float32)
     """
@@ -107,7 +108,9 @@ def _lobpcg(apply: Callable[[Any], Any], start: Any, steps: int, tol: Any) -> tu
     x = _orthonormal(start)
     values = (x * apply(x)).sum(0)
     rest, _ = residuals(x, values)
-    state = (0, x, jnp.zeros_like(x), rest, 0, values)
+    # Other directions, which the first step has in place of those of a step before it.
+    other = _beside(x, random.normal(random.key(0), x.shape, x.dtype))
+    state = (0, x, other, rest, 0, values)
     i, x, _, _, _, values = lax.while_loop(
         lambda state: (state[0] < steps) & (state[4] < k), step, state
     )

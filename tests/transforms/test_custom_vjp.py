@@ -358,3 +358,24 @@ def test_residuals_that_are_python_numbers_are_given_as_they_are() -> None:
         assert [float(g) for g in found] == [4.0, 6.0]
         batched = wrap(functrax.vmap(functrax.grad(f, (0, 1)), (0, None)))(jnp.arange(2.0), 3.0)
         assert [g.tolist() for g in batched] == [[6, 6], [0, 2]]
+
+
+def test_values_of_a_forward_rule_with_symbolic_zeros():
+    from functrax.custom_derivatives import custom_vjp_primal_tree_values
+
+    @functrax.custom_vjp
+    def product(pair):
+        return pair["x"] * pair["y"]
+
+    def forward(pair):
+        values = custom_vjp_primal_tree_values(pair)
+        return product(values), values
+
+    def backward(values, ct):
+        return ({"x": 10 * ct * values["y"], "y": ct * values["x"]},)
+
+    product.defvjp(forward, backward, symbolic_zeros=True)
+    gradient = functrax.grad(lambda x: product({"x": x, "y": 3.0}))(2.0)
+    assert float(gradient) == 30.0
+    with pytest.raises(ValueError, match="not an argument of a forward rule"):
+        custom_vjp_primal_tree_values({"x": 1.0})

@@ -12,6 +12,7 @@ Start at :class:`Ref`; docs/decisions/0021-references.md has the reasons.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -22,10 +23,12 @@ from functrax.core.aval import ShapedArray
 from functrax.core.errors import AxisError, IndexingError, ReferenceUseError, ShapeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Jaxpr
+from functrax.core.operators import Handle
 from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import zeros
 from functrax.core.promotion import lattice_result_type
+from functrax.core.pytree import PyTreeDef, tree_flatten
 from functrax.core.records import record
 from functrax.core.stage import Effects, StagedTracer, StagingTrace
 from functrax.core.trace import Trace, Tracer, leaked, state
@@ -110,12 +113,15 @@ class Ref:
     Array([0., 1., 0.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_aval", "_cell", "_ended", "_home", "kind")
+    __slots__ = ("__weakref__", "_aval", "_cell", "_ended", "_home", "kind", "tree")
 
     is_ref = True  # no array, though it has a shape and a dtype
 
-    def __init__(self, value: Value, kind: str | None = None) -> None:
+    def __init__(
+        self, value: Value, kind: str | None = None, tree: PyTreeDef | None = None
+    ) -> None:
         self.kind = kind
+        self.tree = tree  # that of a handle, whose only leaf the value is
         self._aval = value.aval
         self._home = bottom()
         self._cell = Cell(concrete(value), state.trace)
@@ -178,6 +184,24 @@ class Ref:
         cell.value = concrete(self._outside(cell.level, fitted))
         cell.written = True
 
+    def shown(self) -> Any:
+        """The value as a user has it: a handle, if it was made of one."""
+        value = self._read()
+        return value if self.tree is None else self.tree.unflatten([value])
+
+    def _raw(self, new: Any) -> Any:
+        """The leaf of a handle of the same kind; of a reference to numbers, the value itself."""
+        if self.tree is None:
+            return new
+        leaves, tree = tree_flatten(new)
+        if tree != self.tree:
+            raise ReferenceUseError(
+                "a reference is set to a value of another type",
+                got=f"{new!r} for {self.shown()!r}",
+                fix="random keys of the same implementation",
+            )
+        return leaves[0]
+
     def hand_on(self) -> None:
         """Say that a derivative rule gets it, which may write to it when it is called later."""
         self._here()
@@ -194,22 +218,22 @@ class Ref:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
-        return tuple(self._aval.shape)
+        return tuple(self._aval.shape if self.tree is None else self.shown().shape)
 
     @property
     def dtype(self) -> Any:
         """The dtype."""
-        return self._aval.dtype
+        return self._aval.dtype if self.tree is None else self.shown().dtype
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._aval.shape)
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(self._aval.size)
+        return math.prod(self.shape)
 
     @property
     def aval(self) -> AbstractRef:
@@ -237,16 +261,16 @@ class Ref:
         swap(self, (None,) if idx is None else idx, value)
 
     def __len__(self) -> int:
-        if not self._aval.shape:
+        if not self.shape:
             raise ShapeError(
                 "len: a scalar has no length", got=repr(self.aval), fix="ref.size, or ref[...]"
             )
-        return int(self._aval.shape[0])
+        return self.shape[0]
 
     def __repr__(self) -> str:
         if self._ended or not self._home.alive:
             return repr(self.aval)
-        shown = repr(self._cell.value)
+        shown = repr(self._cell.value if self.tree is None else self.shown())
         return f"Ref({shown.removeprefix('Array(').removesuffix(')')})"
 
 
@@ -500,7 +524,7 @@ def get(ref: Any, idx: Any = None) -> Any:
       ReferenceUseError: if the reference has ended.
     """
     whole, path = _split(ref, idx)
-    value = whole._read()
+    value = whole.shown()
     for i in path:
         if not _is_whole(i):
             value = value[_checked(value.shape, i)]
@@ -519,13 +543,26 @@ def swap(ref: Any, idx: Any, value: Any) -> Any:
       ReferenceUseError: if shape or dtype differ (it is a ValueError).
     """
     whole, path = _split(ref, idx)
+    if whole.tree is not None:
+        return _update(whole, path, lambda old: _same_shape(old, value))
     return _update(whole, path, lambda old: _fitted(old.aval, as_value(value)))
+
+
+def _same_shape(old: Any, new: Any) -> Any:
+    """A handle to be put in the place of another."""
+    if not isinstance(new, Handle) or new.shape != old.shape:
+        raise ReferenceUseError(
+            "a reference is set to a value of another type",
+            got=f"{new!r} for {old!r}",
+            fix="random keys of the same shape",
+        )
+    return new
 
 
 def _update(ref: Ref, path: Sequence[Any], made: Any) -> Any:
     """Put what is made of an old part in its place, and return the old part."""
     steps = []
-    part = ref._read()
+    part = ref.shown()
     for i in path:
         if not _is_whole(i):
             steps.append((part, _checked(part.shape, i)))
@@ -533,7 +570,7 @@ def _update(ref: Ref, path: Sequence[Any], made: Any) -> Any:
     new = concrete(made(part))
     for outer, i in reversed(steps):
         new = outer.at[i].set(new)
-    ref._write(new)
+    ref._write(ref._raw(new))
     return part
 
 
@@ -580,6 +617,9 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
             got=repr(init_val.aval),
             fix="functrax.new_ref(ref[...])",
         )
+    if isinstance(init_val, Handle):
+        leaves, tree = tree_flatten(init_val)
+        return Ref(as_value(leaves[0]), kind, tree)
     return Ref(as_value(init_val, "the value of new_ref"), kind)
 
 
@@ -600,7 +640,7 @@ def freeze(ref: Ref) -> Any:
     Raises:
       ReferenceUseError: if it has ended, or was made outside of the function being traced.
     """
-    value = ref._read()
+    value = ref.shown()
     _end(ref, "freeze")
     return value
 

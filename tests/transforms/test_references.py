@@ -396,3 +396,30 @@ def test_cotangents_of_steps_are_added_up():
 
     lax.scan(step, None, jnp.ones((3, 2)))
     equal(total, 3 * np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_random_keys(jit):
+    def draw(ref):
+        ref[...], key = functrax.random.split(ref[...])
+        return functrax.random.uniform(key)
+
+    ref = functrax.new_ref(functrax.random.key(0))
+    run = functrax.jit(draw) if jit else draw
+    found = [float(run(ref)), float(run(ref))]
+    key, expected = functrax.random.key(0), []
+    for _ in range(2):
+        key, used = functrax.random.split(key)
+        expected.append(float(functrax.random.uniform(used)))
+    assert found == expected
+    assert ref[...] == key
+    assert ref.shape == ()
+    with pytest.raises(ReferenceUseError):
+        ref[...] = jnp.zeros(2, "uint32")
+
+    keys = functrax.new_ref(functrax.random.split(functrax.random.key(1), 3))
+    drawn = functrax.vmap(draw)(keys)
+    assert drawn.shape == (3,)
+    assert len(keys) == 3
+    keys[1] = functrax.random.key(7)
+    assert keys[1] == functrax.random.key(7)

@@ -14,7 +14,8 @@ from functrax.core.pytree import (
     tree_leaves,
     tree_unflatten,
 )
-from functrax.core.references import Ref, addupdate
+from functrax.core.reference_access import addupdate
+from functrax.core.references import Ref
 from functrax.core.tracebacks import boundary
 
 

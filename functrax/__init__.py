@@ -133,6 +133,7 @@ _explain_all(globals())
 
 if TYPE_CHECKING:
     from functrax import (
+        ad as ad,
         ad_checkpoint as ad_checkpoint,
         custom_batching as custom_batching,
         custom_derivatives as custom_derivatives,
@@ -214,7 +215,7 @@ else:
     __getattr__, __dir__ = _on_demand(
         globals(),
         (
-            *("ad_checkpoint", "custom_batching", "custom_derivatives", "debug"),
+            *("ad", "ad_checkpoint", "custom_batching", "custom_derivatives", "debug"),
             *("distributed", "dlpack"),
             *("example_libraries", "experimental", "extend"),
             *(

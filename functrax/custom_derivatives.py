@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.errors import ArgumentError
 from functrax.core.pytree import tree_map
 from functrax.transforms.custom import (
     CustomVJPPrimal as CustomVJPPrimal,
@@ -35,3 +36,31 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
         return SymbolicZero(aval) if symbolic_zeros else zero_tangent(aval)
 
     return tree_map(zero, val)
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The arguments of a forward rule with ``symbolic_zeros`` without what is known of each.
+
+    Args:
+      tree: a pytree of ``CustomVJPPrimal``s.
+
+    Returns:
+      Their values, in the same containers.
+
+    Raises:
+      ArgumentError: if a leaf is something else.
+
+    >>> custom_vjp_primal_tree_values({"x": CustomVJPPrimal(1.5, True)})
+    {'x': 1.5}
+    """
+
+    def value(x: Any) -> Any:
+        if type(x) is CustomVJPPrimal:
+            return x.value
+        raise ArgumentError(
+            "custom_vjp_primal_tree_values: a leaf is not an argument of a forward rule",
+            got=f"{x!r} of type {type(x).__name__}",
+            fix="what a rule is given that was set with defvjp(..., symbolic_zeros=True)",
+        )
+
+    return tree_map(value, tree)

@@ -11,17 +11,19 @@ Array([7., 1., 2.], dtype=float32)
 
 from __future__ import annotations
 
+from functrax.core.reference_access import (
+    addupdate as addupdate,
+    get as get,
+    set_ as set,  # JAX's name
+    swap as swap,
+)
 from functrax.core.references import (
     AbstractRef as AbstractRef,
     Ref as Ref,
-    addupdate as addupdate,
     empty_ref as empty_ref,
     free_ref as free_ref,
     freeze as freeze,
-    get as get,
     new_ref as new_ref,
-    set_ as set,  # JAX's name
-    swap as swap,
 )
 
 __all__ = [

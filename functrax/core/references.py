@@ -12,20 +12,19 @@ Start at :class:`Ref`; docs/decisions/0021-references.md has the reasons.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-import numpy as np
-
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import AxisError, IndexingError, ReferenceUseError, ShapeError
+from functrax.core.errors import ReferenceUseError, ShapeError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.jaxpr import Jaxpr
+from functrax.core.operators import Handle
 from functrax.core.primitive import Value
-from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import zeros
-from functrax.core.promotion import lattice_result_type
+from functrax.core.pytree import PyTreeDef, tree_flatten
 from functrax.core.records import record
 from functrax.core.stage import Effects, StagedTracer, StagingTrace
 from functrax.core.trace import Trace, Tracer, leaked, state
@@ -110,12 +109,15 @@ class Ref:
     Array([0., 1., 0.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_aval", "_cell", "_ended", "_home", "kind")
+    __slots__ = ("__weakref__", "_aval", "_cell", "_ended", "_home", "kind", "tree")
 
     is_ref = True  # no array, though it has a shape and a dtype
 
-    def __init__(self, value: Value, kind: str | None = None) -> None:
+    def __init__(
+        self, value: Value, kind: str | None = None, tree: PyTreeDef | None = None
+    ) -> None:
         self.kind = kind
+        self.tree = tree  # that of a handle, whose only leaf the value is
         self._aval = value.aval
         self._home = bottom()
         self._cell = Cell(concrete(value), state.trace)
@@ -173,10 +175,30 @@ class Ref:
         return self._here().value
 
     def _write(self, value: Any) -> None:
+        from functrax.core.reference_access import fitted
+
         cell = self._here()
-        fitted = _fitted(self._aval, as_value(value, "what a reference is set to"))
-        cell.value = concrete(self._outside(cell.level, fitted))
+        value = fitted(self._aval, as_value(value, "what a reference is set to"))
+        cell.value = concrete(self._outside(cell.level, value))
         cell.written = True
+
+    def shown(self) -> Any:
+        """The value as a user has it: a handle, if it was made of one."""
+        value = self._read()
+        return value if self.tree is None else self.tree.unflatten([value])
+
+    def _raw(self, new: Any) -> Any:
+        """The leaf of a handle of the same kind; of a reference to numbers, the value itself."""
+        if self.tree is None:
+            return new
+        leaves, tree = tree_flatten(new)
+        if tree != self.tree:
+            raise ReferenceUseError(
+                "a reference is set to a value of another type",
+                got=f"{new!r} for {self.shown()!r}",
+                fix="random keys of the same implementation",
+            )
+        return leaves[0]
 
     def hand_on(self) -> None:
         """Say that a derivative rule gets it, which may write to it when it is called later."""
@@ -194,22 +216,22 @@ class Ref:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
-        return tuple(self._aval.shape)
+        return tuple(self._aval.shape if self.tree is None else self.shown().shape)
 
     @property
     def dtype(self) -> Any:
         """The dtype."""
-        return self._aval.dtype
+        return self._aval.dtype if self.tree is None else self.shown().dtype
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._aval.shape)
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(self._aval.size)
+        return math.prod(self.shape)
 
     @property
     def aval(self) -> AbstractRef:
@@ -228,25 +250,31 @@ class Ref:
 
     def addupdate(self, x: Any, idx: Any = ()) -> None:
         """Add to the value, or to a part of it."""
+        from functrax.core.reference_access import addupdate
+
         addupdate(self, idx, x)
 
     def __getitem__(self, idx: Any) -> Any:
+        from functrax.core.reference_access import get
+
         return get(self, (None,) if idx is None else idx)
 
     def __setitem__(self, idx: Any, value: Any) -> None:
+        from functrax.core.reference_access import swap
+
         swap(self, (None,) if idx is None else idx, value)
 
     def __len__(self) -> int:
-        if not self._aval.shape:
+        if not self.shape:
             raise ShapeError(
                 "len: a scalar has no length", got=repr(self.aval), fix="ref.size, or ref[...]"
             )
-        return int(self._aval.shape[0])
+        return self.shape[0]
 
     def __repr__(self) -> str:
         if self._ended or not self._home.alive:
             return repr(self.aval)
-        shown = repr(self._cell.value)
+        shown = repr(self._cell.value if self.tree is None else self.shown())
         return f"Ref({shown.removeprefix('Array(').removesuffix(')')})"
 
 
@@ -275,7 +303,7 @@ class TransformedRef:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
-        return tuple(get(self, ...).shape)
+        return tuple(self[...].shape)
 
     @property
     def dtype(self) -> Any:
@@ -294,12 +322,18 @@ class TransformedRef:
 
     def addupdate(self, x: Any, idx: Any = ()) -> None:
         """Add to the part, or to a part of it."""
+        from functrax.core.reference_access import addupdate
+
         addupdate(self, idx, x)
 
     def __getitem__(self, idx: Any) -> Any:
+        from functrax.core.reference_access import get
+
         return get(self, (None,) if idx is None else idx)
 
     def __setitem__(self, idx: Any, value: Any) -> None:
+        from functrax.core.reference_access import swap
+
         swap(self, (None,) if idx is None else idx, value)
 
     def __repr__(self) -> str:
@@ -413,141 +447,6 @@ def read_only(name: str, effects: Effects | None, consts: Sequence[Any]) -> list
     return values_of(consts)
 
 
-def _fitted(aval: ShapedArray, value: Value) -> Value:
-    """A value of the type of a reference."""
-    got = value.aval
-    if got.shape != aval.shape:
-        raise ReferenceUseError(
-            "a reference is set to a value of another shape",
-            got=f"{got.str_short()} for {aval.str_short()}",
-            fix="functrax.numpy.broadcast_to(x, shape): writing does not broadcast",
-        )
-    if got.dtype == aval.dtype and got.weak_type == aval.weak_type:
-        return value
-    known = got.dtype in dtypes.ALL and aval.dtype in dtypes.ALL
-    fits = got.dtype == aval.dtype or (
-        known
-        and got.weak_type
-        and lattice_result_type((got.dtype, True), (aval.dtype, False))[0] == aval.dtype
-    )
-    if not fits:
-        raise ReferenceUseError(
-            "a reference is set to a value of another dtype",
-            got=f"{got.str_short()} for {aval.str_short()}",
-            fix=f".astype('{aval.dtype}')",
-        )
-    return cast(Value, convert_element_type.bind(value, dtype=aval.dtype, weak_type=aval.weak_type))
-
-
-def _is_whole(idx: Any) -> bool:
-    """Whether an index is for everything."""
-    entries = idx if isinstance(idx, tuple) else (idx,)
-    return all(x is Ellipsis or (isinstance(x, slice) and x == slice(None)) for x in entries)
-
-
-def _checked(shape: tuple[int, ...], idx: Any) -> Any:
-    """An index that references take.
-
-    Raises:
-      IndexingError: for new axes.
-      AxisError: for numbers out of range, and slices that do not go forwards.
-    """
-    entries = idx if isinstance(idx, tuple) else (idx,)
-    axis = 0
-    for i, x in enumerate(entries):
-        if x is None:
-            raise IndexingError(
-                "a reference takes no new axes in an index", got=repr(idx), fix="ref[...][None]"
-            )
-        if x is Ellipsis:
-            axis = len(shape) - (len(entries) - i - 1)
-            continue
-        if isinstance(x, slice) and isinstance(x.step, int) and x.step < 1:
-            raise AxisError(
-                "a slice of a reference has to go forwards", got=repr(x), fix="ref[...][::-1]"
-            )
-        is_number = isinstance(x, (int, np.integer)) and not isinstance(x, bool)
-        if is_number and axis < len(shape) and not -shape[axis] <= x < shape[axis]:
-            raise AxisError(
-                "an index of a reference is out of range",
-                got=f"{x} for an axis of size {shape[axis]}",
-                fix="an index from 0 to the size - 1; read ref[...] for arrays' rules",
-            )
-        axis += 1
-    return idx
-
-
-def _split(ref: Any, idx: Any) -> tuple[Ref, list[Any]]:
-    """The reference, and the indices one after the other; none for everything."""
-    if isinstance(ref, TransformedRef):
-        whole, path = ref.ref, [*ref._path, idx]
-    elif isinstance(ref, Ref):
-        whole, path = ref, [idx]
-    else:
-        raise ReferenceUseError(
-            "what is read or written is not a reference",
-            got=f"{ref!r} of type {type(ref).__name__}",
-            fix="functrax.new_ref(x)",
-        )
-    return whole, [() if i is None else i for i in path]
-
-
-def get(ref: Any, idx: Any = None) -> Any:
-    """The value of a reference, or a part of it; ``ref[idx]``.
-
-    Raises:
-      AxisError: if the index is out of range.
-      ReferenceUseError: if the reference has ended.
-    """
-    whole, path = _split(ref, idx)
-    value = whole._read()
-    for i in path:
-        if not _is_whole(i):
-            value = value[_checked(value.shape, i)]
-    return value
-
-
-def swap(ref: Any, idx: Any, value: Any) -> Any:
-    """Write a value, or a part of it, and return what was there.
-
-    Args:
-      ref: a reference, or a part of one.
-      idx: which part; None or ``...`` for everything.
-      value: an array of that shape; it is not broadcast.
-
-    Raises:
-      ReferenceUseError: if shape or dtype differ (it is a ValueError).
-    """
-    whole, path = _split(ref, idx)
-    return _update(whole, path, lambda old: _fitted(old.aval, as_value(value)))
-
-
-def _update(ref: Ref, path: Sequence[Any], made: Any) -> Any:
-    """Put what is made of an old part in its place, and return the old part."""
-    steps = []
-    part = ref._read()
-    for i in path:
-        if not _is_whole(i):
-            steps.append((part, _checked(part.shape, i)))
-            part = part[i]
-    new = concrete(made(part))
-    for outer, i in reversed(steps):
-        new = outer.at[i].set(new)
-    ref._write(new)
-    return part
-
-
-def set_(ref: Any, idx: Any, value: Any) -> None:
-    """Write a value; ``ref[idx] = value``.  See :func:`swap`."""
-    swap(ref, idx, value)
-
-
-def addupdate(ref: Any, idx: Any, x: Any) -> None:
-    """Add to a value, or to a part of it.  The shapes must agree; see :func:`swap`."""
-    whole, path = _split(ref, idx)
-    _update(whole, path, lambda old: concrete(old) + concrete(_fitted(old.aval, as_value(x))))
-
-
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
     """A reference to a value that can be changed in place.
 
@@ -580,6 +479,9 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
             got=repr(init_val.aval),
             fix="functrax.new_ref(ref[...])",
         )
+    if isinstance(init_val, Handle):
+        leaves, tree = tree_flatten(init_val)
+        return Ref(as_value(leaves[0]), kind, tree)
     return Ref(as_value(init_val, "the value of new_ref"), kind)
 
 
@@ -600,7 +502,7 @@ def freeze(ref: Ref) -> Any:
     Raises:
       ReferenceUseError: if it has ended, or was made outside of the function being traced.
     """
-    value = ref._read()
+    value = ref.shown()
     _end(ref, "freeze")
     return value
 

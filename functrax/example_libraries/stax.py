@@ -22,8 +22,24 @@ from typing import Any, TypeAlias
 
 from functrax import lax, nn, numpy as jnp, random
 from functrax.core.errors import ArgumentError
+from functrax.nn import (  # names that programs take from here
+    elu as elu,
+    gelu as gelu,
+    leaky_relu as leaky_relu,
+    log_softmax as log_softmax,
+    relu as relu,
+    selu as selu,
+    sigmoid as sigmoid,
+    softmax as softmax,
+    softplus as softplus,
+    standardize as standardize,
+)
 from functrax.nn.initializers import glorot_normal, normal, ones, zeros
 from functrax.transforms.inspect_types import ShapeDtypeStruct, eval_shape
+
+glorot = glorot_normal
+randn = normal
+logsoftmax = log_softmax
 
 Shape: TypeAlias = Any  # a tuple of sizes, or a list of shapes for layers of several inputs
 Layer: TypeAlias = "tuple[Callable[..., Any], Callable[..., Any]]"

@@ -19,6 +19,7 @@ from typing import Any
 from functrax.core.errors import FunctraxError, ReferenceUseError
 from functrax.core.primitive import Value
 from functrax.core.pytree import (
+    PyTreeDef,
     keystr,
     register_pytree_node,
     tree_flatten,
@@ -43,22 +44,22 @@ class Fixed:
 class Given:
     """A container of a value, which is unflattened to a reference of the program being traced."""
 
-    def __init__(self, value: Value, kind: str | None) -> None:
+    def __init__(self, value: Value, facts: tuple[str | None, PyTreeDef | None]) -> None:
         self.value = value
-        self.kind = kind
+        self.facts = facts
 
 
-def _given(kind: str | None, children: Sequence[Any]) -> Any:
+def _given(facts: tuple[str | None, PyTreeDef | None], children: Sequence[Any]) -> Any:
     home = state.trace
     if not isinstance(home, StagingTrace):  # a structure alone is looked at
-        return Given(children[0], kind)
-    ref = Ref(children[0], kind)
+        return Given(children[0], facts)
+    ref = Ref(children[0], *facts)
     touched_of(home).arguments.append(ref)
     return ref
 
 
 register_pytree_node(Fixed, lambda x: ((), x.ref), lambda ref, _: ref)
-register_pytree_node(Given, lambda x: ((x.value,), x.kind), _given)
+register_pytree_node(Given, lambda x: ((x.value,), x.facts), _given)
 
 
 def references_in(function: Any, arguments: Any) -> list[Ref]:
@@ -104,7 +105,7 @@ def given(function: Any, arguments: Any, error: FunctraxError) -> tuple[Any, lis
     if not refs:
         raise error
     return tree_map(
-        lambda x: Given(x._read(), x.kind) if isinstance(x, Ref) else x, arguments
+        lambda x: Given(x._read(), (x.kind, x.tree)) if isinstance(x, Ref) else x, arguments
     ), refs
 
 
@@ -155,7 +156,7 @@ def over_parts(
         made = []
         for i, x in enumerate(leaves):
             if which[i] and isinstance(x, Ref):
-                values[i] = Ref(values[i])
+                values[i] = Ref(values[i], x.kind, x.tree)
                 made.append(values[i])
         result = function(tree_unflatten(tree, values))
         return result, [ref._read() for ref in made]

@@ -13,7 +13,7 @@ Start at :class:`Linearized`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from functrax.core import dtypes
@@ -329,6 +329,20 @@ class VJPFunction:
             raise self._too_many(1 + len(more))
         tape = self._tape if self._tape is not None else self._attached()
         return self._signature.pull(tape, ct)
+
+    def with_refs(self, *wanted: Any) -> Callable[[Any], tuple[Any, ...]]:
+        """The same function, which adds cotangents to references in place of returning them.
+
+        Args:
+          wanted: for each argument a reference, ``functrax.ad.DontWant()``, or anything else for
+            the cotangent itself; or a pytree prefix of these.
+
+        Raises:
+          ArgumentError: if they do not fit the arguments.
+        """
+        from functrax.transforms.accumulating import accumulating
+
+        return accumulating(self, self._signature.in_tree, wanted)
 
     def _attached(self) -> Tape:
         assert self._detached is not None

@@ -375,3 +375,24 @@ def test_a_cotangent_stands_for_all_that_is_below_it() -> None:
     for empty in (None, ()):
         found = functrax.grad(f, allow_int=True)({"a": (2.0, 3.0), "n": empty, "i": 1})
         assert found["a"] == (3.0, 3.0) and found["n"] == empty
+
+
+def test_values_of_a_forward_rule_with_symbolic_zeros():
+    from functrax.custom_derivatives import custom_vjp_primal_tree_values
+
+    @functrax.custom_vjp
+    def product(pair):
+        return pair["x"] * pair["y"]
+
+    def forward(pair):
+        values = custom_vjp_primal_tree_values(pair)
+        return product(values), values
+
+    def backward(values, ct):
+        return ({"x": 10 * ct * values["y"], "y": ct * values["x"]},)
+
+    product.defvjp(forward, backward, symbolic_zeros=True)
+    gradient = functrax.grad(lambda x: product({"x": x, "y": 3.0}))(2.0)
+    assert float(gradient) == 30.0
+    with pytest.raises(ValueError, match="not an argument of a forward rule"):
+        custom_vjp_primal_tree_values({"x": 1.0})

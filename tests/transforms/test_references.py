@@ -355,3 +355,71 @@ def test_without_jit():
 
         lax.scan(body, None, None, length=2)
     equal(ref, 2.0)
+
+
+def test_cotangents_are_added_to_references():
+    def loss(x, tree, n):
+        return (x * tree["y"] * n).sum()
+
+    total = functrax.new_ref(jnp.ones(2))
+    part = functrax.new_ref(jnp.zeros(2))
+    x, y = jnp.arange(2.0), jnp.array([3.0, 4.0])
+
+    def run(ct):
+        _, f_vjp = functrax.vjp(loss, x, {"y": y}, 2)
+        return f_vjp.with_refs(total, {"y": part}, functrax.ad.DontWant())(ct)
+
+    assert run(1.0) == (
+        functrax.ad.GradRef(),
+        {"y": functrax.ad.GradRef()},
+        functrax.ad.DidntWant(),
+    )
+    functrax.jit(run)(1.0)
+    equal(total, [13, 17])
+    equal(part, [0, 4])
+    _, f_vjp = functrax.vjp(loss, x, {"y": y}, 2)
+    values = f_vjp.with_refs(None, part, functrax.ad.GradValue())(1.0)
+    np.testing.assert_array_equal(values[0], 2 * y)
+    equal(part, [0, 6])
+    with pytest.raises(ValueError, match="with_refs"):
+        f_vjp.with_refs(total)
+
+
+def test_cotangents_of_steps_are_added_up():
+    weights = jnp.ones((2, 2))
+    total = functrax.new_ref(jnp.zeros((2, 2)))
+
+    def step(carry, x):
+        value, f_vjp = functrax.vjp(lambda w: (x @ w).sum(), weights)
+        f_vjp.with_refs(total)(jnp.ones_like(value))
+        return carry, value
+
+    lax.scan(step, None, jnp.ones((3, 2)))
+    equal(total, 3 * np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_random_keys(jit):
+    def draw(ref):
+        ref[...], key = functrax.random.split(ref[...])
+        return functrax.random.uniform(key)
+
+    ref = functrax.new_ref(functrax.random.key(0))
+    run = functrax.jit(draw) if jit else draw
+    found = [float(run(ref)), float(run(ref))]
+    key, expected = functrax.random.key(0), []
+    for _ in range(2):
+        key, used = functrax.random.split(key)
+        expected.append(float(functrax.random.uniform(used)))
+    assert found == expected
+    assert ref[...] == key
+    assert ref.shape == ()
+    with pytest.raises(ReferenceUseError):
+        ref[...] = jnp.zeros(2, "uint32")
+
+    keys = functrax.new_ref(functrax.random.split(functrax.random.key(1), 3))
+    drawn = functrax.vmap(draw)(keys)
+    assert drawn.shape == (3,)
+    assert len(keys) == 3
+    keys[1] = functrax.random.key(7)
+    assert keys[1] == functrax.random.key(7)

@@ -173,13 +173,24 @@ def columns(indices: Any) -> tuple[Any, ...]:
 
 def inside(indices: Any, shape: Sequence[int]) -> Any:
     """Which of the indices are in bounds."""
-    limits = jnp.asarray(shape, indices.dtype).reshape(len(shape))
+    limits = nowhere(shape, indices)
     return ((indices >= 0) & (indices < limits)).all(-1)
 
 
-def nowhere(shape: Sequence[int], dtype: Any) -> Any:
-    """The index that stands for nothing: out of bounds along every axis."""
-    return jnp.asarray(shape, dtype).reshape(len(shape))
+def nowhere(shape: Sequence[int], indices: Any) -> Any:
+    """The index that stands for nothing, out of bounds along every axis, to broadcast to others."""
+    return jnp.asarray(shape, indices.dtype).reshape(*_ones(indices.ndim - 1), len(shape))
+
+
+def numbered(n: int, like: Any, axis: int) -> Any:
+    """The integers below ``n`` along an axis, to broadcast to others."""
+    axis %= like.ndim
+    sizes = [*_ones(axis), n, *_ones(like.ndim - axis - 1)]
+    return jnp.arange(n, dtype=like.dtype).reshape(sizes)
+
+
+def _ones(n: int) -> list[int]:
+    return [1] * n
 
 
 def spread(mask: Any, like: Any) -> Any:

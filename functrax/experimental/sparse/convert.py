@@ -18,6 +18,7 @@ from functrax.experimental.sparse.base import (
     inside,
     known_number,
     nowhere,
+    numbered,
     spread,
 )
 from functrax.experimental.sparse.bcoo import BCOO
@@ -81,8 +82,9 @@ def bcoo_fromdense(
 
     indices = batched(found, n_batch, mask)
     data = extract(indices, array)
-    counts = mask.sum(tuple(range(n_batch, mask.ndim)))
-    there = jnp.arange(room) < counts[..., None]
+    counts = mask.sum(tuple(range(n_batch, mask.ndim)), dtype="int32")
+    counts = counts[..., None]
+    there = numbered(room, counts, -1) < counts
     data = jnp.where(spread(there, data), data, jnp.zeros((), data.dtype))
     return BCOO((data, indices), shape=array.shape, indices_sorted=True, unique_indices=True)
 
@@ -160,12 +162,10 @@ def _groups(indices: Any) -> tuple[Any, Any]:
 
 def bcoo_sort_indices(mat: BCOO) -> BCOO:
     """The same array with its indices in lexicographic order."""
-
-    def of_one(data: Any, indices: Any) -> tuple[Any, Any]:
-        order = _order(indices)
-        return data[order], indices[order]
-
-    buffers = batched(of_one, mat.n_batch, mat.data, mat.indices)
+    order = batched(_order, mat.n_batch, mat.indices)
+    buffers = tuple(
+        batched(lambda x, order: x[order], mat.n_batch, x, order) for x in (mat.data, mat.indices)
+    )
     return BCOO(buffers, shape=mat.shape, indices_sorted=True, unique_indices=mat.unique_indices)
 
 
@@ -182,7 +182,7 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
 
 def _summed(data: Any, indices: Any, mat: BCOO, nse: int | None) -> BCOO:
     sparse = mat.shape[mat.n_batch : mat.n_batch + mat.n_sparse]
-    away = nowhere(sparse, indices.dtype)
+    away = nowhere(sparse, indices)
     indices = jnp.where(inside(indices, sparse)[..., None], indices, away)
     if nse is None:
         counts = batched(
@@ -195,7 +195,7 @@ def _summed(data: Any, indices: Any, mat: BCOO, nse: int | None) -> BCOO:
         order, new = _groups(indices)
         groups = jnp.cumsum(new) - 1
         sums = jnp.zeros((room, *data.shape[1:]), data.dtype)
-        places = jnp.broadcast_to(away, (room, len(sparse)))
+        places = jnp.broadcast_to(nowhere(sparse, indices), (room, len(sparse)))
         kept = jnp.where(inside(indices[order], sparse), groups, room)
         return (
             sums.at[kept].add(data[order], mode="drop"),
@@ -210,7 +210,7 @@ def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
     """The same array without stored zeros, each index once; see :func:`bcoo_sum_duplicates`."""
     zero = (mat.data == 0).all(tuple(range(mat.n_batch + 1, mat.data.ndim)))
     sparse = mat.shape[mat.n_batch : mat.n_batch + mat.n_sparse]
-    away = nowhere(sparse, mat.indices.dtype)
+    away = nowhere(sparse, mat.indices)
     indices = jnp.where(zero[..., None], away, mat.indices)
     return _summed(mat.data, indices, mat, nse)
 
@@ -292,15 +292,16 @@ def _as_batch(mat: BCOO, n_batch: int, n_dense: int) -> BCOO:
     first = mat.n_batch
     for axis in range(first, n_batch):
         n = shape[axis]
-        own = indices[..., None, :, 0] == jnp.arange(n, dtype=indices.dtype)[:, None]
+        first_of = indices[..., None, :, 0]
+        own = first_of == numbered(n, first_of, -2)
         rest = jnp.broadcast_to(indices[..., None, :, 1:], (*own.shape, indices.shape[-1] - 1))
-        away = nowhere(shape[axis + 1 : axis + indices.shape[-1]], indices.dtype)
+        away = nowhere(shape[axis + 1 : axis + indices.shape[-1]], rest)
         indices = jnp.where(own[..., None], rest, away)
         wide = jnp.expand_dims(data, axis)
         data = jnp.where(spread(own, wide), wide, jnp.zeros((), data.dtype))
     for axis in reversed(range(mat.ndim - n_dense, mat.ndim - mat.n_dense)):
         n = shape[axis]
-        own = indices[..., -1:] == jnp.arange(n, dtype=indices.dtype)
+        own = indices[..., -1:] == numbered(n, indices, -1)
         wide = jnp.expand_dims(data, n_batch + 1)
         data = jnp.where(spread(own, wide), wide, jnp.zeros((), data.dtype))
         indices = indices[..., :-1]
@@ -317,7 +318,7 @@ def set_nse(mat: BCOO, nse: int) -> BCOO:
         sparse = mat.shape[mat.n_batch : mat.n_batch + mat.n_sparse]
         at = mat.n_batch
         zeros = jnp.zeros((*mat.data.shape[:at], more, *mat.data.shape[at + 1 :]), mat.dtype)
-        away = nowhere(sparse, mat.indices.dtype)
+        away = nowhere(sparse, mat.indices)
         away = jnp.broadcast_to(away, (*mat.indices.shape[:at], more, mat.n_sparse))
         buffers = (
             jnp.concatenate([mat.data, zeros], axis=at),

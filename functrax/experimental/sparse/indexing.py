@@ -11,8 +11,8 @@ from functrax.core.operators import Array
 from functrax.experimental.sparse.base import SparseLayoutError
 from functrax.experimental.sparse.bcoo import BCOO
 from functrax.experimental.sparse.shapes import (
+    bcoo_broadcast_in_dim,
     bcoo_dynamic_slice,
-    bcoo_reshape,
     bcoo_rev,
     bcoo_slice,
     bcoo_squeeze,
@@ -37,17 +37,14 @@ def index(mat: BCOO, item: Any) -> Any:
     entries[at : at + 1] = rest
     new = [i for i, x in enumerate(entries) if x is None]
     found = _part(mat, [x for x in entries if x is not None])
-    if not found.ndim:
-        return found.todense()
     if not new:
-        return found
-    sizes, given = [], iter(found.shape)
-    for x in entries:
-        if x is None:
-            sizes.append(1)
-        elif isinstance(x, slice):
-            sizes.append(next(given))
-    return bcoo_reshape(found, new_sizes=sizes)
+        return found if found.ndim else found.todense()
+    kept = [x for x in entries if x is None or isinstance(x, slice)]
+    dims = [i for i, x in enumerate(kept) if x is not None]
+    sizes = [1] * len(kept)
+    for d, n in zip(dims, found.shape, strict=True):
+        sizes[d] = n
+    return bcoo_broadcast_in_dim(found, shape=sizes, broadcast_dimensions=dims)
 
 
 def _part(mat: BCOO, entries: list[Any]) -> BCOO:

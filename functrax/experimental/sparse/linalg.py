@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax import lax
+from functrax import lax, random
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError
 from functrax.experimental.sparse.base import JAXSparse
 from functrax.experimental.sparse.bcsr import BCSR
@@ -34,9 +34,10 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Any,
     Raises:
       ShapeError, DTypeError: if ``A`` and ``X`` do not go together, or ``k`` is 0 or too large.
 
-    >>> import functrax.numpy as jnp
+    >>> import functrax, functrax.numpy as jnp
     >>> from functrax.experimental.sparse import linalg
-    >>> w, _, _ = linalg.lobpcg_standard(jnp.diag(jnp.arange(20.0)), jnp.eye(20, 2, -10))
+    >>> start = functrax.random.normal(functrax.random.key(0), (20, 2))
+    >>> w, _, _ = linalg.lobpcg_standard(jnp.diag(jnp.arange(20.0)), start)
     >>> w.round(3)
     Array([19., 18.], dtype=float32)
     """
@@ -88,7 +89,7 @@ def _lobpcg(apply: Callable[[Any], Any], start: Any, steps: int, tol: Any) -> tu
 
     def residuals(x: Any, values: Any) -> tuple[Any, Any]:
         image = apply(x)
-        rest = image - values * x
+        rest = image - values[None] * x
         size = 10 * n * (_lengths(image)[0] + values)
         return rest, (_lengths(rest)[0] < tolerance * size).sum()
 
@@ -107,7 +108,9 @@ def _lobpcg(apply: Callable[[Any], Any], start: Any, steps: int, tol: Any) -> tu
     x = _orthonormal(start)
     values = (x * apply(x)).sum(0)
     rest, _ = residuals(x, values)
-    state = (0, x, jnp.zeros_like(x), rest, 0, values)
+    # Other directions, which the first step has in place of those of a step before it.
+    other = _beside(x, random.normal(random.key(0), x.shape, x.dtype))
+    state = (0, x, other, rest, 0, values)
     i, x, _, _, _, values = lax.while_loop(
         lambda state: (state[0] < steps) & (state[4] < k), step, state
     )
@@ -137,8 +140,8 @@ def _orthonormal(x: Any) -> Any:
         values, vectors = _ascending(_times(x.T, x))
         least = jnp.finfo(x.dtype).eps * values[0]
         scale = jnp.where(least > 0, jnp.maximum(values, least), 1) ** -0.5
-        x = _times(x, vectors * scale)
-        x = _normal(x * (values > least))
+        x = _times(x, vectors * scale[None])
+        x = _normal(x * (values > least)[None].astype(x.dtype))
     return x
 
 
@@ -148,7 +151,7 @@ def _beside(basis: Any, x: Any) -> Any:
         x = _orthonormal(x - _times(basis, _times(basis.T, x)))
     for _ in range(2):  # what is left of a column that was in the span is only rounding
         x = x - _times(basis, _times(basis.T, x))
-    return x * (_lengths(x) >= 0.99)
+    return x * (_lengths(x) >= 0.99).astype(x.dtype)
 
 
 def spsolve(

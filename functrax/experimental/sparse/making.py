@@ -10,7 +10,7 @@ from typing import Any
 import functrax.numpy as jnp
 from functrax import random
 from functrax.core.errors import ArgumentError
-from functrax.experimental.sparse.base import JAXSparse, nowhere, shape_of
+from functrax.experimental.sparse.base import JAXSparse, shape_of
 from functrax.experimental.sparse.bcoo import BCOO
 from functrax.experimental.sparse.bcsr import BCSR
 from functrax.experimental.sparse.matrices import COO, CSC, CSR
@@ -45,7 +45,8 @@ def empty_bcoo(
     """A BCOO of zeros, with room for ``nse`` entries."""
     batch, sparse, dense = _parts(shape, n_batch, n_dense)
     data = jnp.zeros((*batch, nse, *dense), dtype)
-    indices = jnp.broadcast_to(nowhere(sparse, index_dtype), (*batch, nse, len(sparse)))
+    away = jnp.asarray(sparse, index_dtype).reshape(*(1 for _ in batch), 1, len(sparse))
+    indices = jnp.broadcast_to(away, (*batch, nse, len(sparse)))
     return BCOO((data, indices), shape=shape, indices_sorted=True, unique_indices=True)
 
 

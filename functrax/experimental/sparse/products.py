@@ -17,7 +17,12 @@ from functrax.experimental.sparse.base import (
     spread,
 )
 from functrax.experimental.sparse.bcoo import BCOO
-from functrax.experimental.sparse.convert import bcoo_sum_duplicates, extract, only_sparse
+from functrax.experimental.sparse.convert import (
+    bcoo_sum_duplicates,
+    bcoo_update_layout,
+    extract,
+    only_sparse,
+)
 from functrax.experimental.sparse.shapes import bcoo_broadcast_in_dim
 from functrax.transforms.inspect_types import ShapeDtypeStruct, eval_shape
 from functrax.transforms.vmap import vmap
@@ -199,15 +204,16 @@ def _sparse_sparse(lhs: BCOO, rhs: BCOO, numbers: Numbers, preferred: Any) -> BC
 
     def of_one(da: Any, ia: Any, db: Any, ib: Any) -> tuple[Any, Any]:
         agree = inside(ia, lhs.shape[lhs.n_batch :])[:, None]
-        agree &= inside(ib, rhs.shape[rhs.n_batch :])
+        agree &= inside(ib, rhs.shape[rhs.n_batch :])[None]
         for a, b in zip(left, right, strict=True):
             agree &= ia[:, None, a] == ib[None, :, b]
-        data = jnp.where(agree, da.astype(out.dtype)[:, None] * db.astype(out.dtype), 0)
+        product = da.astype(out.dtype)[:, None] * db.astype(out.dtype)[None]
+        data = jnp.where(agree, product, jnp.zeros((), out.dtype))
         pairs = (da.shape[0], db.shape[0])
         parts = [jnp.broadcast_to(ia[:, None, i], pairs) for i in left_kept]
         parts += [jnp.broadcast_to(ib[None, :, i], pairs) for i in right_kept]
         places = jnp.stack(parts, -1) if parts else jnp.zeros((*pairs, 0), ia.dtype)
-        places = jnp.where(agree[..., None], places, nowhere(sparse, ia.dtype))
+        places = jnp.where(agree[..., None], places, nowhere(sparse, places))
         count = pairs[0] * pairs[1]
         return data.reshape(count), places.reshape(count, len(sparse))
 
@@ -303,12 +309,8 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
         )
         for m in (lhs, rhs)
     )
-    if (lhs.n_batch, lhs.n_dense) != (rhs.n_batch, rhs.n_dense):
-        raise SparseLayoutError(
-            "bcoo_multiply_sparse: the layouts differ",
-            got=f"{lhs!r} and {rhs!r}",
-            fix=".update_layout(n_batch=n, n_dense=n) for one of them",
-        )
+    n_batch, n_dense = min(lhs.n_batch, rhs.n_batch), min(lhs.n_dense, rhs.n_dense)
+    lhs, rhs = (bcoo_update_layout(m, n_batch=n_batch, n_dense=n_dense) for m in (lhs, rhs))
     sparse = shape[lhs.n_batch : lhs.n_batch + lhs.n_sparse]
     dtype = jnp.promote_types(lhs.dtype, rhs.dtype)
 

@@ -94,7 +94,7 @@ def bcoo_reshape(
         flat = jnp.zeros(indices.shape[:-1], indices.dtype)
     places = jnp.unravel_index(flat, sparse) if sparse else ()
     new = jnp.stack(places, -1).astype(indices.dtype) if sparse else indices[..., :0]
-    new = jnp.where(there, new, nowhere(sparse, indices.dtype))
+    new = jnp.where(there, new, nowhere(sparse, new))
     return BCOO(
         (
             data.reshape(*batch, mat.nse, *dense),
@@ -120,8 +120,8 @@ def bcoo_broadcast_in_dim(
 ) -> BCOO:
     """A sparse array repeated along new axes, and along axes of size 1.
 
-    New axes before the last one of the batch are axes of the batch; those after the first dense
-    one are dense; the others are sparse, which repeats the entries.
+    New axes before the first one that is not of the batch are of the batch; those after the first
+    dense one are dense; the others are sparse, which repeats the entries.
 
     Args:
       mat: a sparse array.
@@ -142,8 +142,8 @@ def bcoo_broadcast_in_dim(
             fix="axes in ascending order, of the same size or of size 1",
         )
     n_batch, n_dense = mat.n_batch, mat.n_dense
-    first = dims[n_batch - 1] + 1 if n_batch else 0
-    last = dims[mat.ndim - n_dense] if n_dense else len(sizes)
+    first = dims[n_batch] if n_batch < mat.ndim else len(sizes)
+    last = max(dims[mat.ndim - n_dense], first) if n_dense else len(sizes)
     of_batch, of_sparse = dims[:n_batch], dims[n_batch : n_batch + mat.n_sparse]
     of_dense = [d - last for d in dims[n_batch + mat.n_sparse :]]
 
@@ -207,7 +207,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
         if axis < n_batch + n_sparse:
             there = inside(indices, m.shape[n_batch : n_batch + n_sparse])[..., None]
             moved = indices.at[..., axis - n_batch].add(offset)
-            away = nowhere(shape[n_batch : n_batch + n_sparse], indices.dtype)
+            away = nowhere(shape[n_batch : n_batch + n_sparse], indices)
             indices = jnp.where(there, moved, away)
         else:
             pads = [(0, 0)] * data.ndim
@@ -317,11 +317,10 @@ def _moved(
     """Entries between the starts and limits of the sparse axes, counted from there."""
     first, last = mat.n_batch, mat.n_batch + mat.n_sparse
     if mat.n_sparse:
-        lows, highs = (jnp.asarray(x).astype(indices.dtype) for x in (starts, limits))
-        by = jnp.asarray(steps[first:last], indices.dtype)
+        lows, highs, by = (nowhere(x, indices) for x in (starts, limits, steps[first:last]))
         from_low = indices - lows
         there = ((indices >= lows) & (indices < highs) & (from_low % by == 0)).all(-1)
-        away = nowhere(shape[first:last], indices.dtype)
+        away = nowhere(shape[first:last], indices)
         indices = jnp.where(there[..., None], from_low // by, away)
         data = jnp.where(spread(there, data), data, jnp.zeros((), data.dtype))
     made = BCOO((data, indices), shape=shape, unique_indices=mat.unique_indices)
@@ -362,8 +361,8 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     if mat.n_dense:
         at = [*(0 for _ in range(first + 1)), *starts[last:]]
         data = lax.dynamic_slice(data, at, [*data.shape[: first + 1], *sizes[last:]])
-    lows = jnp.stack(starts[first:last]) if mat.n_sparse else ()
-    highs = lows + jnp.asarray(sizes[first:last]) if mat.n_sparse else ()
+    lows = starts[first:last]
+    highs = [a + n for a, n in zip(lows, sizes[first:last], strict=True)]
     return _moved(mat, data, indices, lows, highs, (1,) * mat.ndim, sizes)
 
 

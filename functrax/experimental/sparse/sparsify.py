@@ -179,6 +179,37 @@ def _concatenate(*parts: Any, axis: int) -> Any:
     return shapes.bcoo_concatenate(mats, dimension=axis)
 
 
+def _reshape(x: Any, *, shape: Any) -> Any:
+    mat = _forced(x)
+    dims = _inserted(mat.shape, shape)
+    if dims is not None:  # as expand_dims: new axes in front are of the batch
+        return shapes.bcoo_broadcast_in_dim(mat, shape=shape, broadcast_dimensions=dims)
+    gone = _inserted(shape, mat.shape)
+    if gone is not None:
+        return shapes.bcoo_squeeze(mat, dimensions=[i for i in range(mat.ndim) if i not in gone])
+    return shapes.bcoo_reshape(mat, new_sizes=shape)
+
+
+def _inserted(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
+    """Where the axes of a shape are in another that has more axes of size 1; None if it has not."""
+    dims: list[int] = []
+    for d, n in enumerate(new):
+        if (
+            len(dims) < len(old)
+            and old[len(dims)] == n
+            and (n != 1 or _same_rest(old, new, d, dims))
+        ):
+            dims.append(d)
+        elif n != 1:
+            return None
+    return dims if len(dims) == len(old) and len(new) > len(old) else None
+
+
+def _same_rest(old: Sequence[int], new: Sequence[int], d: int, dims: list[int]) -> bool:
+    """Whether an axis of size 1 has to be one of the old ones: no more new ones are left."""
+    return len(new) - d <= len(old) - len(dims)
+
+
 def _convert(x: Any, *, dtype: Any, weak_type: bool = False) -> Any:
     return _forced(x).astype(dtype)
 
@@ -196,7 +227,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "dynamic_slice": _dynamic_slice,
     "concatenate": _concatenate,
     "convert_element_type": _convert,
-    "reshape": lambda x, *, shape: shapes.bcoo_reshape(_forced(x), new_sizes=shape),
+    "reshape": _reshape,
     "rev": lambda x, *, dims: shapes.bcoo_rev(_forced(x), dims),
 }
 #: Functions of one operand that take 0 to 0.  Of linear ones entries of one index may be apart.

@@ -49,11 +49,13 @@ class StagedTracer(Tracer):
 class StagingTrace(Trace):
     """Writes a program down."""
 
-    __slots__ = ("constants", "eqns", "shared")
+    __slots__ = ("constants", "eqns", "inlines_scalars", "shared")
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", inlines_scalars: bool = True) -> None:
         super().__init__(None, name)
         self.eqns: list[Eqn] = []
+        #: Whether known scalars become literals; a program inside of another follows that one.
+        self.inlines_scalars = inlines_scalars and getattr(state.trace, "inlines_scalars", True)
         self.shared: dict[Any, Any] = {}
         #: id of a constant -> (the constant, its tracer); holding the constant keeps the id valid.
         self.constants: dict[int, tuple[Any, StagedTracer]] = {}
@@ -74,7 +76,12 @@ class StagingTrace(Trace):
             return x
         if isinstance(x, Tracer) and not x._trace.alive:
             raise leaked(x)
-        if type(x) is ConcreteArray and not x.aval.shape and x.aval.dtype.names is None:
+        if (
+            type(x) is ConcreteArray
+            and not x.aval.shape
+            and self.inlines_scalars
+            and x.aval.dtype.names is None
+        ):
             return Literal(x.value, x.aval)
         if type(x) is Linear:
             raise x.not_linear()
@@ -187,6 +194,7 @@ def stage(
     avals: Sequence[ShapedArray],
     name: str = "fn",
     arg_names: Sequence[str] | None = None,
+    inlines_scalars: bool = True,
 ) -> tuple[Jaxpr, list[Any]]:
     """Trace a function of flat values.
 
@@ -195,11 +203,12 @@ def stage(
       avals: the types of the inputs.
       name: what the program is called in print and in errors.
       arg_names: names of the inputs, for print.
+      inlines_scalars: whether known scalar arrays become literals, or are constants.
 
     Returns:
       The jaxpr and the values of its constants, which may be tracers of outer interpreters.
     """
-    trace = StagingTrace(name)
+    trace = StagingTrace(name, inlines_scalars)
     inputs = [trace.new_input(a) for a in avals]
     try:
         with current(trace):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import math
 import threading
 import weakref
@@ -455,3 +456,12 @@ def test_no_arguments_and_many_arguments() -> None:
     tree = {f"k{i}": [jnp.array(float(i)), (None, i)] for i in range(500)}
     doubled = functrax.jit(lambda t: functrax.tree_util.tree_map(lambda x: x * 2, t))(tree)
     assert float(doubled["k499"][0]) == 998.0 and int(doubled["k499"][1][1]) == 998
+
+
+def test_the_signature_is_the_function_s_own() -> None:
+    def f(x: Any, *, y: int = 1) -> Any:
+        return x
+
+    for follow_wrapped in (True, False):
+        found = inspect.signature(functrax.jit(f), follow_wrapped=follow_wrapped)
+        assert found == inspect.signature(f)

@@ -14,11 +14,13 @@ VERSION = "0.10.2"
 #: Packages of JAX that functrax does not have, whose names are not listed: each is missing.
 ABSENT_PACKAGES = (
     "jax._src",
+    "jax.experimental.array_serialization",
     "jax.experimental.colocated_python",
     "jax.experimental.mosaic",
     "jax.experimental.pallas",
     "jax.experimental.roofline",
     "jax.experimental.source_mapper",
+    "jax.extend.ifrt_programs",
     "jax.extend.mlir",
     "jax.extend.pallas",
     "jax.lib",
@@ -28,6 +30,7 @@ ABSENT_PACKAGES = (
 #: What to use instead, by name or by the package that it is in.
 INSTEAD = {
     "jax._src": "a private module of JAX: the public name that it stands behind",
+    "jax.experimental.array_serialization": "numpy.savez, or what saves NumPy arrays",
     "jax.experimental.mosaic": "functrax writes its kernels itself: functrax.explain(f) shows them",
     "jax.experimental.pallas": "functrax writes its kernels itself: write what one computes with "
     "jax.numpy and jax.lax, and look at functrax.explain(f)",

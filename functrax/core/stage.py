@@ -49,11 +49,13 @@ class StagedTracer(Tracer):
 class StagingTrace(Trace):
     """Writes a program down."""
 
-    __slots__ = ("constants", "eqns", "shared", "touched")
+    __slots__ = ("constants", "eqns", "inlines_scalars", "shared", "touched")
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", inlines_scalars: bool = True) -> None:
         super().__init__(None, name)
         self.eqns: list[Eqn] = []
+        #: Whether known scalars become literals; a program inside of another follows that one.
+        self.inlines_scalars = inlines_scalars and getattr(state.trace, "inlines_scalars", True)
         self.shared: dict[Any, Any] = {}
         #: id of a constant -> (the constant, its tracer); holding the constant keeps the id valid.
         self.constants: dict[int, tuple[Any, StagedTracer]] = {}
@@ -77,7 +79,12 @@ class StagingTrace(Trace):
             return x
         if isinstance(x, Tracer) and not x._trace.alive:
             raise leaked(x)
-        if type(x) is ConcreteArray and not x.aval.shape and x.aval.dtype.names is None:
+        if (
+            type(x) is ConcreteArray
+            and not x.aval.shape
+            and self.inlines_scalars
+            and x.aval.dtype.names is None
+        ):
             return Literal(x.value, x.aval)
         if type(x) is Linear:
             raise x.not_linear()
@@ -204,6 +211,7 @@ def stage(
     avals: Sequence[ShapedArray],
     name: str = "fn",
     arg_names: Sequence[str] | None = None,
+    inlines_scalars: bool = True,
 ) -> tuple[Jaxpr, list[Any]]:
     """Trace a function of flat values.
 
@@ -212,6 +220,7 @@ def stage(
       avals: the types of the inputs.
       name: what the program is called, in print and in errors.
       arg_names: names of the inputs, for print.
+      inlines_scalars: whether known scalar arrays become literals, or are constants.
 
     Returns:
       The jaxpr and the values of its constants, which may be tracers of outer interpreters.
@@ -219,7 +228,9 @@ def stage(
     Raises:
       ReferenceUseError: if the function writes to references from outside.
     """
-    jaxpr, constants, effects = stage_with_references(function, avals, name, arg_names)
+    jaxpr, constants, effects = stage_with_references(
+        function, avals, name, arg_names, inlines_scalars
+    )
     if effects is None:
         return jaxpr, constants
     from functrax.core.references import read_only
@@ -232,6 +243,7 @@ def stage_with_references(
     avals: Sequence[ShapedArray],
     name: str = "fn",
     arg_names: Sequence[str] | None = None,
+    inlines_scalars: bool = True,
 ) -> tuple[Jaxpr, list[Any], Effects | None]:
     """As :func:`stage`, for a function that may read and write references from outside.
 
@@ -239,7 +251,7 @@ def stage_with_references(
       The jaxpr, its constants, and what it does to references; None if it knows of none.  Among
       the constants are references, which stand for their values.
     """
-    trace = StagingTrace(name)
+    trace = StagingTrace(name, inlines_scalars)
     inputs = [trace.new_input(a) for a in avals]
     effects = None
     try:

@@ -23,7 +23,7 @@ from functrax.core.pytree import (
     tree_unflatten,
 )
 from functrax.core.stage import eval_jaxpr, stage, stage_with_references
-from functrax.core.trace import named_axis
+from functrax.core.trace import EVAL, named_axis, state
 from functrax.core.tracebacks import boundary
 from functrax.transforms.flat import (
     FlatFunction,
@@ -163,7 +163,9 @@ def make_jaxpr(
       return_shape: whether to return ``(program, types of the results)``.
 
     Returns:
-      A function of the same arguments (arrays or types), which returns a ``ClosedJaxpr``.
+      A function of the same arguments (arrays or types), which returns a ``ClosedJaxpr``.  Called
+      inside of a transformation, it has all arrays that ``fun`` refers to as constants, whether
+      they are known or traced, so that their number follows from ``fun``.
 
     >>> import functrax.numpy as jnp
     >>> print(make_jaxpr(lambda x: jnp.sin(x) * 2.0)(1.0).as_text(source=False))
@@ -185,7 +187,11 @@ def make_jaxpr(
             for name, size in axis_env or ():
                 axes.enter_context(named_axis(name, size))
             jaxpr, consts = stage(
-                flat_fun, avals, name_of(fun), input_names(fun, roles, args, kwargs)
+                flat_fun,
+                avals,
+                name_of(fun),
+                input_names(fun, roles, args, kwargs),
+                inlines_scalars=state.trace is EVAL,
             )
         closed = ClosedJaxpr(jaxpr, consts)
         if not return_shape:

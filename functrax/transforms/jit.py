@@ -10,6 +10,7 @@ Start at :class:`Jitted`.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import time
 import weakref
@@ -129,6 +130,10 @@ class Jitted(JitCaller):
         self._hits = self._misses = 0
         self._history: deque[TraceRecord] = deque(maxlen=_REMEMBERED)
         self._register()
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._fun)
 
     def _register(self) -> None:
         roles = self._roles

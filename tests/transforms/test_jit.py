@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import math
 import threading
 import weakref
@@ -485,3 +486,12 @@ def test_generators_and_static_methods_are_refused() -> None:
 def test_a_result_that_is_no_array_is_named_by_its_place() -> None:
     with pytest.raises(TypeError, match=r"returned a value of type .*str.* component \[1\]\['k'\]"):
         functrax.jit(lambda x: (x, {"k": "text"}))(1.0)
+
+
+def test_the_signature_is_the_function_s_own() -> None:
+    def f(x: Any, *, y: int = 1) -> Any:
+        return x
+
+    for follow_wrapped in (True, False):
+        found = inspect.signature(functrax.jit(f), follow_wrapped=follow_wrapped)
+        assert found == inspect.signature(f)

@@ -165,3 +165,21 @@ def test_gradient_of_a_loop_is_linear_in_its_length() -> None:
 def test_not_a_function() -> None:
     with pytest.raises(ArgumentError, match="make_jaxpr: the first argument is not a function"):
         functrax.make_jaxpr(3)
+
+
+def test_constants_do_not_depend_on_what_is_known_inside_of_a_transformation() -> None:
+    known = jnp.array(2.0)
+    counts = []
+
+    @functrax.jit
+    def outer(x: Any) -> Any:
+        for scalar in (known, x):
+            inner = functrax.jit(lambda y: y * scalar)  # noqa: B023
+            program = functrax.make_jaxpr(lambda y: inner(y) + scalar)(x)  # noqa: B023
+            counts.append(len(program.consts))
+        return x
+
+    outer(1.0)
+    assert counts == [1, 1]
+    alone = functrax.make_jaxpr(lambda y: y * known)(1.0)
+    assert not alone.consts and "2.0" in str(alone)

@@ -1,4 +1,4 @@
-"""``jax.interpreters.partial_eval``: what is known is computed, and the rest is written down."""
+"""What libraries take of JAX besides its usual interface: partial evaluation, types, versions."""
 
 from __future__ import annotations
 
@@ -101,3 +101,15 @@ def test_modules_say_which_jax_they_are() -> None:
 
     assert jax.version.__version_info__ == jax.__version_info__ == (0, 10, 2)
     assert jax.lib.__version__ == jax.version.__version__ == jax.__version__
+
+
+def test_packages_for_saving_can_be_imported_and_not_used() -> None:
+    from jax.experimental.array_serialization import serialization
+    from jax.extend import ifrt_programs
+
+    from functrax.compat import MissingNameError
+
+    with pytest.raises(MissingNameError, match=r"numpy\.savez"):
+        serialization.GlobalAsyncCheckpointManager()
+    with pytest.raises(MissingNameError):
+        ifrt_programs.ifrt_programs.make_hlo_program()

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError, UnavailableError
 from functrax.core.operators import Array
@@ -49,6 +50,7 @@ class RaggedDotDimensionNumbers:
 _ROWS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
+@with_out_sharding
 def ragged_dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
@@ -56,7 +58,6 @@ def ragged_dot(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
     group_offset: ArrayLike | None = None,
-    out_sharding: Any = None,
 ) -> Array:
     """The product of a matrix with several: each group of its rows meets its own.
 
@@ -64,7 +65,7 @@ def ragged_dot(
       lhs: shape ``(m, k)``; its rows are in groups, one after the other.
       rhs: shape ``(g, k, n)``, one matrix for each group.
       group_sizes: integers of shape ``(g,)``, how many rows each group has.
-      precision, preferred_element_type, group_offset, out_sharding: as in
+      precision, preferred_element_type, group_offset: as in
         :func:`ragged_dot_general`.
 
     Returns:
@@ -82,10 +83,11 @@ def ragged_dot(
            [5.]], dtype=float32)
     """
     return ragged_dot_general(
-        lhs, rhs, group_sizes, _ROWS, precision, preferred_element_type, group_offset, out_sharding
+        lhs, rhs, group_sizes, _ROWS, precision, preferred_element_type, group_offset
     )
 
 
+@with_out_sharding
 def ragged_dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
@@ -94,7 +96,6 @@ def ragged_dot_general(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
     group_offset: ArrayLike | None = None,
-    out_sharding: Any = None,
 ) -> Array:
     """A contraction of which one axis of the left operand, the ragged one, is cut into groups.
 
@@ -112,7 +113,6 @@ def ragged_dot_general(
       ragged_dot_dimension_numbers: which axis is which.
       precision, preferred_element_type: as in :func:`functrax.lax.dot_general`.
       group_offset: None; as in jax.lax, nothing else is possible yet.
-      out_sharding: where the result is to lie, or None.
 
     Returns:
       An array of the shape that ``dot_general`` gives, with a leading axis of size ``g`` if the
@@ -150,7 +150,7 @@ def ragged_dot_general(
             rhs_outer = (*rhs_batch, *rhs_sum[:place])
             y = _by_group(y, sizes, rhs_sum[place], rhs_outer)
             dims = ((sums, _shifted(rhs_sum)), ((0, *batch), (0, *_shifted(rhs_batch))))
-    return dot_general(x, y, dims, precision, preferred_element_type, out_sharding=out_sharding)
+    return dot_general(x, y, dims, precision, preferred_element_type)
 
 
 def _shifted(axes: Sequence[int]) -> Shape:

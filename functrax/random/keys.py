@@ -74,7 +74,8 @@ def key_words(name: str, key: Any, *, many: bool = False) -> Value:
         )
     if not many and words.aval.ndim != 1:
         raise ShapeError(
-            f"{name} takes a single key",
+            f"{name} accepts a single key, but was given a key array of shape "
+            f"{words.aval.shape[:-1]}",
             got=f"keys of shape {words.aval.shape[:-1]}",
             fix=f"functrax.vmap(lambda key: random.{name}(key, ...))(keys)",
         )

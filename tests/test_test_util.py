@@ -48,6 +48,11 @@ def test_tolerances_by_dtype() -> None:
         check_grads(off(0.01), (X,), 1, ("fwd",), {np.float32: 1e-3}, {"float32": 1e-3})
 
 
+def test_values_that_are_infinite() -> None:
+    check_grads(lambda x: jnp.stack([x, jnp.maximum(x, jnp.inf)]), (X,), 2)
+    check_grads(lambda x: jnp.where(x > 0, x, -jnp.inf), (X[2],), 2)
+
+
 def test_wrong_derivatives() -> None:
     @functrax.custom_jvp
     def wrong(x: Any) -> Any:

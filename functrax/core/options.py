@@ -264,7 +264,7 @@ OPTIONS: Final[dict[str, Option]] = {
             "choice",
             "threefry2x32",
             "The random number generator behind new keys.",
-            choices=("threefry2x32",),
+            choices=("threefry2x32", "rbg", "unsafe_rbg"),
             traced=True,
         ),
         Option(

@@ -266,7 +266,7 @@ def check_dtype(name: str, aval: ShapedArray, accepts: frozenset[np.dtype[Any]])
         return
     names = ", ".join(sorted(str(d) for d in accepts))
     raise DTypeError(
-        f"{name} does not take {aval.dtype}",
+        f"{name} does not accept dtype {aval.dtype}",
         got=aval.str_short(),
         fix=f"convert with .astype(...) to one of: {names}",
     )
@@ -309,7 +309,7 @@ class Elementwise(Primitive):
             check_dtype(self.name, aval, self.accepts)
         if self.same_dtype and any(a.dtype != avals[0].dtype for a in avals):
             raise DTypeError(
-                f"{self.name} takes operands of one dtype",
+                f"{self.name} requires arguments to have the same dtypes",
                 got=", ".join(a.str_short() for a in avals),
                 fix="convert with .astype(...), or use functrax.numpy, which promotes",
             )

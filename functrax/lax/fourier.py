@@ -6,6 +6,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.core import dtypes
 from functrax.core.errors import ArgumentError
 from functrax.core.operators import Array
 from functrax.core.prims import fourier
@@ -39,7 +40,10 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     Array(6.+0.j, dtype=complex64)
     """
     lengths = as_ints("fft", fft_lengths, "fft_lengths")
-    return as_array(fourier.fft(value_of("fft", x), kind=_kind(fft_type), fft_lengths=lengths))
+    value, kind = value_of("fft", x), _kind(fft_type)
+    if not lengths and kind in ("FFT", "IFFT") and dtypes.is_complex(value.aval.dtype):
+        return as_array(value)  # no axis is transformed
+    return as_array(fourier.fft(value, kind=kind, fft_lengths=lengths))
 
 
 def _kind(given: Any) -> str:

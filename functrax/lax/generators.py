@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core import dtypes
-from functrax.core.errors import DTypeError, ShapeError, UnavailableError
+from functrax.core.errors import DTypeError, ShapeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import add, and_, lt, mul, or_, xor
@@ -34,6 +34,7 @@ from functrax.lax.operands import ArrayLike, DTypeLike, Shape, as_array, as_ints
 from functrax.transforms.custom_vmap import custom_vmap
 
 _U32, _U64 = dtypes.uint32, dtypes.uint64
+_UPPER = literal(32, _U64)
 _ROUNDS = 10
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -157,7 +158,7 @@ def _words(state: Value) -> list[Value]:
     ]
     if state.aval.dtype == _U32:
         return parts
-    halves = ((x, shift_right_logical.bind(x, literal(32, _U64))) for x in parts)
+    halves = ((x, shift_right_logical.bind(x, _UPPER)) for x in parts)
     low = literal(0xFFFFFFFF, _U64)
     return [_narrow(and_.bind(x, low), _U32) for x in itertools.chain(*halves)]
 
@@ -171,30 +172,29 @@ def _like_state(state: Value, words: Sequence[Value]) -> Value:
 
 def _wide(low: Value, high: Value) -> Value:
     """64 bits from two words."""
-    upper = shift_left.bind(_narrow(high, _U64), literal(32, _U64))
+    upper = shift_left.bind(_narrow(high, _U64), _UPPER)
     out: Value = or_.bind(_narrow(low, _U64), upper)
-    return out
-
-
-def _counted(count: int) -> Value:
-    if count >> 32:
-        raise UnavailableError(
-            "rng_bit_generator: counts with 32 bits, and does not reach as far",
-            got=f"{count} blocks",
-            fix="smaller arrays",
-        )
-    out: Value = iota.bind(shape=(count,), dtype=_U32, axis=0)
     return out
 
 
 def _counters(words: Sequence[Value], count: int) -> list[Value]:
     """A counter of so many words, least significant first, plus 0, 1, ..., ``count - 1``."""
-    carry = _counted(count)
-    out = []
-    for word in words:
-        total = add.bind(broadcast_in_dim.bind(word, shape=(count,), dims=()), carry)
+    if count >> 32:
+        index = iota.bind(shape=(count,), dtype=_U64, axis=0)
+        added = [_narrow(x, _U32) for x in (index, shift_right_logical.bind(index, _UPPER))]
+    else:
+        added = [iota.bind(shape=(count,), dtype=_U32, axis=0)]
+    out: list[Value] = []
+    carry: Value | None = None
+    for place, word in enumerate(words):
+        total = broadcast_in_dim.bind(word, shape=(count,), dims=())
+        carries = []
+        for more in (added[place] if place < len(added) else None, carry):
+            if more is not None:
+                total = add.bind(total, more)
+                carries.append(lt.bind(total, more))
+        carry = _narrow(carries[0] if len(carries) == 1 else or_.bind(*carries), _U32)
         out.append(total)
-        carry = _narrow(lt.bind(total, carry), _U32)
     return out
 
 

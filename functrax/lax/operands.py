@@ -95,7 +95,7 @@ def scalar(name: str, value: Any, aval: ShapedArray) -> Value:
     fits = kind is int or kind is float or kind is complex
     if fits != (dtype.kind != "b") or _RANK_OF_TYPE[kind] > _RANK_OF_KIND[dtype.kind]:
         raise DTypeError(
-            f"{name} takes operands of one dtype",
+            f"{name} requires arguments to have the same dtypes",
             got=f"{value!r} ({kind.__name__}) with {aval.str_short()}",
             fix="a number of the array's kind, or functrax.numpy, which promotes",
         )
@@ -166,9 +166,15 @@ def axes_of(name: str, ndim: int, axes: Iterable[int]) -> Shape:
     """Axes counted from 0, of which negative ones count from the end; each once."""
     given = as_ints(name, axes, "axes")
     found = tuple(a + ndim if a < 0 else a for a in given)
-    if any(not 0 <= a < ndim for a in found) or len(set(found)) != len(found):
+    outside = [a for a in given if not -ndim <= a < ndim]
+    if outside or len(set(found)) != len(found):
+        what = (
+            f"axis {outside[0]} is out of bounds"
+            if outside
+            else "duplicate value in 'axes', an axis named twice"
+        )
         raise AxisError(
-            f"{name}: an axis is out of range, or named twice",
+            f"{name}: {what}",
             got=f"axes {given} of an array of rank {ndim}",
             fix=f"different axes from {-ndim} to {ndim - 1}" if ndim else "no axes at all",
         )
@@ -189,7 +195,7 @@ def check_same_dtype(name: str, values: Sequence[Value], fix: str) -> None:
     """Refuse operands of different dtypes."""
     if any(x.aval.dtype != values[0].aval.dtype for x in values):
         shown = ", ".join(x.aval.str_short() for x in values)
-        raise DTypeError(f"{name} takes operands of one dtype", got=shown, fix=fix)
+        raise DTypeError(f"{name} requires arguments to have the same dtypes", got=shown, fix=fix)
 
 
 def static_scalar(name: str, value: Any, dtype: np.dtype[Any]) -> Literal:

@@ -169,7 +169,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     axes = axes_of("squeeze", x.aval.ndim, dimensions)
     if any(x.aval.shape[a] != 1 for a in axes):
         raise ShapeError(
-            "squeeze: an axis to remove is not of size 1",
+            "squeeze: cannot select an axis to squeeze out that is not of size 1",
             got=f"axes {axes} of {x.aval.str_short()}",
             fix="lax.index_in_dim or a reduction for axes of other sizes",
         )

@@ -29,11 +29,13 @@ from functrax.core.prims.bitwise import shift_left, shift_right_logical, threefr
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape
 from functrax.core.prims.slicing import concatenate, slice_
+from functrax.random.implementations import RBG, THREEFRY, UNSAFE_RBG
 
 _U32, _U64 = dtypes.uint32, dtypes.uint64
 _UNSIGNED = {8: dtypes.uint8, 16: dtypes.uint16, 32: _U32, 64: _U64}
 _ZERO = literal(0, _U32)
 _LOW_WORD = 0xFFFFFFFF
+_THREEFRY = THREEFRY.inside
 
 
 def unsigned(width: int) -> np.dtype[Any]:
@@ -86,10 +88,14 @@ def random_bits(words: Value, width: int, shape: tuple[int, ...]) -> Value:
     """Uniform unsigned integers of 8, 16, 32 or 64 bits.
 
     Args:
-      words: the key, ``uint32[2]``.
+      words: the key, of any generator.
       width: how many bits.
       shape: the shape of the result.
     """
+    if words.aval.shape != _THREEFRY:
+        from functrax.random.rbg import rbg_bits
+
+        return rbg_bits(words, _UNSIGNED[width], shape)
     if not options.threefry_partitionable:
         return _bits_of_halves(words, width, shape)
     first, second = encipher(words, shape)
@@ -102,10 +108,34 @@ def random_bits(words: Value, width: int, shape: tuple[int, ...]) -> Value:
 
 @with_recipe
 def split_words(words: Value, shape: tuple[int, ...] = (2,)) -> Value:
-    """The words of new keys, ``uint32[*shape, 2]``: the place of each, enciphered."""
+    """The words of new keys, ``uint32[*shape, 2]``: the place of each, enciphered.
+
+    Those of another generator have more axes or more words, as the old one has.
+    """
+    if words.aval.shape == UNSAFE_RBG.inside:
+        from functrax.random.rbg import unsafe_split
+
+        return unsafe_split(words, shape)
+    if words.aval.shape == RBG.inside:
+        from functrax.random.rbg import beside, halves
+
+        return beside(*(split_words(half, shape) for half in halves(words)))
     if not options.threefry_partitionable:
         return reshape.bind(_enciphered_halves(words, 2 * math.prod(shape)), shape=(*shape, 2))
     return joined(*encipher(words, shape))
+
+
+def folded_words(words: Value, number: Value) -> Value:
+    """The words of a new key, made from an old one and a number, ``uint32[]``."""
+    if words.aval.shape == UNSAFE_RBG.inside:
+        from functrax.random.rbg import unsafe_fold
+
+        return unsafe_fold(words, joined(_ZERO, number, _ZERO, number))
+    if words.aval.shape == RBG.inside:
+        from functrax.random.rbg import beside, halves
+
+        return beside(*(folded_words(half, number) for half in halves(words)))
+    return joined(*encipher(words, (), number))
 
 
 def joined(*words: Value) -> Value:

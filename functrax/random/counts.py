@@ -19,13 +19,14 @@ import numpy as np
 from functrax import lax, numpy as jnp
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
-from functrax.core.errors import ShapeError
+from functrax.core.errors import ShapeError, UnavailableError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.lax.operands import as_array
 from functrax.numpy.promote import inexact, promote_dtypes
 from functrax.random.cipher import split_words
 from functrax.random.continuous import uniform_sample
+from functrax.random.implementations import THREEFRY
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
@@ -62,12 +63,19 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
 
     Raises:
       DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
+      UnavailableError: for a key of another generator than threefry2x32.
 
     >>> from functrax import random
     >>> random.poisson(random.key(0), 4.0, (3,)).dtype
     dtype('int32')
     """
     words, of_type = key_words("poisson", key), integer_dtype("poisson", dtype)
+    if words.aval.shape != THREEFRY.inside:
+        raise UnavailableError(
+            "poisson is only implemented for keys of threefry2x32, as in JAX",
+            got=f"a key whose words are {words.aval.str_short()}",
+            fix="random.key(seed, impl='threefry2x32')",
+        )
     mean = parameter("poisson", lam, dtypes.float32)
     sizes = broadcast_shape("poisson", shape, mean.aval.shape)
     return as_array(_poisson(words, repeated(mean, sizes), dtype=of_type))

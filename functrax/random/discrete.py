@@ -269,7 +269,7 @@ def _without_replacement(
     classes = values.aval.shape[axis]
     if count > classes:
         raise ShapeError(
-            "categorical: more draws without replacement than classes",
+            "categorical: Number of samples without replacement is above that of the classes",
             got=f"{count} draws of {classes} classes",
             fix="replace=True, or fewer draws",
         )

@@ -26,6 +26,7 @@ from functrax.core.primitive import Value
 from functrax.lax.operands import as_array
 from functrax.random.cipher import split_words
 from functrax.random.continuous import normal_sample, prepared, uniform_sample
+from functrax.random.implementations import THREEFRY
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
@@ -35,7 +36,7 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
-from functrax.transforms.control.loops import while_loop
+from functrax.transforms.control.loops import map_, while_loop
 from functrax.transforms.custom import custom_jvp
 from functrax.transforms.jit import jit
 from functrax.transforms.vmap import vmap
@@ -143,7 +144,10 @@ def _drawn(words: Value, a: Any, log_space: bool) -> Any:
         return jnp.zeros(a.shape, a.dtype)
     keys = split_words(words, (size,))
     draw = functools.partial(_element, log_space=log_space)
-    return vmap(draw)(keys, a.reshape(size)).reshape(a.shape)
+    if words.aval.shape == THREEFRY.inside:
+        return vmap(draw)(keys, a.reshape(size)).reshape(a.shape)
+    # The bits of other generators' keys are not their own under vmap.
+    return map_(lambda given: draw(*given), (keys, a.reshape(size))).reshape(a.shape)
 
 
 @custom_jvp

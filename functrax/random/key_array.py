@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functrax.core.operators import Array, Handle
 from functrax.core.prims.reindex import reshape
 from functrax.core.pytree_registry import register_handle
 from functrax.core.tracebacks import deliberate, with_boundaries
+from functrax.random.implementations import RBG, THREEFRY, UNSAFE_RBG, Implementation
 from functrax.random.moved_keys import on_words
 from functrax.transforms.types_of_arrays import ShapeDtypeStruct
 
@@ -29,24 +30,40 @@ _METHODS: Any = Array  # with those that ``functrax.numpy`` gives it
 
 
 class KeyDType:
-    """The dtype of typed keys; it prints as ``key<fry>`` and equals only itself."""
+    """The dtype of typed keys: ``key<fry>``, or that of another generator's keys.
 
-    name = "key<fry>"
-    itemsize = 8
+    Args:
+      implementation: the generator.
+    """
+
     type = prng_key
+
+    def __init__(self, implementation: Implementation = THREEFRY) -> None:
+        self.implementation = implementation
+
+    @property
+    def name(self) -> str:
+        """What it prints as."""
+        return f"key<{self.implementation.tag}>"
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one key."""
+        return 4 * self.implementation.size
 
     def handle(self, type_of_keys: ShapeDtypeStruct) -> KeyArray:
         """The keys of a type, whose words are a type."""
-        return KeyArray(ShapeDtypeStruct((*type_of_keys.shape, 2), uint32))
+        shape = (*type_of_keys.shape, self.implementation.size)
+        return keys_of(self.implementation)(ShapeDtypeStruct(shape, uint32))
 
     def __repr__(self) -> str:
         return self.name
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is KeyDType
+        return type(other) is KeyDType and self.implementation == other.implementation
 
     def __hash__(self) -> int:
-        return hash(KeyDType)
+        return hash((KeyDType, self.implementation))
 
 
 @with_boundaries
@@ -57,7 +74,8 @@ class KeyArray(Handle):
     arithmetic.  :func:`key_data` gives its words.
 
     Args:
-      words: the words of the keys, ``uint32[..., 2]``; nothing is checked here.
+      words: the words of the keys, ``uint32[..., 2]``; nothing is checked here.  Those of other
+        generators (the subclasses) are four.
 
     >>> from functrax import random
     >>> keys = random.split(random.key(0), 3)
@@ -70,6 +88,7 @@ class KeyArray(Handle):
 
     __slots__ = ("words",)
     advice = "random.key_data(keys), which gives the words of the keys"
+    implementation: ClassVar[Implementation] = THREEFRY
     words: Any
 
     def __init__(self, words: Any) -> None:
@@ -83,7 +102,7 @@ class KeyArray(Handle):
     @property
     def dtype(self) -> KeyDType:  # type: ignore[override]
         """The type of keys."""
-        return KeyDType()
+        return KeyDType(self.implementation)
 
     @property
     def ndim(self) -> int:
@@ -98,12 +117,12 @@ class KeyArray(Handle):
     @property
     def itemsize(self) -> int:
         """Bytes of one key."""
-        return KeyDType.itemsize
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all keys."""
-        return self.size * KeyDType.itemsize
+        return self.size * self.itemsize
 
     @property
     def T(self) -> KeyArray:
@@ -115,7 +134,7 @@ class KeyArray(Handle):
         given = axes[0] if len(axes) == 1 and isinstance(axes[0], Sequence) else axes
         order = [operator.index(a) for a in given] or list(reversed(range(self.ndim)))
         from_front = [a + self.ndim if a < 0 else a for a in order]
-        return KeyArray(self.words.transpose(*from_front, self.ndim))
+        return type(self)(self.words.transpose(*from_front, self.ndim))
 
     def reshape(self, *shape: Any) -> KeyArray:
         """The same keys in another shape; one size may be -1."""
@@ -123,7 +142,7 @@ class KeyArray(Handle):
         sizes = [operator.index(n) for n in given]
         known = int(np.prod([n for n in sizes if n != -1], dtype=np.int64))
         whole = [self.size // max(known, 1) if n == -1 else n for n in sizes]
-        return KeyArray(reshape.bind(self.words, shape=(*whole, 2)))
+        return type(self)(reshape.bind(self.words, shape=(*whole, self.implementation.size)))
 
     def ravel(self) -> KeyArray:
         """All keys along one axis."""
@@ -135,7 +154,7 @@ class KeyArray(Handle):
         """Without axes of size 1; all of them, or those given."""
         ones = [i for i, n in enumerate(self.shape) if n == 1] if axis is None else axis
         dropped = [ones] if isinstance(ones, int) else list(ones)
-        return KeyArray(self.words.squeeze(tuple(a + self.ndim if a < 0 else a for a in dropped)))
+        return type(self)(self.words.squeeze(tuple(a + self.ndim if a < 0 else a for a in dropped)))
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         """The keys with two axes exchanged."""
@@ -190,7 +209,7 @@ class KeyArray(Handle):
             raise deliberate(
                 TypeError("iteration over a single key; random.split(key) makes several")
             )
-        return (KeyArray(self.words[i]) for i in range(len(self)))
+        return (type(self)(self.words[i]) for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> KeyArray:
         entries = index if isinstance(index, tuple) else (index,)
@@ -202,13 +221,13 @@ class KeyArray(Handle):
             )
         if any(entry is Ellipsis for entry in entries):
             entries = (*entries, slice(None))
-        return KeyArray(self.words[entries])
+        return type(self)(self.words[entries])
 
     def __eq__(self, other: object) -> Any:
-        return (self.words == other.words).all(-1) if isinstance(other, KeyArray) else False
+        return (self.words == other.words).all(-1) if type(other) is type(self) else False
 
     def __ne__(self, other: object) -> Any:
-        return (self.words != other.words).any(-1) if isinstance(other, KeyArray) else True
+        return (self.words != other.words).any(-1) if type(other) is type(self) else True
 
     def __hash__(self) -> int:
         raise deliberate(TypeError("unhashable type: KeyArray; keys are compared elementwise"))
@@ -224,7 +243,7 @@ class KeyArray(Handle):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (KeyArray, (self.words,))
+        return (type(self), (self.words,))
 
     def __repr__(self) -> str:
         if not isinstance(self.words, Array):
@@ -274,11 +293,37 @@ def _axes_taken(entry: Any) -> int:
     return int(entry.ndim) if getattr(entry, "dtype", None) == np.bool_ else 1
 
 
-def _rebuilt(_: None, words: tuple[Any]) -> Any:
-    if type(words[0]) is ShapeDtypeStruct:
-        return ShapeDtypeStruct(words[0].shape[:-1], KeyDType())
-    return KeyArray(*words)
+def _add_class(keys: type[KeyArray]) -> None:
+    def rebuilt(_: None, words: tuple[Any]) -> Any:
+        if type(words[0]) is ShapeDtypeStruct:
+            return ShapeDtypeStruct(words[0].shape[:-1], KeyDType(keys.implementation))
+        return keys(*words)
+
+    add_wrapper(keys)
+    register_handle(keys, lambda keys: ((keys.words,), None), rebuilt)
 
 
-add_wrapper(KeyArray)
-register_handle(KeyArray, lambda keys: ((keys.words,), None), _rebuilt)
+class RbgKeyArray(KeyArray):
+    """Keys of the generator ``rbg``, of four words."""
+
+    __slots__ = ()
+    implementation = RBG
+
+
+class UnsafeRbgKeyArray(KeyArray):
+    """Keys of the generator ``unsafe_rbg``, of four words."""
+
+    __slots__ = ()
+    implementation = UNSAFE_RBG
+
+
+_CLASSES: dict[Implementation, type[KeyArray]] = {
+    keys.implementation: keys for keys in (KeyArray, RbgKeyArray, UnsafeRbgKeyArray)
+}
+for _keys in _CLASSES.values():
+    _add_class(_keys)
+
+
+def keys_of(implementation: Implementation) -> type[KeyArray]:
+    """The class of a generator's keys."""
+    return _CLASSES[implementation]

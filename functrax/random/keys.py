@@ -2,7 +2,8 @@
 
 A key is two words of 32 bits.  Typed keys (:func:`key`) are ``KeyArray`` objects around an array of
 words, ``uint32[..., 2]``; raw keys (:func:`PRNGKey`) are that array itself.  Every function of
-``functrax.random`` takes both.
+``functrax.random`` takes both.  Other generators (``implementations``) have keys of four words; raw
+keys are of the generator that the option ``default_prng_impl`` names.
 
 New keys are counters enciphered with the old one, by threefry-2x32 (Salmon et al., "Parallel random
 numbers: as easy as 1, 2, 3", SC 2011): ``split`` enciphers the place of the new key, ``fold_in``
@@ -28,14 +29,16 @@ from functrax.core.inputs import as_value
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.reindex import reshape
+from functrax.core.prims.slicing import concatenate
 from functrax.core.promotion import IntegerOverflowError
 from functrax.lax import bitwise_and, convert_element_type as as_dtype, shift_right_logical
 from functrax.lax.operands import as_array
-from functrax.random.cipher import encipher, joined, split_words
-from functrax.random.key_array import KeyArray, KeyDType
+from functrax.random.cipher import folded_words, joined, split_words
+from functrax.random.implementations import IMPLEMENTATIONS, Implementation
+from functrax.random.key_array import KeyArray, KeyDType, keys_of
 from functrax.random.shapes import checked_shape
 
-_IMPLEMENTATION = "threefry2x32"
 _U32 = dtypes.uint32
 _LOW_WORD = 0xFFFFFFFF
 
@@ -49,16 +52,18 @@ def key_words(name: str, key: Any, *, many: bool = False) -> Value:
       many: whether an array of keys will do.
 
     Returns:
-      ``uint32[2]``, or ``uint32[..., 2]`` with ``many``.
+      ``uint32[2]``, or ``uint32[..., 2]`` with ``many``.  For another generator a single key has
+      the shape that says so; many have the shape in which they are kept.
 
     Raises:
       DTypeError: if ``key`` is not a key.
       ShapeError: if it is many keys, or its last axis does not have size 2.
     """
     if isinstance(key, KeyArray):
-        words = key.words
+        words, made = key.words, key.implementation
     elif hasattr(key, "dtype") and hasattr(key, "shape"):
-        words = _checked_words(name, key)
+        made = IMPLEMENTATIONS[options.default_prng_impl]
+        words = _checked_words(name, key, made)
         if not many and options.legacy_prng_key != "allow":
             _check_raw_key(name, words)
     else:
@@ -69,10 +74,13 @@ def key_words(name: str, key: Any, *, many: bool = False) -> Value:
         )
     if not many and words.aval.ndim != 1:
         raise ShapeError(
-            f"{name} takes a single key",
+            f"{name} accepts a single key, but was given a key array of shape "
+            f"{words.aval.shape[:-1]}",
             got=f"keys of shape {words.aval.shape[:-1]}",
             fix=f"functrax.vmap(lambda key: random.{name}(key, ...))(keys)",
         )
+    if not many and made.inside != words.aval.shape:
+        words = reshape.bind(words, shape=made.inside)
     return words
 
 
@@ -87,23 +95,26 @@ def _check_raw_key(name: str, words: Value) -> None:
     warnings.warn(what + "warns of it; random.key(seed) makes typed ones", stacklevel=4)
 
 
-def _checked_words(name: str, given: Any) -> Value:
+def _checked_words(name: str, given: Any, made: Implementation) -> Value:
     if given.dtype != _U32:
         raise DTypeError(
             f"{name}: the words of a key are of type uint32",
             got=f"{given.dtype}{list(given.shape)}",
             fix="a key made by random.key(seed), or words.astype('uint32')",
         )
-    if given.shape[-1:] != (2,):
+    if given.shape[-1:] != (made.size,):
+        words = {2: "two", 4: "four"}[made.size]
+        of = "" if made.name == "threefry2x32" else f" of {made.name}"
         raise ShapeError(
-            f"{name}: a key has two words, along the last axis",
+            f"{name}: a key{of} has {words} words, along the last axis",
             got=f"an array of shape {tuple(given.shape)}",
-            fix="a key made by random.key(seed), or an array of shape (..., 2)",
+            fix=f"a key made by random.key(seed), or an array of shape (..., {made.size})",
         )
     return as_value(given, f"the key of {name}")
 
 
-def _check_implementation(name: str, impl: Any, dtype: Any) -> None:
+def _implementation(name: str, impl: Any, dtype: Any = None) -> Implementation:
+    """The generator that is asked for; by default that of the option ``default_prng_impl``."""
     if impl is not None and dtype is not None:
         raise ArgumentError(
             f"{name}: impl and dtype say the same thing",
@@ -111,13 +122,20 @@ def _check_implementation(name: str, impl: Any, dtype: Any) -> None:
             fix="give one of them, or neither",
         )
     given = dtype if impl is None else impl
-    if given is None or given == _IMPLEMENTATION or given == KeyDType():
-        return
-    raise ArgumentError(
-        f"{name}: unknown generator of random bits",
-        got=repr(given),
-        fix=f"{_IMPLEMENTATION!r}, the only one, which is also the default",
-    )
+    if given is None:
+        return IMPLEMENTATIONS[options.default_prng_impl]
+    if isinstance(given, Implementation):
+        return given
+    if isinstance(given, KeyDType):
+        return given.implementation
+    found = IMPLEMENTATIONS.get(given) if isinstance(given, str) else None
+    if found is None:
+        raise ArgumentError(
+            f"{name}: unknown generator of random bits",
+            got=repr(given),
+            fix=", ".join(map(repr, IMPLEMENTATIONS)),
+        )
+    return found
 
 
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
@@ -125,7 +143,8 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
 
     Args:
       seed: an integer, or an integer array of rank 0.  64 bits of it count, 32 while x64 is off.
-      impl: None or ``"threefry2x32"``.
+      impl: ``"threefry2x32"``, ``"rbg"`` or ``"unsafe_rbg"``; by default what the option
+        ``default_prng_impl`` says.
       dtype: the same, or ``key_dtype()``.
 
     Returns:
@@ -141,8 +160,8 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     Array((), dtype=key<fry>) overlaying:
     [0 7]
     """
-    _check_implementation("key", impl, dtype)
-    return KeyArray(_seeded("key", seed))
+    made = _implementation("key", impl, dtype)
+    return keys_of(made)(_seeded("key", seed, made))
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Array | KeyArray:
@@ -152,19 +171,26 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array | KeyArray:
 
     Args:
       seed: as for :func:`key`.
-      impl: None or ``"threefry2x32"``.
+      impl: ``"threefry2x32"``, ``"rbg"`` or ``"unsafe_rbg"``; by default what the option
+        ``default_prng_impl`` says.
 
     >>> from functrax import random
     >>> random.PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
-    _check_implementation("PRNGKey", impl, None)
+    made = _implementation("PRNGKey", impl)
     if options.enable_custom_prng:
-        return key(seed)
-    return as_array(_seeded("PRNGKey", seed))
+        return key(seed, impl=made)
+    return as_array(_seeded("PRNGKey", seed, made))
 
 
-def _seeded(name: str, seed: Any) -> Value:
+def _seeded(name: str, seed: Any, made: Implementation) -> Value:
+    """The words of a key: those of threefry's, as often as they fit."""
+    words = _seed_words(name, seed)
+    return words if made.size == 2 else concatenate.bind(words, words, axis=0)
+
+
+def _seed_words(name: str, seed: Any) -> Value:
     if isinstance(seed, KeyArray):
         raise DTypeError(
             f"{name}: the seed is a key already",
@@ -221,7 +247,8 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 
     Args:
       key_bits_array: the words, ``uint32[..., 2]``.
-      impl: None or ``"threefry2x32"``.
+      impl: ``"threefry2x32"``, ``"rbg"`` or ``"unsafe_rbg"``; by default what the option
+        ``default_prng_impl`` says.
       dtype: the same, or ``key_dtype()``.
 
     Raises:
@@ -232,18 +259,20 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     >>> random.wrap_key_data(np.zeros((3, 2), "uint32")).shape
     (3,)
     """
-    _check_implementation("wrap_key_data", impl, dtype)
+    made = _implementation("wrap_key_data", impl, dtype)
     if isinstance(key_bits_array, KeyArray):
         raise DTypeError(
             "wrap_key_data: these are typed keys already",
             got=repr(key_bits_array),
             fix="use them as they are; key_data gives their bits",
         )
-    return KeyArray(key_words("wrap_key_data", key_bits_array, many=True))
+    if not (hasattr(key_bits_array, "dtype") and hasattr(key_bits_array, "shape")):
+        key_words("wrap_key_data", key_bits_array)  # which says that these are no words
+    return keys_of(made)(_checked_words("wrap_key_data", key_bits_array, made))
 
 
 def key_impl(keys: Any) -> str:
-    """The name of the generator of random bits: ``"threefry2x32"``.
+    """The name of the keys' generator of random bits, such as ``"threefry2x32"``.
 
     Raises:
       DTypeError, ShapeError: for what is not keys.
@@ -253,21 +282,22 @@ def key_impl(keys: Any) -> str:
     'threefry2x32'
     """
     key_words("key_impl", keys, many=True)
-    return _IMPLEMENTATION
+    made = keys.implementation.name if isinstance(keys, KeyArray) else options.default_prng_impl
+    return str(made)
 
 
 def key_dtype(impl: Any = None) -> KeyDType:
     """The dtype of typed keys.
 
     Args:
-      impl: None or ``"threefry2x32"``.
+      impl: ``"threefry2x32"``, ``"rbg"`` or ``"unsafe_rbg"``; by default what the option
+        ``default_prng_impl`` says.
 
     >>> from functrax import random
     >>> random.key(0).dtype == random.key_dtype()
     True
     """
-    _check_implementation("key_dtype", impl, None)
-    return KeyDType()
+    return KeyDType(_implementation("key_dtype", impl))
 
 
 def clone(key: Any) -> Any:
@@ -304,7 +334,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     """
     words = key_words("split", key)
     shape = checked_shape("split", num, "num")
-    return _like(key, split_words(words, shape))
+    return _like(key, split_words(words, shape), shape)
 
 
 def split_pair(words: Value) -> tuple[Value, Value]:
@@ -354,8 +384,12 @@ def _folded_in(key: Any, data: Any) -> Any:
             fix="functrax.vmap(random.fold_in, (None, 0))(key, numbers)",
         )
     low = convert_element_type.bind(value, dtype=_U32, weak_type=False)
-    return _like(key, joined(*encipher(words, (), low)))
+    return _like(key, folded_words(words, low), ())
 
 
-def _like(key: Any, words: Value) -> Any:
-    return KeyArray(words) if isinstance(key, KeyArray) else words
+def _like(key: Any, words: Value, shape: tuple[int, ...]) -> Any:
+    """Keys of a shape from the words that a function of ``cipher`` made of a key."""
+    size = key.implementation.size if isinstance(key, KeyArray) else key.shape[-1]
+    if words.aval.shape != (*shape, size):
+        words = reshape.bind(words, shape=(*shape, size))
+    return type(key)(words) if isinstance(key, KeyArray) else words

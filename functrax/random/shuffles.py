@@ -68,7 +68,7 @@ def _permuted_keys(key: Any, keys: KeyArray, axis: int, independent: bool) -> An
             got=f"keys of shape {keys.shape} and independent=True",
             fix="functrax.vmap(random.permutation)(random.split(key, n), keys) over n rows",
         )
-    return KeyArray(permutation(key, keys.words, _axis("permutation", keys, axis)))
+    return type(keys)(permutation(key, keys.words, _axis("permutation", keys, axis)))
 
 
 def _population(name: str, x: Any) -> Any:
@@ -140,7 +140,7 @@ def choice(
     words = key_words("choice", key)
     if isinstance(a, KeyArray):
         chosen_words = choice(key, a.words, shape, replace, p, _axis("choice", a, axis), mode)
-        return KeyArray(chosen_words)
+        return type(a)(chosen_words)
     if not isinstance(shape, (tuple, list)):
         raise ShapeError("choice: the shape is not a sequence", got=repr(shape), fix="a tuple")
     sizes = checked_shape("choice", shape)

@@ -305,7 +305,7 @@ def test_what_is_no_program(text: str, match: str) -> None:
     ("text", "match"),
     [
         (BODY.format("b:f32[4] = neg a"), "found f32[4], expected f32[3]"),
-        (BODY.format("b:f32[3] = add a i"), "one dtype"),
+        (BODY.format("b:f32[3] = add a i"), "the same dtypes"),
         (BODY.format("b:f32[3] = neg[axis=1] a"), "neg does not take these"),
         (BODY.format("b:f32[3] = neg"), "neg"),
         (BODY.format("() = neg a"), "found 0, expected 1"),

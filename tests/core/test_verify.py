@@ -146,7 +146,7 @@ def test_the_wrong_number_of_results() -> None:
 def test_operands_that_the_primitive_refuses() -> None:
     x, i, y = Var(VECTOR), Var(ShapedArray((3,), dtypes.int32)), Var(VECTOR)
     message = refused(program([Eqn(add, [x, i], [y], {})], [x, i], [y]))
-    assert "add takes operands of one dtype" in message
+    assert "add requires arguments to have the same dtypes" in message
     assert "found f32[3], i32[3]" in message
 
 

@@ -214,5 +214,5 @@ def test_errors() -> None:
         lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NHC", "HIO", "NXC"))
     with pytest.raises(ArgumentError, match="group counts"):
         lax.conv_general_dilated(x, w, (1,), "SAME", feature_group_count=2, batch_group_count=2)
-    with pytest.raises(DTypeError, match="one dtype"):
+    with pytest.raises(DTypeError, match="the same dtypes"):
         lax.conv_general_dilated(x, w.astype(np.int32), (1,), "SAME")

@@ -199,7 +199,7 @@ def test_errors() -> None:
         lax.gather(x, i.astype(np.float32), rows, (1, 4))
     with pytest.raises(ArgumentError, match="unknown mode"):
         lax.gather(x, i, rows, (1, 4), mode="wrap")
-    with pytest.raises(DTypeError, match="one dtype"):
+    with pytest.raises(DTypeError, match="the same dtypes"):
         lax.scatter_add(x, i, np.zeros((1, 4), np.float32), into)
 
 

@@ -143,3 +143,11 @@ def test_algorithms_of_products() -> None:
     assert sums["DEFAULT"] is None and sums["ANY_F8_ANY_F8_ANY_FAST_ACCUM"] is None
     with functrax.default_matmul_precision("F32_F32_F32"):
         np.testing.assert_array_equal(lax.dot(x, x), x)
+
+
+def test_fft_of_no_axes() -> None:
+    x = np.array([1j, 2.0], np.complex64)
+    for kind in (lax.FftType.FFT, "IFFT"):
+        np.testing.assert_array_equal(lax.fft(x, kind, ()), x)
+    with pytest.raises(ShapeError, match="fft"):
+        lax.fft(x.real, "RFFT", ())

@@ -64,7 +64,7 @@ def test_equals_numpy(number: int) -> None:
 
 BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: lax.broadcast(X, (2, 4, 3), dims=(0,)), ShapeError, "not new"),
-    (lambda: lax.broadcast(X, (2, 3), dims=(2,)), AxisError, "out of range"),
+    (lambda: lax.broadcast(X, (2, 3), dims=(2,)), AxisError, "out of bounds"),
     (lambda: lax.broadcast_in_dim(X, (2, 4), (0, 1)), ShapeError, "sizes"),
     (lambda: lax.broadcast_shapes((2,), (3,)), ShapeError, "together"),
     (lambda: lax.broadcast_to_rank(X, 1), ShapeError, "more axes"),
@@ -79,7 +79,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: lax.concatenate([], 0), ShapeError, "at least one"),
     (lambda: lax.stack([]), ArgumentError, "at least one"),
     (lambda: lax.split(X, (1, 1), 1), ShapeError, "add up"),
-    (lambda: lax.pad(X, 1j, [(0, 0, 0)] * 2), DTypeError, "one dtype"),
+    (lambda: lax.pad(X, 1j, [(0, 0, 0)] * 2), DTypeError, "the same dtypes"),
     (lambda: lax.pad(X, lax.full((), 0, "int32"), [(0, 0, 0)] * 2), DTypeError, "padding value"),
     (lambda: lax.pad(X, X, [(0, 0, 0)] * 2), ShapeError, "scalar"),
     (lambda: lax.pad(X, 0.0, [(0, 0, 0)]), AxisError, "each axis"),

@@ -105,7 +105,7 @@ def test_errors() -> None:
         lax.dynamic_slice(X, (0,), (1, 1))
     with pytest.raises(DTypeError, match="integer scalar"):
         lax.dynamic_slice(X, (0.5, 0), (1, 1))
-    with pytest.raises(DTypeError, match="one dtype"):
+    with pytest.raises(DTypeError, match="the same dtypes"):
         lax.dynamic_update_slice(X, np.zeros((1, 1), np.int32), (0, 0))
     with pytest.raises(ShapeError, match="slice"):
         lax.slice(X, (0, 0), (5, 5))

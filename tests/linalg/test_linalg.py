@@ -212,7 +212,7 @@ def test_dtypes() -> None:
     assert la.eigh(np.eye(2, dtype=np.complex64)).eigenvalues.dtype == np.float32
     assert la.solve(np.eye(2, dtype=np.float32), np.ones(2, np.complex64)).dtype == np.complex64
     assert la.eigvals(np.eye(2, dtype=np.float32)).dtype == np.complex64
-    with pytest.raises(DTypeError, match="does not take float16"):
+    with pytest.raises(DTypeError, match="does not accept dtype float16"):
         la.inv(np.eye(2, dtype=np.float16))
 
 

@@ -153,7 +153,7 @@ def test_nothing_can_be_drawn():
         (
             lambda: random.categorical(KEY, np.zeros(3), shape=(5,), replace=False),
             ShapeError,
-            "more draws",
+            "Number of samples",
         ),
         (lambda: random.permutation(KEY, 2.5), DTypeError, "integer"),
         (lambda: random.permutation(KEY, np.arange(3), axis=1), AxisError, "axis"),

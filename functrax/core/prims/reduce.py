@@ -295,13 +295,13 @@ class ArgReduce(ReindexReduce):
         check_axes(self.name, x, (axis,))
         if x.shape[axis] == 0:
             raise ShapeError(
-                f"{self.name}: the axis has no elements",
+                "argmin and argmax require non-empty reduced dimension",
                 got=f"axis {axis} of {x.str_short()}",
                 fix="an axis of at least one element",
             )
         if not dtypes.is_integer(index_dtype):
             raise DTypeError(
-                f"{self.name}: index_dtype is not an integer",
+                f"{self.name}: index_dtype must be an integer type",
                 got=str(index_dtype),
                 fix="index_dtype='int32'",
             )

@@ -76,6 +76,8 @@ def cond(
     operands = _operands("cond", operands, operand)
     check_callable("cond", true_fun)
     check_callable("cond", false_fun)
+    if pred is None:
+        raise DTypeError("cond predicate is None", got="None", fix="a scalar of bool")
     value = as_value(pred, "the predicate of cond")
     if value.aval.shape or dtypes.is_complex(value.aval.dtype):
         raise DTypeError(

@@ -174,6 +174,7 @@ ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
         DTypeError,
         "the predicate is not a real scalar\n  got   bool[3]",
     ),
+    (lambda: lax.cond(None, lambda: 1, lambda: 2), DTypeError, "cond predicate is None"),
     (
         lambda: functrax.jit(lambda p: lax.cond(p, lambda: {"a": X}, lambda: {"a": X[:2]}))(True),
         DTypeError,

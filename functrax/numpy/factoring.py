@@ -134,8 +134,7 @@ def eig(a: Any) -> EigResult:
 def eigvals(a: Any) -> Value:
     """Complex eigenvalues of square matrices, in no particular order; differentiable once."""
     (x,) = matrices_of("eigvals", a)
-    none = {"compute_left_eigenvectors": False, "compute_right_eigenvectors": False}
-    return lax_linalg.eig(x, **none)[0]
+    return lax_linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:

@@ -102,7 +102,7 @@ def tridiagonal(x: Any, lower: bool) -> tuple[Any, Any, Any, Any]:
     if not lower:
         turned = tridiagonal(x[..., ::-1, ::-1], True)
         a, *vectors = turned
-        return (a[..., ::-1, ::-1], *(s[..., ::-1] for s in vectors))  # type: ignore[return-value]
+        return (a[..., ::-1, ::-1], *(s[..., ::-1] for s in vectors))
     *lead, n, _ = x.shape
     strict = np.tril(widened(x), -1)
     every = np.arange(n)

@@ -76,9 +76,9 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Value, Value]:
             got=f"T {t.aval.str_short()}, Z {z.aval.str_short()}",
             fix="matrices of one size",
         )
-    return jnp.vectorize(_complex_form, signature="(n,n),(n,n)->(n,n),(n,n)")(
-        as_complex(t), as_complex(z)
-    )
+    each = jnp.vectorize(_complex_form, signature="(n,n),(n,n)->(n,n),(n,n)")
+    found: tuple[Value, Value] = each(as_complex(t), as_complex(z))
+    return found
 
 
 def _complex_form(t: Value, z: Value) -> tuple[Value, Value]:

@@ -247,6 +247,7 @@ def fiedler_companion(a: Any) -> Value:
     return _chosen(jnp.concatenate([constants, scaled], -1), which)
 
 
+@promoting
 def polar(
     a: Any,
     side: str = "right",

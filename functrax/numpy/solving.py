@@ -252,7 +252,7 @@ def lstsq(
     is_vector = y.aval.ndim == 1
     y = y[:, None] if is_vector else y
     s = svdvals(x)
-    rank = sum_(s >= limit * max_(s, initial=0)).astype(dtypes.int32)
+    rank = sum_((s > 0) & (s >= limit * max_(s, initial=0))).astype(dtypes.int32)
     out = matmul(pinv(x, limit), y)
     rest = sum_(square(absolute(y - matmul(x, out))), axis=0)
     if numpy_resid and (m <= n or int(rank) < n):

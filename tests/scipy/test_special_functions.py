@@ -36,6 +36,8 @@ CASES: list[tuple[str, tuple[Any, ...], float, float]] = [
     ("erfcx", (WIDE[WIDE > -4],), 30, 0),
     ("erfcx", (PLANE[(PLANE * PLANE).real < 60],), 200, 0),
     ("wofz", (PLANE[(PLANE * PLANE).real > -60],), 200, 0),
+    ("gamma", (PLANE[np.abs(PLANE.imag) > 0.3],), 500, 1e-3),
+    ("loggamma", (PLANE,), 100, 100),
     ("dawsn", (WIDE[np.isfinite(WIDE)],), 30, 0),
     ("fresnel", (WIDE[np.abs(WIDE) < 50],), 30, 30),
     ("sici", (WIDE,), 30, 30),
@@ -68,6 +70,15 @@ def test_values(case: tuple[str, tuple[Any, ...], float, float], precision: Any)
         assert x.dtype.itemsize == args[-1].dtype.itemsize
         np.testing.assert_allclose(x, z, rtol=relative * eps, atol=absolute * eps)
         np.testing.assert_allclose(y, x, rtol=relative * eps, atol=absolute * eps)
+
+
+def test_the_cut_and_the_poles_of_gamma() -> None:
+    z = np.array([-0.5 + 0j, -1.5 + 0j, -2.5 + 1e-12j, -2.5 - 1e-12j, 3 + 0j])
+    with enable_x64():
+        np.testing.assert_allclose(special.gamma(z), wanted.gamma(z), rtol=1e-9)
+        np.testing.assert_allclose(special.loggamma(z), wanted.loggamma(z), rtol=1e-9)
+        poles = special.gamma(np.array([0j, -1 + 0j, -5 + 0j]))
+    assert np.isnan(poles.real).all() and np.isnan(poles.imag).all()
 
 
 def test_spherical_harmonics() -> None:
@@ -105,6 +116,8 @@ SMOOTH: list[Callable[[Any], Any]] = [
     lambda x: special.hyp2f1(x, x + 0.3, x + 0.5, x / 7),
     lambda x: special.bessel_jn(x, v=2, n_iter=20),
     lambda x: special.wofz(x + 1j).real,
+    lambda x: special.zeta(x + 1.5, x + 0.5),
+    lambda x: special.loggamma(x - 1.2 + 0.5j).imag,
 ]
 
 

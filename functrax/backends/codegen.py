@@ -270,17 +270,23 @@ def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:
         return ()
     one_point = len(written) == 1 and math.prod(kernel.extents[d] for d in kernel.outer) == 1
     places: dict[int, set[Any]] = {}
+    loads: dict[int, set[Scalar]] = {}
     for node in kernel.nodes():
         if node.op == "load":
             buffer, address, has_offset, _ = node.attr
             offset = node.args[0] if has_offset else None
             places.setdefault(buffer, set()).add((address, offset))
+            loads.setdefault(buffer, set()).add(node)
     pairs = []
-    loaded: set[int] = set()  # by the stores so far; where an element is read from one place only
+    loaded: dict[int, set[Scalar]] = {}  # by the stores so far
     for store in kernel.rows:
         roots = (x for x in (store.value, store.offset, store.guard) if x is not None)
-        loaded.update(node.attr[0] for node in ordered(roots) if node.op == "load")
-        for i in loaded:
+        for node in ordered(roots):
+            if node.op == "load":
+                loaded.setdefault(node.attr[0], set()).add(node)
+        for i, done in loaded.items():
+            if len(done) != len(loads[i]):
+                continue  # a later store reads the same element once more, under a condition say
             same = one_point or all(_own_element(kernel, store, *place) for place in places[i])
             if same and _alike(kernel.operands[i], kernel.operands[store.buffer]):
                 pairs.append((store.buffer, i))

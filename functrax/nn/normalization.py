@@ -22,7 +22,7 @@ from functrax.core.primitive import Value
 from functrax.lax.operands import as_array
 from functrax.nn.activations import floating
 from functrax.numpy.axes import one_axis
-from functrax.numpy.promote import inexact, promote_args
+from functrax.numpy.promote import inexact, promote_args, promoting
 from functrax.transforms.custom import custom_jvp
 
 Axis: TypeAlias = "int | tuple[int, ...] | None"
@@ -119,6 +119,14 @@ def logsumexp(
     if b is not None:
         values, factors = map(as_array, promote_args("logsumexp", a, b, kind=inexact))
         values = jnp.where(factors != 0, values, -np.inf)
+    out, sign = _log_of_sum(values, factors, axis, return_sign, where)
+    out, sign = (x if keepdims else jnp.squeeze(x, _axes(axis, x.ndim)) for x in (out, sign))
+    return (out, sign) if return_sign else out
+
+
+@promoting
+def _log_of_sum(values: Any, factors: Any, axis: Axis, return_sign: bool, where: Any) -> Any:
+    """The logarithm and the sign of :func:`logsumexp`, with all axes."""
     largest = jnp.max(values.real, axis, keepdims=True, where=where, initial=-np.inf)
     # Where all is infinite, the difference would be NaN; 0 is as good a shift as any.
     shift = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0))
@@ -132,8 +140,7 @@ def logsumexp(
     out = jnp.log(size) + shift
     if factors is not None and not return_sign and not is_complex:
         out = jnp.where(sign < 0, np.nan, out)
-    out, sign = (x if keepdims else jnp.squeeze(x, _axes(axis, x.ndim)) for x in (out, sign))
-    return (out, sign) if return_sign else out
+    return out, sign
 
 
 def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:

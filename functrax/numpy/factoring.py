@@ -142,8 +142,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Args:
       a: matrices of ``m`` rows and ``n`` columns.
-      mode: ``"reduced"`` for ``min(m, n)`` columns in ``Q``, ``"complete"`` for ``m``, ``"r"``
-        for ``R`` alone, ``"raw"`` for what LAPACK leaves.
+      mode: ``"reduced"`` (or ``"full"``, as NumPy has it) for ``min(m, n)`` columns in ``Q``,
+        ``"complete"`` for ``m``, ``"r"`` for ``R`` alone, ``"raw"`` for what LAPACK leaves.
 
     Returns:
       ``(Q, R)``, or ``R``; with ``"raw"`` ``(h, tau)``, of which ``h`` is transposed: what
@@ -159,7 +159,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "full", "r"):
         fix = "'reduced', 'complete', 'r' or 'raw'"
         raise ArgumentError("qr: unknown mode", got=repr(mode), fix=fix)
-    q, r = lax_linalg.qr(x, full_matrices=mode in ("complete", "full"))
+    q, r = lax_linalg.qr(x, full_matrices=mode == "complete")
     return r if mode == "r" else QRResult(q, r)
 
 

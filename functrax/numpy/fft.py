@@ -23,7 +23,7 @@ from functrax.core.prims.slicing import pad
 from functrax.numpy.axes import integer, many_axes
 from functrax.numpy.creation import asarray, float_or
 from functrax.numpy.logic import conj
-from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
+from functrax.numpy.promote import inexact, promote_dtypes, promoting, result, to_array
 from functrax.numpy.ranges import arange
 from functrax.numpy.rearranging import roll
 from functrax.numpy.shaping import moveaxis, slice_axis
@@ -70,7 +70,7 @@ def _lengths(name: str, kind: str, x: Value, s: Any, axes: Sequence[int]) -> tup
     else:
         sizes = [integer(name, "a length", n) for n in s]
         sizes = [x.aval.shape[axis] if n == -1 else n for n, axis in zip(sizes, axes)]
-    if (s is not None and len(s) != len(axes)) or min(sizes, default=1) < 1:
+    if (s is not None and len(s) != len(axes)) or min(sizes, default=1) < (x.aval.size > 0):
         raise ArgumentError(
             f"{name}: needs a length of at least 1 for each axis",
             got=f"lengths {tuple(sizes)} along axes {tuple(axes)} of {x.aval.str_short()}",
@@ -93,6 +93,8 @@ def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: str | None
     if not places:
         return x
     lengths = _lengths(name, kind, x, s, places)
+    if s is None and kind in ("FFT", "IFFT") and not math.prod(lengths):
+        return x  # no elements make no elements
     last = tuple(range(x.aval.ndim - len(places), x.aval.ndim))
     x = moveaxis(x, places, last)
     sizes = (*lengths[:-1], lengths[-1] // 2 + 1) if kind == "IRFFT" else lengths
@@ -191,26 +193,46 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> 
     return _transform("irfftn", "IRFFT", a, s, axes, norm)
 
 
+def _two(name: str, axes: Any) -> Any:
+    """Two axes, or None for the last two.
+
+    Raises:
+      ArgumentError: for another number of them.
+    """
+    if axes is not None and len(axes) != 2:
+        raise ArgumentError(
+            f"{name}: only supports 2 axes", got=f"axes = {axes}", fix=f"{name.replace('2', 'n')}"
+        )
+    return axes
+
+
 def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
     """:func:`fftn` along two axes."""
-    return _transform("fft2", "FFT", a, s, axes, norm)
+    return _transform("fft2", "FFT", a, s, _two("fft2", axes), norm)
 
 
 def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
     """:func:`ifftn` along two axes."""
-    return _transform("ifft2", "IFFT", a, s, axes, norm)
+    return _transform("ifft2", "IFFT", a, s, _two("ifft2", axes), norm)
 
 
 def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
     """:func:`rfftn` along two axes."""
-    return _transform("rfft2", "RFFT", a, s, axes, norm)
+    return _transform("rfft2", "RFFT", a, s, _two("rfft2", axes), norm)
 
 
 def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
     """:func:`irfftn` along two axes."""
-    return _transform("irfft2", "IRFFT", a, s, axes, norm)
+    return _transform("irfft2", "IRFFT", a, s, _two("irfft2", axes), norm)
 
 
+def _distance(name: str, d: Any, dtype: Any) -> Value:
+    if isinstance(d, (list, tuple)):
+        raise ArgumentError(f"{name}: d only takes a single value", got=f"d = {d}", fix="d=1.0")
+    return asarray(d, dtype)
+
+
+@promoting
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
     """The frequencies of :func:`fft`'s elements, for samples at a distance of ``d``.
 
@@ -221,15 +243,16 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> V
     size = integer("fftfreq", "n", n)
     places = arange(size, dtype=float_or(dtype))
     half = (size + 1) // 2
-    made = (places - size * (places >= half)) / (size * asarray(d, places.dtype))
+    made = (places - size * (places >= half)) / (size * _distance("fftfreq", d, places.dtype))
     return made if device is None else device_put(made, device)
 
 
+@promoting
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
     """The frequencies of :func:`rfft`'s elements, for samples at a distance of ``d``."""
     size = integer("rfftfreq", "n", n)
     places = arange(size // 2 + 1, dtype=float_or(dtype))
-    made = places / (size * asarray(d, places.dtype))
+    made = places / (size * _distance("rfftfreq", d, places.dtype))
     return made if device is None else device_put(made, device)
 
 

@@ -48,7 +48,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
         squares = square(absolute(x) if np.iscomplexobj(x.dtype.type(0)) else x)
         return _safe_sqrt(sum_(squares, axis=axes, keepdims=keepdims))
     if ord == np.inf:
-        return max_(absolute(x), axis=axes, keepdims=keepdims)
+        return max_(absolute(x), axis=axes, keepdims=keepdims, initial=0)
     if ord == -np.inf:
         return min_(absolute(x), axis=axes, keepdims=keepdims)
     if ord == 0:
@@ -101,11 +101,17 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> V
     if len(axes) == 2 and ord in (1, -1, np.inf, -np.inf):
         summed, kept = axes if abs(ord) == 1 else axes[::-1]
         sums = sum_(absolute(x), axis=summed, keepdims=True)
-        out = (max_ if ord > 0 else min_)(sums, axis=kept, keepdims=True)
+        if ord > 0:  # of no elements it is 0
+            out = max_(sums, axis=kept, keepdims=True, initial=0)
+        else:
+            out = min_(sums, axis=kept, keepdims=True)
         return out if keepdims else out.squeeze(axes)
     if len(axes) == 2 and ord in (2, -2, "nuc"):
         s = svdvals(moveaxis(x, axes, (-2, -1)))
-        reduced = sum_(s, axis=-1) if ord == "nuc" else s[..., 0 if ord == 2 else -1]
+        if ord == "nuc" or (ord == 2 and not s.shape[-1]):
+            reduced = sum_(s, axis=-1)
+        else:
+            reduced = s[..., 0 if ord == 2 else -1]
         return expand_dims(reduced, axes) if keepdims else reduced
     raise ArgumentError(
         "norm: this ord is not available for these axes",

@@ -10,16 +10,17 @@ Start at :func:`promote_pair`, the fast path, and :func:`promote_args`, which do
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
-from functrax.core.config import state as options
+from functrax.core.config import Override, state as options
 from functrax.core.dtypes import DType
 from functrax.core.errors import DTypeError, ShapeError
 from functrax.core.inputs import as_value
@@ -29,6 +30,9 @@ from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.promotion import lattice_result_type, python_scalar_dtype, typed_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 SCALARS: Final[frozenset[type]] = frozenset({bool, int, float, complex})
 
@@ -40,6 +44,28 @@ _literal_types: dict[Any, ShapedArray | None] = {}
 _scalar_literals: dict[tuple[complex, type, ShapedArray], Literal] = {}
 
 Kind = Callable[[DType], DType]
+
+
+def promoting(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function of the library whose own operations promote ranks and dtypes.
+
+    ``numpy_rank_promotion`` and ``numpy_dtype_promotion`` are about what users write: they hold for
+    a function's operands, which are to be brought together before, and not for what it does with
+    them.  Not for functions that call back into users' ones.
+    """
+
+    @functools.wraps(function)
+    def promotes(*args: P.args, **kwargs: P.kwargs) -> R:
+        if options.numpy_rank_promotion == "allow" and options.numpy_dtype_promotion == "standard":
+            return function(*args, **kwargs)
+        with _OWN_RANKS, _OWN_DTYPES:
+            return function(*args, **kwargs)
+
+    return promotes
+
+
+_OWN_RANKS: Final = Override("numpy_rank_promotion", "allow")
+_OWN_DTYPES: Final = Override("numpy_dtype_promotion", "standard")
 
 
 def same(dtype: DType) -> DType:

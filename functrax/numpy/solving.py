@@ -20,7 +20,13 @@ from functrax.numpy.contraction import matmul
 from functrax.numpy.factoring import matrices_of, svd, svdvals
 from functrax.numpy.logic import where
 from functrax.numpy.norms import norm
-from functrax.numpy.promote import broadcast_shape, broadcast_value, result, to_array
+from functrax.numpy.promote import (
+    broadcast_shape,
+    broadcast_value,
+    promoting,
+    result,
+    to_array,
+)
 from functrax.numpy.reductions import max as max_, sum as sum_
 from functrax.numpy.shaping import moveaxis, reshape
 from functrax.numpy.ufuncs import absolute, square
@@ -84,7 +90,7 @@ def solve(a: Any, b: Any) -> Value:
 
 def same_batches(name: str, *xs: Value) -> list[Value]:
     """Matrices whose leading axes are broadcast to those of all."""
-    lead = broadcast_shape(name, [x.aval.shape[:-2] for x in xs])
+    lead = promoting(broadcast_shape)(name, [x.aval.shape[:-2] for x in xs])
     return [broadcast_value(x, (*lead, *x.aval.shape[-2:])) for x in xs]
 
 
@@ -149,6 +155,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
 
 
 @custom_jvp
+@promoting
 def _pseudo_inverse(a: Value, rtol: Value) -> Value:
     u, s, vh = svd(a, full_matrices=False)
     large = s > rtol * max_(s, axis=-1, keepdims=True, initial=0)
@@ -157,6 +164,7 @@ def _pseudo_inverse(a: Value, rtol: Value) -> Value:
 
 
 @_pseudo_inverse.defjvp
+@promoting
 def _pseudo_inverse_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     """G. H. Golub and V. Pereyra, "The differentiation of pseudo-inverses", 1973; no vectors.
 
@@ -187,6 +195,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     """
     (x,) = matrices_of("pinv", a)
     check_matrix("pinv", x.aval)
+    _only_one("pinv", "rtol and rcond", rtol, rcond)
     rtol = rcond if rtol is None else rtol
     if rtol is None:
         rtol = 10.0 * max(x.aval.shape[-2:]) * _precision(x)
@@ -196,6 +205,16 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
         return adjoint(x)
     out: Value = _pseudo_inverse(x, limit[..., None])
     return out
+
+
+def _only_one(name: str, names: str, first: Any, second: Any) -> None:
+    """Refuse two names of one argument together."""
+    if first is not None and second is not None:
+        raise ArgumentError(
+            f"{name}: only one of {names} may be specified.",
+            got=f"{first!r} and {second!r}",
+            fix="rtol alone",
+        )
 
 
 def _precision(x: Value) -> float:
@@ -233,7 +252,7 @@ def lstsq(
     is_vector = y.aval.ndim == 1
     y = y[:, None] if is_vector else y
     s = svdvals(x)
-    rank = sum_(s >= limit * max_(s, initial=0)).astype(dtypes.int32)
+    rank = sum_((s > 0) & (s >= limit * max_(s, initial=0))).astype(dtypes.int32)
     out = matmul(pinv(x, limit), y)
     rest = sum_(square(absolute(y - matmul(x, out))), axis=0)
     if numpy_resid and (m <= n or int(rank) < n):
@@ -253,6 +272,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     (x,) = matrices_of("matrix_rank", M)
     if x.aval.ndim < 2:
         return (x != 0).any().astype(dtypes.int32)
+    _only_one("matrix_rank", "tol or rtol", rtol, tol)
     rtol = tol if rtol is None else rtol
     s = svd(x, compute_uv=False, hermitian=hermitian)
     limit = max(x.aval.shape[-2:]) * _precision(x) if rtol is None else rtol

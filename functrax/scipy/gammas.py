@@ -10,9 +10,13 @@ import functrax.numpy as jnp
 from functrax.core.errors import ArgumentError
 from functrax.core.primitive import Value
 from functrax.core.prims import special as prims
+from functrax.core.prims.matrices import is_complex
 from functrax.numpy.axes import integer
 from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import inexact, promote_args, result
+from functrax.scipy.complex_gamma import complex_gamma, complex_loggamma
+from functrax.transforms.custom import custom_jvp
+from functrax.transforms.derivatives import jvp
 
 __all__ = [
     "bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc",
@@ -20,7 +24,6 @@ __all__ = [
 ]  # fmt: skip
 
 gammaln = unary("gammaln", prims.lgamma, "``log |gamma(x)|``.")
-loggamma = gammaln
 digamma = unary("digamma", prims.digamma, "The derivative of ``gammaln``.")
 gammainc = binary("gammainc", prims.igamma, "The regularized lower gamma function.", inexact)
 gammaincc = binary("gammaincc", prims.igammac, "The regularized upper gamma function.", inexact)
@@ -29,6 +32,19 @@ gammaincc = binary("gammaincc", prims.igammac, "The regularized upper gamma func
 def floats(name: str, *xs: Any) -> list[Value]:
     """Operands in one inexact dtype and one shape, as arrays."""
     return [jnp.asarray(result(x)) for x in promote_args(name, *xs, kind=inexact)]
+
+
+def loggamma(x: Any) -> Value:
+    """The logarithm of the gamma function; ``gammaln`` for real numbers.
+
+    Of complex numbers it is the one that is real above 0, and has a cut along the negative ones.
+
+    >>> from functrax.scipy.special import loggamma
+    >>> loggamma(1.0 + 1.0j).round(4)
+    Array(-0.6509-0.3016j, dtype=complex64)
+    """
+    (v,) = floats("loggamma", x)
+    return complex_loggamma(v) if is_complex(v) else gammaln(v)
 
 
 def gammasgn(x: Any) -> Value:
@@ -48,6 +64,8 @@ def gamma(x: Any) -> Value:
     Array([1., 2.], dtype=float32)
     """
     (v,) = floats("gamma", x)
+    if is_complex(v):
+        return complex_gamma(v)
     return gammasgn(v) * jnp.exp(gammaln(v))
 
 
@@ -117,11 +135,45 @@ def polygamma(n: Any, x: Any) -> Value:
 
 
 def zeta(x: Any, q: Any = None) -> Value:
-    """Hurwitz's zeta function, the sum of ``(k + q) ** -x``; Riemann's if ``q`` is None.
+    """Hurwitz's zeta function, the sum of ``(k + q) ** -x``; Riemann's if ``q`` is None."""
+    found: Value = _zeta(*floats("zeta", x, 1.0 if q is None else q))
+    return found
 
-    Differentiable by ``q`` only.
-    """
-    return result(prims.zeta(*floats("zeta", x, 1.0 if q is None else q)))
+
+@custom_jvp
+def _zeta(s: Value, q: Value) -> Value:
+    return result(prims.zeta(s, q))
+
+
+@_zeta.defjvp
+def _zeta_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
+    (s, q), (ds, dq) = primals, tangents
+    by_s = jvp(lambda x: _zeta_sum(x, q), (s,), (ds,))[1]
+    return _zeta(s, q), by_s - s * _zeta(s + 1, q) * dq
+
+
+#: How many terms are added up before the formula of Euler and Maclaurin, and its coefficients,
+#: Bernoulli's numbers divided by factorials.
+_ZETA_TERMS = 10
+_EULER_MACLAURIN = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
+    1 / 74724249600,
+)  # fmt: skip
+
+
+def _zeta_sum(s: Value, q: Value) -> Value:
+    """Zeta as a sum that has derivatives by ``s``."""
+    total = jnp.zeros_like(s)
+    for k in range(_ZETA_TERMS):
+        total = total + (q + k) ** -s
+    a = q + _ZETA_TERMS
+    power = a**-s
+    total = total + power * (a / (s - 1) + 0.5)
+    factor = s * power / a
+    for j, c in enumerate(_EULER_MACLAURIN):
+        total = total + c * factor
+        factor = factor * (s + 2 * j + 1) * (s + 2 * j + 2) / (a * a)
+    return total
 
 
 def multigammaln(a: Any, d: int) -> Value:

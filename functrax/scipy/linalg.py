@@ -22,25 +22,53 @@ from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import result, to_array
 from functrax.numpy.solving import same_batches
+from functrax.scipy.counting_matrices import (
+    dft as dft,
+    hadamard as hadamard,
+    helmert as helmert,
+    hilbert as hilbert,
+    invhilbert as invhilbert,
+    invpascal as invpascal,
+    pascal as pascal,
+)
+from functrax.scipy.exponentials import (
+    expm as expm,
+    expm_frechet as expm_frechet,
+)
 from functrax.scipy.matrix_functions import (
     eigh_tridiagonal as eigh_tridiagonal,
     sqrtm as sqrtm,
 )
+from functrax.scipy.orthogonal import (
+    hessenberg as hessenberg,
+    qr as qr,
+    qr_multiply as qr_multiply,
+)
+from functrax.scipy.schur_form import (
+    funm as funm,
+    rsf2csf as rsf2csf,
+    schur as schur,
+    solve_sylvester as solve_sylvester,
+)
 from functrax.scipy.structured import (
     circulant as circulant,
     companion as companion,
-    dft as dft,
-    hadamard as hadamard,
+    convolution_matrix as convolution_matrix,
+    fiedler as fiedler,
+    fiedler_companion as fiedler_companion,
     hankel as hankel,
-    hilbert as hilbert,
+    leslie as leslie,
     polar as polar,
     toeplitz as toeplitz,
 )
 
 __all__ = [
-    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion", "det", "dft",
-    "eigh", "eigh_tridiagonal", "expm", "hadamard", "hankel", "hilbert", "inv", "lu", "lu_factor",
-    "lu_solve", "polar", "qr", "solve", "solve_triangular", "sqrtm", "svd", "toeplitz",
+    "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion",
+    "convolution_matrix", "det", "dft", "eigh", "eigh_tridiagonal", "expm", "expm_frechet",
+    "fiedler", "fiedler_companion", "funm", "hadamard", "hankel", "helmert", "hessenberg",
+    "hilbert", "inv", "invhilbert", "invpascal", "leslie", "lu", "lu_factor", "lu_solve", "pascal",
+    "polar", "qr", "qr_multiply", "rsf2csf", "schur", "solve", "solve_sylvester",
+    "solve_triangular", "sqrtm", "svd", "toeplitz",
 ]  # fmt: skip
 
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
@@ -58,7 +86,8 @@ def _system(name: str, a: Any, b: Any) -> tuple[Value, Value, bool]:
     """Both sides with the same leading axes, and whether the right one was of vectors."""
     x, y = matrices_of(name, a, b)
     check_matrix(name, x.aval, square=True)
-    is_vector = y.aval.ndim == 1 or y.aval.ndim == x.aval.ndim - 1
+    several = y.aval.ndim == x.aval.ndim - 1 and y.aval.shape[-1:] == x.aval.shape[-1:]
+    is_vector = y.aval.ndim == 1 or several
     if y.aval.ndim == 0 or y.aval.shape[-1 if is_vector else -2] != x.aval.shape[-1]:
         raise ShapeError(
             f"{name}: the sizes of the matrix and of the other side differ",
@@ -95,7 +124,7 @@ def solve_triangular(
 
     Args:
       a: square matrices, of which one triangle is read.
-      b: a vector or matrices; leading axes broadcast.
+      b: a vector, vectors for each of several ``a``, or matrices; leading axes broadcast.
       trans: 0 or "N" for ``a`` itself, 1 or "T" for the transpose, 2 or "C" for the conjugate one.
       lower: which triangle is read.
       unit_diagonal: whether the diagonal counts as ones.
@@ -262,32 +291,6 @@ def _real_dtype(x: Value) -> Any:
     return x.real.dtype if is_complex(x) else x.dtype
 
 
-def qr(
-    a: Any,
-    overwrite_a: bool = False,
-    lwork: Any = None,
-    mode: str = "full",
-    pivoting: bool = False,
-    check_finite: bool = True,
-) -> Any:
-    """``a = Q R``, with orthonormal columns in ``Q`` and an upper triangle ``R``.
-
-    Args:
-      a: matrices.
-      mode: ``"full"`` for square ``Q``, ``"economic"``, or ``"r"`` for ``(R,)`` alone.
-      pivoting: must be False.
-      overwrite_a, lwork, check_finite: accepted.
-
-    Raises:
-      ArgumentError: for another mode, or with pivoting.
-    """
-    if mode not in ("full", "economic", "r"):
-        raise ArgumentError("qr: unknown mode", got=repr(mode), fix="'full', 'economic' or 'r'")
-    (x,) = matrices_of("qr", a)
-    q, r = lax.linalg.qr(x, pivoting=pivoting, full_matrices=mode != "economic")
-    return (r,) if mode == "r" else (q, r)
-
-
 def svd(
     a: Any,
     full_matrices: bool = True,
@@ -332,56 +335,6 @@ def eigh(
         )
     w, v = la.eigh(a, "L" if lower else "U")
     return w if eigvals_only else (w, v)
-
-
-#: Numerators of the diagonal Padé approximant of order 13 to exp.
-_PADE = (
-    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
-    129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
-    40840800.0, 960960.0, 16380.0, 182.0, 1.0,
-)  # fmt: skip
-#: The 1-norm up to which it is exact to double precision.
-_PADE_LIMIT = 5.371920351148152
-
-
-def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Value:
-    """The matrix exponential, by scaling and squaring a Padé approximant.
-
-    N. J. Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
-
-    Args:
-      A: square matrices.
-      upper_triangular: accepted; whether they are upper triangles.
-      max_squarings: results of matrices that would need more squarings are NaN.
-
-    Raises:
-      ShapeError: if the matrices are not square.
-    """
-    (x,) = matrices_of("expm", A)
-    check_matrix("expm", x.aval, square=True)
-    if x.aval.size == 0:
-        return x
-    size = jnp.max(jnp.sum(jnp.abs(x), axis=-2), axis=-1)
-    size = lax.stop_gradient(size)[..., None, None]
-    count = jnp.maximum(0.0, jnp.ceil(jnp.log2(jnp.maximum(size, 1e-30) / _PADE_LIMIT)))
-    small = x * jnp.exp2(-jnp.minimum(count, max_squarings)).astype(x.dtype)
-    out = _pade(small)
-    for step in range(max_squarings):
-        out = jnp.where(step < count, out @ out, out)
-    return jnp.where(count > max_squarings, jnp.nan, out)
-
-
-def _pade(x: Value) -> Value:
-    b = _PADE
-    eye = jnp.eye(x.shape[-1], dtype=x.dtype)
-    x2 = x @ x
-    x4 = x2 @ x2
-    x6 = x4 @ x2
-    odd = x6 @ (b[13] * x6 + b[11] * x4 + b[9] * x2)
-    odd = x @ (odd + b[7] * x6 + b[5] * x4 + b[3] * x2 + b[1] * eye)
-    even = x6 @ (b[12] * x6 + b[10] * x4 + b[8] * x2)
-    even = even + b[6] * x6 + b[4] * x4 + b[2] * x2 + b[0] * eye
-    return la.solve(even - odd, even + odd)
 
 
 def block_diag(*arrs: Any) -> Value:

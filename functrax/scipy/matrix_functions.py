@@ -10,6 +10,8 @@ from functrax.core.primitive import Value
 from functrax.core.prims.matrices import check_matrix
 from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
+from functrax.numpy.promote import promoting
+from functrax.scipy.schur_form import as_complex
 from functrax.transforms.custom import custom_jvp
 
 
@@ -35,17 +37,19 @@ def sqrtm(A: Any, blocksize: int = 1) -> Value:
     check_matrix("sqrtm", a.aval, square=True)
     if a.ndim != 2:
         raise ShapeError("sqrtm: takes one matrix", got=a.aval.str_short(), fix="functrax.vmap")
-    root: Value = _sqrtm(a.astype(jnp.result_type(a, jnp.complex64)))
+    root: Value = _sqrtm(as_complex(a))
     return root
 
 
 @custom_jvp
+@promoting
 def _sqrtm(a: Value) -> Value:
     values, vectors = la.eig(a)
     return (vectors * jnp.sqrt(values)) @ la.inv(vectors)
 
 
 @_sqrtm.defjvp
+@promoting
 def _sqrtm_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     """``X dX + dX X = dA``, as one system of equations for all elements of ``dX``."""
     (a,), (da,) = primals, tangents

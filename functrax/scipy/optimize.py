@@ -88,6 +88,10 @@ def minimize(
     >>> found.x.round(4)
     Array([1., 1.], dtype=float32)
     """
+    if not isinstance(args, tuple):
+        raise ArgumentError(
+            "minimize: args of the function must be a tuple", got=repr(args), fix="args=(...,)"
+        )
     given = _options(method, tol, options)
     x = jnp.asarray(x0)
     x = x.astype(jnp.result_type(x, float))

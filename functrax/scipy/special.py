@@ -16,7 +16,15 @@ from functrax.nn.normalization import logsumexp as logsumexp
 from functrax.scipy.exponential_integrals import (
     exp1 as exp1,
     expi as expi,
+    expn as expn,
     hyp1f1 as hyp1f1,
+    hyp2f1 as hyp2f1,
+)
+from functrax.scipy.faddeeva import (
+    dawsn as dawsn,
+    erfcx as erfcx,
+    fresnel as fresnel,
+    wofz as wofz,
 )
 from functrax.scipy.gammas import (
     bernoulli as bernoulli,
@@ -36,6 +44,15 @@ from functrax.scipy.gammas import (
     poch as poch,
     polygamma as polygamma,
     zeta as zeta,
+)
+from functrax.scipy.harmonics import (
+    bessel_jn as bessel_jn,
+    sph_harm_y as sph_harm_y,
+)
+from functrax.scipy.integrals import (
+    owens_t as owens_t,
+    sici as sici,
+    spence as spence,
 )
 from functrax.scipy.probabilities import (
     boxcox as boxcox,

@@ -7,17 +7,29 @@ Start at :func:`toeplitz`.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
+
+import numpy as np
 
 import functrax.numpy as jnp
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value
 from functrax.core.prims.matrices import adjoint
 from functrax.numpy import linalg as la
-from functrax.numpy.promote import to_array
+from functrax.numpy.axes import integer
+from functrax.numpy.promote import promote_dtypes, promoting, result, to_array
 
-__all__ = ["circulant", "companion", "dft", "hadamard", "hankel", "hilbert", "polar", "toeplitz"]
+__all__ = [
+    "circulant",
+    "companion",
+    "convolution_matrix",
+    "fiedler",
+    "fiedler_companion",
+    "hankel",
+    "leslie",
+    "polar",
+    "toeplitz",
+]
 
 
 def _vector(name: str, x: Any) -> Value:
@@ -30,11 +42,16 @@ def _chosen(values: Value, index: Any) -> Value:
     return jnp.take(values, index, axis=-1)
 
 
+@promoting
+def _batches(c: Value, r: Value) -> list[Value]:
+    """Vectors whose leading axes are broadcast to those of both."""
+    batch = jnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
+    return [jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r)]
+
+
 def _joined(c: Value, r: Value) -> Value:
     """The vectors of a batch one after the other."""
-    batch = jnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
-    parts = (jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (c, r))
-    return jnp.concatenate(list(parts), axis=-1)
+    return jnp.concatenate(_batches(c, r), axis=-1)
 
 
 def toeplitz(c: Any, r: Any = None) -> Value:
@@ -57,7 +74,7 @@ def toeplitz(c: Any, r: Any = None) -> Value:
     row = jnp.conj(column) if r is None else _vector("toeplitz", r)
     m, n = column.shape[-1], row.shape[-1]
     values = _joined(jnp.flip(row[..., 1:], -1), column)  # those of the diagonals, from the top
-    return _chosen(values, jnp.arange(m)[:, None] - jnp.arange(n) + max(n - 1, 0))
+    return _chosen(values, jnp.arange(m)[:, None] - jnp.arange(n)[None] + max(n - 1, 0))
 
 
 def hankel(c: Any, r: Any = None) -> Value:
@@ -74,7 +91,7 @@ def hankel(c: Any, r: Any = None) -> Value:
     row = jnp.zeros_like(column) if r is None else _vector("hankel", r)
     m, n = column.shape[-1], row.shape[-1]
     values = _joined(column, row[..., 1:])
-    return _chosen(values, jnp.arange(m)[:, None] + jnp.arange(n))
+    return _chosen(values, jnp.arange(m)[:, None] + jnp.arange(n)[None])
 
 
 def circulant(c: Any) -> Value:
@@ -88,7 +105,7 @@ def circulant(c: Any) -> Value:
     """
     column = _vector("circulant", c)
     places = jnp.arange(column.shape[-1])
-    return _chosen(column, (places[:, None] - places) % max(column.shape[-1], 1))
+    return _chosen(column, (places[:, None] - places[None]) % max(column.shape[-1], 1))
 
 
 def companion(a: Any) -> Value:
@@ -104,7 +121,7 @@ def companion(a: Any) -> Value:
     n = coefficients.shape[-1] - 1
     if n < 1:
         raise ShapeError(
-            "companion: a polynomial without roots",
+            "companion: the length of `a` along the last axis is below 2",
             got=coefficients.aval.str_short(),
             fix="at least two coefficients",
         )
@@ -113,48 +130,124 @@ def companion(a: Any) -> Value:
     return jnp.concatenate([row[..., None, :], below], axis=-2)
 
 
-def hilbert(n: int) -> Value:
-    """The matrix ``[n, n]`` of ``1 / (i + j + 1)``, which is hard to invert."""
-    places = jnp.arange(operator.index(n)) * 1.0
-    return 1.0 / (places[:, None] + places + 1.0)
-
-
-def hadamard(n: int, dtype: Any = int) -> Value:
-    """The matrix ``[n, n]`` of 1 and -1 with orthogonal rows, of Sylvester.
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Value:
+    """The matrix that makes of a vector of ``n`` elements its convolution with ``a``.
 
     Args:
-      n: a power of 2.
-      dtype: of the result.
+      a: ``[..., m]``.
+      n: the length of the vectors, at least 1.
+      mode: as for :func:`functrax.numpy.convolve`: ``"full"`` for ``m + n - 1`` rows, ``"same"``
+        for ``max(m, n)`` of these, ``"valid"`` for ``max(m, n) - min(m, n) + 1``.
 
     Raises:
-      ArgumentError: for another ``n``.
+      ArgumentError: for another mode, or an ``n`` that is not positive.
+      ShapeError: if ``a`` is empty, or has no axis.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.scipy.linalg.convolution_matrix(jnp.array([1, 2]), 2)
+    Array([[1, 0],
+           [2, 1],
+           [0, 2]], dtype=int32)
     """
-    size = operator.index(n)
-    if size < 1 or size & (size - 1):
-        raise ArgumentError("hadamard: not a power of 2", got=f"n={n!r}", fix="1, 2, 4, 8, ...")
-    places = jnp.arange(size)
-    odd = jnp.bitwise_count(places[:, None] & places) % 2 == 1
-    return jnp.where(odd, -1, 1).astype(dtype)
+    name = "convolution_matrix"
+    x, columns = to_array(name, a), integer(name, "n", n)
+    if columns < 1:
+        raise ArgumentError(f"{name}: n must be a positive integer", got=f"n={n!r}", fix="n=1")
+    if not x.aval.ndim:
+        raise ShapeError(
+            f"{name}: a must be at least 1-dimensional", got=x.aval.str_short(), fix="a[None]"
+        )
+    m = x.aval.shape[-1]
+    if not m:
+        raise ShapeError(f"{name}: len(a) must be at least 1", got=x.aval.str_short(), fix="[1]")
+    least, rows = min(m, columns) - 1, m + columns - 1
+    if mode not in ("full", "same", "valid"):
+        raise ArgumentError(
+            f"{name}: mode must be one of 'full', 'same', 'valid'", got=repr(mode), fix="'full'"
+        )
+    first, last = {
+        "full": (0, rows),
+        "same": (least // 2, rows - (least - least // 2)),
+        "valid": (least, rows - least),
+    }[mode]
+    places = np.arange(first, last)[:, None] - np.arange(columns)
+    zero = jnp.zeros_like(x[..., :1])
+    inside = (places >= 0) & (places < m)
+    return _chosen(jnp.concatenate([x, zero], -1), np.where(inside, places, m))
 
 
-def dft(n: int, scale: str | None = None) -> Value:
-    """The matrix ``[n, n]`` of complex numbers that makes of a vector its Fourier transform.
+def leslie(f: Any, s: Any) -> Value:
+    """The matrix that makes of a population's numbers by age those after one step of time.
 
     Args:
-      n: the length of the vectors.
-      scale: ``"sqrtn"`` and ``"n"`` divide by the root of ``n``, or by ``n``.
+      f: ``[..., n]``, the birth rates, its first row; ``n`` is at least 2.
+      s: ``[..., n - 1]``, the rates of survival, below its diagonal.
 
     Raises:
-      ArgumentError: for another scale.
+      ShapeError: if the lengths do not go together.
     """
-    divisors = {None: 1.0, "sqrtn": n**0.5, "n": float(n)}
-    if scale not in divisors:
-        raise ArgumentError("dft: unknown scale", got=repr(scale), fix="None, 'sqrtn' or 'n'")
-    places = jnp.arange(operator.index(n))
-    turns = (places[:, None] * places % max(n, 1)) / max(n, 1)
-    return jnp.exp(-2j * jnp.pi * turns) / divisors[scale]
+    births, lives = promote_dtypes("leslie", _vector("leslie", f), _vector("leslie", s))
+    births, lives = result(births), result(lives)
+    n = births.shape[-1]
+    given = f"f {births.aval.str_short()}, s {lives.aval.str_short()}"
+    if n < 2:
+        raise ShapeError(
+            "leslie: The length of f along the last axis must be at least 2", got=given, fix="n=2"
+        )
+    if lives.shape[-1] != n - 1:
+        raise ShapeError(
+            "leslie: Incorrect lengths for f and s", got=given, fix="s shorter than f by one"
+        )
+    births, lives = _batches(births, lives)
+    rows = jnp.arange(n - 1)
+    below = jnp.zeros((*lives.shape, n), lives.dtype).at[..., rows, rows].set(lives)
+    return jnp.concatenate([births[..., None, :], below], -2)
 
 
+def fiedler(a: Any) -> Value:
+    """The symmetric matrix ``[..., n, n]`` of ``|a[i] - a[j]|``, of ``a`` ``[..., n]``."""
+    x = _vector("fiedler", a)
+    return jnp.abs(x[..., :, None] - x[..., None, :])
+
+
+def fiedler_companion(a: Any) -> Value:
+    """A matrix of five diagonals whose eigenvalues are the roots of a polynomial.
+
+    M. Fiedler, "A note on companion matrices", 2003.
+
+    Args:
+      a: ``[..., n + 1]``, its coefficients from the highest power on.
+
+    Returns:
+      ``[..., n, n]``.
+
+    Raises:
+      ShapeError: if there are no coefficients.
+    """
+    x = _vector("fiedler_companion", a)
+    n = x.shape[-1] - 1
+    if n < 0:
+        raise ShapeError(
+            "fiedler_companion: the last axis must have a nonzero length",
+            got=x.aval.str_short(),
+            fix="at least one coefficient",
+        )
+    scaled = -(x[..., 1:] / x[..., :1])
+    # Which of the numbers 0, 1, -a[1], -a[2], ... stands where.
+    which = np.zeros((n, n), int)
+    for i in range(0, n, 2):
+        which[i, i + 1 : i + 2] = i + 3
+        which[i, i + 2 : i + 3] = 1
+        if i:
+            which[i, i - 1] = i + 2
+    for i in range(1, n, 2):
+        which[i, max(i - 2, 0)] = 1
+    which[:1, :1] = 2
+    constants = jnp.broadcast_to(jnp.array([0, 1], scaled.dtype), (*scaled.shape[:-1], 2))
+    return _chosen(jnp.concatenate([constants, scaled], -1), which)
+
+
+@promoting
 def polar(
     a: Any,
     side: str = "right",

@@ -344,3 +344,23 @@ def test_refused_arguments() -> None:
         la.outer(a, a)
     with pytest.raises(ShapeError, match="square matrix"):
         la.tensorinv(jnp.ones((2, 3)), 1)
+
+
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0)])
+def test_norms_of_nothing_are_zero(shape: tuple[int, int]) -> None:
+    for order in (1, 2, np.inf, "fro", "nuc"):
+        assert la.matrix_norm(jnp.zeros(shape), ord=order) == 0
+    for order in (1, 2, np.inf):
+        assert la.vector_norm(jnp.zeros(0), ord=order) == 0
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2, 2), (1, 2)])
+def test_lstsq_of_zeros_has_rank_zero(shape: tuple[int, int]) -> None:
+    x, rest, rank, s = la.lstsq(np.zeros(shape), np.ones(shape), numpy_resid=True)
+    assert rank == 0 and not x.any() and not rest.size and not s.any()
+
+
+def test_two_names_of_one_tolerance_are_refused() -> None:
+    for function, names in ((la.pinv, "rcond"), (la.matrix_rank, "tol")):
+        with pytest.raises(ArgumentError, match="only one of"):
+            function(jnp.eye(2), rtol=0.1, **{names: 0.1})

@@ -12,6 +12,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.contexts import enable_x64
+from functrax.core.prims import lapack
 from functrax.errors import DifferentiationError, ShapeError
 from functrax.test_util import check_grads
 
@@ -87,7 +88,15 @@ def test_tridiagonal_has_the_eigenvalues(is_complex: bool, lower: bool) -> None:
     near(np.linalg.eigvalsh(matrix), np.linalg.eigvalsh(a))
 
 
+@pytest.fixture(params=["lapack", "steps"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NumPy's LAPACK, and without it."""
+    if request.param == "steps":
+        monkeypatch.setattr(lapack, "library", lambda: None)
+
+
 @both
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("n", [1, 2, 7, 20])
 def test_schur(n: int, is_complex: bool) -> None:
     a = random(n, n, is_complex=is_complex)
@@ -102,6 +111,7 @@ def test_schur(n: int, is_complex: bool) -> None:
         assert t[k, k] == t[k + 1, k + 1] and t[k, k + 1] * t[k + 1, k] < 0
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shift", [1, -1])
 def test_schur_of_matrices_without_a_basis_of_eigenvectors(shift: int) -> None:
     for a in (np.diag(np.ones(4), shift), np.roll(np.eye(5), shift, 0), np.zeros((3, 3))):

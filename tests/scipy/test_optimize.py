@@ -195,3 +195,8 @@ def test_a_search_ends_where_no_number_is_nearer() -> None:
         )
     assert int(found.status) == 3 and int(found.nit) < 60
     near(found.x, np.full(3, 1.0993), rtol=1e-4)
+
+
+def test_further_arguments_are_a_tuple() -> None:
+    with pytest.raises(ArgumentError, match="must be a tuple"):
+        optimize.minimize(lambda x, a: (x * a).sum(), np.ones(2), args=45, method="BFGS")

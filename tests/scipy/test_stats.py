@@ -186,8 +186,48 @@ def test_samples(axis: int | None) -> None:
             x.shape if axis is not None else -1))  # fmt: skip
     with pytest.raises(ArgumentError, match="unknown method"):
         stats.rankdata(x, "first")
-    with pytest.raises(ArgumentError, match="NaNs are not left out"):
-        stats.sem(x, nan_policy="omit")
+    with pytest.raises(NotImplementedError, match="NaNs are not left out"):
+        stats.rankdata(x, nan_policy="omit")
+
+
+def test_samples_with_nan_and_without_elements() -> None:
+    x = np.array([[1.0, np.nan, 2.0, 4.0], [np.nan, 3.0, 3.0, np.nan]])
+    near(stats.rankdata(x, axis=1), wanted.rankdata(x, axis=1))
+    near(stats.sem(x, 1, nan_policy="omit"), wanted.sem(x, 1, nan_policy="omit"))
+    near(stats.mode(x[1, 1:] * [np.nan, 1, 1]).mode, np.nan)
+    assert stats.rankdata(np.zeros((0, 2)), axis=1).shape == (0, 2)
+    empty = stats.mode(np.zeros(0))
+    assert np.isnan(empty.mode) and empty.count == 0
+
+
+def test_entropy_of_poisson_at_the_ends() -> None:
+    found = stats.poisson.entropy(np.array([1e6, -1.0, np.inf, np.nan]))
+    np.testing.assert_allclose(found, [8.3266936, np.nan, np.inf, np.nan], rtol=1e-6)
+
+
+@pytest.mark.parametrize("mu", [0.01, 1.0, 30.0, 79.0, 81.0])
+def test_entropy_of_poisson(mu: float) -> None:
+    np.testing.assert_allclose(stats.poisson.entropy(mu, 2), wanted.poisson.entropy(mu), rtol=1e-5)
+
+
+def test_shapes_that_make_no_distribution() -> None:
+    for a, b in ((0.0, 1.0), (1.0, -1.0), (np.nan, 1.0)):
+        for function in (stats.beta.logpdf, stats.beta.cdf, stats.beta.sf):
+            assert np.isnan(function(np.array([-1.0, 0.5, 2.0]), a, b)).all()
+    assert np.isnan(stats.truncnorm.logpdf(np.array([0.0, 2.0]), 1.0, 1.0)).all()
+
+
+def test_integrals_of_kernel_densities() -> None:
+    points = RNG.normal(size=(2, 3, 8))
+    one, other = (stats.gaussian_kde(p) for p in points)
+    first, second = (wanted.gaussian_kde(p) for p in points)
+    mean, spread = np.ones(3), 2 * np.eye(3)
+    near(one.integrate_gaussian(mean, spread), first.integrate_gaussian(mean, spread))
+    near(one.integrate_kde(other), first.integrate_kde(second))
+    with pytest.raises(ShapeError, match="dimensions"):
+        one.integrate_gaussian(mean[:2], spread)
+    with pytest.raises(ShapeError, match="dimensions"):
+        one.integrate_kde(stats.gaussian_kde(points[0, :2]))
 
 
 @pytest.mark.parametrize("method", [None, "silverman", 0.4, lambda k: 0.3])

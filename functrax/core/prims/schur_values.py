@@ -3,7 +3,7 @@
 Of a real matrix ``t`` is real, and has blocks of two rows for pairs of complex eigenvalues.  The
 matrix is reduced to Hessenberg's form, whose subdiagonal implicit QR steps make small: of one
 shift for complex numbers, of two shifts together, which is real arithmetic, for real ones (G. H.
-Golub and C. F. Van Loan, "Matrix Computations", 7.5).  Double precision throughout.
+Golub and C. F. Van Loan, "Matrix Computations", 7.5).
 
 Start at :func:`schur`.
 """
@@ -15,14 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.prims import reflector_values as reflections
+from functrax.core.prims import lapack, reflector_values as reflections
 
 #: QR steps for each eigenvalue, after which a matrix counts as one that does not converge.
 _STEPS = 60
 
 
 def schur(x: Any) -> tuple[Any, Any]:
-    """``(t, z)``; NaN where the steps do not converge, or where a matrix has no finite norm."""
+    """``(t, z)``; NaN where a matrix is not finite, or where the steps do not converge.
+
+    By LAPACK where NumPy's wheel has it, else by :func:`by_steps`.
+    """
+    t, z = np.full_like(x, np.nan), np.full_like(x, np.nan)
+    for place in np.ndindex(x.shape[:-2]):
+        if np.isfinite(x[place]).all():
+            found = lapack.schur(x[place])
+            t[place], z[place] = by_steps(x[place]) if found is None else found
+    return t, z
+
+
+def by_steps(x: Any) -> tuple[Any, Any]:
+    """:func:`schur` in NumPy, in double precision."""
     t, taus = reflections.hessenberg(reflections.widened(x))
     n = x.shape[-1]
     z = np.broadcast_to(np.eye(n, dtype=t.dtype), t.shape).copy()

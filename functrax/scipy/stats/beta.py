@@ -15,6 +15,7 @@ _family = continuous(
     ("a", "b"),
     support=(0.0, 1.0),
     inside=0.5,
+    valid=lambda a, b: (a > 0) & (b > 0),
     logpdf=lambda z, a, b: xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b),
     cdf=lambda z, a, b: betainc(a, b, z),
     sf=lambda z, a, b: betainc(b, a, 1 - z),

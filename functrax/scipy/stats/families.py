@@ -72,6 +72,7 @@ def continuous(
     support: tuple[float, float] = (-math.inf, math.inf),
     inside: float = 0.0,
     located: bool = True,
+    valid: Callable[..., Value] | None = None,
     **standard: Standard,
 ) -> SimpleNamespace:
     """The functions of a distribution with ``loc`` and ``scale``.
@@ -82,6 +83,7 @@ def continuous(
       support: where the density of the standard variable is not 0.
       inside: a point of the support, which stands for those outside.
       located: whether it has a location and a scale.
+      valid: whether shapes are those of a distribution; the results are NaN elsewhere.
       standard: by name, functions of the standard variable and the shapes.
     """
     low, high = support
@@ -97,6 +99,8 @@ def continuous(
             if located and name == "logpdf":
                 out = out - jnp.log(scale)
             out = jnp.where(z < low, below, jnp.where(z > high, above, out))
+            if valid is not None:
+                out = jnp.where(valid(*parameters), out, jnp.nan)
             return jnp.where(scale > 0, out, jnp.nan) if located else out
 
         return of

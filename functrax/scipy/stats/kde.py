@@ -134,9 +134,54 @@ class gaussian_kde:  # noqa: N801 - the name that SciPy has
         over = ndtr((high - self.dataset[0]) / width) - ndtr((low - self.dataset[0]) / width)
         return jnp.sum(self.weights * over)
 
+    def integrate_gaussian(self, mean: Any, cov: Any) -> Value:
+        """The integral of the density times that of a normal distribution.
+
+        Args:
+          mean: of the distribution, of as many elements as there are dimensions.
+          cov: its covariance, a matrix, or a number for one dimension.
+
+        Raises:
+          ShapeError: if these are of other dimensions.
+        """
+        middle: Value = jnp.atleast_1d(jnp.squeeze(mean))
+        spread: Value = jnp.atleast_2d(cov)
+        if middle.shape != (self.d,) or spread.shape != (self.d, self.d):
+            raise ShapeError(
+                "gaussian_kde: the distribution has another number of dimensions",
+                got=f"{middle.aval.str_short()}, {spread.aval.str_short()} for {self.d} dimensions",
+                fix="a mean and a covariance of as many dimensions",
+            )
+        away = self.dataset - middle[:, None]
+        return jnp.sum(self.weights * _normal(away, self.covariance + spread))
+
+    def integrate_kde(self, other: Any) -> Value:
+        """The integral of the density times another one.
+
+        Raises:
+          ShapeError: if the other one is of other dimensions.
+        """
+        if other.d != self.d:
+            raise ShapeError(
+                "gaussian_kde: the estimates have different numbers of dimensions",
+                got=f"{self.d} and {other.d}",
+                fix="estimates of points of one dimension",
+            )
+        away = self.dataset[:, :, None] - other.dataset[:, None, :]
+        found = _normal(away.reshape(self.d, -1), self.covariance + other.covariance)
+        return self.weights @ found.reshape(self.n, other.n) @ other.weights
+
     def resample(self, key: Any, shape: tuple[int, ...] = ()) -> Value:
         """Draw points; an array of shape (dimensions, *shape)."""
         of_points, of_noise = random.split(key)
         which = random.choice(of_points, self.n, shape, p=self.weights)
         noise = random.normal(of_noise, (self.d, *shape), self.dataset.dtype)
         return self.dataset[:, which] + jnp.tensordot(self._chol, noise, 1)
+
+
+def _normal(away: Value, covariance: Value) -> Value:
+    """The density of a normal distribution at columns of differences from its mean."""
+    factor = jnp.linalg.cholesky(covariance)
+    energy = jnp.sum(away * cho_solve((factor, True), away), 0) / 2
+    volume = jnp.sum(jnp.log(jnp.diagonal(factor))) + len(away) * math.log(2 * math.pi) / 2
+    return jnp.exp(-energy - volume)

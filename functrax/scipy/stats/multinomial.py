@@ -12,6 +12,7 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax.core.primitive import Value
+from functrax.numpy.promote import promoting
 from functrax.scipy.gammas import floats
 from functrax.scipy.special import gammaln, xlogy
 
@@ -24,8 +25,14 @@ def logpmf(x: Any, n: Any, p: Any) -> Value:
       n: the number of trials.
       p: the chances of the outcomes, along the last axis.
     """
-    (counts, chances), (trials,) = floats("multinomial.logpmf", x, p), floats("multinomial", n)
-    trials = trials.astype(counts.dtype)
+    (counts,), (trials,), (chances,) = (floats("multinomial.logpmf", v) for v in (x, n, p))
+    return _logpmf(counts, trials, chances)
+
+
+@promoting
+def _logpmf(counts: Value, trials: Value, chances: Value) -> Value:
+    dtype = jnp.result_type(counts.dtype, trials.dtype, chances.dtype)
+    counts, trials, chances = (v.astype(dtype) for v in (counts, trials, chances))
     possible = (counts >= 0) & (jnp.floor(counts) == counts)
     good = jnp.all(possible, -1) & (jnp.sum(counts, -1) == trials)
     counts = jnp.where(possible, counts, 0.0)

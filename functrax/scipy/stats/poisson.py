@@ -7,6 +7,14 @@ Array(0.224, dtype=float32)
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import functrax.numpy as jnp
+from functrax import lax
+from functrax.core.primitive import Value
+from functrax.numpy.promote import promoting
+from functrax.scipy.gammas import floats
 from functrax.scipy.special import gammaincc, gammaln, xlogy
 from functrax.scipy.stats.families import discrete
 
@@ -17,3 +25,37 @@ _family = discrete(
     cdf=lambda k, mu: gammaincc(k + 1, mu),
 )
 logpmf, pmf, cdf = _family.logpmf, _family.pmf, _family.cdf
+
+#: Above this mean the entropy is an asymptotic series, below it a sum.
+_LARGE = 80.0
+
+
+def entropy(mu: Any, loc: Any = 0) -> Value:
+    """The entropy, in nats.
+
+    Args:
+      mu: means; NaN below 0.
+      loc: a shift, which does not change it.
+
+    >>> entropy(1.0).round(4)
+    Array(1.3048, dtype=float32)
+    """
+    return _entropy(floats("poisson.entropy", mu, loc)[0])
+
+
+@promoting
+def _entropy(mu: Value) -> Value:
+    small = jnp.where((mu > 0) & (mu < _LARGE), mu, 1.0)
+
+    def add(k: Value, total: Value) -> Value:
+        number = k.astype(mu.dtype)
+        log = number * jnp.log(small) - small - gammaln(number + 1)
+        return total - jnp.exp(log) * log
+
+    by_sum = lax.fori_loop(0, 200, add, jnp.zeros_like(mu))
+    large = jnp.where(mu < _LARGE, _LARGE, mu)
+    r = 1 / large
+    series = r / 12 + r**2 / 24 + 19 * r**3 / 360 + 9 * r**4 / 80
+    by_series = 0.5 * jnp.log(2 * math.pi * math.e * large) - series
+    out = jnp.where(mu < _LARGE, by_sum, by_series)
+    return jnp.where(mu == 0, 0.0, jnp.where(mu >= 0, out, jnp.nan)).astype(mu.dtype)

@@ -5,13 +5,15 @@ Start at :func:`rankdata`.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.arguments import explain_all as _explain_all
-from functrax.core.errors import ArgumentError
+from functrax.core.errors import ArgumentError, UnimplementedError
 from functrax.core.primitive import Value
+from functrax.numpy.promote import promoting
 from functrax.transforms.vmap import vmap
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
@@ -28,7 +30,7 @@ class ModeResult(NamedTuple):
 
 def _check_policy(name: str, nan_policy: str) -> None:
     if nan_policy != "propagate":
-        raise ArgumentError(
+        raise UnimplementedError(
             f"{name}: NaNs are not left out here",
             got=f"nan_policy={nan_policy!r}",
             fix="nan_policy='propagate'",
@@ -52,6 +54,9 @@ def mode(
     """
     _check_policy("mode", nan_policy)
     x = jnp.asarray(a)
+    if not x.size:
+        shape = jnp.sum(x, axis, keepdims=keepdims).shape
+        return ModeResult(*(jnp.full(shape, v) for v in (jnp.nan, 0.0)))
     if axis is None:
         flat = mode(x.reshape(-1), 0)
         ones = (1,) * x.ndim
@@ -59,9 +64,9 @@ def mode(
     rows = jnp.sort(x, axis=axis)
     rows = jnp.moveaxis(rows, axis, -1)
     places = jnp.arange(rows.shape[-1])
-    new = jnp.concatenate(
-        [jnp.ones_like(rows[..., :1], bool), rows[..., 1:] != rows[..., :-1]], axis=-1
-    )
+    # NaNs, which are last, count as one value.
+    changes = (rows[..., 1:] != rows[..., :-1]) & ~jnp.isnan(rows[..., :-1])
+    new = jnp.concatenate([jnp.ones_like(rows[..., :1], bool), changes], axis=-1)
     # How far each element is from the first one equal to it.
     since = places - lax.cummax(jnp.where(new, places, 0), axis=new.ndim - 1)
     best = jnp.argmax(since, -1)
@@ -82,7 +87,10 @@ def rankdata(
       method: what equal elements get: "average", "min" or "max" of their ranks; "dense", where no
         rank is left out; "ordinal", where the earlier element has the smaller rank.
       axis: along which; None for all elements, flattened.
-      nan_policy: "propagate".
+      nan_policy: "propagate": a NaN makes all ranks NaN.
+
+    Returns:
+      Floats, of the shape of ``a``, or a vector if ``axis`` is None.
 
     Raises:
       ArgumentError: for another method.
@@ -98,14 +106,20 @@ def rankdata(
         )
     x = jnp.asarray(a)
     if axis is None:
-        return _ranks(x.reshape(-1), method)
+        x, axis = x.reshape(-1), 0
     moved = jnp.moveaxis(x, axis, -1)
-    rows = moved.reshape(-1, moved.shape[-1])
-    ranks = vmap(lambda row: _ranks(row, method))(rows).reshape(moved.shape)
-    return jnp.moveaxis(ranks, -1, axis)
+    rows = moved.reshape(math.prod(moved.shape[:-1]), moved.shape[-1])
+    ranks = vmap(lambda row: _ranks(row, method))(rows) if rows.size else rows
+    return jnp.moveaxis(ranks.reshape(moved.shape).astype(jnp.result_type(float)), -1, axis)
 
 
+@promoting
 def _ranks(x: Value, method: str) -> Value:
+    found = _known_ranks(x, method).astype(jnp.result_type(float))
+    return jnp.where(jnp.isnan(x).any(), jnp.nan, found)
+
+
+def _known_ranks(x: Value, method: str) -> Value:
     order = jnp.argsort(x)
     ordinal = jnp.argsort(order) + 1
     if method == "ordinal":
@@ -118,7 +132,7 @@ def _ranks(x: Value, method: str) -> Value:
     low = jnp.searchsorted(ordered, x, side="left") + 1
     high = jnp.searchsorted(ordered, x, side="right")
     if method == "average":
-        return (low + high) * jnp.asarray(0.5, jnp.result_type(float))
+        return (low + high) * 0.5
     return low if method == "min" else high
 
 
@@ -136,15 +150,19 @@ def sem(
       a: an array.
       axis: along which; None for all elements.
       ddof: how many degrees of freedom are taken off for the standard deviation.
-      nan_policy: "propagate".
+      nan_policy: "propagate", or "omit" to leave NaNs out.
       keepdims: whether the axis stays, with one element.
 
     >>> import functrax, functrax.numpy as jnp
     >>> functrax.scipy.stats.sem(jnp.array([1.0, 3.0]))
     Array(1., dtype=float32)
     """
-    _check_policy("sem", nan_policy)
     x = jnp.asarray(a)
+    if nan_policy == "omit":
+        count = jnp.sum(~jnp.isnan(x), axis=axis, keepdims=keepdims)
+        spread = jnp.nanstd(x, axis=axis, ddof=ddof, keepdims=keepdims)
+        return spread / jnp.sqrt(count.astype(spread.dtype))
+    _check_policy("sem", nan_policy)
     n = x.size if axis is None else x.shape[axis]
     return jnp.std(x, axis=axis, ddof=ddof, keepdims=keepdims) / n**0.5
 

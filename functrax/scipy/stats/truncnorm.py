@@ -35,6 +35,7 @@ def _logpdf(z: Value, a: Value, b: Value) -> Value:
 _family = continuous(
     "truncnorm",
     ("a", "b"),
+    valid=lambda a, b: a < b,
     logpdf=_logpdf,
     logcdf=lambda z, a, b: _log_mass(a, jnp.clip(z, a, b)) - _log_mass(a, b),
     logsf=lambda z, a, b: _log_mass(jnp.clip(z, a, b), b) - _log_mass(a, b),

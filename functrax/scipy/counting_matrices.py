@@ -1,0 +1,188 @@
+"""Matrices ``[n, n]`` of numbers that ``n`` alone decides, as ``jax.scipy.linalg`` makes them.
+
+Those of binomial coefficients are worked out exactly, before they are rounded to floats.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import functrax.numpy as jnp
+from functrax.core import dtypes
+from functrax.core.errors import ArgumentError
+from functrax.core.primitive import Value
+from functrax.lax.operands import dtype_of
+from functrax.numpy.axes import integer
+from functrax.numpy.promote import promoting
+
+__all__ = ["dft", "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "pascal"]
+
+_KINDS = ("symmetric", "lower", "upper")
+
+
+def _positive(name: str, n: Any) -> int:
+    size = integer(name, "n", n)
+    if size < 1:
+        raise ArgumentError(
+            f"{name}: n must be a positive integer", got=f"n={n!r}", fix="1, 2, ..."
+        )
+    return size
+
+
+def _floats(rows: list[list[int]]) -> Value:
+    """Integers of any size as floats of the default dtype."""
+    n = len(rows)
+    return jnp.asarray(np.array(rows, dtype=float).reshape(n, n), dtype=float)
+
+
+@promoting
+def hilbert(n: int) -> Value:
+    """The matrix ``[n, n]`` of ``1 / (i + j + 1)``, which is hard to invert."""
+    places = jnp.arange(integer("hilbert", "n", n)) * 1.0
+    return 1.0 / (places[:, None] + places + 1.0)
+
+
+def invhilbert(n: int) -> Value:
+    """The inverse of :func:`hilbert`, whose elements are integers.
+
+    >>> import functrax
+    >>> functrax.scipy.linalg.invhilbert(2)
+    Array([[ 4., -6.],
+           [-6., 12.]], dtype=float32)
+    """
+    size = integer("invhilbert", "n", n)
+    choose = math.comb
+    return _floats(
+        [
+            [
+                (-1) ** (i + j)
+                * (i + j + 1)
+                * choose(size + i, size - j - 1)
+                * choose(size + j, size - i - 1)
+                * choose(i + j, i) ** 2
+                for j in range(size)
+            ]
+            for i in range(size)
+        ]
+    )
+
+
+def _kind(name: str, kind: str | None) -> str:
+    found = "symmetric" if kind is None else kind
+    if found not in _KINDS:
+        raise ArgumentError(
+            f"{name}: Expected kind to be one of {_KINDS}", got=repr(kind), fix="'symmetric'"
+        )
+    return found
+
+
+def pascal(n: int, kind: str | None = None) -> Value:
+    """The matrix ``[n, n]`` of binomial coefficients.
+
+    Args:
+      n: its size.
+      kind: ``"lower"`` for ``i choose j``, ``"upper"`` for its transpose, ``"symmetric"`` (or
+        None) for the product of the two, ``i + j choose i``.
+
+    Raises:
+      ArgumentError: for another kind.
+
+    >>> import functrax
+    >>> functrax.scipy.linalg.pascal(3)
+    Array([[1., 1., 1.],
+           [1., 2., 3.],
+           [1., 3., 6.]], dtype=float32)
+    """
+    chosen, size = _kind("pascal", kind), range(integer("pascal", "n", n))
+    if chosen == "symmetric":
+        return _floats([[math.comb(i + j, i) for j in size] for i in size])
+    lower = _floats([[math.comb(i, j) for j in size] for i in size])
+    return lower if chosen == "lower" else lower.T
+
+
+def invpascal(n: int, kind: str | None = None) -> Value:
+    """The inverse of :func:`pascal`, whose elements are integers.
+
+    Raises:
+      ArgumentError: for another kind.
+    """
+    chosen, size = _kind("invpascal", kind), range(integer("invpascal", "n", n))
+    signed = [[(-1) ** (i + j) * math.comb(i, j) for j in size] for i in size]
+    if chosen == "symmetric":
+        return _floats([[sum(r[i] * r[j] for r in signed) for j in size] for i in size])
+    lower = _floats(signed)
+    return lower if chosen == "lower" else lower.T
+
+
+def helmert(n: int, full: bool = False) -> Value:
+    """Orthonormal rows, each but the first of which compares one number with those before it.
+
+    Args:
+      n: how many numbers there are, at least 1.
+      full: whether the first row, of equal elements, is returned too.
+
+    Returns:
+      ``[n - 1, n]``, or ``[n, n]``.
+
+    Raises:
+      ArgumentError: if ``n`` is not positive.
+    """
+    size = _positive("helmert", n)
+    places = np.arange(size)
+    rows = np.tril(np.ones((size, size)), -1) - np.diag(places)
+    lengths = np.sqrt(places * (places + 1.0))
+    rows[0], lengths[0] = 1, math.sqrt(size)
+    rows = rows / lengths[:, None]
+    return jnp.asarray(rows if full else rows[1:], dtype=float)
+
+
+@promoting
+def hadamard(n: int, dtype: Any = int) -> Value:
+    """The matrix ``[n, n]`` of 1 and -1 with orthogonal rows, of Sylvester.
+
+    Args:
+      n: a power of 2.
+      dtype: of the result.
+
+    Raises:
+      ArgumentError: for another ``n``.
+    """
+    size = integer("hadamard", "n", n)
+    if size < 1 or size & (size - 1):
+        raise ArgumentError(
+            "hadamard: n must be a positive power of 2", got=f"n={n!r}", fix="1, 2, 4, 8, ..."
+        )
+    places = jnp.arange(size)
+    odd = jnp.bitwise_count(places[:, None] & places) % 2 == 1
+    return jnp.where(odd, -1, 1).astype(dtype)
+
+
+@promoting
+def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Value:
+    """The matrix ``[n, n]`` of complex numbers that makes of a vector its Fourier transform.
+
+    Args:
+      n: the length of the vectors.
+      scale: ``"sqrtn"`` and ``"n"`` divide by the root of ``n``, or by ``n``.
+      dtype: of the result; the default complex one if None.
+
+    Raises:
+      ArgumentError: for another scale, or a dtype that is not complex.
+    """
+    wanted = dtype_of(complex if dtype is None else dtype)
+    if not dtypes.is_complex(wanted):
+        raise ArgumentError(
+            "dft: dtype must be a complex one", got=str(wanted), fix="complex64 or complex128"
+        )
+    size = integer("dft", "n", n)
+    divisors = {None: 1.0, "sqrtn": max(size, 1) ** 0.5, "n": float(max(size, 1))}
+    if scale not in divisors:
+        raise ArgumentError(
+            "dft: scale must be None, 'sqrtn' or 'n'", got=repr(scale), fix="scale=None"
+        )
+    places = jnp.arange(size)
+    turns = (places[:, None] * places % max(size, 1)).astype(dtypes.real_dtype(wanted))
+    return (jnp.exp(-2j * jnp.pi * (turns / max(size, 1))) / divisors[scale]).astype(wanted)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.arguments import explain_all as _explain_all
-from functrax.core.errors import ArgumentError, UnimplementedError
+from functrax.core.errors import ArgumentError, UnavailableError
 from functrax.core.primitive import Value
 from functrax.numpy.promote import promoting
 from functrax.transforms.vmap import vmap
@@ -30,7 +30,7 @@ class ModeResult(NamedTuple):
 
 def _check_policy(name: str, nan_policy: str) -> None:
     if nan_policy != "propagate":
-        raise UnimplementedError(
+        raise UnavailableError(
             f"{name}: NaNs are not left out here",
             got=f"nan_policy={nan_policy!r}",
             fix="nan_policy='propagate'",

@@ -408,3 +408,14 @@ def test_shapes_of_other_types(shape):
     assert jnp.broadcast_to(1.0, shape).shape == (2, 3)
     assert jnp.ones(6).reshape(shape).shape == (2, 3)
     assert jnp.ones(6).reshape(range(6, 7)).shape == (6,)
+
+
+def test_shapes_of_objects_that_only_have_items():
+    class Sizes:
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            return (2, 3)[i]
+
+    assert jnp.reshape(jnp.arange(6), Sizes()).shape == (2, 3)

@@ -250,7 +250,7 @@ def average(
     else:
         w = to_array("average", weights, 1)
         x, w = promote_dtypes("average", x, w, kind=inexact)
-        w = _spread_weights(x, w, axis)
+        w = spread_weights("average", x, w, axis)
         total = reductions.sum(w, axis, keepdims=keepdims)
         found = true_divide(reductions.sum(multiply(x, w), axis, keepdims=keepdims), total)
     if not returned:
@@ -258,21 +258,21 @@ def average(
     return found, result(broadcast_value(to_array("average", result(total)), found.aval.shape))
 
 
-def _spread_weights(x: Value, w: Value, axis: Any) -> Value:
+def spread_weights(name: str, x: Value, w: Value, axis: Any) -> Value:
     """The weights in the shape of the array; their axes are those named, in their order."""
     shape = x.aval.shape
     if w.aval.shape == shape:
         return w
     if axis is None:
         raise ShapeError(
-            "average: weights of another shape need axis=",
+            f"{name}: weights of another shape need axis=",
             got=f"{x.aval.str_short()}, weights {w.aval.str_short()}",
             fix="weights of the shape of the array, or the axes that they belong to",
         )
-    along = many_axes("average", axis, len(shape))
+    along = many_axes(name, axis, len(shape))
     if w.aval.shape != tuple(shape[i] for i in along):
         raise ShapeError(
-            "average: there is not one weight for each element",
+            f"{name}: there is not one weight for each element",
             got=f"weights {w.aval.str_short()} along axis {axis} of {x.aval.str_short()}",
             fix=f"weights of shape {tuple(shape[i] for i in along)}",
         )

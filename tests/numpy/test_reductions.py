@@ -248,6 +248,28 @@ def test_quantiles(method, x):
     close(jnp.percentile(x, 30, method=method), np.percentile(x.astype(float), 30, method=method))
 
 
+@pytest.mark.parametrize("name", ["quantile", "nanquantile", "percentile", "nanpercentile"])
+def test_weighted_quantiles(name, x):
+    weights = np.random.default_rng(2).uniform(0.1, 1, x.shape).astype(np.float32)
+    q = np.array([0.2, 0.5, 0.8], np.float32) * (100 if "percentile" in name else 1)
+    holes = np.where(x > 1.5, np.nan, x) if "nan" in name else x
+    ours, theirs = getattr(jnp, name), getattr(np, name)
+    for axis in (None, 0, -1, (0, 1)):
+        options = {"axis": axis, "method": "inverted_cdf", "keepdims": axis == 0}
+        expected = theirs(holes, q, weights=weights, **options)
+        close(ours(holes, q, weights=weights, **options), expected)
+        close(functrax.jit(lambda v, o=options: ours(v, q, weights=weights, **o))(holes), expected)
+    several = functrax.vmap(lambda v: ours(v, q[1], weights=weights[0], method="inverted_cdf"))
+    expected = [theirs(v, q[1], weights=weights[0], method="inverted_cdf") for v in holes]
+    close(several(holes), np.array(expected, np.float32))
+    plain = ours(holes, q, axis=1, method="inverted_cdf")
+    close(plain, theirs(holes, q, axis=1, method="inverted_cdf"))
+    with pytest.raises(ShapeError, match="weight"):
+        ours(x, q, weights=weights[0], axis=0, method="inverted_cdf")
+    with pytest.raises(NotImplementedError, match="no weights"):
+        ours(x, q, weights=weights)
+
+
 def test_quantiles_without_nan():
     x = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan, np.nan, -1.0, 4.0]], np.float32)
     for q in (0.0, 0.4, 1.0):

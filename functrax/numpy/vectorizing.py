@@ -59,7 +59,7 @@ def vectorize(
       >>> distance(jnp.zeros((3, 1, 2)), jnp.ones((4, 2))).shape
       (3, 4)
     """
-    if not all(isinstance(e, str) or (isinstance(e, int) and e >= 0) for e in excluded):
+    if not all(map(_names_argument, excluded)):
         raise ArgumentError("vectorize: excluded names positions and keywords",
                             got=repr(excluded), fix="numbers from 0 on, and strings")  # fmt: skip
     cores = None if signature is None else _parsed(signature)
@@ -84,6 +84,10 @@ def vectorize(
         return _mapped(core_function, values, present, signature)
 
     return vectorized
+
+
+def _names_argument(item: Any) -> bool:
+    return isinstance(item, str) or (isinstance(item, int) and item >= 0)
 
 
 def _parsed(signature: str) -> tuple[list[Names], list[Names]]:

@@ -161,8 +161,8 @@ def everything() -> Iterator[str]:
     yield "## All public names of JAX 0.10.2\n"
     yield (
         "What `dir` shows of every public module of JAX, accidents of its imports included, and "
-        f"what a program under `functrax.compat` finds: {listed - lacking} of {listed}. A name that "
-        "is missing can be imported, and raises when it is used ([compat.md](compat.md)).\n"
+        f"what a program under `functrax.compat` finds: {listed - lacking} of {listed}. A name "
+        "that is missing can be imported, and raises when it is used ([compat.md](compat.md)).\n"
     )
     reasons = [(re.compile(pattern), why) for pattern, why in json.loads(REASONS.read_text())]
     by_reason: dict[str, dict[str, list[str]]] = {why: {} for _, why in reasons}

@@ -60,7 +60,8 @@ def listed(axes: Any) -> tuple[Any, ...]:
 
 def _is_iterable(x: Any) -> bool:
     """Whether something can be gone through that stands for several integers."""
-    return isinstance(x, Iterable) and not isinstance(x, str) and getattr(x, "ndim", 1) != 0
+    several = isinstance(x, Iterable) or hasattr(type(x), "__getitem__")
+    return several and not isinstance(x, str) and getattr(x, "ndim", 1) != 0
 
 
 def integer(name: str, what: str, value: Any) -> int:

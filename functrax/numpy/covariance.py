@@ -54,7 +54,7 @@ def cov(
 
     Raises:
       ShapeError: for more than two axes, or weights that are not one for each observation.
-      ArgumentError: for a ``ddof`` that is no integer.
+      ArgumentError: for a ``ddof`` that is no integer, and a dtype that is not inexact.
       DTypeError: for ``fweights`` that are not integers.
 
     Example:
@@ -77,7 +77,7 @@ def cov(
     else:
         total = reductions.sum(weights)
         centred = x - average(x, axis=1, weights=weights, keepdims=True)
-        other = centred * weights
+        other = centred * weights[None]
         spread = (
             1.0 if aweights is None else reductions.sum(weights * to_array("cov", aweights)) / total
         )
@@ -89,10 +89,14 @@ def cov(
 
 def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Value:
     """A matrix whose rows are the variables."""
+    if dtype is not None and not dtypes.is_inexact(checked_dtype(dtype)):
+        raise ArgumentError(
+            "cov: dtype must be a subclass of float or complex", got=repr(dtype), fix="'float32'"
+        )
     given = [to_array("cov", v, k) for k, v in enumerate((m, y)) if v is not None]
     values = [result(v) for v in promote_dtypes("cov", *given, kind=inexact)]
     rows = []
-    for v in values:
+    for k, v in enumerate(values):
         if v.aval.ndim > 2:
             raise ShapeError(
                 "cov: takes vectors and matrices",
@@ -100,8 +104,8 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Value:
                 fix="reshape to one row for each variable",
             )
         wide = v if v.aval.ndim == 2 else reshape_to(v, (1, v.aval.size))
-        if not rowvar and wide.aval.shape[0] != 1:
-            wide = transpose(wide)
+        if not rowvar and (v.aval.ndim == 2 if k == 0 else wide.aval.shape[0] != 1):
+            wide = transpose(wide)  # NumPy's rules, which differ for m and y
         rows.append(wide if dtype is None else convert(wide, checked_dtype(dtype)))
     if len({row.aval.shape[1] for row in rows}) > 1:
         raise ShapeError(

@@ -17,7 +17,7 @@ from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.logic import choose, isnan, no_out
 from functrax.numpy.promote import convert, result, to_array
-from functrax.numpy.reductions import sum_dtype
+from functrax.numpy.reductions import sum_dtype, summable
 from functrax.numpy.ufuncs import like_weak
 
 
@@ -30,7 +30,7 @@ def _cumulate(name: str, primitive: Primitive, a: Any, axis: Any, dtype: Any, ou
     else:
         axis = one_axis(name, axis, x.aval.ndim)
     wanted = _dtype_of(x, dtype)
-    x = convert(x, dtypes.default_int() if wanted == dtypes.bool_ else wanted)
+    x = summable(x, wanted)
     return result(convert(primitive.bind(x, axis=axis, reverse=False), wanted))
 
 

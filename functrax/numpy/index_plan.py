@@ -240,11 +240,12 @@ def _traced_mask(mask: Array) -> NonConcreteBooleanIndexError:
 
 
 def _check_mask(aval: ShapedArray, shape: Shape, used: int) -> None:
-    if aval.shape[used : used + len(shape)] != shape:
+    expected = aval.shape[used : used + len(shape)]
+    if not all(own in (0, size) for own, size in zip(shape, expected, strict=True)):
         raise IndexingError(
             "indexing: the boolean mask has another shape than the axes it indexes",
             got=f"mask bool{list(shape)} at axis {used} of {aval.str_short()}",
-            fix=f"a mask of shape {aval.shape[used : used + len(shape)]}",
+            fix=f"a mask of shape {expected}",
         )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.primitive import Value, like
-from functrax.core.prims.powers import sqrt
 from functrax.numpy import reductions, statistics
 from functrax.numpy.logic import choose, isnan, logical_and, logical_not
 from functrax.numpy.promote import result, to_array
@@ -24,7 +23,9 @@ def _numbers(name: str, x: Value, where: Any) -> Any:
     if x.aval.dtype not in dtypes.INEXACT:
         return where
     present = logical_not(isnan(x))
-    return present if where is None else logical_and(present, where)
+    if where is None:
+        return present
+    return logical_and(present, reductions.mask_of(name, where, x.aval.ndim))
 
 
 def nansum(
@@ -66,6 +67,7 @@ def nanmin(
 def _extremum(name: str, function: Any, end: float, a: Any, axis: Axis, *options: Any) -> Value:
     out, keepdims, initial, where = options
     x = to_array(name, a)
+    where = where if where is None else reductions.mask_of(name, where, x.aval.ndim)
     if x.aval.dtype not in dtypes.INEXACT:
         return function(x, axis, out, keepdims, initial, where)
     missing = isnan(x)
@@ -114,9 +116,12 @@ def nanvar(
     keepdims: bool = False, where: Any = None, mean: Any = None,
 ) -> Value:  # fmt: skip
     """:func:`var` of the elements that are not NaN."""
-    x = to_array("nanvar", a)
-    counted = _numbers("nanvar", x, where)
-    return statistics.var(x, axis, dtype, out, ddof, keepdims, where=counted, mean=mean)
+    return _var("nanvar", statistics.var, a, (axis, dtype, out, ddof, keepdims), where, mean)
+
+
+def _var(name: str, function: Any, a: Any, options: tuple[Any, ...], where: Any, mean: Any) -> Any:
+    x = to_array(name, a)
+    return function(x, *options, where=_numbers(name, x, where), mean=mean)
 
 
 def nanstd(
@@ -124,5 +129,4 @@ def nanstd(
     keepdims: bool = False, where: Any = None, mean: Any = None,
 ) -> Value:  # fmt: skip
     """:func:`std` of the elements that are not NaN."""
-    variance = nanvar(a, axis, dtype, out, ddof, keepdims, where, mean)
-    return result(sqrt.bind(variance))
+    return _var("nanstd", statistics.std, a, (axis, dtype, out, ddof, keepdims), where, mean)

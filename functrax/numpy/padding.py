@@ -21,9 +21,11 @@ from functrax.core.prims.arithmetic import add, div, floor, mul, select_n, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_max, reduce_min, reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, iota, zeros
+from functrax.core.prims.rounding import RoundingMethod, round_
 from functrax.core.prims.slicing import pad as _pad
 from functrax.numpy.axes import integer, one_axis
-from functrax.numpy.promote import broadcast_value, convert, result, to_array
+from functrax.numpy.promote import broadcast_value, convert, inexact, result, to_array
+from functrax.numpy.quantiles import median
 from functrax.numpy.rearranging import is_known, take_table
 from functrax.numpy.shaping import join, reshape_to, slice_axis
 
@@ -41,6 +43,7 @@ _OPTIONS: Final = {
     "maximum": "stat_length",
     "minimum": "stat_length",
     "mean": "stat_length",
+    "median": "stat_length",
 }
 
 
@@ -52,7 +55,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Va
       pad_width: how many before and after: a number, ``(before, after)`` for all axes, one such
         pair for each axis, or a mapping from axes to pairs.
       mode: ``"constant"``, ``"edge"``, ``"reflect"``, ``"symmetric"``, ``"wrap"``,
-        ``"linear_ramp"``, ``"maximum"``, ``"minimum"``, ``"mean"`` or ``"empty"`` (zeros).
+        ``"linear_ramp"``, ``"maximum"``, ``"minimum"``, ``"mean"``, ``"median"`` or ``"empty"``
+        (zeros).
       **kwargs: ``constant_values``, ``end_values`` or ``stat_length``, in the forms that
         ``pad_width`` has; ``reflect_type``, ``"even"`` or ``"odd"``.
 
@@ -215,7 +219,7 @@ def _pad_odd(x: Value, axis: int, width: tuple[int, int], mode: str) -> Value:
     return sub.bind(add.bind(inner, last), first)
 
 
-_STATISTICS: Final = frozenset({"maximum", "minimum", "mean"})
+_STATISTICS: Final = frozenset({"maximum", "minimum", "mean", "median"})
 
 
 def _pad_statistic(x: Value, widths: Widths, mode: str, stat_length: Any) -> Value:
@@ -238,13 +242,21 @@ def _pad_statistic(x: Value, widths: Widths, mode: str, stat_length: Any) -> Val
 
 def _statistic(x: Value, axis: int, mode: str) -> Value:
     kept = tuple(1 if k == axis else size for k, size in enumerate(x.aval.shape))
+    if mode == "median":
+        middle = convert(median(result(x), axis), inexact(x.aval.dtype))
+        return reshape_to(_back(middle, x, _nearest(middle)), kept)
     if mode != "mean":
         reduce = reduce_max if mode == "maximum" else reduce_min
         return reshape_to(reduce.bind(x, axes=(axis,)), kept)
     y = x if dtypes.is_inexact(x.aval.dtype) else convert(x, dtypes.float32)
     count = like(y, x.aval.shape[axis])
     mean = div.bind(reduce_sum.bind(y, axes=(axis,)), count)
-    return reshape_to(_back(mean, x, add.bind(mean, like(mean, 0.5))), kept)
+    return reshape_to(_back(mean, x, _nearest(mean)), kept)
+
+
+def _nearest(y: Value) -> Value:
+    """The nearest whole number, of two the even one."""
+    return round_.bind(y, rounding_method=RoundingMethod.TO_NEAREST_EVEN)
 
 
 def _back(y: Value, x: Value, rounded: Value) -> Value:

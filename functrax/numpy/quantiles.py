@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.errors import ArgumentError, ShapeError, UnavailableError
 from functrax.core.index_expr import Dim, Load
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like, literal
 from functrax.core.prims import arithmetic as prims
+from functrax.core.prims.cumulative import cumsum
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.ordering import sort
-from functrax.core.prims.reduce import reduce_or, reduce_sum
+from functrax.core.prims.reduce import reduce_max, reduce_or, reduce_sum, respread
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose
 from functrax.core.prims.rounding import ceil
+from functrax.numpy.filling import ones_like
 from functrax.numpy.logic import choose, no_out
 from functrax.numpy.promote import (
     broadcast_value,
@@ -35,9 +37,10 @@ from functrax.numpy.promote import (
     to_array,
 )
 from functrax.numpy.reductions import Axis, checked_axes
+from functrax.numpy.statistics import spread_weights
 from functrax.numpy.ufuncs import refuse_complex
 
-METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def quantile(
@@ -48,6 +51,8 @@ def quantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: Any = None,
 ) -> Value:
     """The value below which a fraction ``q`` of the elements along axes lies.
 
@@ -57,22 +62,25 @@ def quantile(
       axis: an axis, a tuple of axes, or None for all.
       out: must be None.
       overwrite_input: accepted for NumPy's sake.
-      method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+      method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest"; or
+        "inverted_cdf", the first element up to which a fraction ``q`` of all weights lies.
       keepdims: leave the reduced axes with size 1.
+      weights: for "inverted_cdf", how much each element counts: an array of the shape of ``a``,
+        or of the sizes of the axes named.  Those that are negative or NaN are 0.
 
     Returns:
       An array of the shape of ``q`` followed by that of the axes that are left.
 
     Raises:
-      ShapeError: for an axis without elements.
-      ArgumentError: for another method.
+      ShapeError: for an axis without elements, and weights of another shape.
+      ArgumentError: for another method, and weights with a method that has none.
 
     >>> import functrax.numpy as jnp
     >>> jnp.quantile(jnp.array([1.0, 2.0, 4.0]), 0.75)
     Array(3., dtype=float32)
     """
     no_out("quantile", out)
-    return _quantile("quantile", a, q, 1, axis, method, keepdims, False)
+    return _quantile("quantile", a, q, 1, axis, method, keepdims, False, weights)
 
 
 def nanquantile(
@@ -83,10 +91,12 @@ def nanquantile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: Any = None,
 ) -> Value:
     """:func:`quantile` of the elements that are not NaN; NaN where all are."""
     no_out("nanquantile", out)
-    return _quantile("nanquantile", a, q, 1, axis, method, keepdims, True)
+    return _quantile("nanquantile", a, q, 1, axis, method, keepdims, True, weights)
 
 
 def percentile(
@@ -97,10 +107,12 @@ def percentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: Any = None,
 ) -> Value:
     """:func:`quantile` with ``q`` from 0 to 100."""
     no_out("percentile", out)
-    return _quantile("percentile", a, q, 100, axis, method, keepdims, False)
+    return _quantile("percentile", a, q, 100, axis, method, keepdims, False, weights)
 
 
 def nanpercentile(
@@ -111,10 +123,12 @@ def nanpercentile(
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
+    *,
+    weights: Any = None,
 ) -> Value:
     """:func:`nanquantile` with ``q`` from 0 to 100."""
     no_out("nanpercentile", out)
-    return _quantile("nanpercentile", a, q, 100, axis, method, keepdims, True)
+    return _quantile("nanpercentile", a, q, 100, axis, method, keepdims, True, weights)
 
 
 def median(
@@ -147,13 +161,21 @@ def nanmedian(
 
 
 def _quantile(
-    name: str, a: Any, q: Any, whole: int, axis: Axis, method: str, keepdims: bool, skip_nan: bool
+    name: str,
+    a: Any,
+    q: Any,
+    whole: int,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    skip_nan: bool,
+    weights: Any = None,
 ) -> Value:
     if method not in METHODS:
         raise ArgumentError(
             f"{name}: no such method", got=repr(method), fix="one of " + ", ".join(METHODS)
         )
-    (x,) = promote_dtypes(name, to_array(name, a), kind=inexact)
+    x, w = _operands(name, a, weights, axis, method)
     refuse_complex(name, x)
     shape, dtype = x.aval.shape, x.aval.dtype
     work = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
@@ -165,11 +187,35 @@ def _quantile(
     fraction = prims.div.bind(convert(fraction, work), literal(whole, work))
     axes = checked_axes(name, axis, len(shape))
     rows = _rows(name, convert(x, work), axes)
-    found = _read(_sorted(rows, skip_nan), fraction, method)
+    if method == "inverted_cdf":
+        counted = ones_like(result(rows)) if w is None else _rows(name, convert(w, work), axes)
+        found = _weighted(rows, counted, fraction, skip_nan)
+    else:
+        found = _read(_sorted(rows, skip_nan), fraction, method)
     if keepdims:
         kept = tuple(1 if i in axes else n for i, n in enumerate(shape))
         found = reshape.bind(found, shape=fraction.aval.shape + kept)
     return result(convert(found, dtype))
+
+
+def _operands(
+    name: str, a: Any, weights: Any, axis: Axis, method: str
+) -> tuple[Value, Value | None]:
+    """The array, and its weights in its shape."""
+    x = to_array(name, a)
+    if weights is None:
+        (x,) = promote_dtypes(name, x, kind=inexact)
+        return x, None
+    if method != "inverted_cdf":
+        raise UnavailableError(
+            f"{name}: this method has no weights",
+            got=repr(method),
+            fix="method='inverted_cdf'",
+        )
+    w = to_array(name, weights, 2)
+    refuse_complex(name, w)
+    x, w = promote_dtypes(name, x, w, kind=inexact)
+    return x, spread_weights(name, x, w, axis)
 
 
 def _rows(name: str, x: Value, axes: tuple[int, ...]) -> Value:
@@ -209,6 +255,35 @@ def _sorted(rows: Value, skip_nan: bool) -> tuple[Value, Value]:
         end = like(rows, size - 1)
     (ordered,) = sort.bind(rows, dimension=last, is_stable=True, num_keys=1)
     return ordered, end
+
+
+def _weighted(rows: Value, weights: Value, fraction: Value, skip_nan: bool) -> Value:
+    """The first element of each row at which the sum of weights reaches a fraction of it all."""
+    shape = rows.aval.shape
+    last, size = len(shape) - 1, shape[-1]
+    zero = like(weights, 0)
+    counts = prims.gt.bind(weights, zero)
+    if skip_nan:
+        counts = prims.and_.bind(counts, prims.eq.bind(rows, rows))
+    else:
+        spoilt = respread(reduce_or.bind(prims.ne.bind(rows, rows), axes=(last,)), rows, (last,))
+        rows = prims.select_n.bind(spoilt, rows, like(rows, np.nan))
+    weights = prims.select_n.bind(counts, zero, weights)
+    ordered, weights = sort.bind(rows, weights, dimension=last, is_stable=True, num_keys=1)
+    sums = cumsum.bind(weights, axis=last, reverse=False)
+    target = fraction.aval.shape + shape
+    own = fraction.aval.ndim
+    whole = respread(reduce_max.bind(sums, axes=(last,)), sums, (last,))
+    sums, whole = (
+        broadcast_in_dim.bind(v, shape=target, dims=tuple(range(own, len(target))))
+        for v in (sums, whole)
+    )
+    aimed = prims.mul.bind(
+        broadcast_in_dim.bind(fraction, shape=target, dims=tuple(range(own))), whole
+    )
+    below = convert(prims.lt.bind(sums, aimed), rows.aval.dtype)
+    place = reduce_sum.bind(below, axes=(len(target) - 1,))
+    return _element(ordered, place, like(place, size - 1))
 
 
 def _read(ordered_and_end: tuple[Value, Value], fraction: Value, method: str) -> Value:

@@ -28,8 +28,8 @@ from functrax.numpy.logic import choose, isnan, no_out, truth
 from functrax.numpy.promote import (
     broadcast_shape,
     convert,
+    numeric,
     operand,
-    promote_dtypes,
     result,
     to_array,
 )
@@ -53,19 +53,52 @@ def keep(x: Value, shape: tuple[int, ...], axes: Sequence[int], keepdims: bool) 
     return reshape.bind(x, shape=tuple(1 if i in axes else n for i, n in enumerate(shape)))
 
 
+def mask_of(name: str, where: Any, ndim: int) -> Value:
+    """``where`` as booleans of at least ``ndim`` axes, whatever ``numpy_rank_promotion`` says.
+
+    Raises:
+      ArgumentError: for another dtype.
+    """
+    mask = to_array(name, where)
+    if mask.aval.dtype != dtypes.bool_:
+        raise ArgumentError(
+            f"jnp.{name}: where must be None or a boolean array",
+            got=f"where of type {mask.aval.str_short()}",
+            fix="where != 0",
+        )
+    shape = mask.aval.shape
+    return (
+        mask if len(shape) >= ndim else reshape.bind(mask, shape=(1,) * (ndim - len(shape)) + shape)
+    )
+
+
 def masked(name: str, x: Value, where: Any, identity: Any) -> Value:
     """``x`` with ``identity`` where it does not count."""
     if where is None:
         return x
-    (mask,) = promote_dtypes(name, where)
-    return choose(mask, x, literal(identity, x.aval.dtype))
+    return choose(mask_of(name, where, x.aval.ndim), x, literal(identity, x.aval.dtype))
 
 
-def with_initial(op: Any, x: Value, initial: Any) -> Value:
-    """Combine a reduction's result with a value to begin with."""
+def with_initial(name: str, op: Any, x: Value, initial: Any) -> Value:
+    """Combine a reduction's result with a value to begin with.
+
+    Raises:
+      ShapeError: if that is not a scalar.
+    """
     if initial is None:
         return x
-    return convert(op(x, operand("initial", 0, initial)), x.aval.dtype)
+    first = convert(operand(f"{name}: initial", 0, initial), x.aval.dtype)
+    if first.aval.shape:
+        raise ShapeError(
+            f"{name}: initial is not a scalar", got=first.aval.str_short(), fix="one value"
+        )
+    return convert(op(x, result(first)), x.aval.dtype)
+
+
+def summable(x: Value, wanted: DType) -> Value:
+    """``x`` in the dtype in which it is added up: for booleans, whether it is not 0, as 0 or 1."""
+    x = convert(x, wanted)
+    return convert(x, dtypes.default_int()) if wanted == dtypes.bool_ else x
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -90,12 +123,11 @@ def _accumulate(
     if dtype is not None:
         wanted = checked_dtype(dtype)
     else:
-        wanted = sum_dtype(x.aval.dtype) if promote_integers else x.aval.dtype
-    work = dtypes.default_int() if wanted == dtypes.bool_ else wanted
-    x = masked(name, convert(x, work), where, identity)
+        wanted = sum_dtype(x.aval.dtype) if promote_integers else numeric(x.aval.dtype)
+    x = masked(name, summable(x, wanted), where, identity)
     axes = checked_axes(name, axis, x.aval.ndim)
     total = keep(primitive.bind(x, axes=axes), x.aval.shape, axes, keepdims)
-    return result(convert(with_initial(op, total, initial), wanted))
+    return result(convert(with_initial(name, op, total, initial), wanted))
 
 
 def sum(
@@ -175,7 +207,7 @@ def _extremum(
     else:
         found = primitive.bind(masked(name, x, where, identity(dtype)), axes=axes)
     found = keep(found, x.aval.shape, axes, keepdims)
-    return result(convert(with_initial(op, found, initial), dtype))
+    return result(convert(with_initial(name, op, found, initial), dtype))
 
 
 def _corner(identity: Any, dtype: DType) -> complex:

@@ -75,7 +75,8 @@ def isin(
     small = method == "auto" and tests.aval.size <= _COMPARE_ALL
     if small or method == "compare_all" or not tests.aval.size:
         wide = reshape_to(x, (*x.aval.shape, 1))
-        found = reductions.any(wide == tests, axis=-1)
+        others = reshape_to(tests, (*[1] * x.aval.ndim, tests.aval.size))
+        found = reductions.any(wide == others, axis=-1)
     else:
         ordered = sort(stop_gradient.bind(tests))
         place = searchsorted(ordered, x, method="scan")
@@ -121,7 +122,8 @@ def setdiff1d(
       >>> jnp.setdiff1d(jnp.array([3, 1, 2]), jnp.array([2]))
       Array([1, 3], dtype=int32)
     """
-    x, y = _flat("setdiff1d", ar1, ar2)
+    x, y = (to_array("setdiff1d", v, i) for i, v in enumerate((ar1, ar2)))
+    x = reshape_to(x, (x.aval.size,))
     fill = 0 if fill_value is None else fill_value
     if assume_unique:
         return _chosen("setdiff1d", x, isin(x, y, invert=True), size, fill)[0]
@@ -139,10 +141,17 @@ def setxor1d(
 ) -> Value:
     """The elements that are in one array only, in order; arguments as :func:`setdiff1d`.
 
-    Missing elements are the first one if there is no ``fill_value``.
+    Missing elements are the first one if there is no ``fill_value``.  With ``assume_unique`` the
+    elements are those that appear once in both arrays together.
     """
     x, y = _flat("setxor1d", ar1, ar2)
     ordered, starts = _distinct(concatenate([x, y]))
+    if assume_unique:
+        known = stop_gradient.bind(ordered)
+        differs = known[1:] != known[:-1]
+        end = iota.bind(shape=(min(ordered.aval.size, 1),), dtype=dtypes.int32, axis=0) < 1
+        once = concatenate([end, differs]) & concatenate([differs, end])
+        return _chosen("setxor1d", ordered, once, size, fill_value)[0]
     both = isin(ordered, x) & isin(ordered, y)
     return _chosen("setxor1d", ordered, starts & ~both, size, fill_value)[0]
 

@@ -21,9 +21,9 @@ from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.convert import imag, real
 from functrax.core.prims.powers import sqrt, square
 from functrax.core.prims.reduce import reduce_sum, respread
-from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.prims.reindex import broadcast_in_dim, transpose
 from functrax.numpy import reductions
-from functrax.numpy.axes import one_axis
+from functrax.numpy.axes import many_axes
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.logic import choose, no_out
 from functrax.numpy.promote import (
@@ -35,7 +35,7 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
-from functrax.numpy.reductions import Axis, checked_axes, keep, masked
+from functrax.numpy.reductions import Axis, checked_axes, keep, mask_of, masked
 from functrax.numpy.ufuncs import multiply, true_divide
 
 _HALF = frozenset({dtypes.float16, dtypes.bfloat16})
@@ -51,8 +51,7 @@ def _count(name: str, x: Value, axes: tuple[int, ...], where: Any) -> Value:
     shape, dtype = x.aval.shape, x.aval.dtype
     if where is None:
         return literal(math.prod(shape[i] for i in axes), dtype)
-    (mask,) = promote_dtypes(name, where)
-    ones = broadcast_value(convert(mask, dtypes.bool_), shape)
+    ones = broadcast_value(mask_of(name, where, len(shape)), shape)
     return reduce_sum.bind(convert(ones, dtype), axes=axes)
 
 
@@ -164,18 +163,26 @@ def _var(
     name: str, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any
 ) -> Value:
     x = to_array(name, a)
-    wanted = dtypes.real_dtype(_result_dtype(x.aval.dtype, dtype))
-    exact = working(wanted)
     is_complex = x.aval.dtype in dtypes.COMPLEX
+    wanted = _result_dtype(x.aval.dtype, dtype)
+    exact = dtypes.real_dtype(working(wanted))
+    if dtype is None:
+        wanted = dtypes.real_dtype(wanted)
+    elif is_complex and wanted not in dtypes.COMPLEX:
+        raise ArgumentError(
+            f"{name}: does not take a real dtype for complex numbers",
+            got=f"dtype={wanted} for {x.aval.str_short()}",
+            fix=f"{name}(a).astype({wanted})",
+        )
     x = convert(x, _complex_of(exact) if is_complex else exact)
     axes = checked_axes(name, axis, x.aval.ndim)
     if mean is None:
         middle = respread(_mean(name, x, axes, where), x, axes)
     else:
         middle = _given_mean(name, mean, x)
-    distance = prims.sub.bind(x, middle)
+    distance = masked(name, prims.sub.bind(x, middle), where, 0)  # NaN squared has no derivative
     squared = _squared_size(distance)
-    total = reduce_sum.bind(masked(name, squared, where, 0), axes=axes)
+    total = reduce_sum.bind(squared, axes=axes)
     count = _count(name, squared, axes, where)
     found = _divided(name, total, count, ddof)
     return result(convert(keep(found, x.aval.shape, axes, keepdims), wanted))
@@ -224,7 +231,7 @@ def average(
     Args:
       a: an array or a scalar.
       axis: an axis, a tuple of axes, or None for all.
-      weights: an array of the shape of ``a``, or of one axis along ``axis``.
+      weights: an array of the shape of ``a``, or of the sizes of the axes named, in their order.
       returned: also give the sum of the weights.
       keepdims: leave the reduced axes with size 1.
 
@@ -243,7 +250,7 @@ def average(
     else:
         w = to_array("average", weights, 1)
         x, w = promote_dtypes("average", x, w, kind=inexact)
-        w = _spread_weights(x, w, axis)
+        w = spread_weights("average", x, w, axis)
         total = reductions.sum(w, axis, keepdims=keepdims)
         found = true_divide(reductions.sum(multiply(x, w), axis, keepdims=keepdims), total)
     if not returned:
@@ -251,23 +258,25 @@ def average(
     return found, result(broadcast_value(to_array("average", result(total)), found.aval.shape))
 
 
-def _spread_weights(x: Value, w: Value, axis: Any) -> Value:
+def spread_weights(name: str, x: Value, w: Value, axis: Any) -> Value:
+    """The weights in the shape of the array; their axes are those named, in their order."""
     shape = x.aval.shape
     if w.aval.shape == shape:
         return w
-    if isinstance(axis, tuple) and len(axis) == 1:
-        (axis,) = axis
-    if axis is None or isinstance(axis, tuple) or w.aval.ndim != 1:
+    if axis is None:
         raise ShapeError(
-            "average: weights of another shape need one axis, and one axis of their own",
-            got=f"{x.aval.str_short()}, weights {w.aval.str_short()}, axis={axis}",
-            fix="weights of the shape of the array, or of one axis along axis=",
+            f"{name}: weights of another shape need axis=",
+            got=f"{x.aval.str_short()}, weights {w.aval.str_short()}",
+            fix="weights of the shape of the array, or the axes that they belong to",
         )
-    along = one_axis("average", axis, len(shape))
-    if w.aval.shape[0] != shape[along]:
+    along = many_axes(name, axis, len(shape))
+    if w.aval.shape != tuple(shape[i] for i in along):
         raise ShapeError(
-            "average: there is not one weight for each element",
-            got=f"{w.aval.shape[0]} weights along axis {along} of {x.aval.str_short()}",
-            fix=f"{shape[along]} weights",
+            f"{name}: there is not one weight for each element",
+            got=f"weights {w.aval.str_short()} along axis {axis} of {x.aval.str_short()}",
+            fix=f"weights of shape {tuple(shape[i] for i in along)}",
         )
-    return broadcast_in_dim.bind(w, shape=shape, dims=(along,))
+    order = sorted(range(len(along)), key=along.__getitem__)
+    return broadcast_in_dim.bind(
+        transpose.bind(w, perm=tuple(order)), shape=shape, dims=tuple(sorted(along))
+    )

@@ -28,7 +28,7 @@ from functrax.numpy.cumulative import cumsum
 from functrax.numpy.filling import full, zeros
 from functrax.numpy.joining import concatenate
 from functrax.numpy.logic import where
-from functrax.numpy.promote import convert, result, to_array
+from functrax.numpy.promote import broadcast_value, convert, result, to_array
 from functrax.numpy.rearranging import is_known, take_axis
 from functrax.numpy.searching import nonzero
 from functrax.numpy.shaping import moveaxis, ravel, reshape_to
@@ -118,7 +118,8 @@ def _unique(
             present = iota.bind(shape=(count,), dtype=dtypes.int32, axis=0)
             present = present < reductions.sum(starts, dtype=dtypes.int32)
             present = reshape_to(present, (count, *[1] * len(rest)))
-            values = where(present, values, convert(array(fill_value), x.aval.dtype))
+            fill = broadcast_value(convert(array(fill_value), x.aval.dtype), values.aval.shape)
+            values = where(present, values, fill)
     return values if k is None else moveaxis(values, 0, k), index, inverse, counts
 
 
@@ -128,6 +129,8 @@ def _groups(slices: Value, n: int, width: int, equal_nan: bool) -> tuple[Value, 
     line = iota.bind(shape=(n,), dtype=dtypes.int32, axis=0)
     if not width:  # slices without elements are all equal
         return line, line < 1
+    if equal_nan and flat.aval.dtype in dtypes.COMPLEX:  # NaN in either part is one NaN, the last
+        flat = where(flat != flat, complex(np.nan, np.nan), flat)
     columns = [result(flat[:, i]) for i in range(width)]
     *ordered, order = sort_p.bind(
         *columns, line, dimension=0, is_stable=True, num_keys=len(columns)

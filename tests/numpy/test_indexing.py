@@ -240,3 +240,12 @@ def test_traced_masks_and_slices_are_refused() -> None:
 def test_arrays_cannot_be_assigned_to() -> None:
     with pytest.raises(errors.ImmutableError, match=r"\.at\["):
         jnp.asarray(X)[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask"), [((3,), (0,)), ((3, 4), (0, 4)), ((3, 4), (3, 0)), ((3, 4, 5), (0,))]
+)
+def test_masks_without_elements(shape, mask):
+    x = np.ones(shape, np.float32)
+    empty = np.zeros(mask, bool)
+    assert jnp.asarray(x)[empty].shape == x[empty].shape

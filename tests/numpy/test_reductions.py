@@ -161,10 +161,78 @@ def test_averages(x):
     assert mean.shape == total.shape == (3, 2)
     assert total[0, 0] == 6.5
     assert jnp.average(jnp.arange(4), returned=True)[1] == 4
-    with pytest.raises(ShapeError, match="one axis"):
+    with pytest.raises(ShapeError, match="need axis="):
         jnp.average(x, weights=weights)
     with pytest.raises(ShapeError, match="one weight for each"):
         jnp.average(x, axis=0, weights=weights)
+
+
+def test_weights_over_several_axes(x):
+    weights = np.random.default_rng(1).uniform(0, 1, (4, 2)).astype(np.float32)
+    for axis, own in (((1, 2), weights), ((2, 1), weights.T)):
+        expected = np.average(x, axis=(1, 2), weights=np.broadcast_to(weights, x.shape))
+        close(jnp.average(x, axis=axis, weights=own), expected)
+        close(functrax.jit(lambda v, a=axis, w=own: jnp.average(v, a, w))(x), expected)
+    with pytest.raises(ShapeError, match="one weight for each"):
+        jnp.average(x, axis=(2, 1), weights=weights)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "mean", "var", "nansum", "nanvar", "any"])
+def test_where_of_lower_rank(name, x):
+    mask = np.array([True, False])
+    initial = {"initial": 0} if name == "max" else {}
+    subject = x if name != "any" else x > 0
+    with functrax.numpy_rank_promotion("raise"):
+        ours = getattr(jnp, name)(subject, axis=(1, 2), where=mask, **initial)
+    close(ours, getattr(np, name)(subject, axis=(1, 2), where=mask, **initial), 1e-5)
+    with pytest.raises(ValueError, match=f"{name}: where must be None or a boolean"):
+        getattr(jnp, name)(subject, where=np.array([1, 0]), **initial)
+
+
+def test_initial_is_one_value_in_the_dtype_of_the_result(x):
+    with pytest.raises(ValueError, match="initial is not a scalar"):
+        jnp.sum(x, axis=0, initial=np.ones((1, 4, 2), np.float32))
+    with functrax.numpy_dtype_promotion("strict"):
+        assert jnp.max(np.array([False, False]), initial=1) == np.True_
+        assert jnp.sum(np.arange(3, dtype=np.int32), initial=np.float32(2)) == 5
+
+
+def test_sums_of_truth():
+    small = np.array([0.25, -0.5, 0.0], np.float32)
+    assert jnp.sum(small, dtype=bool).dtype == bool
+    assert bool(jnp.sum(small, dtype=bool))
+    assert jnp.cumsum(small, dtype=bool).tolist() == [True, True, True]
+    assert jnp.cumprod(small, dtype=bool).tolist() == [True, True, False]
+    for function in (jnp.sum, jnp.prod):
+        assert function(np.array([True, True]), promote_integers=False).dtype == np.int32
+
+
+def test_dtype_of_complex_variances():
+    z = np.array([1 + 1j, 2, 3 - 1j], np.complex64)
+    assert jnp.var(z).dtype == np.float32
+    assert jnp.var(z, dtype=np.complex64).dtype == np.complex64
+    assert jnp.nanstd(z.real, dtype=np.complex64).dtype == np.complex64
+    close(jnp.var(z, dtype=np.complex64), np.var(z).astype(np.complex64))
+    with pytest.raises(ValueError, match="real dtype"):
+        jnp.nanvar(z, dtype=np.float16)
+
+
+def test_derivatives_of_what_leaves_nan_out():
+    holes = np.array([np.nan, 1, 2, 3, 4], np.float32)
+    close(functrax.grad(jnp.nanvar)(holes), np.array([0, -0.75, -0.25, 0.25, 0.75]))
+    assert not np.isnan(functrax.grad(jnp.nanstd)(holes)).any()
+
+
+def test_covariances_of_columns_and_their_dtype():
+    for shape in ((1, 3), (3, 1)):
+        rows = np.arange(3, dtype=np.float32).reshape(shape)
+        for rowvar in (True, False):
+            close(jnp.cov(rows, rowvar=rowvar, ddof=0), np.cov(rows, rowvar=rowvar, ddof=0))
+    with pytest.raises(ValueError, match="subclass of float or complex"):
+        jnp.cov(rows, dtype=int)
+    weights = np.array([1, 2, 1])
+    with functrax.numpy_rank_promotion("raise"):
+        close(jnp.cov(rows.T, fweights=weights), np.cov(rows.T, fweights=weights))
 
 
 @pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
@@ -178,6 +246,28 @@ def test_quantiles(method, x):
                 )
                 close(ours, theirs)
     close(jnp.percentile(x, 30, method=method), np.percentile(x.astype(float), 30, method=method))
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile", "percentile", "nanpercentile"])
+def test_weighted_quantiles(name, x):
+    weights = np.random.default_rng(2).uniform(0.1, 1, x.shape).astype(np.float32)
+    q = np.array([0.2, 0.5, 0.8], np.float32) * (100 if "percentile" in name else 1)
+    holes = np.where(x > 1.5, np.nan, x) if "nan" in name else x
+    ours, theirs = getattr(jnp, name), getattr(np, name)
+    for axis in (None, 0, -1, (0, 1)):
+        options = {"axis": axis, "method": "inverted_cdf", "keepdims": axis == 0}
+        expected = theirs(holes, q, weights=weights, **options)
+        close(ours(holes, q, weights=weights, **options), expected)
+        close(functrax.jit(lambda v, o=options: ours(v, q, weights=weights, **o))(holes), expected)
+    several = functrax.vmap(lambda v: ours(v, q[1], weights=weights[0], method="inverted_cdf"))
+    expected = [theirs(v, q[1], weights=weights[0], method="inverted_cdf") for v in holes]
+    close(several(holes), np.array(expected, np.float32))
+    plain = ours(holes, q, axis=1, method="inverted_cdf")
+    close(plain, theirs(holes, q, axis=1, method="inverted_cdf"))
+    with pytest.raises(ShapeError, match="weight"):
+        ours(x, q, weights=weights[0], axis=0, method="inverted_cdf")
+    with pytest.raises(NotImplementedError, match="no weights"):
+        ours(x, q, weights=weights)
 
 
 def test_quantiles_without_nan():

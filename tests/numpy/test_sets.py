@@ -109,3 +109,38 @@ def test_positions_and_counts_are_default_integers() -> None:
         found.append(jnp.histogramdd(A[:, None])[0])
         assert {str(x.dtype) for x in found} == {"int64"}
         assert str(jnp.argpartition(A, 1).dtype) == "int32"
+
+
+def test_set_functions_leave_ranks_to_their_operands():
+    column = np.array([[1], [3]], "i4")
+    with functrax.numpy_rank_promotion("raise"), functrax.numpy_dtype_promotion("strict"):
+        assert jnp.isin(column, B).tolist() == [[True], [True]]
+        assert jnp.isin(MANY[:5, None], MANY).all()
+        assert jnp.intersect1d(A, B).tolist() == [1, 3]
+        assert jnp.setxor1d(A, B).tolist() == [5, 9]
+        filled = jnp.unique(ROWS, axis=0, size=4, fill_value=jnp.array([7, 8]))
+        assert filled[-1].tolist() == [7, 8]
+
+
+def test_setdiff1d_has_the_dtype_of_the_first():
+    found = jnp.setdiff1d(A, np.array([5.0, 0.5], "f4"))
+    assert found.dtype == np.int32
+    assert found.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("size", [None, 3])
+def test_setxor1d_of_repeated_elements_said_to_be_unique(size):
+    found = jnp.setxor1d(A, B, assume_unique=True, size=size, fill_value=0)
+    theirs = np.setxor1d(A, B, assume_unique=True)
+    assert found.tolist() == theirs.tolist() + [0] * ((size or len(theirs)) - len(theirs))
+    assert jnp.setxor1d(A[:0], B[:0], assume_unique=True).shape == (0,)
+
+
+def test_complex_nans_are_one_value():
+    nan = np.nan
+    x = np.array([complex(3, nan), 1, complex(nan, 1), complex(nan, nan), 1], "c8")
+    values, counts = jnp.unique(x, return_counts=True)
+    assert values[0] == 1
+    assert np.isnan(values[1])
+    assert counts.tolist() == [2, 3]
+    assert jnp.unique(x, equal_nan=False).shape == (4,)

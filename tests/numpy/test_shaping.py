@@ -118,6 +118,9 @@ SAME: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("pad", (M, 1), {"constant_values": 3}),
     ("pad", (M, (1, 2)), {"constant_values": ((1, 2), (3, 4))}),
     ("pad", (M, 2, "mean"), {"stat_length": 2}),
+    ("pad", (np.array([1, 2, 2, 5]), 2, "mean"), {}),
+    ("pad", (np.array([1, 2, 3, 5]), 2, "median"), {}),
+    ("pad", (M, 2, "median"), {"stat_length": 2}),
     ("pad", (M, 2, "linear_ramp"), {"end_values": (1, -1)}),
     ("pad", (M[:1], (2, 3), "linear_ramp"), {}),
     ("take", (M, np.array([[0, 11], [3, -1]])), {}),
@@ -408,3 +411,14 @@ def test_shapes_of_other_types(shape):
     assert jnp.broadcast_to(1.0, shape).shape == (2, 3)
     assert jnp.ones(6).reshape(shape).shape == (2, 3)
     assert jnp.ones(6).reshape(range(6, 7)).shape == (6,)
+
+
+def test_shapes_of_objects_that_only_have_items():
+    class Sizes:
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            return (2, 3)[i]
+
+    assert jnp.reshape(jnp.arange(6), Sizes()).shape == (2, 3)

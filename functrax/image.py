@@ -18,6 +18,7 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.core.errors import ArgumentError, ShapeError
+from functrax.numpy.axes import integer
 from functrax.numpy.promote import inexact, promote_dtypes
 
 Kernel: TypeAlias = Callable[[Any], Any]
@@ -193,7 +194,7 @@ def scale_and_translate(
 
 
 def _checked(name: str, image: Any, shape: Sequence[int]) -> tuple[Any, tuple[int, ...]]:
-    x, sizes = jnp.asarray(image), tuple(int(n) for n in shape)
+    x, sizes = jnp.asarray(image), tuple(integer(name, "a size", n) for n in shape)
     if len(sizes) != x.ndim:
         raise ShapeError(
             f"{name}: the shape does not have the image's number of axes",

@@ -90,3 +90,10 @@ def test_wrong_arguments():
         scale_and_translate(IMAGE, (3, 3), (0,), jnp.ones(1), jnp.ones(1), "nearest")
     with pytest.raises(ShapeError, match="one scale and one translation"):
         scale_and_translate(IMAGE, (3, 3), (0, 1), jnp.ones(1), jnp.ones(1), "linear")
+
+
+def test_sizes_are_whole():
+    with pytest.raises(TypeError, match="a size must be an integer"):
+        resize(jnp.ones((3, 4)), [10.5, 17], "bicubic")
+    assert resize(jnp.ones((3, 4)), np.array([6, 8]), "nearest").shape == (6, 8)
+    assert resize(jnp.ones((3, 4)), jnp.array([6, 8]), "nearest").shape == (6, 8)

@@ -57,6 +57,7 @@ class State(threading.local):
     default_matmul_precision: str | None
     numpy_dtype_promotion: str
     numpy_rank_promotion: str
+    check_static_indices: bool
     check_tracer_leaks: bool
     traceback_filtering: str
     log_compiles: bool

@@ -86,7 +86,6 @@ INERT: Final[dict[str, dict[str, Any]]] = {
         "array_garbage_collection_guard": None,
         "captured_constants_report_frames": 0,
         "captured_constants_warn_bytes": 2000000000,
-        "check_static_indices": False,
         "debug_key_reuse": False,
         "error_checking_behavior_divide": "ignore",
         "error_checking_behavior_nan": "ignore",

@@ -223,6 +223,14 @@ OPTIONS: Final[dict[str, Option]] = {
             traced=True,
         ),
         Option(
+            "check_static_indices",
+            "switch",
+            False,
+            "Raise where x[i] reads outside of an axis and i is known, instead of the nearest "
+            "element.",
+            traced=True,
+        ),
+        Option(
             "check_tracer_leaks",
             "switch",
             False,

@@ -162,8 +162,8 @@ def i0(x: Any, /) -> Value:
     """The modified Bessel function of the first kind, of order 0."""
     (v,) = promote_dtypes("i0", x, kind=inexact)
     refuse_complex("i0", v)
-    scaled = bessel_i0e.bind(v)
-    return result(prims.mul.bind(waves.exp.bind(prims.abs_.bind(v)), scaled))
+    size = prims.mul.bind(v, prims.sign.bind(v))  # whose derivative at 0 is 0, not that of abs
+    return result(prims.mul.bind(waves.exp.bind(size), bessel_i0e.bind(v)))
 
 
 def angle(z: Any, deg: bool = False) -> Value:

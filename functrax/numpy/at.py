@@ -20,6 +20,7 @@ import numpy as np
 from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
+from functrax.core.config import state
 from functrax.core.errors import ConcretizationError, ShapeError
 from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
@@ -31,7 +32,7 @@ from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.promotion import lattice_result_type
 from functrax.core.tracebacks import with_boundaries
 from functrax.numpy.index_plan import CHECK, Bounds, gather_map, read_index
-from functrax.numpy.indexing import fill_literal, gather, mode_name
+from functrax.numpy.indexing import check_static, fill_literal, gather, mode_name
 from functrax.numpy.promote import SCALARS, broadcast_value, result, scalar_literal, to_array
 
 __all__ = ["At", "AtIndex"]
@@ -102,7 +103,10 @@ class AtIndex:
           Array(-1., dtype=float32)
         """
         x = self.array
-        fills = mode_name("at[].get", mode, "clip") == "fill"
+        kind = mode_name("at[].get", mode, "promise")
+        if state.check_static_indices and kind == "promise":
+            check_static(x.aval, self.index, wrap_negative_indices)
+        fills = kind == "fill"
         bounds = Bounds(clip=not fills, wrap=wrap_negative_indices)
         entries, operands = read_index(x.aval, self.index, bounds)
         fill = fill_literal("at[].get", x.aval.dtype, fill_value) if fills else None

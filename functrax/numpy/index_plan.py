@@ -138,12 +138,12 @@ def _names_none(entry: Entry) -> bool:
 
 def _expand(aval: ShapedArray, index: tuple[Any, ...]) -> list[Any]:
     """One item per axis: masks become integers, and the ellipsis slices (and stays as a mark)."""
-    plain = [_plain(item) for item in index]
+    plain = [plain_item(item) for item in index]
     if sum(item is Ellipsis for item in plain) > 1:
         raise IndexingError(
             "indexing: more than one ellipsis", got=f"x[{_text(index)}]", fix="a single `...`"
         )
-    used = sum(map(_axes_used, plain))
+    used = sum(map(axes_used, plain))
     if used > aval.ndim:
         raise IndexingError(
             "indexing: too many indices",
@@ -159,7 +159,7 @@ def _expand(aval: ShapedArray, index: tuple[Any, ...]) -> list[Any]:
             items.extend(np.nonzero(item))
         else:
             items.append(item)
-        axis += _axes_used(item)
+        axis += axes_used(item)
         if item is Ellipsis:
             items.extend(whole)
             axis += len(whole)
@@ -167,13 +167,14 @@ def _expand(aval: ShapedArray, index: tuple[Any, ...]) -> list[Any]:
     return items + whole
 
 
-def _axes_used(item: Any) -> int:
+def axes_used(item: Any) -> int:
+    """How many axes of the array an item that :func:`plain_item` gave stands for."""
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
     return item.ndim if isinstance(item, np.ndarray) and item.dtype == bool else 1
 
 
-def _plain(item: Any) -> Any:
+def plain_item(item: Any) -> Any:
     """An item as None, Ellipsis, slice, int, bool, NumPy array, or traced integer array."""
     kind = type(item)
     if kind is int or kind is slice or item is None or item is Ellipsis or kind is bool:

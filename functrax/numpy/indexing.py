@@ -15,6 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.core import dtypes
+from functrax.core.aval import ShapedArray
+from functrax.core.config import state as options
 from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, IndexingError
 from functrax.core.jaxpr import Literal
@@ -25,8 +27,10 @@ from functrax.core.prims.reduce import highest, lowest
 from functrax.numpy.index_plan import (
     CLIP,
     Entry,
+    axes_used,
     basic_plan,
     gather_map,
+    plain_item,
     read_index,
 )
 from functrax.numpy.promote import result, to_array
@@ -60,10 +64,34 @@ def getitem(x: Any, index: Any) -> Value:
       Array([1, 9], dtype=int32)
     """
     value = to_array("indexing", x)
+    if options.check_static_indices:
+        check_static(value.aval, index)
     if type(index) is int and value.aval.shape:
         return _row(value, index)
     entries, operands = read_index(value.aval, index, CLIP)
     return gather(value, entries, operands)
+
+
+def check_static(aval: ShapedArray, index: Any, wrap: bool = True) -> None:
+    """Refuse integers among the items of an index that are out of range.
+
+    Raises:
+      IndexingError: for one that is, and for what :func:`read_index` refuses.
+    """
+    read_index(aval, index, CLIP)
+    given = index if type(index) is tuple else (index,)
+    used = [axes_used(plain_item(item)) for item in given]
+    axis = 0
+    for item, count in zip(given, used, strict=True):
+        if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+            size = aval.shape[axis]
+            if not (-size if wrap else 0) <= item < size:
+                raise IndexingError(
+                    f"indexing: index {item} out of bounds for axis {axis} with size {size}",
+                    got=f"{aval.str_short()}, and check_static_indices is on",
+                    fix="an index in range, or .at[index].get(mode='clip')",
+                )
+        axis += aval.ndim - sum(used) if item is Ellipsis else count
 
 
 def _row(x: Value, index: int) -> Value:

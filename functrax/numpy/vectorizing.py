@@ -46,7 +46,8 @@ def vectorize(
       signature: the core axes, such as ``"(n,m),(m)->(n)"``; scalars if None.
 
     Returns:
-      A function whose results have the broadcast loop axes, then their own.
+      A function whose results have the broadcast loop axes, then their own.  Arguments that are
+      None are handed on, as if they were excluded.
 
     Raises:
       ArgumentError: for a signature that cannot be read, or another number of arguments.
@@ -58,7 +59,7 @@ def vectorize(
       >>> distance(jnp.zeros((3, 1, 2)), jnp.ones((4, 2))).shape
       (3, 4)
     """
-    if any(isinstance(e, int) and e < 0 for e in excluded):
+    if not all(isinstance(e, str) or (isinstance(e, int) and e >= 0) for e in excluded):
         raise ArgumentError("vectorize: excluded names positions and keywords",
                             got=repr(excluded), fix="numbers from 0 on, and strings")  # fmt: skip
     cores = None if signature is None else _parsed(signature)
@@ -67,7 +68,9 @@ def vectorize(
     @boundary
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         places = [i for i in range(len(args)) if i not in excluded]
-        keys = [k for k in kwargs if k not in excluded]
+        keys = [k for k in kwargs if k not in excluded and kwargs[k] is not None]
+        present = _present(cores, [args[i] is None for i in places], signature)
+        places = [i for i in places if args[i] is not None]
         values = [to_array("vectorize", args[i], i) for i in places]
         values += [to_array("vectorize", kwargs[k]) for k in keys]
 
@@ -78,7 +81,7 @@ def vectorize(
             named.update(zip(keys, given[len(places) :], strict=True))
             return pyfunc(*whole, **named)
 
-        return _mapped(core_function, values, cores, signature)
+        return _mapped(core_function, values, present, signature)
 
     return vectorized
 
@@ -94,6 +97,22 @@ def _parsed(signature: str) -> tuple[list[Names], list[Names]]:
     sides = [re.findall(_CORE, side) for side in text.split("->")]
     names = [[tuple(re.findall(r"\w+", core)) for core in side] for side in sides]
     return names[0], names[1]
+
+
+def _present(
+    cores: tuple[list[Names], list[Names]] | None, absent: Sequence[bool], signature: str | None
+) -> tuple[list[Names], list[Names]] | None:
+    """The core axes without those of arguments that are None, which are handed on."""
+    if cores is None or not any(absent) or len(absent) != len(cores[0]):
+        return cores
+    given = list(zip(cores[0], absent, strict=True))
+    if any(core and missing for core, missing in given):
+        raise ArgumentError(
+            "vectorize: None has no core axes",
+            got=f"None at position {list(absent).index(True)} of {signature!r}",
+            fix="an array, or () for it in the signature",
+        )
+    return [core for core, missing in given if not missing], cores[1]
 
 
 def _mapped(

@@ -36,13 +36,13 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 def i0(x: Any) -> Value:
     """The modified Bessel function of the first kind and order 0."""
     (v,) = floats("i0", x)
-    return jnp.exp(jnp.abs(v)) * i0e(v)
+    return jnp.i0(v)
 
 
 def i1(x: Any) -> Value:
     """The modified Bessel function of the first kind and order 1."""
     (v,) = floats("i1", x)
-    return jnp.exp(jnp.abs(v)) * i1e(v)
+    return jnp.exp(v * jnp.sign(v)) * i1e(v)  # abs would have a derivative at 0
 
 
 def logit(x: Any) -> Value:

@@ -67,6 +67,7 @@ def test_defaults():
         "default_matmul_precision": None,
         "numpy_dtype_promotion": "standard",
         "numpy_rank_promotion": "allow",
+        "check_static_indices": False,
         "check_tracer_leaks": False,
         "log_compiles": False,
         "default_device": None,

@@ -249,3 +249,34 @@ def test_masks_without_elements(shape, mask):
     x = np.ones(shape, np.float32)
     empty = np.zeros(mask, bool)
     assert jnp.asarray(x)[empty].shape == x[empty].shape
+
+
+@pytest.mark.parametrize(
+    ("shape", "index", "axis"),
+    [
+        ((2,), -3, 0),
+        ((2,), 2, 0),
+        ((2, 3), (..., 4), 1),
+        ((2, 3, 5), (slice(5), slice(None), 6), 2),
+        ((2, 3, 5), (slice(None), [1, 2], 6), 2),
+        ((2, 3, 5), (None, np.arange(2), np.int32(6)), 1),
+    ],
+)
+def test_known_indices_are_checked_on_demand(shape, index, axis):
+    x = jnp.zeros(shape)
+    before = x[index].shape
+    functrax.config.update("check_static_indices", True)
+    try:
+        for read in (
+            lambda x: x[index],
+            functrax.jit(lambda x: x[index]),
+            lambda x: x.at[index].get(),
+        ):
+            with pytest.raises(IndexError, match=f"out of bounds for axis {axis} with size"):
+                read(x)
+        assert x.at[index].get(mode="clip").shape == before
+        assert x.at[index].set(1).shape == shape
+        assert x[..., -1].shape == shape[:-1]
+    finally:
+        functrax.config.update("check_static_indices", False)
+    assert x[index].shape == before

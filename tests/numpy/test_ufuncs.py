@@ -359,6 +359,7 @@ def test_derivatives_of_logaddexp():
         (lambda x: jnp.reciprocal(x), 2.0, -0.25),
         (lambda x: jnp.logaddexp2(x, 1.0), 1.0, 0.5),
         (lambda x: jnp.i0(x), 0.5, float(scipy.special.i1(0.5))),
+        (lambda x: jnp.i0(x), 0.0, 0.0),
         (lambda x: jnp.abs(x + 1j * x), 1.0, np.sqrt(2)),
     ],
 )

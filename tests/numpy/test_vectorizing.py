@@ -98,3 +98,19 @@ def test_piecewise() -> None:
     assert (slope(-2.0), slope(3.0)) == (-1.0, 6.0)
     with pytest.raises(errors.ArgumentError, match="piecewise"):
         jnp.piecewise(V, [V < 0], [1, 2, 3])
+
+
+def test_vectorize_hands_none_on():
+    def added(x, y):
+        return x if y is None else x + y
+
+    x = jnp.arange(4)
+    assert jnp.vectorize(added)(x, None).tolist() == [0, 1, 2, 3]
+    assert jnp.vectorize(added)(x, y=None).tolist() == [0, 1, 2, 3]
+    assert jnp.vectorize(added)(x, x).tolist() == [0, 2, 4, 6]
+    rows = jnp.vectorize(added, signature="(k),()->(k)")
+    assert rows(jnp.ones((2, 3)), None).shape == (2, 3)
+    with pytest.raises(ValueError, match="None has no core axes"):
+        jnp.vectorize(added, signature="(k),(k)->(k)")(x, None)
+    with pytest.raises(TypeError, match="excluded"):
+        jnp.vectorize(added, excluded={1.5})

@@ -197,3 +197,10 @@ def test_refused_arguments() -> None:
         special.factorial(3, exact=True)
     with pytest.raises(ArgumentError, match="unknown keyword"):
         special.ndtr(y=1.0)
+
+
+def test_bessel_functions_have_their_derivatives_at_0():
+    first = functrax.grad(functrax.scipy.special.i0)
+    assert first(0.0) == 0
+    assert functrax.grad(first)(0.0) == 0.5
+    assert functrax.grad(functrax.grad(functrax.scipy.special.i1))(0.0) == 0

@@ -5,6 +5,10 @@ name counts as present when its module can be imported under ``functrax`` and ha
 The tiers: 1 is in nearly every program, 2 is what people do use, 3 is given where it comes for
 free, and "removed" is what older programs use and JAX itself no longer has.
 
+The last part goes through all public names of JAX (``functrax/compat/jax_names.txt``) as a program
+under ``functrax.compat`` finds them; ``jax_names_missing.json`` has the reasons for those that are
+missing: pairs of an expression for ``module.name`` and a reason; the first that fits counts.
+
 Usage: python scripts/jax_compatibility.py          # writes the page
        python scripts/jax_compatibility.py --check  # says whether it is up to date
 """
@@ -13,6 +17,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,6 +28,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "jax_compatibility.md"
 NAMES = Path(__file__).resolve().with_name("jax_names.json")
+REASONS = Path(__file__).resolve().with_name("jax_names_missing.json")
 COMMAND = "python scripts/jax_compatibility.py"
 TITLES = {"1": "Tier 1", "2": "Tier 2", "3": "Tier 3", "removed": "Removed from JAX"}
 STORY = f"""# Which of JAX's names functrax has
@@ -84,7 +92,7 @@ def imported(path: str) -> bool:
 def page() -> str:
     """The text that docs/jax_compatibility.md should have."""
     found = list(entries())
-    return "\n".join([STORY, *summary(found), "", *details(found)])
+    return "\n".join([STORY, *summary(found), "", *details(found), *everything()])
 
 
 def summary(found: list[Entry]) -> Iterator[str]:
@@ -115,6 +123,64 @@ def details(found: list[Entry]) -> Iterator[str]:
             names = [n for n in entry.names if (n in entry.missing) is lacking]
             if names:
                 yield f"{heading}: {', '.join(f'`{n}`' for n in names)}.\n"
+
+
+#: Run in a process of its own, for installing compat is for good.
+LOOK = """
+import importlib, json
+import functrax.compat
+from functrax.compat.missing import Missing
+from functrax.compat.names import public_names
+functrax.compat.install()
+
+def has(module, name):
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, NotImplementedError):
+        return False
+    return type(found) is not Missing
+
+found = {m: [sorted(n), [x for x in sorted(n) if not has(m, x)]] for m, n in public_names().items()}
+print(json.dumps(found))
+"""
+
+
+def everything() -> Iterator[str]:
+    """All public names of JAX under compat: counts by module, and by reason what is missing."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    looked = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LOOK],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, tuple[list[str], list[str]]] = json.loads(looked.stdout)
+    listed = sum(len(names) for names, _ in found.values())
+    lacking = sum(len(missing) for _, missing in found.values())
+    yield "## All public names of JAX 0.10.2\n"
+    yield (
+        "What `dir` shows of every public module of JAX, accidents of its imports included, and "
+        f"what a program under `functrax.compat` finds: {listed - lacking} of {listed}. A name "
+        "that is missing can be imported, and raises when it is used ([compat.md](compat.md)).\n"
+    )
+    reasons = [(re.compile(pattern), why) for pattern, why in json.loads(REASONS.read_text())]
+    by_reason: dict[str, dict[str, list[str]]] = {why: {} for _, why in reasons}
+    for module, (_, missing) in found.items():
+        for name in missing:
+            why = next(why for pattern, why in reasons if pattern.fullmatch(f"{module}.{name}"))
+            by_reason[why].setdefault(module, []).append(name)
+    for why, modules in by_reason.items():
+        if not modules:
+            continue
+        yield f"**{why[0].upper()}{why[1:]}:**\n"
+        for module, names in modules.items():
+            yield f"- `{module}`: {', '.join(f'`{n}`' for n in names)}"
+        yield ""
+    yield "| module | names | missing |\n|---|---|---|"
+    for module, (names, missing) in found.items():
+        yield f"| `{module}` | {len(names)} | {len(missing) or ''} |"
+    yield ""
 
 
 def main(arguments: list[str]) -> int:

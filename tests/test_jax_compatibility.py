@@ -22,10 +22,9 @@ def _script() -> ModuleType:
 def test_the_page_is_up_to_date() -> None:
     script = _script()
     written = script.PAGE.read_text(encoding="utf-8").splitlines()
-    differing = [
-        line for line in script.page().splitlines() if line not in set(written) and line.strip()
-    ]
-    stale = script.page().splitlines() != written
+    now = script.page().splitlines()
+    differing = [line for line in now if line not in set(written) and line.strip()]
+    stale = now != written
     assert not stale, f"the page is stale; refresh it with `{script.COMMAND}`: {differing[:3]}"
 
 

@@ -131,6 +131,8 @@ def test_wrong_vectors():
     flat, unravel = ravel_pytree([jnp.ones(3)])
     with pytest.raises(ShapeError, match="unravel"):
         unravel(flat[1:])
+    assert unravel(flat.astype(int))[0].dtype == "int32"  # leaves of one dtype take the vector's
+    flat, unravel = ravel_pytree([jnp.ones(3), jnp.ones(2, int)])
     with pytest.raises(DTypeError, match="unravel"):
         unravel(flat.astype(int))
 

@@ -168,6 +168,9 @@ class ShapedArray:
 
 
 def _intern(shape: Sequence[int], dtype: Any, weak_type: bool) -> ShapedArray:
+    if dtypes.issubdtype(dtype, dtypes.extended):  # which no array of numbers has
+        of_handle: ShapedArray = dtype.type_of(shape)
+        return of_handle
     exact = dtypes.as_dtype(dtype)
     sizes = _sizes(shape)
     key = (sizes, exact, bool(weak_type))

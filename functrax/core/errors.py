@@ -49,8 +49,11 @@ class DTypeError(FunctraxError, TypeError):
     """A dtype that the operation does not accept, or dtypes that do not go together."""
 
 
-class HandleError(DTypeError):
-    """An operation on arrays was given a handle, such as an array of typed keys."""
+class HandleError(DTypeError, AttributeError):
+    """An operation on arrays was given a handle, such as an array of typed keys.
+
+    It has no type of an array of numbers, so ``hasattr(keys, "aval")`` is False.
+    """
 
 
 class TangentError(DTypeError, ValueError):

@@ -198,5 +198,10 @@ def _eigenvalues(x: Value) -> Value:
     row = -slice_axis(x, 0, 1, size) / slice_axis(x, 0, 0, 1)
     shifted = eye(size - 2, size - 1, dtype=x.aval.dtype)
     matrix = concatenate([reshape_to(row, (1, size - 1)), shifted], 0)
-    (found,) = eig.bind(matrix, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
+    (found,) = eig.bind(
+        matrix,
+        compute_left_eigenvectors=False,
+        compute_right_eigenvectors=False,
+        enable_eigvec_derivs=False,
+    )
     return result(found)

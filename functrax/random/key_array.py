@@ -51,6 +51,10 @@ class KeyDType:
         """Bytes of one key."""
         return 4 * self.implementation.size
 
+    def type_of(self, shape: Sequence[int]) -> ShapeDtypeStruct:
+        """The type of an array of keys."""
+        return ShapeDtypeStruct(shape, self)
+
     def handle(self, type_of_keys: ShapeDtypeStruct) -> KeyArray:
         """The keys of a type, whose words are a type."""
         shape = (*type_of_keys.shape, self.implementation.size)

@@ -113,3 +113,26 @@ def test_packages_for_saving_can_be_imported_and_not_used() -> None:
         serialization.GlobalAsyncCheckpointManager()
     with pytest.raises(MissingNameError):
         ifrt_programs.ifrt_programs.make_hlo_program()
+
+
+def test_typed_keys_are_known_and_unknown_inputs() -> None:
+    import jax
+    from jax.core import AbstractValue, ShapedArray
+    from jax.interpreters.partial_eval import PartialVal
+
+    key = jax.random.key(3)
+    type_of_keys = ShapedArray((2,), key.dtype)
+    assert isinstance(type_of_keys, AbstractValue) and type_of_keys.shape == (2,)
+    assert not hasattr(key, "aval") and jax.numpy.result_type(key) == key.dtype
+
+    def f(known: Any, unknown: Any) -> Any:
+        return [jax.random.split(known), unknown[0], jax.random.bits(known)]
+
+    inputs = PartialVal.known(key), PartialVal.unknown(type_of_keys)
+    jaxpr, (pair, single, bits), consts = _traced(f, *inputs)
+    assert (pair.get_known() == jax.random.split(key)).all()
+    assert single[0].dtype == key.dtype and single[0].shape == ()
+    assert int(bits.get_known()) == int(jax.random.bits(key))
+    words = jax.random.key_data(jax.random.split(jax.random.key(4)))
+    (first,) = jax.core.eval_jaxpr(jaxpr, consts, words)
+    np.testing.assert_array_equal(first, words[0])

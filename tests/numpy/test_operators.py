@@ -203,7 +203,7 @@ def test_python_protocols():
     assert (y.size, y.nbytes, y.itemsize, y.ndim, y.shape) == (2, 8, 4, 1, (2,))
     with pytest.raises(TypeError, match="unhashable"):
         hash(y)
-    with pytest.raises(ValueError, match="only an array of one element"):
+    with pytest.raises(ValueError, match="more than one element is ambiguous"):
         bool(y)
     with pytest.raises(ValueError, match="read-only"):
         np.asarray(y)[0] = 3

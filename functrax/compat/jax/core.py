@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -10,9 +11,16 @@ from functrax.compat.extension.array_types import pytype_aval_mappings as pytype
 from functrax.compat.extension.programs import Atom as Atom, eval_jaxpr as eval_jaxpr
 from functrax.core.aval import ShapedArray as ShapedArray
 from functrax.core.trace import EVAL, Trace as Trace, Tracer as Tracer, current
+from functrax.transforms.inspect_types import ShapeDtypeStruct
 from functrax.transforms.scopes import ensure_compile_time_eval as ensure_compile_time_eval
 
-AbstractValue = ShapedArray
+
+class AbstractValue(ABC):  # noqa: B024 - classes of types are registered
+    """What the types of values are: of arrays of numbers, and of typed keys."""
+
+
+AbstractValue.register(ShapedArray)
+AbstractValue.register(ShapeDtypeStruct)
 Value: TypeAlias = Any
 ParamDict: TypeAlias = dict[str, Any]
 

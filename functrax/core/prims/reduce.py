@@ -332,7 +332,7 @@ class ArgReduce(ReindexReduce):
     def bad_samples(self) -> Iterable[BadSample]:
         x = ShapedArray((3, 0), dtypes.float32)
         yield BadSample((x,), AxisError, self.name, {"axis": 2, "index_dtype": dtypes.int32})
-        yield BadSample((x,), ShapeError, "no elements", {"axis": 1, "index_dtype": dtypes.int32})
+        yield BadSample((x,), ShapeError, "non-empty", {"axis": 1, "index_dtype": dtypes.int32})
         yield BadSample((x,), DTypeError, "integer", {"axis": 0, "index_dtype": dtypes.float32})
 
 

@@ -9,9 +9,15 @@ from functrax.compat.extension.linear_util import WrappedFun
 from functrax.compat.extension.programs import Jaxpr
 from functrax.core.aval import ShapedArray
 from functrax.core.inputs import as_value, concrete
+from functrax.core.pytree import broadcast_prefix, tree_flatten, tree_leaves, tree_unflatten
 from functrax.core.stage import stage
 from functrax.core.trace import current, state
-from functrax.transforms.inspect_types import typeof
+from functrax.transforms.inspect_types import (
+    ShapeDtypeStruct,
+    flatten_types,
+    type_of,
+    typeof,
+)
 from functrax.transforms.linearize import PartialTrace, Tape
 
 
@@ -44,6 +50,10 @@ class PartialVal(tuple[Any, Any]):
         return typeof(self[1]) if self[0] is None else self[0]
 
 
+def _is_type(x: Any) -> bool:
+    return isinstance(x, (ShapedArray, ShapeDtypeStruct))
+
+
 def trace_to_jaxpr_nounits(
     fun: WrappedFun, pvals: Sequence[PartialVal], instantiate: bool | Sequence[bool] = False
 ) -> tuple[Jaxpr, list[PartialVal], list[Any]]:
@@ -58,12 +68,17 @@ def trace_to_jaxpr_nounits(
       The program of the unknown inputs, the results, and the constants of the program.
     """
     trace = PartialTrace(state.trace, fun.__name__)
-    inputs = [as_value(const) if aval is None else trace.new_input(aval) for aval, const in pvals]
+    # Typed keys are taken apart into their words, and types of keys into those of words.
+    given, tree = flatten_types([const if aval is None else aval for aval, const in pvals])
+    inputs = [trace.new_input(type_of(x, "")) if _is_type(x) else as_value(x) for x in given]
     try:
         with current(trace):
-            outs = [as_value(out) for out in fun.call_wrapped(*inputs)]
-        unknown = [x for x, (aval, _) in zip(inputs, pvals) if aval is not None]
-        forced = [instantiate] * len(outs) if isinstance(instantiate, bool) else instantiate
+            returned = list(fun.call_wrapped(*tree_unflatten(tree, inputs)))
+            found, out_tree = tree_flatten(returned)
+            outs = [as_value(out) for out in found]
+        unknown = [x for x, typed in zip(inputs, given) if _is_type(typed)]
+        asked = [instantiate] * len(returned) if isinstance(instantiate, bool) else instantiate
+        forced = broadcast_prefix(list(asked), returned)
         wanted = [f or trace.is_unknown(out) for f, out in zip(forced, outs, strict=True)]
         tape = Tape(trace, unknown, outs)
 
@@ -73,9 +88,11 @@ def trace_to_jaxpr_nounits(
             return [r for r, w in zip(results, wanted) if w]
 
         program, consts = stage(rest, [x.aval for x in unknown], fun.__name__)
+        values = tree_unflatten(out_tree, [concrete(out) for out in outs])
+        unknown_places = tree_unflatten(out_tree, wanted)
         results = [
-            PartialVal.unknown(out.aval) if w else PartialVal.known(concrete(out))
-            for out, w in zip(outs, wanted)
+            PartialVal.unknown(typeof(x)) if any(tree_leaves(w)) else PartialVal.known(x)
+            for x, w in zip(values, unknown_places, strict=True)
         ]
     finally:
         trace.end()

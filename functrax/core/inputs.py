@@ -108,7 +108,7 @@ def _from_numpy(x: Any, what: str) -> ConcreteArray:
 def is_valid_argument(x: Any) -> bool:
     """Whether :func:`as_value` would take ``x``, without converting it."""
     return (
-        (isinstance(x, (Array, np.ndarray, np.generic, *_SCALARS)) and not isinstance(x, Handle))
+        isinstance(x, (Array, np.ndarray, np.generic, *_SCALARS))
         or hasattr(x, "__jax_array__")
         or (hasattr(x, "__array__") and not isinstance(x, type))
     )

@@ -92,7 +92,7 @@ def in_handles(treedef: PyTreeDef) -> list[bool]:
 def _in_handles(node: pn.TreeNode, inside: bool) -> list[bool]:
     if node._kind == pn.LEAF:
         return [inside]
-    inside = inside or (node._kind == pn.CUSTOM and pn.registry[node._type].is_handle)  # type: ignore[index]
+    inside = inside or (node._type is not None and pn.is_handle(node._type))
     return [flag for child in node._children for flag in _in_handles(child, inside)]
 
 
@@ -134,7 +134,7 @@ def _walk(
         found.append((path, node))
         return PyTreeDef(pn.LEAF, None, None, ())
     pairs, data = pn.one_level_with_keys(kind, node)
-    own = kind == pn.CUSTOM and pn.registry[type(node)].is_handle  # its arrays are called as it is
+    own = pn.is_handle(type(node))  # its arrays are called as it is
     children = tuple(
         [_walk(path if own else (*path, key), child, stops, found) for key, child in pairs]
     )

@@ -81,10 +81,15 @@ def kind_of(node_type: type) -> int:
     return LEAF
 
 
+def is_handle(node_type: type) -> bool:
+    """Whether objects of a type are handles."""
+    registration = registry.get(node_type)
+    return registration is not None and registration.is_handle
+
+
 def kind_for_users(node_type: type) -> int:
     """As :func:`kind_of`, where handles are leaves."""
-    kind = kind_of(node_type)
-    return LEAF if kind == CUSTOM and registry[node_type].is_handle else kind
+    return LEAF if is_handle(node_type) else kind_of(node_type)
 
 
 def kind_in_walk(tree: Any, is_leaf: Callable[[Any], Any] | None) -> int:

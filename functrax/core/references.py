@@ -93,7 +93,30 @@ class AbstractRef:
 
 
 @with_boundaries
-class Ref:
+class _Accessed:
+    """What a reference and a part of one have in common: access by indexing."""
+
+    __slots__ = ()
+
+    def addupdate(self, x: Any, idx: Any = ()) -> None:
+        """Add to the value, or to a part of it."""
+        from functrax.core.reference_access import addupdate
+
+        addupdate(self, idx, x)
+
+    def __getitem__(self, idx: Any) -> Any:
+        from functrax.core.reference_access import get
+
+        return get(self, (None,) if idx is None else idx)
+
+    def __setitem__(self, idx: Any, value: Any) -> None:
+        from functrax.core.reference_access import swap
+
+        swap(self, (None,) if idx is None else idx, value)
+
+
+@with_boundaries
+class Ref(_Accessed):
     """A reference to an array that can be changed in place; made by :func:`new_ref`.
 
     ``ref[...]`` reads, ``ref[...] = x`` and ``ref[i] = x`` write, ``ref.at[i]`` is a part of it.
@@ -248,22 +271,6 @@ class Ref:
         """Parts, as references: ``ref.at[1:3]``."""
         return _RefAt(self, ())
 
-    def addupdate(self, x: Any, idx: Any = ()) -> None:
-        """Add to the value, or to a part of it."""
-        from functrax.core.reference_access import addupdate
-
-        addupdate(self, idx, x)
-
-    def __getitem__(self, idx: Any) -> Any:
-        from functrax.core.reference_access import get
-
-        return get(self, (None,) if idx is None else idx)
-
-    def __setitem__(self, idx: Any, value: Any) -> None:
-        from functrax.core.reference_access import swap
-
-        swap(self, (None,) if idx is None else idx, value)
-
     def __len__(self) -> int:
         if not self.shape:
             raise ShapeError(
@@ -291,7 +298,7 @@ class _RefAt:
         return TransformedRef(self._ref, (*self._path, idx))
 
 
-class TransformedRef:
+class TransformedRef(_Accessed):
     """A part of a reference; it reads and writes as one does."""
 
     __slots__ = ("_path", "ref")
@@ -319,22 +326,6 @@ class TransformedRef:
     def at(self) -> _RefAt:
         """Parts of the part."""
         return _RefAt(self.ref, self._path)
-
-    def addupdate(self, x: Any, idx: Any = ()) -> None:
-        """Add to the part, or to a part of it."""
-        from functrax.core.reference_access import addupdate
-
-        addupdate(self, idx, x)
-
-    def __getitem__(self, idx: Any) -> Any:
-        from functrax.core.reference_access import get
-
-        return get(self, (None,) if idx is None else idx)
-
-    def __setitem__(self, idx: Any, value: Any) -> None:
-        from functrax.core.reference_access import swap
-
-        swap(self, (None,) if idx is None else idx, value)
 
     def __repr__(self) -> str:
         return f"{self.ref.aval!r}.at{''.join(f'[{i!r}]' for i in self._path)}"

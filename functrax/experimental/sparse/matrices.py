@@ -5,6 +5,7 @@ They can be made, multiplied with dense arrays, and made dense; ``BCOO`` and ``B
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,8 +30,9 @@ class _Matrix(JAXSparse):
     def nse(self) -> int:
         return int(self.data.size)
 
+    @abstractmethod
     def _coordinates(self) -> BCOO:
-        raise NotImplementedError
+        """The same as a BCOO."""
 
     def todense(self) -> Any:
         return self._coordinates().todense()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from functrax.core import dtypes
 from functrax.core.arguments import argument_error
@@ -44,6 +44,16 @@ from functrax.transforms.flat import (
     signature_of,
 )
 from functrax.transforms.forward import zero_tangent
+
+
+class _Call(NamedTuple):
+    """A call of a function with a rule: see :meth:`CustomFunction._function`."""
+
+    function: RuleFunction
+    nondiff: list[Any]  # the fixed arguments
+    merged: Callable[..., Any]  # all arguments, from the others
+    flat: list[Value]
+    diff_tree: PyTreeDef  # of the others
 
 
 @with_boundaries
@@ -131,6 +141,16 @@ class CustomFunction(ABC):
 
         return nondiff, diff, merged
 
+    def _function(self, positional: tuple[Any, ...]) -> _Call:
+        """What is needed to call the function with its rule: the arguments, and it as flat."""
+        nondiff, given, merged = self._split(positional)
+        diff, flat, in_tree = flatten_fixing(self.fun, given)
+        if diff is not given:
+            handed_on(diff)
+        function = RuleFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
+        function.__name__ = name_of(self.fun)
+        return _Call(function, nondiff, merged, flat, tree_flatten(tuple(diff))[1])
+
     def _missing(self, kind: str, method: str) -> MissingRuleError:
         name = name_of(self.fun)
         return MissingRuleError(
@@ -209,18 +229,9 @@ class custom_jvp(CustomFunction):  # noqa: N801 - a decorator
         positional = self._positional(args, kwargs)
         if state.trace is EVAL:
             return self.fun(*positional)  # no rule is asked for
-        nondiff, diff, merged = self._split(positional)
-        given = diff
-        diff, flat, in_tree = flatten_fixing(self.fun, given)
-        if diff is not given:
-            handed_on(diff)
-        name = name_of(self.fun)
-        function = RuleFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
-        function.__name__ = name
-        flat_rule = _FlatJVPRule(
-            function, self.rule, self.symbolic, nondiff, tree_flatten(tuple(diff))[1]
-        )
-        call = CustomJVP(function, flat_rule, name, self.symbolic)
+        function, nondiff, _, flat, diff_tree = self._function(positional)
+        flat_rule = _FlatJVPRule(function, self.rule, self.symbolic, nondiff, diff_tree)
+        call = CustomJVP(function, flat_rule, function.__name__, self.symbolic)
         outs = state.trace.process_custom(call, flat)
         out_tree = function.out_tree if hasattr(function, "out_tree") else flat_rule.out_tree
         return tree_unflatten(out_tree, map(concrete, outs))
@@ -345,16 +356,9 @@ class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
         positional = self._positional(args, kwargs)
         if state.trace is EVAL:
             return self.fun(*positional)  # no rule is asked for
-        nondiff, diff, merged = self._split(positional)
-        given = diff
-        diff, flat, in_tree = flatten_fixing(self.fun, given)
-        if diff is not given:
-            handed_on(diff)
-        name = name_of(self.fun)
-        function = RuleFunction(lambda *xs: self.fun(*merged(*xs)), in_tree)
-        function.__name__ = name
-        rules = _FlatVJPRules(self, function, nondiff, merged, tree_flatten(tuple(diff))[1], flat)
-        call = CustomVJP(function, rules.forward, name, self.symbolic)
+        function, nondiff, merged, flat, diff_tree = self._function(positional)
+        rules = _FlatVJPRules(self, function, nondiff, merged, diff_tree, flat)
+        call = CustomVJP(function, rules.forward, function.__name__, self.symbolic)
         outs = state.trace.process_custom(call, flat)
         out_tree = function.out_tree if hasattr(function, "out_tree") else rules.out_tree
         return tree_unflatten(out_tree, map(concrete, outs))

@@ -154,6 +154,15 @@ def _cross_entropy(jax: Any, logits: Any, classes: Any) -> Any:
     return -chosen.mean()
 
 
+def _losses(step: Any, model: Any, state: Any, images: Any, classes: Any) -> list[Any]:
+    """The losses of training, a batch a step, from a model and a state of the optimizer on."""
+    losses = []
+    for i in range(STEPS):
+        model, state, value = step(model, state, images[i], classes[i])
+        losses.append(value)
+    return losses
+
+
 def equinox_mlp(jax: Any) -> Any:
     """Adam on a perceptron of two hidden layers: the losses of 100 steps, a jitted one each."""
     equinox, optax = library(jax, "equinox"), library(jax, "optax")
@@ -171,11 +180,7 @@ def equinox_mlp(jax: Any) -> Any:
     def train(images: Any, classes: Any) -> Any:
         model = equinox.nn.MLP(784, 10, 128, 2, key=jax.random.PRNGKey(0))
         state = adam.init(equinox.filter(model, equinox.is_inexact_array))
-        losses = []
-        for i in range(STEPS):
-            model, state, value = step(model, state, images[i], classes[i])
-            losses.append(value)
-        return losses
+        return _losses(step, model, state, images, classes)
 
     return train
 
@@ -199,12 +204,7 @@ def linen_mlp(jax: Any) -> Any:
 
     def train(images: Any, classes: Any) -> Any:
         parameters = model.init(jax.random.PRNGKey(0), images[0])
-        state = adam.init(parameters)
-        losses = []
-        for i in range(STEPS):
-            parameters, state, value = step(parameters, state, images[i], classes[i])
-            losses.append(value)
-        return losses
+        return _losses(step, parameters, adam.init(parameters), images, classes)
 
     return train
 

@@ -1,11 +1,12 @@
 """Common operations at middle sizes: 512×512, vectors of 65,536, batches of small matrices.
 
 Each is one expression, jitted; the row's name is the expression.  What the names in it are is said
-by :data:`INPUTS`.
+by :func:`inputs`.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,9 @@ TITLE = "Operations at middle sizes"
 RATIO = 0.8  # the least that each may be; their geometric mean is to be 2.5
 
 
-def _inputs() -> dict[str, np.ndarray]:
+@functools.lru_cache(maxsize=1)
+def inputs() -> dict[str, np.ndarray]:
+    """What the names in the expressions are; made when a row is run, not where rows are listed."""
     rng = np.random.default_rng(0)
     normal = lambda *shape: rng.standard_normal(shape, np.float32)  # noqa: E731
     small = normal(64, 16, 16)
@@ -271,14 +274,12 @@ j.random.randint(key, (65536,), 0, 100)
 j.random.gamma(key, 2.0, (65536,))
 """.strip().splitlines()
 
-INPUTS = _inputs()
-
 
 def _names(expression: str) -> tuple[str, ...]:
     """The inputs that an expression uses, in order."""
     words = re.sub(r'"[^"]*"', "", expression)
     found = dict.fromkeys(re.findall(r"(?<![\w.])[a-z]+(?!\w)", words))
-    return tuple(name for name in found if name in INPUTS)
+    return tuple(name for name in found if name in inputs())
 
 
 def _text(expression: str) -> Callable[[Any], Callable[..., Any]]:
@@ -292,7 +293,7 @@ def _text(expression: str) -> Callable[[Any], Callable[..., Any]]:
 
 
 def _given(expression: str) -> Callable[[], tuple[Any, ...]]:
-    return lambda: tuple(INPUTS[name] for name in _names(expression))
+    return lambda: tuple(inputs()[name] for name in _names(expression))
 
 
 ROWS = tuple(

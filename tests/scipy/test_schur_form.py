@@ -14,6 +14,7 @@ from functrax.core.contexts import enable_x64
 from functrax.errors import ArgumentError, ShapeError
 from functrax.scipy import linalg
 from functrax.test_util import check_grads
+from tests.linalg.matrices import adjoint, both, random
 
 
 @pytest.fixture(autouse=True)
@@ -24,21 +25,8 @@ def wide_types() -> Iterator[None]:
         yield
 
 
-def random(*shape: int, seed: int = 0, is_complex: bool = False) -> Any:
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=shape)
-    return x + 1j * rng.normal(size=shape) if is_complex else x
-
-
-def adjoint(x: Any) -> Any:
-    return np.conj(np.swapaxes(np.asarray(x), -1, -2))
-
-
 def near(x: Any, y: Any) -> None:
     np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9)
-
-
-both = pytest.mark.parametrize("is_complex", [False, True])
 
 
 @both

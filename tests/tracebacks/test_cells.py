@@ -21,7 +21,8 @@ class KernelCompiler(interactive.CachingCompiler):  # type: ignore[misc,name-def
 
 
 @pytest.fixture(params=["terminal", "kernel"])
-def shell(request: pytest.FixtureRequest) -> Iterator[Any]:
+def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # of another Python: IPython warns of it
     kind = interactive.InteractiveShell
     kind.clear_instance()
     compiler = KernelCompiler if request.param == "kernel" else kind.compiler_class.default_value

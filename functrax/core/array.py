@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrax.core import dlpack, native, shared_memory
+from functrax.core import dlpack, dtypes, native, shared_memory
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError, IndexingError
 from functrax.core.operators import Array
@@ -154,7 +154,7 @@ class ConcreteArray(Array, BufferExporter):
         return int(self._real_scalar("int"))
 
     def __index__(self) -> int:
-        if self.aval.shape or self.aval.dtype.kind not in "iu":
+        if self.aval.shape or not dtypes.is_integer(self.aval.dtype):
             raise ArgumentError(
                 "index: Only integer scalar arrays can be converted to a scalar index.",
                 got=self.aval.str_short(),

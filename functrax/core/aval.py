@@ -44,6 +44,8 @@ _SHORT: Final[dict[DType, str]] = {
     dtypes.complex64: "c64",
     dtypes.complex128: "c128",
     dtypes.float0: "float0",
+    **{d: d.name.replace("uint", "u").replace("int", "i") for d in dtypes.STORED_INTEGERS},
+    **{d: d.name.replace("float", "f") for d in dtypes.STORED_FLOATS},
 }
 _LONG: Final[dict[str, DType]] = {name: dtype for dtype, name in _SHORT.items()}
 

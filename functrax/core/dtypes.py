@@ -2,9 +2,12 @@
 
 What enters is anything that names a dtype (``"float32"``, ``np.float32``, ``float``, a dtype);
 what leaves is one of the ``np.dtype`` constants below, so that inside functrax dtypes are compared
-as they are. bfloat16 is the type of ``ml_dtypes``; NumPy does not know that it is a float, hence
-this module's own :func:`issubdtype`, :func:`finfo` and predicates. ``float0`` is the dtype of the
-tangents of integers and booleans: it has no bits, and only zeros.
+as they are. bfloat16 and the numbers of at most 8 bits are types of ``ml_dtypes``; NumPy does not
+know that they are floats and integers, hence this module's own :func:`issubdtype`, :func:`finfo`,
+:func:`iinfo` and predicates. Integers narrower than a byte, and floats of at most a byte, are
+*stored* dtypes: arrays hold and move them, and operations compute in :func:`compute_dtype`
+(``core/stored.py``).
+``float0`` is the dtype of the tangents of integers and booleans: it has no bits, and only zeros.
 
 Start at :func:`as_dtype` and :func:`canonicalize_dtype`.
 """
@@ -38,23 +41,43 @@ complex64: Final[DType] = np.dtype(np.complex64)
 complex128: Final[DType] = np.dtype(np.complex128)
 float0: Final[DType] = np.dtype([("float0", np.void, 0)])
 
+
+def _of_ml_dtypes(*names: str) -> tuple[DType, ...]:
+    """The dtypes of these names that the installed ml_dtypes has (int1 and uint1 are of 0.6)."""
+    return tuple([np.dtype(getattr(ml_dtypes, n)) for n in names if hasattr(ml_dtypes, n)])
+
+
+STORED_FLOATS: Final = frozenset(
+    _of_ml_dtypes(
+        *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
+        *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+        *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+    )
+)
+_STORED_SIGNED: Final = frozenset(_of_ml_dtypes("int1", "int2", "int4"))
+_STORED_UNSIGNED: Final = frozenset(_of_ml_dtypes("uint1", "uint2", "uint4"))
+STORED_INTEGERS: Final = _STORED_SIGNED | _STORED_UNSIGNED
+STORED: Final = STORED_FLOATS | STORED_INTEGERS  # what arrays hold, and nothing computes with
+
 BOOL: Final[frozenset[DType]] = frozenset({bool_})
-SIGNED: Final[frozenset[DType]] = frozenset({int8, int16, int32, int64})
-UNSIGNED: Final[frozenset[DType]] = frozenset({uint8, uint16, uint32, uint64})
+SIGNED: Final[frozenset[DType]] = frozenset({int8, int16, int32, int64}) | _STORED_SIGNED
+UNSIGNED: Final[frozenset[DType]] = frozenset({uint8, uint16, uint32, uint64}) | _STORED_UNSIGNED
 INTEGER: Final[frozenset[DType]] = SIGNED | UNSIGNED
-FLOATING: Final[frozenset[DType]] = frozenset({float16, bfloat16, float32, float64})
+FLOATING: Final[frozenset[DType]] = frozenset({float16, bfloat16, float32, float64}) | STORED_FLOATS
 HALF: Final[frozenset[DType]] = frozenset({float16, bfloat16})  # added up in float32
+NARROW: Final[frozenset[DType]] = HALF | STORED_FLOATS  # floats of fewer than 32 bits
 COMPLEX: Final[frozenset[DType]] = frozenset({complex64, complex128})
 INEXACT: Final[frozenset[DType]] = FLOATING | COMPLEX
 NUMERIC: Final[frozenset[DType]] = INTEGER | INEXACT
-SCALAR: Final[frozenset[DType]] = BOOL | INTEGER | FLOATING  # what kernels compute with
 ALL: Final[frozenset[DType]] = BOOL | NUMERIC  # what an array can hold; float0 only zeros can
+SCALAR: Final[frozenset[DType]] = ALL - STORED - COMPLEX  # what kernels compute with
 
 _NAMED: Final[dict[str, DType]] = {
     d.name: d
     for d in (
         *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
         *(float16, bfloat16, float32, float64, complex64, complex128),
+        *sorted(STORED, key=str),
     )
 } | {"float0": float0}
 _NARROWED: Final[dict[DType, DType]] = {
@@ -67,6 +90,9 @@ _NUMPY_KINDS: Final[dict[Any, frozenset[DType]]] = {
     np.floating: FLOATING,
     np.inexact: INEXACT,
     np.number: NUMERIC,
+    np.integer: INTEGER,
+    np.signedinteger: SIGNED,
+    np.unsignedinteger: UNSIGNED,
 }
 _ABSTRACT: Final[frozenset[Any]] = frozenset(
     {np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger}
@@ -74,6 +100,7 @@ _ABSTRACT: Final[frozenset[Any]] = frozenset(
 )
 # ml_dtypes has no annotations for it
 _finfo: Final[Any] = ml_dtypes.finfo
+_iinfo: Final[Any] = ml_dtypes.iinfo
 
 # Specs seen before, except Python's own types, whose width depends on the x64 switch.
 _known: dict[Any, DType] = {}
@@ -174,6 +201,19 @@ def follows_x64(dtype: DType) -> bool:
     return dtype in _NARROWED
 
 
+def compute_dtype(dtype: DType) -> DType:
+    """The dtype that operations compute in: float32, int8 or uint8 for a stored one, else itself.
+
+    >>> compute_dtype(np.dtype(ml_dtypes.float8_e4m3fn)), compute_dtype(int16)
+    (dtype('float32'), dtype('int16'))
+    """
+    if dtype not in STORED:
+        return dtype
+    if dtype in STORED_FLOATS:
+        return float32
+    return int8 if dtype in _STORED_SIGNED else uint8
+
+
 def default_int() -> DType:
     """int32, or int64 when x64 is on."""
     return int64 if state.enable_x64 else int32
@@ -245,7 +285,7 @@ class prng_key(extended):  # noqa: N801
 
 
 def issubdtype(dtype: Any, kind: Any) -> bool:
-    """``np.issubdtype`` that knows bfloat16 under ``np.floating``, ``np.inexact``, ``np.number``.
+    """``np.issubdtype`` that knows the dtypes of ml_dtypes under NumPy's abstract types.
 
     Dtypes of random keys are under ``prng_key`` and ``extended``, and under nothing of NumPy's.
 
@@ -321,12 +361,14 @@ def iinfo(dtype: Any) -> Any:
             got=exact.name,
             fix="finfo, for floating point" if exact in INEXACT else "",
         )
-    return np.iinfo(exact)
+    return _iinfo(exact) if exact in STORED else np.iinfo(exact)
 
 
 def itemsize_bits(dtype: DType) -> int:
-    """Bits that one element takes in memory: 8 for booleans, 0 for float0."""
-    return 8 * dtype.itemsize
+    """Bits of one element: 8 for booleans, 4 for int4 (which takes a byte), 0 for float0."""
+    if dtype in STORED_INTEGERS:
+        return int(_iinfo(dtype).bits)
+    return int(_finfo(dtype).bits) if dtype in STORED_FLOATS else 8 * dtype.itemsize
 
 
 def scalar_type_of(dtype: DType) -> type[bool | int | float | complex]:

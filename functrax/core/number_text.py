@@ -85,7 +85,7 @@ def scalar_from_text(text: str, dtype: DType) -> Any:
 
 def _integer(text: str, dtype: DType) -> Any:
     value = int(text, 0)
-    limits = np.iinfo(dtype)
+    limits = dtypes.iinfo(dtype)
     if not limits.min <= value <= limits.max:
         raise ValueError(f"the number does not fit {dtype}")
     return dtype.type(value)

@@ -24,13 +24,14 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from functrax.core import dtypes, native
+from functrax.core import dtypes, native, stored
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError, DTypeError, FunctraxError, ShapeError
 from functrax.core.jaxpr import Jaxpr, Literal, programs_in
 from functrax.core.records import field, record
 from functrax.core.registry import Registry
+from functrax.core.stored import StoredDTypeError
 from functrax.core.trace import state
 
 #: A value during tracing: a ConcreteArray, a Tracer, or a Literal.  All have an ``aval``.
@@ -129,6 +130,8 @@ class Primitive(ABC):
     exact_on_integers: ClassVar[bool] = False
     #: dtypes of the (first) operand that it takes.
     accepts: frozenset[np.dtype[Any]] = dtypes.ALL
+    #: It moves elements as they are, or converts them, so it takes stored dtypes as they are.
+    takes_stored: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._inferred: dict[Hashable, Avals] = {}
@@ -138,9 +141,14 @@ class Primitive(ABC):
     def bind(self, *args: Value, **params: Any) -> Any:
         """Apply the primitive under the current interpreter."""
         trace = state.trace
-        if trace.seen is None:
-            return trace.process(self, args, params)
-        return trace.process_once(self, args, params)
+        try:
+            if trace.seen is None:
+                return trace.process(self, args, params)
+            return trace.process_once(self, args, params)
+        except StoredDTypeError as error:
+            if error.primitive is not self:
+                raise
+        return stored.compute(self, args, params, registry["convert_element_type"].bind)
 
     __call__ = bind
 
@@ -151,6 +159,8 @@ class Primitive(ABC):
         key = (avals, *params.items()) if params else avals
         found = self._inferred.get(key)
         if found is None:
+            if not self.takes_stored and stored.concerns(avals, params):
+                raise StoredDTypeError(self, avals, params)
             if len(self._inferred) >= MAX_REMEMBERED:
                 self._inferred.clear()
             found = self._inferred[key] = self.shape_rule(*avals, **params)

@@ -40,7 +40,8 @@ class IntegerOverflowError(FunctraxError, OverflowError):
 
 _STANDARD_X64: Final[dict[Node, tuple[Node, ...]]] = {
     dtypes.bool_: (int,),
-    int: (dtypes.uint8, dtypes.int8),
+    int: (dtypes.uint8, dtypes.int8, *dtypes.STORED_INTEGERS),
+    **dict.fromkeys(dtypes.STORED, ()),
     dtypes.uint8: (dtypes.int16, dtypes.uint16),
     dtypes.uint16: (dtypes.int32, dtypes.uint32),
     dtypes.uint32: (dtypes.int64, dtypes.uint64),
@@ -49,7 +50,7 @@ _STANDARD_X64: Final[dict[Node, tuple[Node, ...]]] = {
     dtypes.int16: (dtypes.int32,),
     dtypes.int32: (dtypes.int64,),
     dtypes.int64: (float,),
-    float: (dtypes.bfloat16, dtypes.float16, complex),
+    float: (dtypes.bfloat16, dtypes.float16, *dtypes.STORED_FLOATS, complex),
     dtypes.bfloat16: (dtypes.float32,),
     dtypes.float16: (dtypes.float32,),
     dtypes.float32: (dtypes.float64, dtypes.complex64),
@@ -105,6 +106,13 @@ def _join(nodes: frozenset[Node]) -> Node:
             fix="jnp.zeros(x.shape), if numbers are needed",
         )
     common = frozenset.intersection(*(bounds[node] for node in nodes))
+    if not common and state.numpy_dtype_promotion == "standard":
+        raise TypePromotionError(
+            "promotion: dtypes that are only stored have no available implicit dtype promotion path"
+            " to others, so that nothing is widened unnoticed",
+            got=_named(nodes),
+            fix="x.astype('float32') or x.astype('int32') first",
+        )
     if not common:
         raise TypePromotionError(
             "promotion: no implicit promotion between these dtypes in strict mode",

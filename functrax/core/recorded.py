@@ -206,7 +206,7 @@ def _pattern(values: Sequence[Any], others: frozenset[Any]) -> tuple[Any, ...]:
 
 def identity(x: Any) -> Any:
     """What a number is told apart by: its value; of a NumPy number its dtype and bits."""
-    return (x.dtype.char, x.tobytes()) if isinstance(x, np.generic) else x
+    return (x.dtype.num, x.tobytes()) if isinstance(x, np.generic) else x
 
 
 def _text(step: tuple[Callable[..., Any], tuple[Any, ...]], names: dict[str, Any]) -> str:

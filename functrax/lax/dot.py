@@ -146,7 +146,7 @@ def in_sum_dtype(
     working = wanted
     if wanted.itemsize < dtype.itemsize or dtypes.is_inexact(dtype) > dtypes.is_inexact(wanted):
         working = dtype
-    if working in dtypes.HALF:
+    if working in dtypes.NARROW:
         working = dtypes.float32
     convert = convert_element_type.bind
     if x.aval.dtype != working:

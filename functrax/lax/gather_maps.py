@@ -236,5 +236,5 @@ def default_fill(dtype: np.dtype[Any]) -> Any:
         return True
     if dtypes.is_inexact(dtype):
         return np.nan
-    info = np.iinfo(dtype)
+    info = dtypes.iinfo(dtype)
     return info.max if dtype in dtypes.UNSIGNED else info.min

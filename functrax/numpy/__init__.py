@@ -493,6 +493,25 @@ if TYPE_CHECKING:
         setxor1d as setxor1d,
         union1d as union1d,
     )
+    from functrax.numpy.stored_types import (
+        float4_e2m1fn as float4_e2m1fn,
+        float6_e2m3fn as float6_e2m3fn,
+        float6_e3m2fn as float6_e3m2fn,
+        float8_e3m4 as float8_e3m4,
+        float8_e4m3 as float8_e4m3,
+        float8_e4m3b11fnuz as float8_e4m3b11fnuz,
+        float8_e4m3fn as float8_e4m3fn,
+        float8_e4m3fnuz as float8_e4m3fnuz,
+        float8_e5m2 as float8_e5m2,
+        float8_e5m2fnuz as float8_e5m2fnuz,
+        float8_e8m0fnu as float8_e8m0fnu,
+        int1 as int1,
+        int2 as int2,
+        int4 as int4,
+        uint1 as uint1,
+        uint2 as uint2,
+        uint4 as uint4,
+    )
     from functrax.numpy.uniqueness import (
         unique as unique,
         unique_all as unique_all,
@@ -556,6 +575,11 @@ else:
                     "median nanmedian nanpercentile nanquantile percentile quantile"
                 ),
                 "functrax.numpy.sets": "intersect1d isin setdiff1d setxor1d union1d",
+                "functrax.numpy.stored_types": (
+                    "float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
+                    "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 "
+                    "float8_e5m2fnuz float8_e8m0fnu int1 int2 int4 uint1 uint2 uint4"
+                ),
                 "functrax.numpy.uniqueness": (
                     "unique unique_all unique_counts unique_inverse unique_values"
                 ),

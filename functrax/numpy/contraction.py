@@ -56,7 +56,7 @@ def contract(
     """
     summed = _summed_labels(labels, out)
     dtype = operands[0].aval.dtype
-    if summed and dtype in dtypes.HALF:
+    if summed and dtype in dtypes.NARROW:
         # Rounding each product to 16 bits would lose what adding up in 32 bits keeps.
         operands = [convert(x, dtypes.float32) for x in operands]
         return convert(contract(operands, labels, out, sizes), dtype)
@@ -172,7 +172,7 @@ def _matrix_product(name: str, x: Value, y: Value) -> Value:
     if inside != other:
         raise _contracting(name, x, y, 1, 0)
     dtype = x.aval.dtype
-    if dtype in dtypes.HALF:
+    if dtype in dtypes.NARROW:
         x, y = convert(x, dtypes.float32), convert(y, dtypes.float32)
         return convert(_matrix_product(name, x, y), dtype)
     shape = (rows, columns, inside)

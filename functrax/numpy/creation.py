@@ -269,7 +269,7 @@ def _nested_numpy(items: Sequence[Any], dtype: DType) -> Value:
     if made.dtype == object:
         return _stack(items, dtype)
     if made.size and dtypes.is_integer(dtype) and made.dtype.kind in "iuf":
-        limits = np.iinfo(dtype)
+        limits = dtypes.iinfo(dtype)
         if not (made.min() >= limits.min and made.max() <= limits.max):
             _check_python_scalars(items, dtype)
     return _from_numpy(made, dtype)
@@ -293,7 +293,7 @@ def _check_range(x: Any, dtype: DType) -> None:
             got=repr(x),
             fix="a floating point dtype, or another number for what is missing",
         )
-    limits = np.iinfo(dtype)
+    limits = dtypes.iinfo(dtype)
     if not limits.min - 1 < x < limits.max + 1:
         raise IntegerOverflowError(
             f"array: a Python number is out of bounds for {dtype.name}",

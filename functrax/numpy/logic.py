@@ -204,6 +204,7 @@ def signbit(x: Any, /) -> Value:
 
 def sign_bit(x: Value) -> Value:
     """The sign bit of a floating point value."""
+    x = convert(x, dtypes.compute_dtype(x.aval.dtype))
     integer = np.dtype(f"int{dtypes.itemsize_bits(x.aval.dtype)}")
     bits = bitcast_convert_type.bind(x, dtype=integer)
     return prims.lt.bind(bits, like(bits, 0))

@@ -178,7 +178,7 @@ def _quantile(
     x, w = _operands(name, a, weights, axis, method)
     refuse_complex(name, x)
     shape, dtype = x.aval.shape, x.aval.dtype
-    work = dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+    work = dtypes.float32 if dtype in dtypes.NARROW else dtype
     fraction = to_array(name, q, 1)
     if fraction.aval.ndim > 1:
         raise ShapeError(

@@ -93,7 +93,7 @@ def _counted(start: Any, stop: Any, step: Any, dtype: DType) -> Value:
         size = max(int(np.ceil(stop)), 0)
         return iota.bind(shape=(size,), dtype=dtype, axis=0)
     # NumPy counts in the dtype of its own; the steps are then as in float64 or int64.
-    wide = dtype if dtype not in (dtypes.bfloat16, dtypes.float16) else dtypes.float32
+    wide = dtypes.float32 if dtype in dtypes.NARROW else dtypes.compute_dtype(dtype)
     return from_numpy(np.arange(start, stop, step, dtype=wide).astype(dtype))
 
 
@@ -172,7 +172,7 @@ def checked_number(name: str, num: Any) -> int:
 
 def _ends(name: str, start: Any, stop: Any, dtype: Any) -> tuple[Value, Value]:
     """Both ends as arrays of one shape, of the floating point dtype to compute in."""
-    wanted = None if dtype is None else inexact(checked_dtype(dtype))
+    wanted = None if dtype is None else inexact(dtypes.compute_dtype(checked_dtype(dtype)))
 
     def kind(own: DType) -> DType:
         given = inexact(own)

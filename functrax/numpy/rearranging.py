@@ -211,7 +211,7 @@ def repeat(
         return _repeat_traced(x, repeats, axis, total_repeat_length)
     counts = np.asarray(repeats)
     size = x.aval.shape[axis]
-    if counts.dtype.kind not in "iu" or counts.min(initial=0) < 0:
+    if not dtypes.is_integer(counts.dtype) or counts.min(initial=0) < 0:
         raise ArgumentError(
             "repeat: repeats are integers of at least 0",
             got=repr(repeats),

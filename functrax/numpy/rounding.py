@@ -258,9 +258,11 @@ def frexp(x: Any, /) -> tuple[Value, Value]:
     """
     (v,) = promote_dtypes("frexp", x, kind=inexact)
     refuse_complex("frexp", v)
+    dtype = v.aval.dtype
+    v = convert(v, dtypes.compute_dtype(dtype), v.aval.weak_type)
     exponent = _exponent(v)
     mantissa = scale_by_power(v, prims.neg.bind(exponent))
-    return result(mantissa), result(exponent)
+    return result(convert(mantissa, dtype, mantissa.aval.weak_type)), result(exponent)
 
 
 def _exponent(x: Value) -> Value:
@@ -324,6 +326,8 @@ def ldexp(x1: Any, x2: Any, /) -> Value:
     (x,) = promote_dtypes("ldexp", x, kind=inexact)
     refuse_complex("ldexp", x)
     if dtypes.itemsize_bits(e.aval.dtype) > 16:  # beyond these it is all the same, 0 or infinity
-        e = maximum(minimum(e, 1 << 14), 0 if e.aval.dtype.kind == "u" else -(1 << 14))
-    x, e = broadcast_values("ldexp", convert(x, x.aval.dtype), convert(e, dtypes.int32))
-    return result(scale_by_power(x, e))
+        e = maximum(minimum(e, 1 << 14), 0 if e.aval.dtype in dtypes.UNSIGNED else -(1 << 14))
+    dtype = x.aval.dtype
+    x = convert(x, dtypes.compute_dtype(dtype))
+    x, e = broadcast_values("ldexp", x, convert(e, dtypes.int32))
+    return result(convert(scale_by_power(x, e), dtype))

@@ -47,21 +47,22 @@ class ScalarType(type):
         return f"<class 'functrax.numpy.{cls.__name__}'>"
 
 
-def _scalar_type(dtype: DType) -> ScalarType:
+def scalar_type(dtype: DType) -> ScalarType:
+    """The scalar type of a dtype."""
     doc = f"The dtype {dtype.name}; called, it makes an array of that dtype."
     made = ScalarType(dtype.name, (), {"dtype": dtype, "__doc__": doc})
     made.__module__ = "functrax.numpy"
     return made
 
 
-bool_ = _scalar_type(dtypes.bool_)
-int8, int16 = _scalar_type(dtypes.int8), _scalar_type(dtypes.int16)
-int32, int64 = _scalar_type(dtypes.int32), _scalar_type(dtypes.int64)
-uint8, uint16 = _scalar_type(dtypes.uint8), _scalar_type(dtypes.uint16)
-uint32, uint64 = _scalar_type(dtypes.uint32), _scalar_type(dtypes.uint64)
-float16, bfloat16 = _scalar_type(dtypes.float16), _scalar_type(dtypes.bfloat16)
-float32, float64 = _scalar_type(dtypes.float32), _scalar_type(dtypes.float64)
-complex64, complex128 = _scalar_type(dtypes.complex64), _scalar_type(dtypes.complex128)
+bool_ = scalar_type(dtypes.bool_)
+int8, int16 = scalar_type(dtypes.int8), scalar_type(dtypes.int16)
+int32, int64 = scalar_type(dtypes.int32), scalar_type(dtypes.int64)
+uint8, uint16 = scalar_type(dtypes.uint8), scalar_type(dtypes.uint16)
+uint32, uint64 = scalar_type(dtypes.uint32), scalar_type(dtypes.uint64)
+float16, bfloat16 = scalar_type(dtypes.float16), scalar_type(dtypes.bfloat16)
+float32, float64 = scalar_type(dtypes.float32), scalar_type(dtypes.float64)
+complex64, complex128 = scalar_type(dtypes.complex64), scalar_type(dtypes.complex128)
 
 int_, uint, float_, complex_ = int64, uint64, float64, complex128
 single, double, csingle, cdouble = float32, float64, complex64, complex128

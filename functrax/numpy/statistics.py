@@ -38,12 +38,10 @@ from functrax.numpy.promote import (
 from functrax.numpy.reductions import Axis, checked_axes, keep, mask_of, masked
 from functrax.numpy.ufuncs import multiply, true_divide
 
-_HALF = frozenset({dtypes.float16, dtypes.bfloat16})
-
 
 def working(dtype: DType) -> DType:
     """The dtype in which numbers are averaged."""
-    return dtypes.float32 if dtype in _HALF else inexact(dtype)
+    return dtypes.float32 if dtype in dtypes.NARROW else inexact(dtype)
 
 
 def _count(name: str, x: Value, axes: tuple[int, ...], where: Any) -> Value:

@@ -33,6 +33,7 @@ class Name(Elementwise):
     """The operand itself, under a name that checkpoint policies can speak of."""
 
     name = "name"
+    takes_stored = True
 
     def reference(self, x: Any, *, tag: str) -> Any:
         return x

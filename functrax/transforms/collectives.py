@@ -151,6 +151,7 @@ class AllGather(Collective):
     """All elements' values along a new axis 0, the same for every element."""
 
     name = "all_gather"
+    takes_stored = True
 
     def shape_rule(self, x: ShapedArray, *, axis_name: AxisName, size: int) -> Avals:
         return ShapedArray((size, *x.shape), x.dtype, x.weak_type)
@@ -188,6 +189,7 @@ class PPermute(Collective):
     """Each element's value sent to another element; those that get none have zeros."""
 
     name = "ppermute"
+    takes_stored = True
 
     def shape_rule(
         self, x: ShapedArray, *, axis_name: AxisName, perm: tuple[tuple[int, int], ...]
@@ -221,6 +223,7 @@ class PVary(Collective):
     """The same value, which from here on may differ by element."""
 
     name = "pvary"
+    takes_stored = True
 
     def shape_rule(self, x: ShapedArray, *, axis_name: AxisName) -> Avals:
         return x

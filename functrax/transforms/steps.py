@@ -23,6 +23,7 @@ from functrax.backends.device import Executable, current_device
 from functrax.backends.program import Cond, Program, Scan
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.backends.runtime import load
+from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options, trace_context
@@ -155,7 +156,7 @@ class Steps:
     def numbered(self, carry: Any, data: Any, first: Any = 0) -> tuple[Any, Any]:
         """The steps on batches that a function makes."""
         start = as_value(first, "the number of the first step")
-        if start.aval.shape or start.aval.dtype.kind not in "iu":
+        if start.aval.shape or not dtypes.is_integer(start.aval.dtype):
             raise ArgumentError(
                 "steps: first is the number of the first step",
                 got=start.aval.str_short(),

@@ -18,9 +18,10 @@ ALL = sorted(dtypes.ALL, key=str)
 
 def test_the_sets_partition_what_arrays_hold():
     parts = (dtypes.BOOL, dtypes.SIGNED, dtypes.UNSIGNED, dtypes.FLOATING, dtypes.COMPLEX)
-    assert [len(part) for part in parts] == [1, 4, 4, 4, 2]
+    assert [len(part - dtypes.STORED) for part in parts] == [1, 4, 4, 4, 2]
     assert frozenset().union(*parts) == dtypes.ALL
-    assert len(dtypes.ALL) == 15
+    assert sum(map(len, parts)) == len(dtypes.ALL)
+    assert len(dtypes.STORED) == (17 if hasattr(ml_dtypes, "int1") else 15)
     assert dtypes.float0 not in dtypes.ALL
 
 
@@ -29,7 +30,7 @@ def test_every_way_to_name_a_dtype(dtype):
     scalar_type = SimpleNamespace(dtype=dtype)  # as functrax.numpy.float32 is
     for spec in (dtype, dtype.name, dtype.type, scalar_type):
         assert dtypes.as_dtype(spec) is dtype
-    if dtype != dtypes.bfloat16:
+    if dtype != dtypes.bfloat16 and dtype not in dtypes.STORED:
         assert dtypes.as_dtype(dtype.str) is dtype
         assert dtypes.as_dtype(dtype.newbyteorder()) is dtype
 
@@ -56,7 +57,7 @@ def test_python_types_follow_the_switch():
     "bad",
     [
         *(None, "bf16", "O", "S3", "M8[s]", "f4,f4", object, str, dict, np.longdouble, np.void),
-        *(3, 2.5, [("a", int)], {}, np.zeros(3), np.float32(1), ml_dtypes.float8_e4m3fn),
+        *(3, 2.5, [("a", int)], {}, np.zeros(3), np.float32(1)),
         np.floating,
     ],
     ids=repr,
@@ -82,7 +83,9 @@ def test_canonicalize():
 
 def test_predicates():
     for dtype in (*ALL, dtypes.float0):
-        kind = "f" if dtype == dtypes.bfloat16 else dtype.kind
+        name = dtype.name.rstrip("0123456789abcdefmnuz_")
+        kind = {"uint": "u", "int": "i", "float": "f", "bfloat": "f"}.get(name, dtype.kind)
+        kind = "V" if dtype == dtypes.float0 else kind
         assert dtypes.is_bool(dtype) == (kind == "b")
         assert dtypes.is_integer(dtype) == (kind in "iu")
         assert dtypes.is_float(dtype) == (kind == "f")
@@ -100,6 +103,12 @@ def test_predicates():
         (dtypes.bfloat16, np.generic, True),
         (dtypes.bfloat16, np.integer, False),
         (dtypes.bfloat16, np.complexfloating, False),
+        ("float8_e4m3fn", np.floating, True),
+        ("float8_e5m2", np.integer, False),
+        ("int4", np.signedinteger, True),
+        ("uint4", np.signedinteger, False),
+        ("uint4", np.integer, True),
+        ("int4", np.inexact, False),
         ("float32", np.floating, True),
         (np.uint8, np.unsignedinteger, True),
         (np.uint8, np.signedinteger, False),

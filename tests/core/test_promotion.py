@@ -77,11 +77,12 @@ def test_results_and_their_weak_types_are_jax_s(table):
 def test_promotion_is_a_join(x64):
     with config.enable_x64(x64):
         assert all(promote_types(a, a) == a for a in dtypes.ALL)
-        for a, b in itertools.combinations(sorted(dtypes.ALL, key=str), 2):
+        met = sorted(dtypes.ALL - dtypes.STORED, key=str)
+        for a, b in itertools.combinations(met, 2):
             both = promote_types(a, b)
             assert promote_types(b, a) == both
             assert promote_types(both, a) == promote_types(both, b) == both
-        joined = [(d, w) for d in sorted(dtypes.ALL, key=str) for w in (False, True)][::3]
+        joined = [(d, w) for d in met for w in (False, True)][::3]
         for triple in itertools.permutations(joined, 3):
             assert lattice_result_type(*triple) == lattice_result_type(*sorted(triple, key=str))
 

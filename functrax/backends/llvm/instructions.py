@@ -5,9 +5,10 @@ are lines such as ``%7 = fadd <16 x float> %5, %6`` and the name of the result. 
 the hot path of a compile, so an operation is described once for its dtypes and lanes, as a
 :class:`Template` of lines with holes, and then only the holes are filled in.
 
-Values in registers: a bool is ``i1``; float16 and bfloat16 are ``i16``, their bits, for they are
-only ever loaded, converted, chosen and stored (arithmetic is done in float32).  Thus LLVM is never
-asked for arithmetic that a CPU may lack, which it would turn into calls of a library.
+Values in registers: a bool is ``i1``; float16 and bfloat16 are ``i16``, stored dtypes ``i8``, their
+bits, for they are only ever loaded, converted, chosen and stored (arithmetic is done in float32).
+Thus LLVM is never asked for arithmetic that a CPU may lack, which it would turn into calls of a
+library.
 
 Only instructions and intrinsics which become instructions on every target are written: an
 intrinsic that the target lacks would end the process.  A CPU needs FMA and F16C (on x86: AVX2 and
@@ -36,7 +37,7 @@ from functrax.core.lowering import Scalar
 
 _REGISTERS: Final[dict[np.dtype[Any], str]] = {
     dtypes.bool_: "i1",
-    **{d: f"i{8 * d.itemsize}" for d in dtypes.INTEGER | dtypes.HALF},
+    **{d: f"i{8 * d.itemsize}" for d in dtypes.INTEGER | dtypes.NARROW},
     dtypes.float32: "float",
     dtypes.float64: "double",
 }
@@ -68,7 +69,9 @@ def _vector(element: str, lanes: int) -> str:
 
 def constant(number: Any, dtype: np.dtype[Any], lanes: int) -> str:
     """A number in every lane, to be written after its type."""
-    if dtype.kind == "f" and dtype.itemsize > 2:
+    if dtype in dtypes.STORED:
+        text = str(int(np.asarray(number, dtype).view(np.uint8)))
+    elif dtype.kind == "f" and dtype.itemsize > 2:
         text = f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
     elif dtype in dtypes.HALF:
         text = str(int(np.asarray(number, dtype).view(np.uint16)))
@@ -132,7 +135,7 @@ class Template:
     def splat(self, number: float, element: str) -> str:
         """A number in every lane."""
         # Registers of integers hold unsigned ones and halves too; one text in every process.
-        others = dtypes.HALF | dtypes.UNSIGNED
+        others = dtypes.HALF | dtypes.UNSIGNED | dtypes.STORED
         fit = (d for d, name in _REGISTERS.items() if name == element and d not in others)
         dtype = next(fit)
         return constant(number, dtype, self.lanes)

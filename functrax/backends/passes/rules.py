@@ -331,11 +331,16 @@ def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
         return False
     if wide.kind == "c":
         return _holds(dtypes.real_dtype(wide), dtypes.real_dtype(narrow))
-    if narrow.kind in "iu":
-        bits = 8 * narrow.itemsize - (narrow.kind == "i")
+    if wide in dtypes.STORED:
+        return False
+    if dtypes.is_integer(narrow):
+        signed = narrow in dtypes.SIGNED
+        bits = dtypes.itemsize_bits(narrow) - signed
         if wide.kind in "iu":
-            signs = wide.kind == "i" or narrow.kind == "u"
-            return signs and 8 * wide.itemsize - (wide.kind == "i") >= bits
+            return (
+                bool(wide.kind == "i" or not signed)
+                and 8 * wide.itemsize - (wide.kind == "i") >= bits
+            )
         return int(dtypes.finfo(wide).nmant) + 1 >= bits and int(dtypes.finfo(wide).maxexp) > bits
     if wide.kind in "iu":
         return False

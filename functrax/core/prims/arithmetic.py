@@ -330,6 +330,7 @@ class SelectN(Elementwise):
     """``cases[which]``; ``which`` is bool, or int32 from 0 to the number of cases less one."""
 
     name = "select_n"
+    takes_stored = True
     arity = 3
 
     def moved_operands(self, params: dict[str, Any]) -> slice:
@@ -498,6 +499,7 @@ class StopGradient(Elementwise):
     """The operand itself, of which no derivative is taken."""
 
     name = "stop_gradient"
+    takes_stored = True
 
     def reference(self, x: Any) -> Any:
         return x

@@ -23,6 +23,7 @@ from functrax.core.primitive import (
     Value,
     like,
 )
+from functrax.core.prims import lowered_stored
 from functrax.core.prims.arithmetic import neg
 from functrax.core.prims.lowered_arithmetic import truth
 
@@ -31,6 +32,7 @@ class ConvertElementType(Elementwise):
     """The nearest value of another dtype; floats become integers by truncation."""
 
     name = "convert_element_type"
+    takes_stored = True
 
     def shape_rule(self, x: ShapedArray, *, dtype: Any, weak_type: bool = False) -> Avals:
         return ShapedArray(x.shape, dtype, weak_type)
@@ -39,11 +41,19 @@ class ConvertElementType(Elementwise):
         x = np.asarray(x)
         if dtypes.is_complex(x.dtype) and not dtypes.is_complex(dtype):
             x = x.real
-        if dtype.kind in "iu" and dtypes.is_float(x.dtype):
+        if dtypes.is_integer(dtype) and dtypes.is_float(x.dtype):
             return _saturate(x, dtype)
         return x.astype(dtype)
 
+    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
+        both = (avals[0].dtype, params["dtype"])
+        return all(map(lowered_stored.is_lowered, both)) and super().lowers(avals, params)
+
     def lower(self, b: Builder, x: Scalar, *, dtype: Any, weak_type: bool = False) -> Scalar:
+        if x.dtype in dtypes.STORED:
+            x = lowered_stored.decode(b, x)
+        if dtype in dtypes.STORED:
+            return lowered_stored.encode(b, b.parts(x)[0], dtype)
         return truth(b, x) if dtype == dtypes.bool_ else b.convert(x, dtype)
 
     def simplify(self, x: Value, *, dtype: Any, weak_type: bool = False) -> Value | None:
@@ -77,7 +87,7 @@ class ConvertElementType(Elementwise):
 
 def _saturate(x: Any, dtype: np.dtype[Any]) -> Any:
     """Floats to integers as XLA does it: truncate, clamp to the range, NaN becomes 0."""
-    info = np.iinfo(dtype)
+    info = dtypes.iinfo(dtype)
     wide = x.astype(np.float64)
     inside = np.nan_to_num(np.trunc(wide), nan=0.0, posinf=np.inf, neginf=-np.inf)
     result = np.clip(
@@ -188,11 +198,11 @@ class BitcastConvertType(Elementwise):
     """The same bits read as another dtype of the same width."""
 
     name = "bitcast_convert_type"
+    takes_stored = True
 
     def shape_rule(self, x: ShapedArray, *, dtype: Any) -> Avals:
-        if x.dtype.itemsize != dtype.itemsize or (x.dtype == dtypes.bool_) != (
-            dtype == dtypes.bool_
-        ):
+        widths = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(dtype)
+        if widths[0] != widths[1] or (x.dtype == dtypes.bool_) != (dtype == dtypes.bool_):
             raise DTypeError(
                 "bitcast_convert_type: the dtypes have different widths",
                 got=f"{x.str_short()} to {dtype}",

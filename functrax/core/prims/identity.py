@@ -29,6 +29,7 @@ class Copy(Elementwise):
     """The same values in another buffer."""
 
     name = "copy"
+    takes_stored = True
 
     def moved_operands(self, params: dict[str, Any]) -> slice:
         return slice(0, 1)
@@ -57,6 +58,7 @@ class OptimizationBarrier(Opaque):
     """
 
     name = "optimization_barrier"
+    takes_stored = True
     multiple_results = True
     shareable = False
 

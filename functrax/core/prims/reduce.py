@@ -239,14 +239,24 @@ def lowest(dtype: np.dtype[Any]) -> Any:
     """The identity of max."""
     if dtype == dtypes.bool_:
         return False
-    return dtype.type(-np.inf) if dtypes.is_float(dtype) else np.iinfo(dtype).min
+    return _limit(dtype, -1)
+
+
+def _limit(dtype: np.dtype[Any], sign: int) -> Any:
+    """Infinity or the largest number, of a sign."""
+    info = dtypes.finfo(dtype) if dtypes.is_float(dtype) else dtypes.iinfo(dtype)
+    if dtypes.is_float(dtype):
+        infinite = dtype.type(sign * np.inf)
+        if np.isinf(np.float32(infinite)):
+            return infinite
+    return info.min if sign < 0 else info.max
 
 
 def highest(dtype: np.dtype[Any]) -> Any:
     """The identity of min."""
     if dtype == dtypes.bool_:
         return True
-    return dtype.type(np.inf) if dtypes.is_float(dtype) else np.iinfo(dtype).max
+    return _limit(dtype, 1)
 
 
 def op_identity(op: str, dtype: np.dtype[Any]) -> Any:

@@ -47,6 +47,7 @@ class Reindex(Primitive):
 
     family = "reindex"
     exact = True
+    takes_stored = True
 
     @abstractmethod
     def index_map(self, *args: Any, **params: Any) -> IndexMap:

@@ -285,6 +285,7 @@ class Concatenate(Primitive):
     """Arrays one after the other along an axis: a reindex of several operands."""
 
     name = "concatenate"
+    takes_stored = True
     family = "reindex"
     exact = True
 

@@ -29,6 +29,7 @@ from functrax.core.index_bounds import bounds
 from functrax.core.index_expr import Condition, FloorDiv, Mod, as_expr
 from functrax.core.index_form import affine_row
 from functrax.core.index_map import IndexMap
+from functrax.core.index_numpy import strided_view
 from functrax.core.primitive import Primitive
 from functrax.core.records import record
 
@@ -257,7 +258,7 @@ def reindex(
         sum(row[k] * s for row, s in zip(window.matrix, x.strides))
         for k in range(len(index_map.domain))
     ]
-    return np.lib.stride_tricks.as_strided(corner, index_map.domain, strides, writeable=False)
+    return strided_view(corner, index_map.domain, strides, writeable=False)
 
 
 @functools.lru_cache(maxsize=4096)

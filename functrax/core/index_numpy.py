@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from functrax.core import dtypes
 from functrax.core.errors import ArgumentError, DTypeError, ShapeError
 from functrax.core.index_bounds import bounds
 from functrax.core.index_expr import (
@@ -336,7 +337,18 @@ def _window(
     )
     index: tuple[Any, ...] = (*(slice(first, None) for first in start), ...)  # a view at rank 0 too
     corner = array[index]
-    return np.lib.stride_tricks.as_strided(corner, shape, strides, writeable=writeable)
+    return strided_view(corner, shape, strides, writeable=writeable)
+
+
+def strided_view(
+    corner: Array, shape: Sequence[int], strides: Sequence[int], *, writeable: bool
+) -> Array:
+    """Elements at regular places from the first one of an array, as a view."""
+    # NumPy describes the memory by a code, which it does not understand of stored floats.
+    stored = corner.dtype in dtypes.STORED
+    x = corner.view(np.uint8) if stored else corner
+    found = np.lib.stride_tricks.as_strided(x, shape, strides, writeable=writeable)
+    return found.view(corner.dtype) if stored else found
 
 
 def _as_index_array(number: int, load: npt.ArrayLike) -> Indices:

@@ -135,6 +135,8 @@ class Primitive(ABC):
 
     def __init__(self) -> None:
         self._inferred: dict[Hashable, Avals] = {}
+        if not self.takes_stored:
+            self.accepts = self.accepts - dtypes.STORED
         registry.add(self.name, self)
 
     @native.eager_method

@@ -45,10 +45,6 @@ class ConvertElementType(Elementwise):
             return _saturate(x, dtype)
         return x.astype(dtype)
 
-    def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
-        both = (avals[0].dtype, params["dtype"])
-        return all(map(lowered_stored.is_lowered, both)) and super().lowers(avals, params)
-
     def lower(self, b: Builder, x: Scalar, *, dtype: Any, weak_type: bool = False) -> Scalar:
         if x.dtype in dtypes.STORED:
             x = lowered_stored.decode(b, x)

@@ -67,11 +67,6 @@ def _format_of(dtype: np.dtype[Any]) -> _Format:
     )
 
 
-def is_lowered(dtype: np.dtype[Any]) -> bool:
-    """Whether conversions from and to a dtype have scalar operations; powers of two have not."""
-    return dtype not in dtypes.STORED_FLOATS or int(dtypes.finfo(dtype).nmant) > 0
-
-
 def decode(b: Builder, x: Scalar) -> Scalar:
     """A stored number in the dtype to compute in."""
     code = b.bitcast(x, _UINT8)
@@ -87,6 +82,8 @@ def decode(b: Builder, x: Scalar) -> Scalar:
 def _decoded_float(b: Builder, code: Scalar, dtype: np.dtype[Any]) -> Scalar:
     form, single = _format_of(dtype), dtypes.float32
     wide = b.convert(code, dtypes.uint32)
+    if form.mantissa == 0:
+        return _decoded_power(b, wide)
     magnitude = b.logic("and", wide, b.like(wide, (1 << (form.bits - 1)) - 1))
     moved = b.logic("shl", magnitude, b.like(wide, 23 - form.mantissa))
     normal = b.add(moved, b.like(wide, (127 - form.bias) << 23))
@@ -109,6 +106,14 @@ def _decoded_float(b: Builder, code: Scalar, dtype: np.dtype[Any]) -> Scalar:
     sign = b.logic("shr", wide, b.like(wide, form.bits - 1))
     signed = b.logic("or", size, b.logic("shl", sign, b.like(wide, 31)))
     return b.bitcast(signed, single)
+
+
+def _decoded_power(b: Builder, code: Scalar) -> Scalar:
+    """A power of two, which has nothing but an exponent, and no sign."""
+    moved = b.logic("shl", code, b.like(code, 23))
+    least = b.select(b.compare("eq", code, b.like(code, 0)), b.like(code, 1 << 22), moved)
+    missing = b.compare("eq", code, b.like(code, 0xFF))
+    return b.bitcast(b.select(missing, b.like(code, 0x7FC00000), least), dtypes.float32)
 
 
 def encode(b: Builder, x: Scalar, dtype: np.dtype[Any]) -> Scalar:
@@ -139,6 +144,8 @@ def _float_code(b: Builder, x: Scalar, form: _Format) -> Scalar:
     def number(value: int) -> Scalar:
         return b.like(bits, value)
 
+    if form.mantissa == 0:
+        return b.convert(_power_code(b, bits), _UINT8)
     magnitude = b.logic("and", bits, number(0x7FFFFFFF))
     odd = b.logic("and", b.logic("shr", magnitude, number(spare)), number(1))
     rounded = b.add(magnitude, b.add(odd, number((1 << (spare - 1)) - 1)))
@@ -163,3 +170,12 @@ def _float_code(b: Builder, x: Scalar, form: _Format) -> Scalar:
     missing = b.compare("gt", magnitude, infinity)
     nan = b.select(negative, number(form.nan[1]), number(form.nan[0]))
     return b.convert(b.select(missing, nan, signed), _UINT8)
+
+
+def _power_code(b: Builder, bits: Scalar) -> Scalar:
+    """The power of two nearest to a float32 by its bits, the larger of two; NaN if it has none."""
+    rounded = b.logic("shr", b.add(bits, b.like(bits, 1 << 22)), b.like(bits, 23))
+    is_least = b.compare("eq", bits, b.like(bits, 1 << 22))
+    code = b.select(is_least, b.like(bits, 0), rounded)
+    finite = b.compare("lt", b.sub(bits, b.like(bits, 1)), b.like(bits, 0x7F7FFFFF))
+    return b.select(finite, code, b.like(bits, 0xFF))

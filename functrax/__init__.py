@@ -184,6 +184,7 @@ if TYPE_CHECKING:
         freeze as freeze,
         new_ref as new_ref,
     )
+    from functrax.core.user_contexts import make_user_context as make_user_context
     from functrax.explanation import (
         check as check,
         explain as explain,
@@ -202,6 +203,7 @@ if TYPE_CHECKING:
         custom_jvp as custom_jvp,
         custom_vjp as custom_vjp,
     )
+    from functrax.transforms.forward_and_backward import fwd_and_bwd as fwd_and_bwd
     from functrax.transforms.jacobians import (
         hessian as hessian,
         jacfwd as jacfwd,
@@ -232,6 +234,8 @@ else:
             *("random", "scipy", "sharding", "stages", "test_util"),
         ),
         {
+            "fwd_and_bwd": "functrax.transforms.forward_and_backward",
+            "make_user_context": "functrax.core.user_contexts",
             "parse": "functrax.core.parsing",
             "steps": "functrax.transforms.steps",
             **_sources(

@@ -6,6 +6,7 @@ from typing import Any
 
 from functrax.core.errors import ArgumentError
 from functrax.core.pytree import tree_map
+from functrax.transforms.control.linear_call import linear_call as linear_call
 from functrax.transforms.custom import (
     CustomVJPPrimal as CustomVJPPrimal,
     closure_convert as closure_convert,

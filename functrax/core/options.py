@@ -268,6 +268,13 @@ OPTIONS: Final[dict[str, Option]] = {
             traced=True,
         ),
         Option(
+            "user_contexts",
+            "any",
+            (),
+            "The values of contexts that functrax.make_user_context makes.",
+            traced=True,
+        ),
+        Option(
             "default_prng_impl",
             "choice",
             "threefry2x32",

@@ -32,6 +32,7 @@ MODULES: Final = sources(
         "functrax.transforms.checkpoint": "checkpoint name",
         "functrax.transforms.collectives": "psum axis_index all_gather ppermute",
         "functrax.transforms.control.cond": "cond",
+        "functrax.transforms.control.linear_call": "linear_call",
         "functrax.transforms.control.linear_solve": "custom_linear_solve",
         "functrax.transforms.control.root": "custom_root",
         "functrax.transforms.control.scan": "scan",

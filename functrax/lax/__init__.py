@@ -245,6 +245,7 @@ if TYPE_CHECKING:
         ragged_dot as ragged_dot,
         ragged_dot_general as ragged_dot_general,
     )
+    from functrax.lax.scaled import scaled_dot as scaled_dot
     from functrax.lax.tokens import (
         after_all as after_all,
         create_token as create_token,
@@ -309,6 +310,7 @@ else:
                 "functrax.lax.meta_operators": "reindex reindex_reduce",
                 "functrax.lax.platforms": "composite platform_dependent",
                 "functrax.lax.ragged": ("RaggedDotDimensionNumbers ragged_dot ragged_dot_general"),
+                "functrax.lax.scaled": "scaled_dot",
                 "functrax.lax.tokens": "after_all create_token dce_sink stage",
                 "functrax.lax.window_shapes": "padtype_to_pads reduce_window_shape_tuple",
                 "functrax.lax.windows": (

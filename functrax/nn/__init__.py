@@ -47,6 +47,7 @@ from functrax.nn.normalization import (
     softmax as softmax,
     standardize as standardize,
 )
+from functrax.nn.scaled import scaled_matmul as scaled_matmul
 from functrax.numpy import tanh as tanh
 from functrax.numpy.recorded import record_all as _record_all
 

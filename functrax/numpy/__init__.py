@@ -370,6 +370,8 @@ _explain_all(globals())
 _install_all(globals(), _getitem, _At)
 
 if TYPE_CHECKING:
+    from numpy.exceptions import ComplexWarning as ComplexWarning
+
     from functrax.numpy import fft as fft, linalg as linalg
     from functrax.numpy.convolving import (
         convolve as convolve,
@@ -587,6 +589,7 @@ else:
                     "apply_along_axis apply_over_axes piecewise vectorize"
                 ),
                 "functrax.numpy.windows": "bartlett blackman hamming hanning kaiser",
+                "numpy.exceptions": "ComplexWarning",
             }
         ),
         _explained(__name__),

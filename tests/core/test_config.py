@@ -72,6 +72,7 @@ def test_defaults():
         "log_compiles": False,
         "default_device": None,
         "mesh_context": None,
+        "user_contexts": (),
         "no_tracing": False,
         "no_execution": False,
         "transfer_guard": None,

@@ -48,9 +48,14 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     size = lax.stop_gradient(size)[..., None, None]
     count = jnp.maximum(0.0, jnp.ceil(jnp.log2(jnp.maximum(size, 1e-30) / _PADE_LIMIT)))
     small = x * jnp.exp2(-jnp.minimum(count, max_squarings)).astype(x.dtype)
-    out = _pade(small)
-    for step in range(max_squarings):
-        out = jnp.where(step < count, out @ out, out)
+    most = jnp.minimum(jnp.max(count), max_squarings)
+
+    def squared(state: tuple[Value, Value]) -> tuple[Value, Value]:
+        step, out = state
+        return step + 1, jnp.where(step < count, out @ out, out)
+
+    start = jnp.zeros_like(most), _pade(small)
+    _, out = lax.while_loop(lambda state: state[0] < most, squared, start)
     return jnp.where(count > max_squarings, jnp.nan, out)
 
 

@@ -194,20 +194,51 @@ def log_ndtr(x: Any, series_order: int = 3) -> Value:
     return out
 
 
+#: Numerators and denominators of PPND16, constant terms first; M. J. Wichura, "Algorithm AS 241: The
+#: percentage points of the normal distribution", 1988.  Their relative error is 1e-16.
+_CENTRE = (
+    (3.387132872796366608, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125,
+     45921.953931549871457, 67265.770927008700853, 33430.575583588128105, 2509.0809287301226727),
+    (1.0, 42.313330701600911252, 687.1870074920579083, 5394.1960214247511077,
+     21213.794301586595867, 39307.89580009271061, 28729.085735721942674, 5226.495278852545925),
+)  # fmt: skip
+_NEAR_TAIL = (
+    (1.42343711074968357734, 4.6303378461565452959, 5.7694972214606914055, 3.64784832476320460504,
+     1.27045825245236838258, 0.24178072517745061177, 0.0227238449892691845833,
+     7.7454501427834140764e-4),
+    (1.0, 2.05319162663775882187, 1.6763848301838038494, 0.68976733498510000455,
+     0.14810397642748007459, 0.0151986665636164571966, 5.475938084995344946e-4,
+     1.05075007164441684324e-9),
+)  # fmt: skip
+_FAR_TAIL = (
+    (6.6579046435011037772, 5.4637849111641143699, 1.7848265399172913358, 0.29656057182850489123,
+     0.026532189526576123093, 0.0012426609473880784386, 2.71155556874348757815e-5,
+     2.01033439929228813265e-7),
+    (1.0, 0.59983220655588793769, 0.13692988092273580531, 0.0148753612908506148525,
+     7.868691311456132591e-4, 1.8463183175100546818e-5, 1.4215117583164458887e-7,
+     2.04426310338993978564e-15),
+)  # fmt: skip
+
+
+def _ratio(x: Value, of: tuple[tuple[float, ...], tuple[float, ...]]) -> Value:
+    """A quotient of two polynomials."""
+    above, below = (functools.reduce(lambda s, c: s * x + c, reversed(c[:-1]), c[-1]) for c in of)
+    return above / below
+
+
 @custom_jvp
 def _ndtri(p: Value) -> Value:
-    """Newton's method on ``log_ndtr``, which is concave: from the left it never overshoots."""
+    """A rational function of ``p`` in the middle, and of ``sqrt(-log(p))`` in either tail."""
+    dtype, p = p.dtype, p.astype(jnp.promote_types(p.dtype, jnp.float32))
+    q = p - 0.5
+    centre = q * _ratio(0.180625 - q * q, _CENTRE)
     small = jnp.minimum(p, 1 - p)
     inside = small > 0
-    target = jnp.log(jnp.where(inside, small, 0.5))
-    x = -jnp.sqrt(jnp.maximum(-2 * (target + math.log(2)), 0))
-    for _ in range(7):
-        value = log_ndtr(x)
-        slope = jnp.exp(-0.5 * x * x - _HALF_LOG_2PI - value)
-        x = x - (value - target) / slope
-    x = jnp.where(p > 0.5, -x, x)
+    r = jnp.sqrt(-jnp.log(jnp.where(inside, small, 0.5)))
+    tail = jnp.where(r <= 5, _ratio(r - 1.6, _NEAR_TAIL), _ratio(r - 5, _FAR_TAIL))
+    x = jnp.where(jnp.abs(q) <= 0.425, centre, jnp.copysign(tail, q))
     ends = jnp.where(p == 0, -jnp.inf, jnp.where(p == 1, jnp.inf, jnp.nan))
-    return jnp.where(inside, x, ends).astype(p.dtype)
+    return jnp.where(inside, x, ends).astype(dtype)
 
 
 @_ndtri.defjvp

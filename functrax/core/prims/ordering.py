@@ -64,6 +64,44 @@ def _order(operands: Sequence[Any], axis: int) -> Any:
     return packed.view(np.int64)
 
 
+def _descending(x: Any, axis: int) -> Any:
+    """The stable permutation along an axis that puts the largest element first."""
+    # Sorted backwards and read from the end, so that the first of equal elements is first.
+    last = x.shape[axis] - 1
+    return last - np.flip(_order([np.flip(x, axis)], axis), axis)
+
+
+def _largest(x: Any, k: int, axis: int) -> Any:
+    """The positions of the ``k`` largest elements along an axis, the largest first.
+
+    The largest elements of some blocks bound the ``k``-th largest from below, so all but a few
+    elements are put aside by one comparison.
+    """
+    size = x.shape[axis]
+    blocks = min(8 * k, size)
+    width = size // blocks if blocks else 0
+    if width < _FEW or x.dtype.itemsize > 4:
+        return np.take(_descending(x, axis), np.arange(k), axis)
+    keys = np.ascontiguousarray(np.moveaxis(_rank(x), axis, -1))
+    lines = keys.reshape(-1, size)
+    largest = lines[:, : blocks * width].reshape(-1, blocks, width).max(2)
+    bound = np.partition(largest, blocks - k)[:, blocks - k, None]
+    found = np.flatnonzero(lines >= bound)
+    line = found // size
+    counts = np.bincount(line, minlength=len(lines))
+    most = counts.max(initial=k)
+    if most > size // 4:
+        return np.take(_descending(x, axis), np.arange(k), axis)
+    places = np.arange(len(found)) - np.repeat(np.cumsum(counts) - counts, counts)
+    candidates = np.zeros((len(lines), most), np.uint32)  # what fills them up is last in order
+    positions = np.zeros((len(lines), most), np.int64)
+    candidates[line, places] = lines.ravel()[found]
+    positions[line, places] = found % size
+    order = _descending(candidates, 1)[:, :k]
+    ordered = np.take_along_axis(positions, order, 1).reshape(*keys.shape[:-1], k)
+    return np.moveaxis(ordered, -1, axis)
+
+
 def _rank(key: Any) -> Any:
     """Unsigned 32-bit integers in the order of ``lax.sort``, for a dtype of at most 32 bits."""
     if key.dtype.kind in "bu":
@@ -92,6 +130,8 @@ def _sorted(x: Any, key: Any, axis: int) -> Any:
 
 #: Arrays of fewer elements are sorted in the simplest way.
 _SMALL = 256
+#: Blocks of fewer elements leave too many that may be among the largest.
+_FEW = 8
 
 
 def _taken(t: Value, positions: Value, axis: int) -> Value:
@@ -220,10 +260,7 @@ class TopK(Opaque):
         return ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, dtypes.int32)
 
     def reference(self, x: Any, *, k: int, axis: int) -> Any:
-        # Sorted backwards and read from the end, so that the first of equal elements is first.
-        last = x.shape[axis] - 1
-        order = last - np.flip(_order([np.flip(x, axis)], axis), axis)
-        order = np.take(order, np.arange(k), axis)
+        order = _largest(np.asarray(x), k, axis)
         return [np.take_along_axis(x, order, axis), order.astype(np.int32)]
 
     def jvp(self, primals: Ops, tangents: Tangents, *, k: int, axis: int) -> tuple[Any, Any]:

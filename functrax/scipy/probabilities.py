@@ -194,7 +194,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Value:
     return out
 
 
-#: Numerators and denominators of PPND16, constant terms first; M. J. Wichura, "Algorithm AS 241: The
+#: Numerators and denominators of PPND16, constants first; M. J. Wichura, "Algorithm AS 241: The
 #: percentage points of the normal distribution", 1988.  Their relative error is 1e-16.
 _CENTRE = (
     (3.387132872796366608, 133.14166789178437745, 1971.5909503065514427, 13731.693765509461125,

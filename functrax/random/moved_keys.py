@@ -1,10 +1,10 @@
-"""Functions that move elements about, of arrays of typed keys: ``where``, ``stack``, ``take``, ….
+"""Functions that move and compare elements, of arrays of typed keys: ``where``, ``array_equal``, ….
 
 Such a function does to keys what it does to each of their two words, so its result is that of the
 function mapped (:func:`~functrax.vmap`) over the last axis of the words.  Whether a function is one
 follows from its program: each result consists of elements of keys, as they are
-(:meth:`~functrax.core.primitive.Primitive.moved_operands`); what is computed of a word, compared
-with it or made beside it is refused.
+(:meth:`~functrax.core.primitive.Primitive.moved_operands`), or says whether words are equal: keys
+are where all of their words are.  What is computed of a word, or made beside it, is refused.
 
 Start at :func:`on_words`; :func:`rule_for_keys` is asked where a function refused keys.
 """
@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from functrax.core.arguments import handle_rules
+from functrax.core.dtypes import bool_
 from functrax.core.errors import HandleError
 from functrax.core.inputs import concrete
-from functrax.core.jaxpr import Atom, Jaxpr, Literal
+from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.operators import Handle
 from functrax.core.pytree import tree_unflatten
 from functrax.core.pytree_public import tree_flatten
@@ -36,10 +37,10 @@ def rule_for_keys(
 
 
 def on_words(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The keys that a function which moves elements about gives.
+    """What a function that moves or compares elements gives for keys.
 
     Args:
-      function: returns arrays of elements of its arguments.
+      function: returns arrays of elements of its arguments, or of whether they are equal.
       args: pytrees, with arrays of keys among the leaves.
       kwargs: the same by name.
 
@@ -69,42 +70,74 @@ def on_words(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return found
 
     jaxpr, consts = stage(flat, [x.aval for x in words], function.__name__)
-    moved = _moved(close(jaxpr), [False] * len(consts) + [True] * len(words))
-    if not all(moved):
+    kinds = _kinds(close(jaxpr), [""] * len(consts) + ["words"] * len(words))
+    # A truth value that no word decides (arrays of different shapes are not equal) is that of all.
+    kinds = [
+        "all" if not kind and x.aval.dtype == bool_ else kind
+        for kind, x in zip(kinds, jaxpr.outvars, strict=True)
+    ]
+    if not all(kinds):
         raise leaves[places[0]].refusal()
     results = eval_jaxpr(jaxpr, consts, *words)
-    return tree_unflatten(out_tree, [wrapper(concrete(x)) for x in results])
+    made: dict[str, Callable[[Any], Any]] = {
+        "words": wrapper,
+        "all": lambda x: x.all(-1),
+        "any": lambda x: x.any(-1),
+    }
+    return tree_unflatten(
+        out_tree, [made[kind](concrete(x)) for kind, x in zip(kinds, results, strict=True)]
+    )
 
 
-def _moved(jaxpr: Jaxpr, are_words: list[bool]) -> list[bool]:
-    """Which results of a program consist of words alone.
+#: Comparisons of words, and what is then true of keys: what is of all of their words, or of any.
+_COMPARED = {"eq": "all", "ne": "any"}
+#: What may be done to such truth values, so that it is done to those of keys.
+_JOINED = {"all": ("and", "reduce_and"), "any": ("or", "reduce_or")}
+_OPPOSITE = {"all": "any", "any": "all"}
+
+
+def _kinds(jaxpr: Jaxpr, given: list[str]) -> list[str]:
+    """What the results of a program are: ``words`` of keys, ``all`` or ``any``, or nothing of keys.
 
     Raises:
       HandleError: if something else becomes of a word.
     """
-    words: dict[Atom, bool] = dict(zip(jaxpr.invars, are_words, strict=True))
+    known: dict[Atom, str] = dict(zip(jaxpr.invars, given, strict=True))
 
-    def is_words(x: Atom) -> bool:
-        return type(x) is not Literal and words[x]
+    def kind_of(x: Atom) -> str:
+        return "" if type(x) is Literal else known[x]
 
     for eqn in jaxpr.eqns:
-        given = [is_words(x) for x in eqn.invars]
+        kinds = [kind_of(x) for x in eqn.invars]
         inner = eqn.primitive.inlines(dict(eqn.params))
-        if not any(given):
-            found = [False] * len(eqn.outvars)
+        if not any(kinds):
+            found = [""] * len(eqn.outvars)
         elif inner is not None:
-            found = _moved(inner, given)
+            found = _kinds(inner, kinds)
         else:
-            moved = eqn.primitive.moved_operands(dict(eqn.params))
-            if given != _only(moved, len(given)):
-                raise HandleError(
-                    f"{eqn.primitive.name}: does not take keys",
-                    got="a program that computes with keys",
-                    fix="random.key_data(keys), which gives the words of the keys",
-                )
-            found = [True] * len(eqn.outvars)
-        words.update(zip(eqn.outvars, found, strict=True))
-    return [is_words(x) for x in jaxpr.outvars]
+            found = [_kind_after(eqn, kinds)] * len(eqn.outvars)
+        known.update(zip(eqn.outvars, found, strict=True))
+    return [kind_of(x) for x in jaxpr.outvars]
+
+
+def _kind_after(eqn: Eqn, kinds: list[str]) -> str:
+    name = eqn.primitive.name
+    different = {k for k in kinds if k}
+    kind = different.pop() if len(different) == 1 else ""
+    if kind == "words" and name in _COMPARED and all(kinds):
+        return _COMPARED[name]
+    if kind in _JOINED and name in _JOINED[kind]:
+        return kind
+    if kind in _OPPOSITE and name == "not":
+        return _OPPOSITE[kind]
+    moved = eqn.primitive.moved_operands(dict(eqn.params))
+    if kind and [bool(k) for k in kinds] == _only(moved, len(kinds)):
+        return kind
+    raise HandleError(
+        f"{name}: does not take keys",
+        got="a program that computes with keys",
+        fix="random.key_data(keys), which gives the words of the keys",
+    )
 
 
 def _only(places: slice, count: int) -> list[bool]:

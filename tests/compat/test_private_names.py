@@ -18,6 +18,7 @@ from functrax.compat.missing import MissingNameError
         ("jax._src.flatten_util", "ravel_pytree", "jax.flatten_util"),
         ("jax._src.tree_util", "tree_map", "jax.tree_util"),
         ("jax._src.dtypes", "canonicalize_dtype", "jax.dtypes"),
+        ("jax._src.state.types", "AbstractRef", "jax.ref"),
     ],
 )
 def test_a_private_module_has_the_names_of_the_public_one(private, name, public):

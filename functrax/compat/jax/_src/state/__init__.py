@@ -1,0 +1,1 @@
+"""``jax._src.state``, of which libraries ask for types of references."""

@@ -1,0 +1,5 @@
+"""``jax._src.state.types``: the type of references."""
+
+from __future__ import annotations
+
+from functrax.ref import AbstractRef as AbstractRef

@@ -81,5 +81,5 @@ def test_a_backward_rule_alone_cannot_close_over_one() -> None:
 
     inside = functrax.vmap(lambda x: functrax.grad(lambda y: run(x, y))(2.0))
     np.testing.assert_allclose(inside(XS), XS)
-    with pytest.raises(LeakedTracerError, match="closes over a traced value|leaked out"):
+    with pytest.raises(LeakedTracerError, match="traced value"):
         functrax.grad(lambda y: functrax.vmap(lambda x: run(x, y))(XS).sum())(2.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functrax.core import dtypes
 from functrax.core.primitive import Primitive, Value, literal
-from functrax.core.prims.arithmetic import eq, select_n
+from functrax.core.prims.arithmetic import and_, eq, ne, or_, select_n
 from functrax.core.prims.convert import complex_, imag, real
 from functrax.core.prims.reduce import highest, lowest, reduce_max, reduce_min, respread
 
@@ -24,8 +24,23 @@ def reduced(primitive: Primitive, x: Value, axes: tuple[int, ...]) -> Value:
     if not (dtypes.is_complex(x.aval.dtype) and primitive in (reduce_max, reduce_min)):
         return primitive.bind(x, axes=axes)  # type: ignore[no-any-return]
     re, im = real.bind(x), imag.bind(x)
-    best = primitive.bind(re, axes=axes)
+    chosen = _best(primitive, re, axes)
+    second = select_n.bind(chosen, _worst(primitive, im), im)
+    chosen = and_.bind(chosen, _best(primitive, second, axes))
+    # Reduced once more among the chosen, so that only these have a share in the derivative.
+    parts = [
+        primitive.bind(select_n.bind(chosen, _worst(primitive, part), part), axes=axes)
+        for part in (re, im)
+    ]
+    return complex_.bind(*parts)  # type: ignore[no-any-return]
+
+
+def _worst(primitive: Primitive, x: Value) -> Value:
     worst = lowest if primitive is reduce_max else highest
-    tied = eq.bind(re, respread(best, re, axes))
-    candidates = select_n.bind(tied, literal(worst(im.aval.dtype), im.aval.dtype), im)
-    return complex_.bind(best, primitive.bind(candidates, axes=axes))  # type: ignore[no-any-return]
+    return literal(worst(x.aval.dtype), x.aval.dtype)
+
+
+def _best(primitive: Primitive, x: Value, axes: tuple[int, ...]) -> Value:
+    """Which elements are the extremum along axes; all that are NaN are."""
+    best = respread(primitive.bind(x, axes=axes), x, axes)
+    return or_.bind(eq.bind(x, best), ne.bind(x, x))  # type: ignore[no-any-return]

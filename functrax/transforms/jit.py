@@ -41,6 +41,7 @@ from functrax.transforms.jit_shardings import (
     call_shardings,
     check_options,
 )
+from functrax.transforms.shared_traces import traces_of
 from functrax.transforms.static_args import ArgumentRoles, StaticKey
 from functrax.transforms.traces import (
     Signature,
@@ -126,7 +127,7 @@ class Jitted(JitCaller):
         self._call_params = dict(call_params or {})
         self._name = name_of(fun)
         self._shardings = shardings
-        self._cache: dict[Any, Traced] = {}
+        self._cache = traces_of(fun, roles)
         self._hits = self._misses = 0
         self._history: deque[TraceRecord] = deque(maxlen=_REMEMBERED)
         self._register()
@@ -336,6 +337,10 @@ class Jitted(JitCaller):
             tuple(self._history),
             self._fun,
         )
+
+    def _cache_size(self) -> int:
+        """How many programs are remembered; libraries written for JAX ask for it."""
+        return len(self._cache)
 
     def clear_cache(self) -> None:
         """Forget the programs of this function."""

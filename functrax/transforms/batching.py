@@ -83,6 +83,8 @@ class BatchTrace(Trace):
     def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
         values, batched = self.split(args)
         with current(self.parent):
+            if not any(batched) and not getattr(call, "may_close_over", False):
+                return self.parent.process_custom(call, values)
             outs, out_batched = call.batch(self, values, batched)
         return self.join(outs, out_batched)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from functrax.backends.device import run_jaxpr
 from functrax.core import dtypes
@@ -134,6 +134,8 @@ class CustomJVP:
       num_consts: how many leading arguments are constants of the program, unknown to the rule.
     """
 
+    may_close_over: ClassVar[bool] = True  # batched values, with none among its arguments
+
     function: Flat
     rule: Flat
     name: str
@@ -191,6 +193,8 @@ class CustomVJP:
       jaxpr: the function's program, once it has been staged.
       num_consts: how many leading arguments are constants of the program, unknown to the rules.
     """
+
+    may_close_over: ClassVar[bool] = True  # batched values, with none among its arguments
 
     function: Flat
     forward: Callable[..., tuple[Sequence[Value], Sequence[Value], Backward]]

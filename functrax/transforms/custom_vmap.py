@@ -89,9 +89,6 @@ class CustomVmap:
         self, trace: BatchTrace, args: Sequence[Value], batched: Sequence[bool]
     ) -> tuple[Sequence[Value], Sequence[bool]]:
         """The rule, in place of the function."""
-        if not any(batched):
-            outs = trace.parent.process_custom(self, args)
-            return outs, [False] * len(outs)
         for x, b in zip(args[: self.num_consts], batched, strict=False):
             if b:
                 raise _closes_over(self.name, x.aval, "mapped")

@@ -61,6 +61,7 @@ class State(threading.local):
     check_tracer_leaks: bool
     traceback_filtering: str
     log_compiles: bool
+    explain_cache_misses: bool
     default_device: Any
     mesh_context: Any
     eager_constant_folding: bool

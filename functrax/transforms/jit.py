@@ -248,6 +248,11 @@ class Jitted(JitCaller):
         if kept:
             self._cache[key] = traced
         where = state.source or user_line()
+        if options.explain_cache_misses:
+            from functrax.transforms.cache_misses import explain_miss
+
+            earlier = [record.signature for record in self._history]
+            explain_miss(self._fun, name, where, signature, earlier)
         self._history.append(
             TraceRecord(signature, weakref.ref(traced.jaxpr), where, milliseconds, kept)
         )

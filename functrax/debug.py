@@ -89,7 +89,7 @@ def callback(
     ``callback(ordered=True)`` gives a function with that option.
 
     Args:
-      callback: gets NumPy arrays; its result is ignored.
+      callback: gets arrays that have values; its result is ignored.
       args: pytrees of arrays; other leaves are passed on as they are.
       ordered: callbacks run in program order in any case.
       kwargs: the same by name.

@@ -14,6 +14,7 @@ from typing import Any
 
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
+from functrax.core.errors import VmapMethodError
 from functrax.core.index_expr import Dim, Load
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Jaxpr
@@ -155,6 +156,22 @@ def row_of(x: Value, number: Value) -> Value:
     rest = tuple(Dim(i) for i in range(len(shape) - 1))
     pick = IndexMap(shape[1:], shape, (Load(0, []), *rest))
     return reindex.bind(x, number, map=pick, fill=like(x, 0))
+
+
+def check_effects_of_choice(what: str, programs: Sequence[Jaxpr]) -> None:
+    """Refuse calls of Python that would happen where an element did not choose them.
+
+    Args:
+      what: what would choose by element, as ``"in vmap-of-cond"``.
+      programs: what would run for all elements.
+    """
+    if any("io" in program.effects for program in programs):
+        raise VmapMethodError(
+            f"IO effect not supported {what}. Elements choose differently, and all would be done "
+            "for each",
+            got="io_callback, which is called once for each time that it is come to",
+            fix="take the callback out of it, or lax.map instead of vmap",
+        )
 
 
 def batch_jaxpr(

@@ -28,7 +28,7 @@ from functrax.core.prims.reindex import broadcast_in_dim, zeros
 from functrax.core.records import record
 from functrax.core.stage import Derived, eval_jaxpr, stage
 from functrax.core.trace import current
-from functrax.transforms.batching import batch_jaxpr
+from functrax.transforms.batching import batch_jaxpr, check_effects_of_choice
 from functrax.transforms.control.residuals import fewer_residuals, keep_exactly
 from functrax.transforms.control.scan import chosen, merged, others
 from functrax.transforms.forward import jvp_jaxpr
@@ -143,6 +143,7 @@ class Cond(HigherOrder):
         branches: Branches,
     ) -> tuple[Any, Any]:
         """Run all branches for all elements, and choose by element."""
+        check_effects_of_choice("in vmap-of-cond", branches)
         everything = (True,) * len(branches[0].outvars)
         derived = [batch_jaxpr(b, size, flags, mapped, everything) for b in branches]
         results = [eval_jaxpr(d.jaxpr, (), *d.consts, *operands) for d in derived]

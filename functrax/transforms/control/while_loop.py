@@ -27,7 +27,7 @@ from functrax.core.prims.reduce import reduce_or
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
 from functrax.core.stage import Derived, close, derive, eval_jaxpr, stage
 from functrax.core.trace import current
-from functrax.transforms.batching import batch_jaxpr
+from functrax.transforms.batching import batch_jaxpr, check_effects_of_choice
 from functrax.transforms.control.residuals import hoist
 from functrax.transforms.control.scan import chosen, merged, others, rearranged, split_three
 from functrax.transforms.control.while_backward import DEFAULT_ROWS, while_cotangents
@@ -150,6 +150,7 @@ class While(HigherOrder):
             for x, have, want in zip(carry, was, b_carry, strict=True)
         ]
         if test.flags[0]:
+            check_effects_of_choice("in while_loop with batched predicate", (cond, body))
             step, test = _stepping_by_element(step, test, len(of_body), len(of_cond)), _any(test)
             of_body = [*of_body, *of_cond]
         outs = self.bind(

@@ -1,9 +1,9 @@
 """``pjit`` is ``jit``."""
 
-import functrax
 from functrax.experimental.pjit import pjit
 
 
-def test_it_is_jit() -> None:
-    assert pjit is functrax.jit
-    assert float(pjit(lambda x: x + 1)(1.0)) == 2.0
+def test_it_jits() -> None:
+    double = pjit(lambda x: x * 2)
+    assert float(double(1.0)) == 2.0
+    assert double.cache_info().traces == 1

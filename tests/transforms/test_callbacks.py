@@ -257,7 +257,7 @@ def test_io_callbacks_run_once_each_and_in_order() -> None:
 
 def test_choices_by_element_do_not_call_for_all() -> None:
     def chosen(pred: Any) -> Any:
-        yes, no = (lambda: functrax.io_callback(print, None) for _ in range(2))
+        yes, no = (lambda: io_callback(print, None) for _ in range(2))
         return functrax.lax.cond(pred, yes, no)
 
     with pytest.raises(NotImplementedError, match="IO effect not supported in vmap-of-cond"):
@@ -265,7 +265,7 @@ def test_choices_by_element_do_not_call_for_all() -> None:
 
     def looped(i: Any) -> Any:
         def body(i: Any) -> Any:
-            functrax.io_callback(print, None, i)
+            io_callback(print, None, i)
             return i + 1
 
         return functrax.lax.while_loop(lambda i: i < 5, body, i)

@@ -269,7 +269,8 @@ ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
     (
         lambda: lax.custom_linear_solve(lambda x: x[:2], X, opaque),
         ShapeError,
-        "matvec() output shapes and dtypes are others than its vectors have\n  got   f32[2] instead of f32[3]",
+        "matvec() output shapes and dtypes are others than its vectors have\n  got   f32[2] "
+        "instead of f32[3]",
     ),
     (
         lambda: lax.custom_linear_solve(lambda x: x, X, lambda m, b: (b,)),

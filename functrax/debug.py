@@ -207,8 +207,8 @@ def breakpoint(
 ) -> None:
     """Stop when the program runs, also inside ``jit``, to look at the variables of the caller.
 
-    Expressions are evaluated with the caller's variables, arrays as NumPy arrays; ``help`` lists
-    the commands.
+    Expressions are evaluated with the caller's variables, arrays with their values; ``help``
+    lists the commands.
 
     Args:
       backend: accepted for compatibility.

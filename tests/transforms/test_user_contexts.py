@@ -63,8 +63,8 @@ def test_a_value_without_a_hash_is_refused():
 
 
 def test_the_value_of_all_threads() -> None:
-    context = functrax.make_user_context(1)
-    f = functrax.jit(lambda x: x * context.value)
+    context = fx.make_user_context(1)
+    f = fx.jit(lambda x: x * context.value)
     assert (context.get_global(), float(f(2.0))) == (1, 2.0)
     context.set_global(3)
     try:

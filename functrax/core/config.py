@@ -64,6 +64,7 @@ class State(threading.local):
     explain_cache_misses: bool
     default_device: Any
     mesh_context: Any
+    user_contexts: tuple[tuple[Any, Hashable], ...]
     eager_constant_folding: bool
     no_tracing: bool
     no_execution: bool

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, ParamSpec, TypeVar
 
-from functrax.core.config import Override, config, state
+from functrax.core.config import Override, State, config, state
 from functrax.core.errors import ArgumentError
 
 P = ParamSpec("P")
@@ -33,7 +33,7 @@ class UserContext:
 
     def get_global(self) -> Any:
         """The value of threads that are in no block: the one last set, or the default."""
-        return dict(config.values["user_contexts"]).get(self, self._default)
+        return dict(State.user_contexts).get(self, self._default)
 
     def set_global(self, value: Hashable) -> None:
         """Set the value of all threads that are in no block.
@@ -42,7 +42,7 @@ class UserContext:
           ArgumentError: if the value has no hash.
         """
         given = self(value)._value
-        others = [pair for pair in config.values["user_contexts"] if pair[0] is not self]
+        others = [pair for pair in State.user_contexts if pair[0] is not self]
         config.update("user_contexts", (*others, (self, given)))
 
     def __call__(self, value: Hashable) -> ContextValue:

@@ -22,7 +22,7 @@ def reduced(primitive: Primitive, x: Value, axes: tuple[int, ...]) -> Value:
       axes: the axes, which disappear.
     """
     if not (dtypes.is_complex(x.aval.dtype) and primitive in (reduce_max, reduce_min)):
-        return primitive.bind(x, axes=axes)  # type: ignore[no-any-return]
+        return primitive.bind(x, axes=axes)
     re, im = real.bind(x), imag.bind(x)
     chosen = _best(primitive, re, axes)
     second = select_n.bind(chosen, _worst(primitive, im), im)
@@ -32,7 +32,7 @@ def reduced(primitive: Primitive, x: Value, axes: tuple[int, ...]) -> Value:
         primitive.bind(select_n.bind(chosen, _worst(primitive, part), part), axes=axes)
         for part in (re, im)
     ]
-    return complex_.bind(*parts)  # type: ignore[no-any-return]
+    return complex_.bind(*parts)
 
 
 def _worst(primitive: Primitive, x: Value) -> Value:
@@ -43,4 +43,4 @@ def _worst(primitive: Primitive, x: Value) -> Value:
 def _best(primitive: Primitive, x: Value, axes: tuple[int, ...]) -> Value:
     """Which elements are the extremum along axes; all that are NaN are."""
     best = respread(primitive.bind(x, axes=axes), x, axes)
-    return or_.bind(eq.bind(x, best), ne.bind(x, x))  # type: ignore[no-any-return]
+    return or_.bind(eq.bind(x, best), ne.bind(x, x))

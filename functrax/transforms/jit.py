@@ -239,7 +239,7 @@ class Jitted(JitCaller):
 
             shown = ", ".join(a.str_short() for a in signature.avals)
             log = logging.getLogger("functrax.jit")
-            log.warning("traced %s(%s) in %.2f ms", name, shown, milliseconds)
+            log.warning("Finished tracing %s for jit in %.2f ms, of %s", name, milliseconds, shown)
         kept = not any(isinstance(c, Tracer) for c in consts)
         if effects is not None:
             from functrax.transforms.discharge import outlive

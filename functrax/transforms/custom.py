@@ -349,7 +349,8 @@ class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
             ``symbolic_zeros``), returns ``(value, residuals)``.
           bwd: takes the fixed arguments, the residuals and the cotangent of the value.
           symbolic_zeros: whether zero cotangents are given as ``SymbolicZero`` objects.
-          optimize_remat: accepted for compatibility.
+          optimize_remat: taken for JAX's sake; what nothing needs of ``fwd``, its residuals under
+            ``checkpoint`` above all, is not computed in any case.
         """
         self.fwd, self.bwd = fwd, bwd
         self.symbolic = symbolic_zeros

@@ -76,10 +76,13 @@ class Check(Opaque):
     Under ``vmap`` the operands have the axes of ``pred`` in front.
     """
 
-    name = "check"
     multiple_results = True
     pure = False
     holds_programs = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__()
 
     def shape_rule(self, *avals: ShapedArray, text: str, debug: bool) -> Avals:
         return ()
@@ -109,4 +112,6 @@ class Check(Opaque):
         return [], []
 
 
-check_p = Check()
+check_p = Check("check")
+#: That an index is in bounds which was known when the program was traced.
+index_check_p = Check("index_check")

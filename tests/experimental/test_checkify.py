@@ -175,3 +175,21 @@ def test_misuse() -> None:
         checkify.checkify(jnp.sin, errors=frozenset({"other"}))
     with pytest.raises(ArgumentError, match="not an Error"):
         checkify.check_error(3)
+
+
+def test_known_indices_that_are_out_of_bounds() -> None:
+    def f(x: Any) -> Any:
+        return x[5] + functrax.jit(lambda x: x[6])(x)
+
+    x = jnp.ones(2)
+    error, out = checkify.checkify(f, errors=checkify.index_checks)(x)
+    assert error.get().startswith("out-of-bounds indexing for array of shape (2,): index 5 is out")
+    assert float(out) == 2.0
+    assert checkify.checkify(f)(x)[0].get() is None
+    assert checkify.checkify(lambda x: x[-1], errors=checkify.index_checks)(x)[0].get() is None
+    chosen = lambda p, x: functrax.lax.cond(p, lambda: x[1], lambda: x[2])
+    for jit in (lambda f: f, functrax.jit):
+        checked = jit(checkify.checkify(chosen, errors=checkify.all_checks))
+        assert checked(True, x)[0].get() is None
+        assert "index 2 is out of bounds for axis 0" in checked(False, x)[0].get()
+    assert float(f(x)) == 2.0

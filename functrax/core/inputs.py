@@ -56,7 +56,8 @@ def _as_value(x: Any, what: str = "argument") -> Value:
     if hasattr(x, "__array__") and not isinstance(x, type):
         return _from_numpy(np.asarray(x), what)
     if isinstance(x, _SCALARS):  # of a subclass, IntEnum for example
-        return _as_value(next(base for base in _SCALARS if isinstance(x, base))(x), what)
+        bases: tuple[Any, ...] = _SCALARS
+        return _as_value(next(base for base in bases if isinstance(x, base))(x), what)
     if getattr(x, "is_ref", False) and not isinstance(x, type):
         raise x.no_value(what)
     raise DTypeError(

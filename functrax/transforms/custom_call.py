@@ -102,9 +102,9 @@ class Batch:
             self.whole = any(flags)
         if self.whole:
             return [x if b else _repeated(x, size) for x, b in zip(outs, flags, strict=True)]
-        for x in trace.join(outs, flags):
-            if isinstance(x, BatchTracer):
-                raise leaked(x)
+        for x, b in zip(outs, flags, strict=True):
+            if b:
+                raise leaked(BatchTracer(trace, x))
         return outs
 
     def call_below(

@@ -83,3 +83,18 @@ def test_a_backward_rule_alone_cannot_close_over_one() -> None:
     np.testing.assert_allclose(inside(XS), XS)
     with pytest.raises(LeakedTracerError, match="traced value"):
         functrax.grad(lambda y: functrax.vmap(lambda x: run(x, y))(XS).sum())(2.0)
+
+
+def test_rules_that_call_the_function_again_under_nested_jacobians() -> None:
+    @functrax.custom_jvp
+    def inverse(x: Any) -> Any:
+        return 1.0 / x
+
+    @inverse.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        y = inverse(primals[0])
+        return y, -y * y * tangents[0]
+
+    bend = functrax.jacfwd(functrax.jacfwd(inverse))
+    np.testing.assert_allclose(bend(2.0), 2 / 8, rtol=1e-6)
+    np.testing.assert_allclose(functrax.vmap(bend)(XS), 2 / XS**3, rtol=1e-5)

@@ -89,7 +89,7 @@ def callback(
     ``callback(ordered=True)`` gives a function with that option.
 
     Args:
-      callback: gets NumPy arrays; its result is ignored.
+      callback: gets arrays that have values; its result is ignored.
       args: pytrees of arrays; other leaves are passed on as they are.
       ordered: callbacks run in program order in any case.
       kwargs: the same by name.
@@ -207,8 +207,8 @@ def breakpoint(
 ) -> None:
     """Stop when the program runs, also inside ``jit``, to look at the variables of the caller.
 
-    Expressions are evaluated with the caller's variables, arrays as NumPy arrays; ``help`` lists
-    the commands.
+    Expressions are evaluated with the caller's variables, arrays with their values; ``help``
+    lists the commands.
 
     Args:
       backend: accepted for compatibility.

@@ -582,3 +582,16 @@ def test_N21_a_trace_says_why_it_was_made() -> None:
     f(array(4))
     (difference,) = functrax.explain_misses(f).traces[1].differences
     assert str(difference) == "the shape of x: (3,) became (4,)"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_choices_and_inputs_are_named_where_no_operation_gave_the_value(value: float) -> None:
+    option = functrax.debug_nans if np.isnan(value) else functrax.debug_infs
+    chosen = functrax.jit(lambda x: functrax.lax.cond(x == 1, lambda: value, lambda: 2.0))
+    given = functrax.jit(lambda x: x * 3.0)
+    assert float(chosen(2)) == 2.0
+    with option(True):
+        with pytest.raises(FloatingPointError, match="encountered in cond"):
+            chosen(1)
+        with pytest.raises(FloatingPointError, match="did not give it: it is a literal, or an inp"):
+            given(value)

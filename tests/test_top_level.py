@@ -198,7 +198,7 @@ def test_breakpoint_shows_the_variables_of_the_caller():
     assert f(3) == 6
     said = answers.getvalue()
     assert "Stopped at" in said and "in f" in said
-    assert "7" in said and "array(3" in said
+    assert "7" in said and "Array(3" in said
     assert "NameError" in said
     assert "commands x y" in said.replace("answers ", "")
 

@@ -135,6 +135,7 @@ class CpuDevice(Device):
         with np.errstate(all="ignore"):
             out = single_operations.run(primitive, values, params, compile_, _reference.apply)
         if nan_check.enabled():
+            nan_check.blame(primitive, values, out, params, _reference.apply)
             nan_check.check(primitive, values, out, current_source())
         return out
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.placement import devices, process_count, process_index
-from functrax.core.pytree import tree_map
+from functrax.core.pytree import tree_leaves
 
 
 class Cluster:
@@ -87,16 +87,13 @@ def copy_to_host_async(x: Any) -> Any:
       x: a pytree; leaves that have a method ``copy_to_host_async`` are asked to.
 
     Returns:
-      The pytree.
+      The pytree itself.
 
     >>> copy_to_host_async([1.0, "name"])
     [1.0, 'name']
     """
-
-    def begin(leaf: Any) -> Any:
+    for leaf in tree_leaves(x):
         copy = getattr(leaf, "copy_to_host_async", None)
         if copy is not None:
             copy()
-        return leaf
-
-    return tree_map(begin, x)
+    return x

@@ -16,7 +16,7 @@ from functrax.backends.deferred import Deferred
 from functrax.backends.strided import Array, core
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.config import state as options
+from functrax.core.config import Override, state as options
 from functrax.core.errors import NonFiniteError
 from functrax.core.primitive import Primitive
 from functrax.core.source import SourceLine
@@ -63,14 +63,52 @@ def check(
         if primitive.family == "elementwise":
             index = tuple(int(k) for k in np.argwhere(_FORBIDDEN[option][0](value))[0])
             shown.append(_at(index, operands, value[index]))
+        what = f"{primitive.name} gave {noun}: invalid value ({_KIND[option]}) encountered "
+        what += f"in {primitive.name}"
+        if primitive.holds_programs or any(_forbidden(x) for x in operands):
+            what += "; the de-optimized function did not give it: it is a literal, or an input"
         raise NonFiniteError(
-            f"{option}: {primitive.name} gave {noun}: invalid value ({_KIND[option]}) encountered "
-            f"in {primitive.name}",
+            f"{option}: {what}",
             got="\n".join(shown),
             fix="keep the operands where the operation is defined (functrax.numpy.where "
             f"on its argument, not on its result), or turn {option} off",
             where=where,
         )
+
+
+def _forbidden(x: Any) -> bool:
+    """Whether an operand was forbidden already: had an operation made it, that had been told."""
+    return dtypes.is_inexact(x.dtype) and not _surely_finite(x) and find(_values(x)) is not None
+
+
+def blame(
+    primitive: Primitive,
+    operands: Sequence[Any],
+    results: Sequence[Any],
+    params: dict[str, Any],
+    apply: Callable[..., Any],
+) -> None:
+    """Run a compiled call again if a result is forbidden, one operation after the other.
+
+    Compiled, operations may have become others, and a choice of literals none.
+
+    Args:
+      primitive: the call; other operations, and those with effects, are left alone.
+      operands: its raw operands.
+      results: its raw results.
+      params: its parameters.
+      apply: the reference device's.
+
+    Raises:
+      NonFiniteError: naming the first operation at fault, if one is.
+    """
+    if options.backend == "interp" or not primitive.holds_programs or primitive.effects(params):
+        return
+    floats = [_values(x) for x in results if dtypes.is_inexact(x.dtype) and not _surely_finite(x)]
+    if all(find(x) is None for x in floats):
+        return
+    with Override("backend", "interp"), np.errstate(all="ignore"):
+        apply(primitive, operands, params)
 
 
 def find(value: Array) -> tuple[str, str] | None:

@@ -271,6 +271,7 @@ class ReferenceDevice(Device):
         with np.errstate(all="ignore"):
             out = rule_of(primitive)(primitive, values, params)
         if nan_check.enabled():
+            nan_check.blame(primitive, values, out, params, self.apply)
             nan_check.check(primitive, values, out, current_source())
         return out
 

@@ -16,7 +16,7 @@ import numpy as np
 from functrax.core import dlpack, dtypes, native, shared_memory
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, DonatedBufferError, DTypeError, IndexingError
-from functrax.core.operators import Array
+from functrax.core.operators import Array, ambiguous_truth
 from functrax.core.recorder import recorder
 from functrax.core.tracebacks import with_boundaries
 
@@ -141,13 +141,7 @@ class ConcreteArray(Array, BufferExporter):
 
     def __bool__(self) -> bool:
         if self.aval.size != 1:
-            empty = self.aval.size == 0
-            what = "an empty array" if empty else "an array with more than one element"
-            raise ArgumentError(
-                f"bool: The truth value of {what} is ambiguous.",
-                got=self.aval.str_short(),
-                fix="x.any() or x.all(); x.size == 0 for whether it is empty",
-            )
+            raise ambiguous_truth(self.aval)
         return bool(self.value)
 
     def __int__(self) -> int:

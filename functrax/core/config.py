@@ -61,8 +61,10 @@ class State(threading.local):
     check_tracer_leaks: bool
     traceback_filtering: str
     log_compiles: bool
+    explain_cache_misses: bool
     default_device: Any
     mesh_context: Any
+    user_contexts: tuple[tuple[Any, Hashable], ...]
     eager_constant_folding: bool
     no_tracing: bool
     no_execution: bool

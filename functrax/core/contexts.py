@@ -194,7 +194,7 @@ def debug_key_reuse(new_val: bool = True) -> Override:
 
 
 def explain_cache_misses(new_val: bool = True) -> Override:
-    """An option of JAX that changes nothing here; to set it is told once, by a warning."""
+    """Log within the block why jitted functions are traced: what differs from earlier calls."""
     return Override("explain_cache_misses", new_val)
 
 

@@ -90,7 +90,6 @@ INERT: Final[dict[str, dict[str, Any]]] = {
         "error_checking_behavior_divide": "ignore",
         "error_checking_behavior_nan": "ignore",
         "error_checking_behavior_oob": "ignore",
-        "explain_cache_misses": False,
         "log_checkpoint_residuals": False,
         "mutable_array_checks": True,
         "pallas_enable_debug_checks": False,

@@ -30,7 +30,8 @@ def _as_value(x: Any, what: str = "argument") -> Value:
     32-bit ones unless ``enable_x64`` is set; Python scalars get a weak type.
 
     Args:
-      x: an Array, a NumPy array or scalar, a Python scalar, or an object with ``__jax_array__``.
+      x: an Array, a NumPy array or scalar, a Python scalar (or one of a subclass, such as a member
+        of an ``IntEnum``), or an object with ``__jax_array__``.
       what: what ``x`` is called in the error.
 
     Raises:
@@ -54,6 +55,9 @@ def _as_value(x: Any, what: str = "argument") -> Value:
         return x
     if hasattr(x, "__array__") and not isinstance(x, type):
         return _from_numpy(np.asarray(x), what)
+    if isinstance(x, _SCALARS):  # of a subclass, IntEnum for example
+        bases: tuple[Any, ...] = _SCALARS
+        return _as_value(next(base for base in bases if isinstance(x, base))(x), what)
     if getattr(x, "is_ref", False) and not isinstance(x, type):
         raise x.no_value(what)
     raise DTypeError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import HandleError, ImmutableError, ShapeError
+from functrax.core.errors import ArgumentError, HandleError, ImmutableError, ShapeError
 from functrax.core.tracebacks import as_boundary, with_boundaries
 
 _BINARY = (
@@ -22,6 +22,16 @@ _BINARY = (
 )
 _COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 _UNARY = ("neg", "pos", "abs", "invert", "round")
+
+
+def ambiguous_truth(aval: ShapedArray) -> ArgumentError:
+    """The error for an array that is used as a condition and has not one element."""
+    what = "an array with more than one element" if aval.size else "an empty array"
+    return ArgumentError(
+        f"bool: The truth value of {what} is ambiguous.",
+        got=aval.str_short(),
+        fix="x.any() or x.all(); x.size == 0 for whether it is empty",
+    )
 
 
 @with_boundaries

@@ -250,6 +250,12 @@ OPTIONS: Final[dict[str, Option]] = {
             short="traceback",
         ),
         Option("log_compiles", "switch", False, "Log every compilation of a jitted function."),
+        Option(
+            "explain_cache_misses",
+            "switch",
+            False,
+            "Log why jitted functions are traced: what differs from earlier calls.",
+        ),
         Option("default_device", "any", None, "Where arrays are made and functions run."),
         Option(
             "eager_constant_folding",

@@ -276,6 +276,13 @@ def check_dtype(name: str, aval: ShapedArray, accepts: frozenset[np.dtype[Any]])
     """Refuse a dtype that a primitive does not take."""
     if aval.dtype in accepts:
         return
+    if aval.dtype == dtypes.float0:
+        raise DTypeError(
+            f"{name}: float0s do not support any operations by design: they are the tangents of "
+            "integers, which are zero",
+            got=aval.str_short(),
+            fix="functrax.numpy.zeros(x.shape) for zeros that can be computed with",
+        )
     names = ", ".join(sorted(str(d) for d in accepts))
     raise DTypeError(
         f"{name} does not accept dtype {aval.dtype}",

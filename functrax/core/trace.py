@@ -28,7 +28,7 @@ from functrax.core.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
-from functrax.core.operators import Array
+from functrax.core.operators import Array, ambiguous_truth
 from functrax.core.source import SourceLine, user_line
 from functrax.core.tracebacks import with_boundaries
 
@@ -145,7 +145,15 @@ class Tracer(Array):
         """Where the value was made, for errors; nothing if its trace does not know."""
         return ""
 
+    def __copy__(self) -> Tracer:
+        return self  # nothing changes it
+
+    def __deepcopy__(self, memo: object) -> Tracer:
+        return self
+
     def __bool__(self) -> bool:
+        if self.aval.size != 1:
+            raise ambiguous_truth(self.aval)
         raise TracerBoolConversionError(
             f"bool: Attempted boolean conversion of {_typed(self)}. "
             "A traced value has no known truth value, so `if`, `while`, `and`, `or` "

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, ParamSpec, TypeVar
 
-from functrax.core.config import Override, state
+from functrax.core.config import Override, State, config, state
 from functrax.core.errors import ArgumentError
 
 P = ParamSpec("P")
@@ -30,6 +30,20 @@ class UserContext:
     def value(self) -> Any:
         """The value in the running thread: of the innermost block, or the default."""
         return dict(state.user_contexts).get(self, self._default)
+
+    def get_global(self) -> Any:
+        """The value of threads that are in no block: the one last set, or the default."""
+        return dict(State.user_contexts).get(self, self._default)
+
+    def set_global(self, value: Hashable) -> None:
+        """Set the value of all threads that are in no block.
+
+        Raises:
+          ArgumentError: if the value has no hash.
+        """
+        given = self(value)._value
+        others = [pair for pair in State.user_contexts if pair[0] is not self]
+        config.update("user_contexts", (*others, (self, given)))
 
     def __call__(self, value: Hashable) -> ContextValue:
         """What sets the value within a ``with`` block, or while a function that it decorates runs.

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from functrax.core.stage import stage
 from functrax.core.trace import Tracer, state
 from functrax.core.tracebacks import boundary, deliberate
 from functrax.experimental.index_checks import ReadIndex, first_out_of_bounds, indices_read
+from functrax.numpy.indexing import known_indices
 from functrax.transforms.call import Call
 from functrax.transforms.custom_call import CustomCallPrimitive
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
@@ -44,6 +46,7 @@ from functrax.transforms.user_checks import (
     SUFFIX,
     JaxRuntimeError as JaxRuntimeError,
     check_p,
+    index_check_p,
     message,
     numbered,
 )
@@ -179,7 +182,7 @@ def checkify(
       f: a function of pytrees of arrays.
       errors: what is looked for: ``user_checks`` (what :func:`check` states), ``nan_checks`` (the
         operation that gave the first NaN), ``div_checks`` (division by zero), ``index_checks``
-        (an index that is computed and out of bounds), or a union of them: ``float_checks``,
+        (an index that is out of bounds), or a union of them: ``float_checks``,
         ``automatic_checks``, ``all_checks``.
 
     Returns:
@@ -206,7 +209,9 @@ def checkify(
         flat, in_tree = flatten_args(f, values, {})
         function = FlatFunction(lambda *given: traced(f, given), in_tree)
         function.__name__ = name_of(f)
-        jaxpr, consts = stage(function, [x.aval for x in flat], name_of(f))
+        known = known_indices(_index_check) if "index" in errors else nullcontext()
+        with known:
+            jaxpr, consts = stage(function, [x.aval for x in flat], name_of(f))
         sites = _Sites(jaxpr, frozenset(errors))
         error, outs = _evaluate(sites, sites.nothing(), jaxpr, [*consts, *flat])
         return error, tree_unflatten(function.out_tree, map(concrete, outs))
@@ -236,6 +241,20 @@ def _without_fixed(args: Any, kwargs: Any) -> tuple[Callable[..., Any], list[Any
     return call, values
 
 
+def _index_check(shape: tuple[int, ...], index: int, axis: int) -> None:
+    """Write down that an index that is known is out of bounds."""
+    text = _out_of_bounds(shape).format(index, axis, shape[axis])
+    text = text.replace("{", "{{").replace("}", "}}")
+    index_check_p.bind(as_value(np.bool_(False)), text=text, debug=True)
+
+
+def _out_of_bounds(shape: tuple[int, ...]) -> str:
+    return (
+        f"out-of-bounds indexing for array of shape {shape}: index {{0}} is out of bounds for axis "
+        "{1} with size {2}. "
+    )
+
+
 class _Sites:
     """The checks that a program can make: numbers, and what their messages show."""
 
@@ -260,6 +279,8 @@ class _Sites:
                 first = len(eqn.invars[0].aval.shape)
                 types = [(x.aval.shape[first:], x.aval.dtype) for x in eqn.invars[1:]]
                 self._add(eqn, "user", eqn.params["text"] + SUFFIX, types)
+            if eqn.primitive is index_check_p:  # there are some where they are asked for alone
+                self._add(eqn, "user", eqn.params["text"], [])
             self._add_automatic(eqn, definitions)
             for program in programs_in(eqn.params):
                 self._walk(program)
@@ -271,9 +292,7 @@ class _Sites:
             if found:
                 self.indices[id(eqn)] = found
                 shape = eqn.params["map"].codomain
-                text = f"out-of-bounds indexing for array of shape {shape}: index {{0}} is out of "
-                text += "bounds for axis {1} with size {2}. "
-                self._add(eqn, "index", text, [((), np.int32)] * 3)
+                self._add(eqn, "index", _out_of_bounds(shape), [((), np.int32)] * 3)
         if "division" in self.errors and name in ("div", "rem"):
             self._add(eqn, "division", "division by zero", [])
         inexact = any(dtypes.is_inexact(v.aval.dtype) for v in eqn.outvars)
@@ -300,7 +319,7 @@ class _Sites:
 
         def makes(jaxpr: Jaxpr) -> bool:
             return any(
-                e.primitive is check_p
+                e.primitive in (check_p, index_check_p)
                 or any(self.makes(e, k) for k in all_checks)
                 or self.within(e.params)
                 for e in jaxpr.eqns
@@ -349,7 +368,7 @@ def _apply(
 ) -> tuple[Error, Sequence[Any]]:
     """The results of an operation, and the error after it."""
     primitive, params = eqn.primitive, eqn.params
-    if primitive is check_p:
+    if primitive in (check_p, index_check_p):
         if sites.makes(eqn, "user"):
             error = sites.failed(error, eqn, "user", *_shown(operands))
         return error, []  # what is not looked for is left out

@@ -28,10 +28,11 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     >>> lax.convert_element_type(2.7, "int32")
     Array(2, dtype=int32)
     """
+    wanted = dtype_of(new_dtype)
+    if type(operand) is int and dtypes.is_inexact(wanted):
+        return as_array(literal(operand, wanted))  # larger than integers are, maybe
     x = value_of("convert_element_type", operand)
-    return as_array(
-        convert.convert_element_type.bind(x, dtype=dtype_of(new_dtype), weak_type=False)
-    )
+    return as_array(convert.convert_element_type.bind(x, dtype=wanted, weak_type=False))
 
 
 def dtype(x: ArrayLike | DTypeLike) -> dtypes.DType:

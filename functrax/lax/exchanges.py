@@ -61,7 +61,7 @@ def all_to_all(
 
     Args:
       x: a pytree of arrays.
-      axis_name: the name given to ``vmap``.
+      axis_name: the name given to ``vmap``, or a tuple of names, whose elements count row-major.
       split_axis: the axis of which element ``i`` gets part ``i``.
       concat_axis: the axis along which the parts that come in stand.
       axis_index_groups: not supported.

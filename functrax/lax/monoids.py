@@ -23,6 +23,7 @@ from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeEr
 from functrax.core.operators import Array
 from functrax.core.primitive import Primitive, Value, literal, registry
 from functrax.core.prims import reduce as prims
+from functrax.core.prims.extrema import reduced
 from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose_
 from functrax.core.prims.slicing import concatenate, slice_
@@ -76,7 +77,7 @@ def reduce(
     axes = axes_of("reduce", len(shape), dimensions)
     op = monoid_of(computation, xs[0].aval.dtype) if len(xs) == 1 else None
     if op is not None:
-        out = REDUCTIONS[op].bind(xs[0], axes=axes)
+        out = reduced(REDUCTIONS[op], xs[0], axes)
         return tree_unflatten(tree, [as_array(with_init(op, out, inits[0]))])
     outs = combine_all(xs, inits, axes, computation, tree)
     return tree_unflatten(tree, map(as_array, outs))

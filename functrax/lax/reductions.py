@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functrax.core.operators import Array
 from functrax.core.primitive import Primitive
 from functrax.core.prims import reduce as prims
+from functrax.core.prims.extrema import reduced
 from functrax.lax.operands import (
     ArrayLike,
     DTypeLike,
@@ -36,10 +37,9 @@ def _reduction(
     primitive: Primitive, does: str, of: str
 ) -> Callable[[ArrayLike, Sequence[int]], Array]:
     name = primitive.name
-    bind = primitive.bind
 
     def reduction(operand: ArrayLike, axes: Sequence[int]) -> Array:
-        return as_array(bind(value_of(name, operand), axes=as_ints(name, axes, "axes")))
+        return as_array(reduced(primitive, value_of(name, operand), as_ints(name, axes, "axes")))
 
     reduction.__name__ = reduction.__qualname__ = name
     reduction.__doc__ = does + _AXES_DOC.format(of=of)
@@ -50,10 +50,10 @@ _BITS = " of truth values, or of integers, whose bits are combined"
 reduce_sum = _reduction(prims.reduce_sum, "The sum along axes.", " of numbers")
 reduce_prod = _reduction(prims.reduce_prod, "The product along axes.", " of numbers")
 reduce_max = _reduction(
-    prims.reduce_max, "The largest element along axes; NaN wins.", " not complex"
+    prims.reduce_max, "The largest element along axes; NaN wins.", "; complex numbers by real part"
 )
 reduce_min = _reduction(
-    prims.reduce_min, "The smallest element along axes; NaN wins.", " not complex"
+    prims.reduce_min, "The smallest element along axes; NaN wins.", "; complex numbers by real part"
 )
 reduce_and = _reduction(prims.reduce_and, "Whether all hold along axes.", _BITS)
 reduce_or = _reduction(prims.reduce_or, "Whether any holds along axes.", _BITS)

@@ -9,14 +9,16 @@ Start at :func:`getitem`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.config import state as options
+from functrax.core.config import Override, state as options
 from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, IndexingError
 from functrax.core.jaxpr import Literal
@@ -72,6 +74,28 @@ def getitem(x: Any, index: Any) -> Value:
     return gather(value, entries, operands)
 
 
+class _Known(threading.local):
+    seen: Callable[[tuple[int, ...], int, int], None] | None = None
+
+
+_known = _Known()
+
+
+@contextmanager
+def known_indices(seen: Callable[[tuple[int, ...], int, int], None]) -> Iterator[None]:
+    """Within the block, give known indices that are out of bounds to ``seen``.
+
+    Args:
+      seen: takes the array's shape, the index and its axis.
+    """
+    before, _known.seen = _known.seen, seen
+    try:
+        with Override("check_static_indices", True):
+            yield
+    finally:
+        _known.seen = before
+
+
 def check_static(aval: ShapedArray, index: Any, wrap: bool = True) -> None:
     """Refuse integers among the items of an index that are out of range.
 
@@ -86,6 +110,10 @@ def check_static(aval: ShapedArray, index: Any, wrap: bool = True) -> None:
         if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
             size = aval.shape[axis]
             if not (-size if wrap else 0) <= item < size:
+                if _known.seen is not None:
+                    _known.seen(aval.shape, int(item), axis)
+                    axis += count
+                    continue
                 raise IndexingError(
                     f"indexing: index {item} out of bounds for axis {axis} with size {size}",
                     got=f"{aval.str_short()}, and check_static_indices is on",

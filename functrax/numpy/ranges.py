@@ -13,6 +13,7 @@ import numpy as np
 from functrax.backends.placement import device_put
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
+from functrax.core.config import Override
 from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from functrax.core.primitive import Value, like
@@ -176,7 +177,10 @@ def _ends(name: str, start: Any, stop: Any, dtype: Any) -> tuple[Value, Value]:
 
     def kind(own: DType) -> DType:
         given = inexact(own)
-        return given if wanted is None else lattice_result_type((given, False), (wanted, False))[0]
+        if wanted is None or given == wanted:
+            return given
+        with Override("numpy_dtype_promotion", "standard"):  # the caller named the dtype
+            return lattice_result_type((given, False), (wanted, False))[0]
 
     x, y = promote_args(name, start, stop, kind=kind)
     x, y = (to_array(name, result(convert(v, v.aval.dtype))) for v in (x, y))

@@ -18,8 +18,7 @@ from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Primitive, Value, literal
 from functrax.core.prims import reduce as prims
-from functrax.core.prims.arithmetic import eq, select_n
-from functrax.core.prims.convert import complex_, imag, real
+from functrax.core.prims.extrema import reduced
 from functrax.core.prims.reindex import reshape
 from functrax.numpy import logic, ufuncs
 from functrax.numpy.axes import many_axes, one_axis
@@ -202,27 +201,9 @@ def _extremum(
             fix="give initial=",
         )
     dtype = x.aval.dtype
-    if dtype in dtypes.COMPLEX:
-        found = _complex_extremum(primitive, masked(name, x, where, _corner(identity, dtype)), axes)
-    else:
-        found = primitive.bind(masked(name, x, where, identity(dtype)), axes=axes)
+    found = reduced(primitive, masked(name, x, where, identity(dtype)), axes)
     found = keep(found, x.aval.shape, axes, keepdims)
     return result(convert(with_initial(name, op, found, initial), dtype))
-
-
-def _corner(identity: Any, dtype: DType) -> complex:
-    end = float(identity(dtypes.real_dtype(dtype)))
-    return complex(end, end)
-
-
-def _complex_extremum(primitive: Primitive, x: Value, axes: tuple[int, ...]) -> Value:
-    """By real part, then by imaginary part."""
-    re, im = real.bind(x), imag.bind(x)
-    best = primitive.bind(re, axes=axes)
-    worst = prims.lowest if primitive is prims.reduce_max else prims.highest
-    tied = eq.bind(re, prims.respread(best, re, axes))
-    candidates = select_n.bind(tied, literal(worst(im.aval.dtype), im.aval.dtype), im)
-    return complex_.bind(best, primitive.bind(candidates, axes=axes))
 
 
 def max(

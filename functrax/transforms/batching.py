@@ -14,8 +14,12 @@ from typing import Any
 
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
+from functrax.core.errors import VmapMethodError
+from functrax.core.index_expr import Dim, Load
+from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Primitive, Value
+from functrax.core.primitive import Primitive, Value, like
+from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.source import user_line
 from functrax.core.stage import Derived, check_leaks, derive, eval_jaxpr
@@ -80,7 +84,7 @@ class BatchTrace(Trace):
     def process_custom(self, call: CustomCall, args: Sequence[Any]) -> Sequence[Any]:
         values, batched = self.split(args)
         with current(self.parent):
-            if not any(batched):
+            if not any(batched) and not getattr(call, "may_close_over", False):
                 return self.parent.process_custom(call, values)
             outs, out_batched = call.batch(self, values, batched)
         return self.join(outs, out_batched)
@@ -144,6 +148,30 @@ def add_batch_axis(x: Value, size: int) -> Value:
     aval = x.aval
     dims = tuple(range(1, aval.ndim + 1))
     return broadcast_in_dim.bind(x, shape=(size, *aval.shape), dims=dims)
+
+
+def row_of(x: Value, number: Value) -> Value:
+    """The entry along axis 0 that has a traced number; the number is within the axis."""
+    shape = x.aval.shape
+    rest = tuple(Dim(i) for i in range(len(shape) - 1))
+    pick = IndexMap(shape[1:], shape, (Load(0, []), *rest))
+    return reindex.bind(x, number, map=pick, fill=like(x, 0))
+
+
+def check_effects_of_choice(what: str, programs: Sequence[Jaxpr]) -> None:
+    """Refuse calls of Python that would happen where an element did not choose them.
+
+    Args:
+      what: what would choose by element, as ``"in vmap-of-cond"``.
+      programs: what would run for all elements.
+    """
+    if any("io" in program.effects for program in programs):
+        raise VmapMethodError(
+            f"IO effect not supported {what}. Elements choose differently, and all would be done "
+            "for each",
+            got="io_callback, which is called once for each time that it is come to",
+            fix="take the callback out of it, or lax.map instead of vmap",
+        )
 
 
 def batch_jaxpr(

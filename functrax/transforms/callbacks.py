@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core import dtypes
+from functrax.core.array import from_numpy
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
     ArgumentError,
@@ -217,7 +218,7 @@ class _TreeCallback:
         self.__name__ = name_of(callback)
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        given = iter(arrays)
+        given = map(from_numpy, arrays)
         leaves = [next(given) if f is None else f[0] for f in self.fixed]
         args, kwargs = tree_unflatten(self.tree, leaves)
         return tree_flatten(self.callback(*args, **kwargs))[0]
@@ -231,7 +232,7 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Call a Python function of NumPy arrays when the program runs.
+    """Call a Python function of arrays that have values when the program runs.
 
     Args:
       callback: pure; it may be called any number of times, or not at all.
@@ -322,7 +323,7 @@ def io_callback(
     each element, in turn.
 
     Args:
-      callback: gets NumPy arrays.
+      callback: gets arrays that have values.
       result_shape_dtypes: the types of its results, a pytree of ``ShapeDtypeStruct``s; None if
         there are none.
       args: pytrees of arrays.
@@ -355,7 +356,7 @@ def debug_callback(
     """Call a Python function for its side effect when the program runs.
 
     Args:
-      callback: gets NumPy arrays; its result is ignored.
+      callback: gets arrays that have values; its result is ignored.
       args: pytrees of arrays; other leaves are passed on as they are.
       ordered: accepted for compatibility; callbacks run in program order.
       kwargs: the same by name.

@@ -29,7 +29,7 @@ from functrax.core.prims.reduce import reduce_max, reduce_min, reduce_sum
 from functrax.core.prims.reindex import iota, reshape, transpose_
 from functrax.core.pytree import tree_map
 from functrax.core.trace import axis_size as size_of_axis
-from functrax.transforms.batching import add_batch_axis
+from functrax.transforms.batching import add_batch_axis, row_of
 
 AxisName: TypeAlias = Hashable
 
@@ -179,10 +179,7 @@ class AllGather(Collective):
     def transpose(self, ct: Value, x: Any, *, axis_name: AxisName, size: int) -> list[Value | None]:
         total = psum_p.bind(ct, axis_name=axis_name)
         own = axis_index_p.bind(axis_name=axis_name)
-        shape = ct.aval.shape
-        rest = tuple(Dim(i) for i in range(len(shape) - 1))
-        pick = IndexMap(shape[1:], shape, (Load(0, []), *rest))
-        return [reindex.bind(total, own, map=pick, fill=like(ct, 0))]
+        return [row_of(total, own)]
 
 
 class PPermute(Collective):
@@ -349,17 +346,21 @@ def all_gather(
 
     Args:
       x: a pytree of arrays.
-      axis_name: the name given to ``vmap``.
+      axis_name: the name given to ``vmap``, or a tuple of names, whose elements count row-major.
       axis_index_groups: not supported.
       axis: where the new axis goes.
       tiled: whether to join the values along the existing axis ``axis`` instead of a new one.
     """
     _no_groups("all_gather", axis_index_groups)
-    size = size_of_axis(axis_name)
+    names = _names(axis_name)
+    size = axis_size(axis_name)
 
     def gather_leaf(leaf: Any) -> Value:
-        value = as_value(leaf, "an argument of all_gather")
-        out = all_gather_p.bind(value, axis_name=axis_name, size=size)
+        value = out = as_value(leaf, "an argument of all_gather")
+        for name in reversed(names):
+            out = all_gather_p.bind(out, axis_name=name, size=size_of_axis(name))
+        if len(names) != 1:
+            out = reshape.bind(out, shape=(size, *value.aval.shape))
         ndim = value.aval.ndim
         place = axis % (ndim if tiled else ndim + 1)
         order = list(range(1, ndim + 1))

@@ -33,7 +33,7 @@ from functrax.core.stage import eval_jaxpr, stage
 from functrax.core.trace import EVAL, Tracer, state
 from functrax.core.tracebacks import with_boundaries
 from functrax.transforms.custom_call import Backward, CustomJVP, CustomVJP, SymbolicZero
-from functrax.transforms.custom_rules import RuleFunction, brief, fitted
+from functrax.transforms.custom_rules import FWD_RULE, JVP_RULE, RuleFunction, brief, fitted
 from functrax.transforms.discharge import handed_on
 from functrax.transforms.flat import (
     FlatFunction,
@@ -101,9 +101,8 @@ class CustomFunction(ABC):
         named = [name for name in bound.kwargs if name in kwargs]  # others keep their defaults
         if named:
             raise ArgumentError(
-                f"{name_of(self.fun)}: keyword-only arguments have no place in a custom rule: The "
-                "following keyword arguments could not be resolved to positions: "
-                + ", ".join(named),
+                f"{self._unplaced()}\nThe following keyword arguments could not be resolved to "
+                f"positions: {', '.join(named)}",
                 got=", ".join(named),
                 fix="make them positional, or close over them",
             )
@@ -113,12 +112,17 @@ class CustomFunction(ABC):
         self, args: tuple[Any, ...], kwargs: dict[str, Any], error: TypeError
     ) -> ArgumentError:
         found = argument_error(self.fun, args, kwargs, error)
-        found_in = f"{type(self).__name__}-decorated function {name_of(self.fun)}{self.signature}"
         return ArgumentError(
-            f"{found.what}. The input arguments to the {found_in} could not be resolved to "
-            f"positional-only arguments. Binding failed with the error:\n{error}",
+            f"{found.what}. {self._unplaced()} Binding failed with the error:\n{error}",
             got=found.got,
             fix=found.fix,
+        )
+
+    def _unplaced(self) -> str:
+        found_in = f"{type(self).__name__}-decorated function {name_of(self.fun)}{self.signature}"
+        return (
+            f"The input arguments to the {found_in} could not be resolved to positional-only "
+            "arguments."
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -287,7 +291,7 @@ class _FlatJVPRule:
                 fix="a tangent of the structure of the value",
             )
         results = [as_value(x, f"a value of the jvp rule of {self.name}") for x in outs]
-        self.function.check_same(self.title, "custom_jvp", "primal", self.out_tree, results)
+        self.function.check_same(self.title, JVP_RULE, self.out_tree, results)
         return [*results, *map(self._checked, tangents_out, results)]
 
     def _checked(self, tangent: Any, out: Value) -> Any:
@@ -345,7 +349,8 @@ class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
             ``symbolic_zeros``), returns ``(value, residuals)``.
           bwd: takes the fixed arguments, the residuals and the cotangent of the value.
           symbolic_zeros: whether zero cotangents are given as ``SymbolicZero`` objects.
-          optimize_remat: accepted for compatibility.
+          optimize_remat: taken for JAX's sake; what nothing needs of ``fwd``, its residuals under
+            ``checkpoint`` above all, is not computed in any case.
         """
         self.fwd, self.bwd = fwd, bwd
         self.symbolic = symbolic_zeros
@@ -444,7 +449,7 @@ class _FlatVJPRules:
             return self._flat_cotangents(tuple(found) if isinstance(found, list) else found)
 
         values = [as_value(x, f"a value of the fwd rule of {self.name}") for x in outs]
-        self.function.check_same(title, "custom_vjp", "fwd", out_tree, values)
+        self.function.check_same(title, FWD_RULE, out_tree, values)
         return values, residuals, backward
 
     def _flat_cotangents(self, found: Any) -> list[Value | None]:
@@ -482,11 +487,15 @@ class _FlatVJPRules:
         except PyTreeError:
             raise self._other_structure(given_tree, part) from None
         for (path, leaf), place in zip(given, places, strict=True):
-            if leaf is None or isinstance(leaf, SymbolicZero):
+            if leaf is None:
                 continue
             for i in [numbers[id(mark)] for mark in tree_leaves(place)]:  # one for each below
                 aval = self.in_avals[i]
                 if not dtypes.is_inexact(aval.dtype):
+                    continue
+                if isinstance(leaf, SymbolicZero):
+                    if leaf.aval.shape != aval.shape:
+                        raise self._misfit(f"{name}{keystr(path)}", leaf.aval, aval, True)
                     continue
                 value = as_value(leaf, f"{name}{keystr(path)} of the bwd rule of {self.name}")
                 fitting = fitted(value, aval, mixed=True)
@@ -494,11 +503,16 @@ class _FlatVJPRules:
                     raise self._misfit(f"{name}{keystr(path)}", value.aval, aval)
                 flat[i] = fitting
 
-    def _misfit(self, name: str, given: ShapedArray, aval: ShapedArray) -> TangentError:
+    def _misfit(
+        self, name: str, given: ShapedArray, aval: ShapedArray, symbolic: bool = False
+    ) -> TangentError:
+        of_zero = (
+            ", a SymbolicZero. Consider just returning a None here instead" if symbolic else ""
+        )
         return TangentError(
             f"the bwd rule of {self.name} returns a cotangent that does not fit: at {name} the bwd "
             f"rule produced an output of type {given.str_long()}, for an argument of type "
-            f"{aval.str_long()}",
+            f"{aval.str_long()}{of_zero}",
             got=f"cotangent {given.str_short()} for a value {aval.str_short()}",
             fix=f"a cotangent of shape {aval.shape} and dtype {aval.dtype}",
         )
@@ -584,15 +598,16 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     flat_fun = FlatFunction(fun, in_tree)
     jaxpr, consts = stage(flat_fun, [x.aval for x in flat], name_of(fun))
     hoisted = [isinstance(c, Tracer) and dtypes.is_inexact(c.aval.dtype) for c in consts]
-    num_args = len(example_args)
     out_tree = flat_fun.out_tree
 
     def converted(*args_and_consts: Any) -> Any:
+        num_args = max(len(args_and_consts) - sum(hoisted), 0)
         args, given = args_and_consts[:num_args], iter(args_and_consts[num_args:])
         leaves, tree = flatten_args(fun, args, {})
         if tree != in_tree:
             raise PyTreeError(
-                f"closure_convert: {name_of(fun)} was converted for other arguments",
+                "The inputs to the closure produced by closure_convert have another structure "
+                f"than those that {name_of(fun)} was converted for",
                 got=f"{tree}, where {in_tree} is needed",
                 fix="closure_convert again, with examples of these arguments",
             )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from functrax.backends.device import run_jaxpr
 from functrax.core import dtypes
@@ -28,8 +28,14 @@ from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import zeros
 from functrax.core.records import record
 from functrax.core.stage import close, eval_jaxpr, stage
-from functrax.core.trace import CustomCall, Trace, state
-from functrax.transforms.batching import BatchTrace, add_batch_axis, batch_flat, element_type
+from functrax.core.trace import CustomCall, Trace, leaked, state
+from functrax.transforms.batching import (
+    BatchTrace,
+    BatchTracer,
+    add_batch_axis,
+    batch_flat,
+    element_type,
+)
 
 Flat: TypeAlias = Callable[..., Sequence[Value]]
 Backward: TypeAlias = Callable[..., Sequence[Value | None]]
@@ -66,18 +72,47 @@ def filled(value: Value | None, aval: ShapedArray, symbolic: bool) -> Value:
     return zeros(aval)
 
 
-def batch_all(
-    function: Flat, trace: BatchTrace, args: Sequence[Any], batched: Sequence[bool]
-) -> list[Value]:
-    """Batched results of a batched call; results that are not batched are repeated."""
-    size = trace.size
-    flags = [b and not isinstance(x, SymbolicZero) for x, b in zip(args, batched, strict=True)]
-    given = [
-        SymbolicZero(element_type(x.aval)) if b and isinstance(x, SymbolicZero) else x
-        for x, b in zip(args, batched, strict=True)
-    ]
-    outs, flags = batch_flat(function, size, given, flags, trace.axis_name, trace.tag)
-    return [x if b else _repeated(x, size) for x, b in zip(outs, flags, strict=True)]
+class Batch:
+    """A batched call: its function and its rules under the interpreter that batches.
+
+    All results of a call have the batch axis, or none has.  With batched arguments all have; else
+    the function or a rule, whichever runs first, tells: they may close over batched values.
+
+    Args:
+      trace: the interpreter.
+      batched: which arguments have the batch axis.
+    """
+
+    __slots__ = ("trace", "whole")
+
+    def __init__(self, trace: BatchTrace, batched: Sequence[bool]) -> None:
+        self.trace = trace
+        self.whole: bool | None = True if any(batched) else None
+
+    def __call__(self, function: Flat, args: Sequence[Any], batched: Sequence[bool]) -> list[Value]:
+        """Results of ``function``; where results have the axis, those without it are repeated."""
+        trace, size = self.trace, self.trace.size
+        flags = [b and not isinstance(x, SymbolicZero) for x, b in zip(args, batched, strict=True)]
+        given = [
+            SymbolicZero(element_type(x.aval)) if b and isinstance(x, SymbolicZero) else x
+            for x, b in zip(args, batched, strict=True)
+        ]
+        outs, flags = batch_flat(function, size, given, flags, trace.axis_name, trace.tag)
+        if self.whole is None:
+            self.whole = any(flags)
+        if self.whole:
+            return [x if b else _repeated(x, size) for x, b in zip(outs, flags, strict=True)]
+        for x, b in zip(outs, flags, strict=True):
+            if b:
+                raise leaked(BatchTracer(trace, x))
+        return outs
+
+    def call_below(
+        self, call: CustomCall, args: Sequence[Value]
+    ) -> tuple[Sequence[Value], Sequence[bool]]:
+        """A call made of batched functions, under the interpreter below."""
+        outs = self.trace.parent.process_custom(call, args)
+        return outs, [bool(self.whole)] * len(outs)
 
 
 def _repeated(x: Value, size: int) -> Value:
@@ -98,6 +133,8 @@ class CustomJVP:
       jaxpr: the function's program, once it has been staged.
       num_consts: how many leading arguments are constants of the program, unknown to the rule.
     """
+
+    may_close_over: ClassVar[bool] = True  # batched values, with none among its arguments
 
     function: Flat
     rule: Flat
@@ -121,15 +158,16 @@ class CustomJVP:
     ) -> tuple[Sequence[Value], Sequence[bool]]:
         """Function and rule on batched arguments."""
         flags = batched[self.num_consts :]
+        batch = Batch(trace, batched)
 
         def function(*xs: Value) -> list[Value]:
-            return batch_all(self.function, trace, xs, batched)
+            return batch(self.function, xs, batched)
 
         def rule(*xs: Value) -> list[Value]:
-            return batch_all(self.rule, trace, xs, [*flags, *flags])
+            return batch(self.rule, xs, [*flags, *flags])
 
         inner = replace(self, function=function, rule=rule, jaxpr=None)
-        return call_below(inner, trace, args)
+        return batch.call_below(inner, args)
 
     def partial_eval(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """The function; its rule was asked for its derivative, and this is part of that."""
@@ -155,6 +193,8 @@ class CustomVJP:
       jaxpr: the function's program, once it has been staged.
       num_consts: how many leading arguments are constants of the program, unknown to the rules.
     """
+
+    may_close_over: ClassVar[bool] = True  # batched values, with none among its arguments
 
     function: Flat
     forward: Callable[..., tuple[Sequence[Value], Sequence[Value], Backward]]
@@ -188,9 +228,10 @@ class CustomVJP:
     ) -> tuple[Sequence[Value], Sequence[bool]]:
         """Function and rules on batched arguments."""
         flags = batched[self.num_consts :]
+        batch = Batch(trace, batched)
 
         def function(*xs: Value) -> list[Value]:
-            return batch_all(self.function, trace, xs, batched)
+            return batch(self.function, xs, batched)
 
         def forward(
             *primals: Value, perturbed: tuple[bool, ...]
@@ -204,7 +245,7 @@ class CustomVJP:
                 num_outs = len(outs)
                 return [*outs, *residuals]
 
-            both = batch_all(results_and_residuals, trace, primals, flags)
+            both = batch(results_and_residuals, primals, flags)
             return both[:num_outs], both[num_outs:], functools.partial(batched_backward, backward)
 
         def batched_backward(backward: Backward, *given: Value) -> list[Value | None]:
@@ -216,14 +257,15 @@ class CustomVJP:
                 present = tuple(ct is not None for ct in cts)
                 return [ct for ct in cts if ct is not None]
 
-            cts = iter(batch_all(found, trace, given, [True] * len(given)))
+            cts = iter(batch(found, given, [bool(batch.whole)] * len(given)))
+            whole = [b or not batch.whole for b in flags]
             return [
-                None if not p else next(cts) if b else reduce_sum.bind(next(cts), axes=(0,))
-                for p, b in zip(present, flags, strict=True)
+                None if not p else next(cts) if w else reduce_sum.bind(next(cts), axes=(0,))
+                for p, w in zip(present, whole, strict=True)
             ]
 
         inner = replace(self, function=function, forward=forward, jaxpr=None)
-        return call_below(inner, trace, args)
+        return batch.call_below(inner, args)
 
     def partial_eval(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """The function; its rules were asked for its derivative, and this is part of that."""
@@ -232,14 +274,6 @@ class CustomVJP:
     def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """An equation ``custom_vjp_call``."""
         return stage_call(custom_vjp_call, self, trace, args)
-
-
-def call_below(
-    call: CustomCall, trace: BatchTrace, args: Sequence[Value]
-) -> tuple[Sequence[Value], Sequence[bool]]:
-    """A batched call under the interpreter below ``trace``; all of its results are batched."""
-    outs = trace.parent.process_custom(call, args)
-    return outs, [True] * len(outs)
 
 
 def _without_constants(

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
@@ -14,7 +14,7 @@ from functrax.core.errors import PyTreeError
 from functrax.core.inputs import shown_type
 from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.pytree import PyTreeDef
+from functrax.core.pytree import PyTreeDef, tree_unflatten
 from functrax.transforms.flat import FlatFunction
 
 
@@ -28,43 +28,83 @@ class RuleFunction(FlatFunction):
         self.out_avals = [x.aval for x in outs]
         return outs
 
-    def check_same(
-        self, rule: str, decorator: str, what: str, tree: PyTreeDef, outs: Sequence[Value]
-    ) -> None:
+    def check_same(self, rule: str, kind: Kind, tree: PyTreeDef, outs: Sequence[Value]) -> None:
         """Refuse results of a rule of other types than the function's, if that was called.
 
         Args:
           rule: what the rule is called in the error.
-          decorator: ``"custom_jvp"`` or ``"custom_vjp"``.
-          what: what the results are called: ``"primal"`` or ``"fwd"``.
-          tree: their structure.
+          kind: what kind of rule it is.
+          tree: the structure of its results.
           outs: the results.
         """
         if self.out_avals is None:
             return
-        same_types = [(x.aval.shape, x.aval.dtype) for x in outs] == [
+        avals = [x.aval for x in outs]
+        same_types = [(a.shape, a.dtype) for a in avals] == [
             (a.shape, a.dtype) for a in self.out_avals
         ]
         if tree == self.out_tree and same_types:
             return
-        shown = ", ".join([x.aval.str_long() for x in outs])
-        wanted = ", ".join([a.str_long() for a in self.out_avals])
-        same = "with leaves of the same shape/dtype"
-        if tree != self.out_tree:
-            same = "of the same container/pytree structure"
+        other_tree = tree != self.out_tree
+        compared = "container/pytree structure" if other_tree else "shapes/dtypes of"
+        same = f"of the same {compared}" if other_tree else "with leaves of the same shape/dtype"
+        shown, wanted = _types(tree, avals), _types(self.out_tree, self.out_avals)
         raise PyTreeError(
             f"{rule} must produce a pair (list or tuple of length two) where the first element "
-            "represents the primal output (equal in value to the output of the "
-            f"{decorator}-decorated function {self.__name__}, and in particular {same}), but got "
-            f"{what} output type {shown} which doesn't match the function's output type {wanted}",
+            f"represents the primal output {kind.first(self.__name__, same)}, but instead the "
+            f"{kind.called} rule output's first element had {compared}:\n    {shown}\nwhile the "
+            f"{kind.decorator}-decorated function {self.__name__} had output {compared}:\n"
+            f"    {wanted}.",
             got=f"{tree} of {shown}",
             fix=f"{self.out_tree} of {wanted}",
         )
 
 
+class Kind(NamedTuple):
+    """A kind of rule, in errors: the decorator, what the rule is called, what it returns first."""
+
+    decorator: str
+    called: str
+    first: Callable[[str, str], str]  # of the function's name, and of what has to be the same
+
+
+JVP_RULE: Final = Kind(
+    "custom_jvp",
+    "JVP",
+    lambda name, same: (
+        f"(equal in value to the output of the custom_jvp-decorated function {name}, and in "
+        f"particular {same})"
+    ),
+)
+FWD_RULE: Final = Kind(
+    "custom_vjp",
+    "fwd",
+    lambda name, same: (
+        f"(equal to the output of the custom_vjp-decorated function {name}) and the second "
+        "element represents residuals (i.e. values stored from the forward pass for use on the "
+        "backward pass)"
+    ),
+)
+
+
+def _types(tree: PyTreeDef, avals: Sequence[ShapedArray]) -> str:
+    """A structure with the types of its leaves."""
+    return str(tree_unflatten(tree, [_Shown(a.str_long()) for a in avals]))
+
+
+class _Shown:
+    """A text that containers show without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 def brief(x: Any) -> str:
     """A value in an error: in full where that is short."""
-    text = repr(x)
+    text = str(x)
     return text if len(text) <= 100 else shown_type(x)
 
 

@@ -16,7 +16,7 @@ from functrax.core.errors import ArgumentError, MissingRuleError, PyTreeError, S
 from functrax.core.inputs import as_value, concrete, shown_type
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Value
-from functrax.core.prims.reindex import zeros
+from functrax.core.prims.reindex import iota, zeros
 from functrax.core.pytree import (
     PyTreeDef,
     broadcast_prefix,
@@ -27,14 +27,12 @@ from functrax.core.pytree import (
 from functrax.core.records import record
 from functrax.core.trace import Trace, state
 from functrax.core.tracebacks import with_boundaries
-from functrax.transforms.batching import BatchTrace, add_batch_axis
+from functrax.transforms.batching import BatchTrace, batch_flat, row_of
 from functrax.transforms.control.loops import map_
 from functrax.transforms.custom import CustomFunction
 from functrax.transforms.custom_call import (
     CustomCallPrimitive,
     Flat,
-    batch_all,
-    call_below,
     stage_call,
 )
 from functrax.transforms.flat import FlatFunction, flatten_args, name_of
@@ -42,34 +40,6 @@ from functrax.transforms.forward import jvp_flat
 
 #: ``(size, which arguments are batched, *arguments) -> results, which of them are batched``.
 FlatRule = Callable[..., tuple[Sequence[Value], Sequence[bool]]]
-
-
-@record(eq=False)
-class _Inlined:
-    """What a rule does, on its way to the next interpreter: a call without rules of its own."""
-
-    function: Flat
-
-    def jvp(
-        self, primals: Sequence[Value], tangents: Sequence[Value | None]
-    ) -> tuple[Sequence[Value], Sequence[Value | None]]:
-        """The derivative of what the rule does."""
-        return jvp_flat(self.function, primals, tangents)
-
-    def batch(
-        self, trace: BatchTrace, args: Sequence[Value], batched: Sequence[bool]
-    ) -> tuple[Sequence[Value], Sequence[bool]]:
-        """What the rule does, for every element."""
-        inner = _Inlined(lambda *xs: batch_all(self.function, trace, xs, batched))
-        return call_below(inner, trace, args)
-
-    def partial_eval(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
-        """What the rule does."""
-        return self.function(*args)
-
-    def stage(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
-        """What the rule does, in the program."""
-        return self.function(*args)
 
 
 @record(eq=False)
@@ -107,23 +77,7 @@ class CustomVmap:
         def rule(
             size: int, batched: Sequence[bool], *args: Value
         ) -> tuple[list[Value], list[bool]]:
-            both = list(batched[:number])  # an argument and its tangent are batched together
-            for i, b in zip(moving, batched[number:], strict=True):
-                both[i] |= b
-            wanted = [*both, *(both[i] for i in moving)]
-            given = [
-                add_batch_axis(x, size) if want and not have else x
-                for x, want, have in zip(args, wanted, batched, strict=True)
-            ]
-            flags: list[bool] = []
-
-            def by_rule(*xs: Value) -> Sequence[Value]:
-                outs, out_batched = self.rule(size, both, *xs)
-                pairs = zip(outs, out_batched, strict=True)
-                flags.extend(b for x, b in pairs for _ in range(1 + _has_tangent(x)))
-                return outs
-
-            return _derivative(by_rule, given, number, moving), flags
+            return _derivative_of_rule(self.rule, size, batched, args, number, moving)
 
         call = CustomVmap(function, rule, self.name, num_consts=self.num_consts)
         given = [*primals, *(t for t in tangents if t is not None)]
@@ -135,20 +89,11 @@ class CustomVmap:
         self, trace: BatchTrace, args: Sequence[Value], batched: Sequence[bool]
     ) -> tuple[Sequence[Value], Sequence[bool]]:
         """The rule, in place of the function."""
-
-        def by_rule(*xs: Value) -> list[Value]:
-            for x, b in zip(xs[: self.num_consts], batched, strict=False):
-                if b:
-                    raise _closes_over(self.name, x.aval, "mapped")
-            outs, out_batched = self.rule(
-                trace.size, list(batched[self.num_consts :]), *xs[self.num_consts :]
-            )
-            return [
-                x if b else add_batch_axis(x, trace.size)
-                for x, b in zip(outs, out_batched, strict=True)
-            ]
-
-        return call_below(_Inlined(by_rule), trace, args)
+        for x, b in zip(args[: self.num_consts], batched, strict=False):
+            if b:
+                raise _closes_over(self.name, x.aval, "mapped")
+        flags = list(batched[self.num_consts :])
+        return self.rule(trace.size, flags, *args[self.num_consts :])
 
     def partial_eval(self, trace: Trace, args: Sequence[Value]) -> Sequence[Value]:
         """The function."""
@@ -171,6 +116,43 @@ def _derivative(
     outs, found = jvp_flat(function, args[:number], [tangents.get(i) for i in range(number)])
     filled = [zeros(x.aval) if t is None else t for x, t in zip(outs, found, strict=True)]
     return [y for x, t in zip(outs, filled, strict=True) for y in (x, t)[: 1 + _has_tangent(x)]]
+
+
+def _derivative_of_rule(
+    rule: FlatRule,
+    size: int,
+    batched: Sequence[bool],
+    args: Sequence[Value],
+    number: int,
+    moving: Sequence[int],
+) -> tuple[list[Value], list[bool]]:
+    """The batching rule of a derivative: results and tangents, and which of them are batched.
+
+    Where both an argument and its tangent are batched, the rule gets the batch.  Where one of them
+    is, the rule's derivative is itself batched over it.
+    """
+    both = list(batched[:number])
+    for i, b in zip(moving, batched[number:], strict=True):
+        both[i] &= b
+    mutual = [*both, *(both[i] for i in moving)]
+    flags: list[bool] = []
+
+    def by_rule(*xs: Value) -> Sequence[Value]:
+        outs, out_batched = rule(size, both, *xs)
+        pairs = zip(outs, out_batched, strict=True)
+        flags.extend(b for x, b in pairs for _ in range(1 + _has_tangent(x)))
+        return outs
+
+    alone = [b and not m for b, m in zip(batched, mutual, strict=True)]
+    if not any(alone):
+        return _derivative(by_rule, args, number, moving), flags
+
+    def element(own: Value, *xs: Value) -> list[Value]:
+        outs = _derivative(by_rule, xs, number, moving)
+        return [row_of(x, own) if b else x for x, b in zip(outs, flags, strict=True)]
+
+    numbers = iota.bind(shape=(size,), dtype=dtypes.int32, axis=0)
+    return batch_flat(element, size, [numbers, *args], [True, *alone])
 
 
 def _closes_over(name: str, aval: ShapedArray, what: str) -> ArgumentError:
@@ -239,7 +221,7 @@ class custom_vmap(CustomFunction):  # noqa: N801 - a decorator
         function = FlatFunction(self.fun, in_tree)
         name = name_of(self.fun)
         function.__name__ = name
-        rule = _FlatVmapRule(name, self.rule, tree_flatten(positional)[1])
+        rule = _FlatVmapRule(name, self.rule, tree_flatten(positional)[1], function)
         outs = state.trace.process_custom(CustomVmap(function, rule, name), flat)
         out_tree = function.out_tree if hasattr(function, "out_tree") else rule.out_tree
         return tree_unflatten(out_tree, map(concrete, outs))
@@ -248,8 +230,11 @@ class custom_vmap(CustomFunction):  # noqa: N801 - a decorator
 class _FlatVmapRule:
     """A user's batching rule as a function of flat values."""
 
-    def __init__(self, name: str, rule: Callable[..., Any], in_tree: PyTreeDef) -> None:
+    def __init__(
+        self, name: str, rule: Callable[..., Any], in_tree: PyTreeDef, function: FlatFunction
+    ) -> None:
         self.name = name
+        self.function = function
         self.rule = rule
         self.in_tree = in_tree
         self.out_tree: PyTreeDef
@@ -267,11 +252,21 @@ class _FlatVmapRule:
                 fix="return results, out_batched",
             )
         leaves, self.out_tree = tree_flatten(both[0])
+        wanted = getattr(self.function, "out_tree", self.out_tree)
+        if self.out_tree != wanted:
+            raise PyTreeError(
+                f"structure of output returned by custom vmap rule ({name_of(self.rule)}) does "
+                f"not match that of original custom-vmapped function {self.name}",
+                got=f"{self.out_tree}, where the function returns {wanted}",
+                fix="results of the function's structure",
+            )
         try:
             out_batched = broadcast_prefix(both[1], both[0])
         except PyTreeError as error:
             raise PyTreeError(
-                f"the batching rule of {self.name} returns out_batched of another structure",
+                "structure of output value and output batching specification returned by custom "
+                f"vmap rule ({name_of(self.rule)}) do not match: the batching rule of {self.name} "
+                "returns out_batched of another structure",
                 got=f"{both[1]!r}; {error.got or error.what}",
                 fix="a pytree of bools that is a prefix of the structure of the results",
             ) from None

@@ -198,6 +198,8 @@ def make_jaxpr(
             return closed
         return closed, tree_unflatten(flat_fun.out_tree, map(_struct, jaxpr.out_avals))
 
+    program.__name__ = f"make_jaxpr({name_of(fun)})"
+    program.__qualname__ = f"make_jaxpr({getattr(fun, '__qualname__', name_of(fun))})"
     return program
 
 

@@ -15,6 +15,7 @@ from functrax.core.errors import DifferentiationError
 from functrax.core.inputs import as_value, concrete
 from functrax.core.primitive import Value, literal
 from functrax.core.prims.arithmetic import add, eq, select_n
+from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import iota, reshape
 from functrax.core.prims.slicing import slice_
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_map, tree_unflatten
@@ -33,7 +34,10 @@ def _basis(avals: Sequence[ShapedArray]) -> list[Value]:
         columns = iota.bind(shape=(total, aval.size), dtype=dtypes.int32, axis=1)
         here = eq.bind(rows, add.bind(columns, literal(offset, dtypes.int32)))
         one, zero = literal(1, aval.dtype), literal(0, aval.dtype)
-        arrays.append(reshape.bind(select_n.bind(here, zero, one), shape=(total, *aval.shape)))
+        rows = reshape.bind(select_n.bind(here, zero, one), shape=(total, *aval.shape))
+        if aval.weak_type:
+            rows = convert_element_type.bind(rows, dtype=aval.dtype, weak_type=True)
+        arrays.append(rows)
         offset += aval.size
     return arrays
 

@@ -41,6 +41,7 @@ from functrax.transforms.jit_shardings import (
     call_shardings,
     check_options,
 )
+from functrax.transforms.shared_traces import traces_of
 from functrax.transforms.static_args import ArgumentRoles, StaticKey
 from functrax.transforms.traces import (
     Signature,
@@ -126,7 +127,7 @@ class Jitted(JitCaller):
         self._call_params = dict(call_params or {})
         self._name = name_of(fun)
         self._shardings = shardings
-        self._cache: dict[Any, Traced] = {}
+        self._cache = traces_of(fun, roles)
         self._hits = self._misses = 0
         self._history: deque[TraceRecord] = deque(maxlen=_REMEMBERED)
         self._register()
@@ -238,7 +239,7 @@ class Jitted(JitCaller):
 
             shown = ", ".join(a.str_short() for a in signature.avals)
             log = logging.getLogger("functrax.jit")
-            log.warning("traced %s(%s) in %.2f ms", name, shown, milliseconds)
+            log.warning("Finished tracing %s for jit in %.2f ms, of %s", name, milliseconds, shown)
         kept = not any(isinstance(c, Tracer) for c in consts)
         if effects is not None:
             from functrax.transforms.discharge import outlive
@@ -247,6 +248,11 @@ class Jitted(JitCaller):
         if kept:
             self._cache[key] = traced
         where = state.source or user_line()
+        if options.explain_cache_misses:
+            from functrax.transforms.cache_misses import explain_miss
+
+            earlier = [record.signature for record in self._history]
+            explain_miss(self._fun, name, where, signature, earlier)
         self._history.append(
             TraceRecord(signature, weakref.ref(traced.jaxpr), where, milliseconds, kept)
         )
@@ -336,6 +342,10 @@ class Jitted(JitCaller):
             tuple(self._history),
             self._fun,
         )
+
+    def _cache_size(self) -> int:
+        """How many programs are remembered; libraries written for JAX ask for it."""
+        return len(self._cache)
 
     def clear_cache(self) -> None:
         """Forget the programs of this function."""

@@ -181,6 +181,15 @@ def _check_place(inputs: Any, outputs: Any, device: Any, backend: str | None) ->
 _warned: set[str] = set()
 
 
+#: How hard XLA is to try, in its words.
+_EFFORT: Final = frozenset(
+    {
+        *("exec_time_optimization_effort", "memory_fitting_effort"),
+        *("optimization_level", "memory_fitting_level"),
+    }
+)
+
+
 def check_options(what: str, options: Any) -> None:
     """Refuse compiler options that there are not; warn once of those that only XLA has.
 
@@ -200,7 +209,7 @@ def check_options(what: str, options: Any) -> None:
             got=f"{options!r} of type {type(options).__name__}",
             fix="compiler_options=None",
         )
-    unknown = [name for name in options if not str(name).startswith("xla_")]
+    unknown = [n for n in options if not str(n).startswith("xla_") and n not in _EFFORT]
     if unknown:
         raise UnavailableError(
             f"{what}: No such compile option: {str(unknown[0])!r}",

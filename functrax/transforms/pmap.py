@@ -8,7 +8,7 @@ from typing import Any
 
 from functrax.backends.device import Device
 from functrax.backends.placement import devices as devices_of
-from functrax.core.errors import ArgumentError, ShapeError, ShardingError
+from functrax.core.errors import ArgumentError, ShapeError, ShardingError, StaticArgumentError
 from functrax.core.pytree import (
     broadcast_prefix,
     tree_flatten,
@@ -71,6 +71,15 @@ def pmap(
     @functools.wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
         fixed = positions(static, len(args))
+        missing = [i for i in static if i >= len(args)]
+        if missing:
+            raise StaticArgumentError(
+                f"pmap: pmapped function has static_broadcasted_argnums={static} but was called "
+                f"with only {len(args)} positional argument{'s' * (len(args) != 1)}. All static "
+                "broadcasted arguments must be passed positionally.",
+                got=f"static arguments {missing} by name, or not at all",
+                fix="give them by position",
+            )
         places = [i for i in range(len(args)) if i not in fixed]
 
         def part(*dynamic: Any, **named: Any) -> Any:

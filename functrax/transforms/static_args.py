@@ -155,19 +155,25 @@ def _resolve(
     argnums: int | Sequence[int] | None,
     argnames: str | Iterable[str] | None,
 ) -> tuple[frozenset[int], frozenset[str]]:
-    """Positions and names of arguments; where only one of them is given, both of the same ones."""
+    """Positions and names of arguments; where one of them is None, both of the same ones."""
     nums = _set_of(f"{kind}_argnums", () if argnums is None else argnums, int)
     names = _set_of(f"{kind}_argnames", () if argnames is None else argnames, str)
     if signature is None:
-        return frozenset(nums), frozenset(names)
+        if names:
+            raise StaticArgumentError(
+                f"Getting the signature of function {name} failed. Pass {kind}_argnums instead of "
+                f"{kind}_argnames.",
+                got=f"{kind}_argnames={sorted(names)}",
+                fix=f"{kind}_argnums",
+            )
+        return frozenset(nums), frozenset()
     parameters = signature.parameters.values()
     positional = positional_names(signature)
     kinds = {p.kind for p in parameters}
     if inspect.Parameter.VAR_POSITIONAL not in kinds:
         nums = {_position(name, kind, i, positional) for i in nums}
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
-        _check_names(name, kind, names, list(signature.parameters))
-    if nums and names:
+    _check_names(name, kind, names, signature)
+    if argnums is not None and argnames is not None and (nums or names):
         return frozenset(nums), frozenset(names)
     implied = {positional[i] for i in nums if 0 <= i < len(positional)}
     positions = {positional.index(n) for n in names if n in positional}
@@ -201,11 +207,21 @@ def _position(name: str, kind: str, i: int, positional: list[str]) -> int:
     return i % len(positional)
 
 
-def _check_names(name: str, kind: str, names: set[str], parameters: list[str]) -> None:
+def _check_names(name: str, kind: str, names: set[str], signature: inspect.Signature) -> None:
+    parameters = signature.parameters
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+    unnamed = sorted(n for n in names if n in parameters and parameters[n].kind in by_position)
+    if unnamed:
+        raise StaticArgumentError(
+            f"jit: {kind}_argnames names a parameter of {name} that is given by position alone: "
+            + ", ".join(map(repr, unnamed)),
+            got=f"{name}{signature}",
+            fix=f"{kind}_argnums",
+        )
     unknown = sorted(names - set(parameters))
-    if unknown:
+    if unknown and all(p.kind is not inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         raise StaticArgumentError(
             f"jit: {kind}_argnames names no parameter of {name}: {', '.join(map(repr, unknown))}",
-            got=f"{name} has the parameters {parameters}",
+            got=f"{name} has the parameters {list(parameters)}",
             fix="one of these names",
         )

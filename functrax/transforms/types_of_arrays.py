@@ -174,7 +174,7 @@ class ShapeDtypeStruct:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise deliberate(TypeError("len() of a type of rank 0"))
+            raise deliberate(TypeError("len() of unsized object: a type of rank 0"))
         return self.shape[0]
 
     def _key(self) -> tuple[Any, ...]:

@@ -6,13 +6,18 @@ assertions into a value.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import threading
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from functrax.core.aval import ShapedArray
 from functrax.core.primitive import Avals, Opaque, Ops, Tangents, Value, spread
+from functrax.core.prims.arithmetic import not_, or_
+from functrax.core.prims.reduce import reduce_or
+from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.pytree import tree_flatten, tree_unflatten
 from functrax.core.tracebacks import deliberate
 
@@ -70,16 +75,46 @@ def numbered(text: str, args: Any, kwargs: Any) -> tuple[str, list[Any]]:
     return shown.replace(_OPEN, "{").replace(_CLOSE, "}"), leaves
 
 
+class _Running(threading.local):
+    which: Value | None = None
+
+
+_running = _Running()
+
+
+@contextmanager
+def checks_where(which: Value) -> Iterator[None]:
+    """Within the block, checks of a batch are of the elements for which ``which`` is true."""
+    before, _running.which = _running.which, which
+    try:
+        yield
+    finally:
+        _running.which = before
+
+
 class Check(Opaque):
     """An effect: ``pred`` must hold, all of it; the other operands are shown if it does not.
 
     Under ``vmap`` the operands have the axes of ``pred`` in front.
     """
 
-    name = "check"
     multiple_results = True
     pure = False
     holds_programs = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__()
+
+    def bind(self, pred: Value, *values: Value, **params: Any) -> Any:
+        which, shape = _running.which, pred.aval.shape
+        if which is not None:
+            mapped = shape[:1] == which.aval.shape
+            some = which if mapped else reduce_or.bind(which, axes=(0,))
+            dims = (0,) if mapped else ()
+            done = not_.bind(broadcast_in_dim.bind(some, shape=shape, dims=dims))
+            pred = or_.bind(done, pred)
+        return super().bind(pred, *values, **params)
 
     def shape_rule(self, *avals: ShapedArray, text: str, debug: bool) -> Avals:
         return ()
@@ -109,4 +144,6 @@ class Check(Opaque):
         return [], []
 
 
-check_p = Check()
+check_p = Check("check")
+#: That an index is in bounds which was known when the program was traced.
+index_check_p = Check("index_check")

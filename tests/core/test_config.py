@@ -70,6 +70,7 @@ def test_defaults():
         "check_static_indices": False,
         "check_tracer_leaks": False,
         "log_compiles": False,
+        "explain_cache_misses": False,
         "default_device": None,
         "mesh_context": None,
         "user_contexts": (),

@@ -175,3 +175,59 @@ def test_misuse() -> None:
         checkify.checkify(jnp.sin, errors=frozenset({"other"}))
     with pytest.raises(ArgumentError, match="not an Error"):
         checkify.check_error(3)
+
+
+def test_known_indices_that_are_out_of_bounds() -> None:
+    def f(x: Any) -> Any:
+        return x[5] + functrax.jit(lambda x: x[6])(x)
+
+    x = jnp.ones(2)
+    error, out = checkify.checkify(f, errors=checkify.index_checks)(x)
+    assert error.get().startswith("out-of-bounds indexing for array of shape (2,): index 5 is out")
+    assert float(out) == 2.0
+    assert checkify.checkify(f)(x)[0].get() is None
+    assert checkify.checkify(lambda x: x[-1], errors=checkify.index_checks)(x)[0].get() is None
+    chosen = lambda p, x: functrax.lax.cond(p, lambda: x[1], lambda: x[2])
+    for jit in (lambda f: f, functrax.jit):
+        checked = jit(checkify.checkify(chosen, errors=checkify.all_checks))
+        assert checked(True, x)[0].get() is None
+        assert "index 2 is out of bounds for axis 0" in checked(False, x)[0].get()
+    assert float(f(x)) == 2.0
+
+
+def test_checks_in_loops_that_differ_by_element_are_of_those_that_run() -> None:
+    def body(x: Any) -> Any:
+        checkify.check(x < 5, "not past the end")
+        checkify.check(x != 2, "two is {}", x)
+        return x + 1
+
+    def loop(x: Any, body: Any = body) -> Any:
+        return functrax.lax.while_loop(lambda x: x < 5, body, x)
+
+    for vmapped in (
+        checkify.checkify(functrax.vmap(loop)),
+        functrax.jit(checkify.checkify(functrax.jit(functrax.vmap(loop)))),
+    ):
+        assert vmapped(jnp.arange(3, 6))[0].get() is None
+        assert vmapped(jnp.arange(5))[0].get() == "two is 2 (`check` failed)"
+    grid = functrax.vmap(functrax.vmap(loop))
+    assert checkify.checkify(grid)(jnp.arange(3, 9).reshape(2, 3))[0].get() is None
+    nested = functrax.vmap(lambda x: loop(x, functrax.jit(body)))
+    with pytest.raises(ValueError, match="checkify-of-vmap-of-while"):
+        checkify.checkify(nested)(jnp.arange(5))
+
+
+def test_checks_in_branches_are_of_the_elements_that_choose_them() -> None:
+    def f(p: Any, x: Any) -> Any:
+        def yes() -> Any:
+            checkify.check(x > 0, "x={}", x)
+            checkify.check(False, "here")
+            return x
+
+        return functrax.lax.cond(p, yes, lambda: -x)
+
+    checked = functrax.jit(checkify.checkify(functrax.vmap(f)))
+    x = np.array([-1.0, 2.0], np.float32)
+    assert checked(np.array([False, False]), x)[0].get() is None
+    assert checked(np.array([False, True]), x)[0].get() == "here (`check` failed)"
+    assert checked(np.array([True, True]), x)[0].get() == "x=-1.0 (`check` failed)"

@@ -208,7 +208,7 @@ def test_machine_code_is_found_in_memory() -> None:
 
 
 def test_jitted_functions_and_options() -> None:
-    jitted = functrax.jit(softmax)
+    jitted = functrax.jit(lambda x: softmax(x))
     jitted(X)
     assert functrax.explain(jitted)(X).cost == 2 * X.nbytes
     assert jitted.cache_info().traces == 1

@@ -25,7 +25,7 @@ class Recorded:
         self.shapes: list[Any] = []
 
     def __call__(self, *args: Any) -> Any:
-        assert all(type(a) is np.ndarray for a in args)
+        assert all(isinstance(a, functrax.Array) for a in args)
         self.shapes.append(tuple(a.shape for a in args))
         return self.function(*args)
 
@@ -253,3 +253,22 @@ def test_io_callbacks_run_once_each_and_in_order() -> None:
     assert functrax.jit(lambda x: io_callback(lambda _: None, None, x))(1.0) is None
     with pytest.raises(DifferentiationError, match="io_callback"):
         functrax.grad(f)(1.0)
+
+
+def test_choices_by_element_do_not_call_for_all() -> None:
+    def chosen(pred: Any) -> Any:
+        yes, no = (lambda: io_callback(print, None) for _ in range(2))
+        return functrax.lax.cond(pred, yes, no)
+
+    with pytest.raises(NotImplementedError, match="IO effect not supported in vmap-of-cond"):
+        functrax.vmap(chosen)(np.array([True, False]))
+
+    def looped(i: Any) -> Any:
+        def body(i: Any) -> Any:
+            io_callback(print, None, i)
+            return i + 1
+
+        return functrax.lax.while_loop(lambda i: i < 5, body, i)
+
+    with pytest.raises(NotImplementedError, match="while_loop with batched predicate"):
+        functrax.vmap(looped)(np.arange(2))

@@ -264,6 +264,24 @@ def test_all_to_all_swaps_the_axis() -> None:
     np.testing.assert_array_equal(tiled, parts.transpose(1, 2, 0, 3).reshape(3, 2, 6))
 
 
+@pytest.mark.parametrize("split", [0, 1])
+def test_exchanges_along_several_names_count_row_major(split: int) -> None:
+    x = np.arange(64, dtype=np.int32).reshape(2, 2, 4, 4)
+
+    def both(f: Any) -> Any:
+        return functrax.vmap(functrax.vmap(f, axis_name="j"), axis_name="i")(x)
+
+    got = both(lambda v: lax.all_to_all(v, ("i", "j"), split, 0))
+    flat = x.reshape(4, 4, 4)
+    np.testing.assert_array_equal(
+        np.reshape(got, (4, 4, 4)), np.moveaxis(flat, (0, split + 1), (1, 0))
+    )
+    gathered = both(lambda v: lax.all_gather(v, ("i", "j")))
+    np.testing.assert_array_equal(gathered[1, 0], flat)
+    tiled = both(lambda v: lax.all_gather(v, ("i", "j"), axis=1, tiled=True))
+    np.testing.assert_array_equal(tiled[0, 1], np.concatenate(list(flat), 1))
+
+
 def test_psum_scatter_gives_each_element_its_part() -> None:
     tiled = _exchange(lambda x: lax.psum_scatter(x, "i", tiled=True))
     np.testing.assert_array_equal(tiled, PARTS.sum(0).reshape(3, 2, 2))

@@ -72,7 +72,7 @@ def test_closure_convert_without_tracers_hoists_nothing() -> None:
     converted, consts = functrax.closure_convert(lambda x: {"y": x * 2.0}, 1.0)
     assert consts == []
     assert float(converted(3.0)["y"]) == 6.0
-    with pytest.raises(PyTreeError, match="converted for other arguments"):
+    with pytest.raises(PyTreeError, match="closure produced by closure_convert"):
         converted((3.0,))
 
 

@@ -64,7 +64,7 @@ def test_forward_mode_differentiates_function_and_rule() -> None:
 
     @f.def_vmap
     def rule(axis_size: int, in_batched: Any, x: Any, n: Any) -> Any:
-        return (x**3, n), (True, in_batched[1])
+        return (x**3, n), tuple(in_batched)
 
     x, t = ROWS[:, 0], np.ones(3, np.float32)
     close(functrax.jvp(lambda x: f(x, 1)[0], (x[1],), (1.0,))[1], 2 * x[1])
@@ -108,7 +108,7 @@ def test_wrong_rules(rule: Any, error: type[Exception], said: str) -> None:
     f = custom_vmap(lambda x: x)
     f.def_vmap(rule)
     with pytest.raises(error, match=said):
-        functrax.vmap(f)(ROWS)
+        functrax.vmap(functrax.jit(f))(ROWS)
 
 
 def test_a_missing_rule_and_mapped_closures() -> None:
@@ -122,3 +122,60 @@ def test_a_missing_rule_and_mapped_closures() -> None:
 
     with pytest.raises(ArgumentError, match="closes over a value that is being mapped"):
         functrax.vmap(closes_over)(ROWS)
+
+
+def test_the_derivatives_rule_gets_what_value_and_tangent_share() -> None:
+    seen = []
+
+    @custom_vmap
+    def f(x: Any) -> Any:
+        return jnp.sin(x)
+
+    @f.def_vmap
+    def rule(axis_size: int, in_batched: Any, x: Any) -> Any:
+        seen.append(list(in_batched))
+        return jnp.cos(x), in_batched[0]
+
+    def push(x: Any, t: Any) -> Any:
+        return functrax.jvp(f, (x,), (t,))
+
+    xs, ts = ROWS[:, 0], np.arange(2.0, 5.0, dtype=np.float32)
+    value, tangent = functrax.vmap(push, in_axes=(None, 0), out_axes=(None, 0))(xs[1], ts)
+    close(value, np.cos(xs[1]))
+    close(tangent, -np.sin(xs[1]) * ts)
+    value, tangent = functrax.vmap(push, in_axes=(0, None))(xs, ts[0])
+    close(value, np.cos(xs))
+    close(tangent, -np.sin(xs) * ts[0])
+    assert seen == [[False], [False]]
+    value, tangent = functrax.jit(functrax.vmap(push))(xs, ts)
+    close(tangent, -np.sin(xs) * ts)
+    assert seen[2:] == [[True]]
+
+
+def test_rule_with_batched_results_of_an_argument_and_a_tangent_that_are_batched_apart() -> None:
+    @custom_vmap
+    def f(x: Any, y: Any) -> Any:
+        return x * y
+
+    @f.def_vmap
+    def rule(axis_size: int, in_batched: Any, x: Any, y: Any) -> Any:
+        x, y = (a if b else jnp.stack([a] * axis_size) for a, b in zip((x, y), in_batched))
+        return x * y * 2, True
+
+    x, y, tx, ty = np.arange(1.0, 13.0, dtype=np.float32).reshape(4, 3)
+    apart = functrax.vmap(
+        lambda x, y, tx: functrax.jvp(f, (x, y), (tx, ty[0])), in_axes=(0, 0, None)
+    )
+    value, tangent = apart(x, y, tx[0])
+    close(value, 2 * x * y)
+    close(tangent, 2 * (tx[0] * y + x * ty[0]))
+
+
+def test_rules_that_return_another_structure_than_the_function() -> None:
+    @custom_vmap
+    def f(x: Any) -> Any:
+        return x * 2.0
+
+    f.def_vmap(lambda size, batched, x: ([x], [True]))
+    with pytest.raises(PyTreeError, match="does not match that of original custom-vmapped"):
+        functrax.vmap(functrax.jit(f))(ROWS)

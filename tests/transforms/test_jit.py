@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import inspect
@@ -495,3 +496,19 @@ def test_the_signature_is_the_function_s_own() -> None:
     for follow_wrapped in (True, False):
         found = inspect.signature(functrax.jit(f), follow_wrapped=follow_wrapped)
         assert found == inspect.signature(f)
+
+
+def test_a_traced_value_is_its_own_copy() -> None:
+    @functrax.jit
+    def f(x: Any) -> Any:
+        assert copy.copy(x) is x
+        return copy.deepcopy({"x": x})["x"] + 1
+
+    assert float(f(1.0)) == 2.0
+
+
+@pytest.mark.parametrize(("size", "said"), [(0, "an empty array"), (2, "more than one element")])
+def test_arrays_without_one_element_have_no_truth_value(size: int, said: str) -> None:
+    for run in (bool, functrax.jit(bool)):
+        with pytest.raises(ValueError, match=said):
+            run(jnp.zeros(size))

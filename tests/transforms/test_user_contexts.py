@@ -60,3 +60,17 @@ def test_other_threads_have_the_default():
 def test_a_value_without_a_hash_is_refused():
     with pytest.raises(ArgumentError, match="hash"):
         fx.make_user_context()([1])
+
+
+def test_the_value_of_all_threads() -> None:
+    context = fx.make_user_context(1)
+    f = fx.jit(lambda x: x * context.value)
+    assert (context.get_global(), float(f(2.0))) == (1, 2.0)
+    context.set_global(3)
+    try:
+        assert (context.get_global(), float(f(2.0))) == (3, 6.0)
+        with context(5):
+            assert (context.get_global(), float(f(2.0))) == (3, 10.0)
+    finally:
+        context.set_global(1)
+    assert float(f(2.0)) == 2.0

@@ -243,7 +243,10 @@ def lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def _limit(dtype: np.dtype[Any], sign: int) -> Any:
-    """Infinity or the largest number, of a sign."""
+    """Infinity or the largest number, of a sign; of complex numbers, in both parts."""
+    if dtypes.is_complex(dtype):
+        part = float(_limit(dtypes.real_dtype(dtype), sign))
+        return complex(part, part)
     info = dtypes.finfo(dtype) if dtypes.is_float(dtype) else dtypes.iinfo(dtype)
     if dtypes.is_float(dtype):
         infinite = dtype.type(sign * np.inf)

@@ -21,19 +21,20 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import ShapeError
 from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, HigherOrder, Linear, Value, literal
-from functrax.core.prims.arithmetic import clamp, select_n
+from functrax.core.primitive import Avals, HigherOrder, Linear, Value, like, literal
+from functrax.core.prims.arithmetic import clamp, eq, select_n
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
 from functrax.core.records import record
 from functrax.core.stage import Derived, eval_jaxpr, stage
 from functrax.core.trace import current
-from functrax.transforms.batching import batch_jaxpr
+from functrax.transforms.batching import batch_jaxpr, check_effects_of_choice
 from functrax.transforms.control.residuals import fewer_residuals, keep_exactly
 from functrax.transforms.control.scan import chosen, merged, others
 from functrax.transforms.forward import jvp_jaxpr
 from functrax.transforms.linearize import PartialTrace, SplitJaxpr, split_jaxpr
 from functrax.transforms.transpose import transpose_jaxpr
+from functrax.transforms.user_checks import checks_where
 
 Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]
@@ -143,11 +144,12 @@ class Cond(HigherOrder):
         branches: Branches,
     ) -> tuple[Any, Any]:
         """Run all branches for all elements, and choose by element."""
+        check_effects_of_choice("in vmap-of-cond", branches)
         everything = (True,) * len(branches[0].outvars)
         derived = [batch_jaxpr(b, size, flags, mapped, everything) for b in branches]
-        results = [eval_jaxpr(d.jaxpr, (), *d.consts, *operands) for d in derived]
         last = literal(len(branches) - 1, dtypes.int32)
         which = clamp.bind(literal(0, dtypes.int32), index, last)
+        results = [self._branch(d, operands, which, k) for k, d in enumerate(derived)]
         if len(branches) == 2:
             which = convert_element_type.bind(which, dtype=dtypes.bool_)
 
@@ -157,6 +159,14 @@ class Cond(HigherOrder):
             return select_n.bind(spread_out, *cases) if len(cases) > 1 else cases[0]
 
         return [choose(*cases) for cases in zip(*results, strict=True)], everything
+
+    @staticmethod
+    def _branch(branch: Derived, operands: Ops, which: Value, number: int) -> list[Value]:
+        """The results of a branch for all elements; its checks are of those that choose it."""
+        if "check" not in branch.jaxpr.effects:
+            return eval_jaxpr(branch.jaxpr, (), *branch.consts, *operands)
+        with checks_where(eq.bind(which, like(which, number))):
+            return eval_jaxpr(branch.jaxpr, (), *branch.consts, *operands)
 
     def partial_eval(self, trace: PartialTrace, args: Ops, params: dict[str, Any]) -> list[Value]:
         """Run the known part now, keeping what the chosen branch needs; record the rest."""

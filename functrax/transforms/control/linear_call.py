@@ -116,10 +116,10 @@ def linear_call(
 
     def flat_transpose(*ct: Value) -> list[Value]:
         given = tree_unflatten(out_tree, map(concrete, ct))
-        return vectors.flat(fun_transpose(residual_args, given), "fun_transpose")
+        return vectors.flat(fun_transpose(residual_args, given), "fun_transpose() output")
 
     call, consts = stage(flat_call, vectors.avals, "fun")
-    back, back_consts = stage(flat_transpose, call.out_avals, "fun_transpose")
+    back, back_consts = stage(flat_transpose, call.out_avals, "fun_transpose() output")
     outs = linear_call_p.bind(
         *back_consts,
         *consts,

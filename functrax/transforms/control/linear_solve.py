@@ -29,7 +29,7 @@ from functrax.core.prims.reindex import zeros
 from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
 from functrax.core.stage import Derived, close, eval_jaxpr, stage
 from functrax.transforms.batching import batch_jaxpr
-from functrax.transforms.flat import check_callable, name_of
+from functrax.transforms.flat import check_callable
 from functrax.transforms.forward import jvp_jaxpr
 from functrax.transforms.transpose import transpose_jaxpr
 
@@ -165,7 +165,8 @@ class LinearSolve(Solve):
         consts, b = split_consts(operands, num_consts)
         if len(programs) == 2:
             raise DifferentiationError(
-                "custom_linear_solve: reverse mode needs to solve the transposed system",
+                "custom_linear_solve: transpose_solve required: reverse mode solves the transposed "
+                "system",
                 got="transpose_solve=None",
                 fix="give transpose_solve, or symmetric=True if the system is symmetric",
             )
@@ -208,15 +209,15 @@ class Vectors:
         leaves, tree = tree_flatten(out)
         if tree != self.tree:
             raise PyTreeError(
-                f"{self.solver}: {what} returns another structure than its vectors have",
+                f"{self.solver}: {what} pytree is another structure than its vectors have",
                 got=f"{tree} instead of {self.tree}",
                 fix="return the containers that came in",
             )
-        values = [as_value(x, f"a result of {what}") for x in leaves]
+        values = [as_value(x, what) for x in leaves]
         got = [x.aval for x in values]
         if [(a.shape, a.dtype) for a in got] != [(a.shape, a.dtype) for a in self.avals]:
             raise ShapeError(
-                f"{self.solver}: {what} returns other types than its vectors have",
+                f"{self.solver}: {what} shapes and dtypes are others than its vectors have",
                 got=f"{', '.join(a.str_short() for a in got)} instead of "
                 f"{', '.join(a.str_short() for a in self.avals)}",
                 fix="return arrays of the shapes and dtypes that came in",
@@ -267,21 +268,22 @@ def custom_linear_solve(
     aux_tree = tree
 
     def flat_matvec(*x: Value) -> list[Value]:
-        return vectors.flat(matvec(vectors.pytree(x)), "matvec")
+        return vectors.flat(matvec(vectors.pytree(x)), "matvec() output")
 
     def solver(
-        function: Callable[..., Any], of: Callable[[Any], Any]
+        function: Callable[..., Any], of: Callable[[Any], Any], name: str
     ) -> Callable[..., list[Value]]:
         def flat_solve(*args: Value) -> list[Value]:
             nonlocal aux_tree
             out = function(of, vectors.pytree(args))
             x, aux = out if has_aux else (out, None)
             aux_leaves, aux_tree = tree_flatten(aux)
-            return [*vectors.flat(x, name_of(function)), *map(as_value, aux_leaves)]
+            return [*vectors.flat(x, f"{name}() output"), *map(as_value, aux_leaves)]
 
         return flat_solve
 
-    programs = [stage(flat_matvec, avals, "matvec"), stage(solver(solve, matvec), avals, "solve")]
+    flat_solver = solver(solve, matvec, "solve")
+    programs = [stage(flat_matvec, avals, "matvec"), stage(flat_solver, avals, "solve")]
     out_aux = aux_tree
     if symmetric:
         programs = [*programs, *programs]
@@ -316,7 +318,8 @@ def _transposed(
     def flat_vecmat(*x: Value) -> list[Value]:
         return eval_jaxpr(back.jaxpr, (), *back.consts, *consts, *x)
 
+    name = "transpose_solve"
     return [
         stage(flat_vecmat, vectors.avals, "vecmat"),
-        stage(solver(transpose_solve, vecmat), vectors.avals, "transpose_solve"),
+        stage(solver(transpose_solve, vecmat, name), vectors.avals, name),
     ]

@@ -390,7 +390,7 @@ def map_(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> 
     Args:
       f: takes a pytree of slices.
       xs: a pytree of arrays with the same leading size.
-      batch_size: how many slices to take at once by ``vmap``; one at a time if None.
+      batch_size: how many slices to take at once by ``vmap``; one at a time if None, and all if 0.
 
     >>> import functrax.numpy as jnp
     >>> from functrax import lax
@@ -398,15 +398,15 @@ def map_(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> 
     Array([0, 2, 4], dtype=int32)
     """
     check_callable("map", f)
-    if batch_size is not None and operator.index(batch_size) < 1:
+    if batch_size is not None and operator.index(batch_size) < 0:
         raise ArgumentError(
-            "map: batch_size is not a positive number of slices",
+            "map: batch_size is not a number of slices",
             got=f"batch_size={batch_size}",
-            fix="batch_size=None, or at least 1",
+            fix="batch_size=None, or at least 0",
         )
     if batch_size is None:
         return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
-    return _map_in_batches(f, xs, batch_size)
+    return _map_in_batches(f, xs, batch_size) if batch_size else vmap(f)(xs)
 
 
 def _map_in_batches(f: Callable[[Any], Any], xs: Any, batch_size: int) -> Any:

@@ -109,18 +109,18 @@ def custom_root(
     aux_tree = tree
 
     def flat_f(*x: Value) -> list[Value]:
-        return vectors.flat(f(vectors.pytree(x)), "f")
+        return vectors.flat(f(vectors.pytree(x)), "f() output")
 
     def flat_solve(*args: Value) -> list[Value]:
         nonlocal aux_tree
         out = solve(f, vectors.pytree(args))
         x, aux = out if has_aux else (out, None)
         aux_leaves, aux_tree = tree_flatten(aux)
-        return [*vectors.flat(x, "solve"), *map(as_value, aux_leaves)]
+        return [*vectors.flat(x, "solve() output"), *map(as_value, aux_leaves)]
 
     def flat_tangent_solve(*args: Value) -> list[Value]:
         x, y = vectors.pytree(args[: len(avals)]), vectors.pytree(args[len(avals) :])
-        return vectors.flat(tangent_solve(linearize(f, x)[1], y), "tangent_solve")
+        return vectors.flat(tangent_solve(linearize(f, x)[1], y), "tangent_solve() output")
 
     programs = [
         stage(flat_f, avals, "f"),

@@ -19,23 +19,36 @@ import numpy as np
 from functrax.backends.device import run_jaxpr
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import ShapeError
-from functrax.core.jaxpr import Jaxpr, Var
+from functrax.core.errors import ShapeError, VmapMethodError
+from functrax.core.jaxpr import Jaxpr, Var, programs_in
 from functrax.core.primitive import Avals, HigherOrder, Linear, Value, spread
 from functrax.core.prims.arithmetic import select_n
 from functrax.core.prims.reduce import reduce_or
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
 from functrax.core.stage import Derived, close, derive, eval_jaxpr, stage
 from functrax.core.trace import current
-from functrax.transforms.batching import batch_jaxpr
+from functrax.transforms.batching import batch_jaxpr, check_effects_of_choice
 from functrax.transforms.control.residuals import hoist
 from functrax.transforms.control.scan import chosen, merged, others, rearranged, split_three
 from functrax.transforms.control.while_backward import DEFAULT_ROWS, while_cotangents
 from functrax.transforms.forward import jvp_jaxpr
 from functrax.transforms.linearize import PartialTrace, SplitJaxpr, split_jaxpr
+from functrax.transforms.user_checks import checks_where
 
 Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]
+
+
+def _check_no_checks_within(body: Jaxpr) -> None:
+    """Refuse checks in programs of a body: they would be made of elements that are done."""
+    within = [program for eqn in body.eqns for program in programs_in(eqn.params)]
+    if any("check" in program.effects for program in within):
+        raise VmapMethodError(
+            "check does not support batched while-loops (checkify-of-vmap-of-while) where it is in "
+            "a call or a branch: it would be made of elements that are done",
+            got="a while_loop whose condition differs by element",
+            fix="vmap outside: functrax.vmap(checkify(f))",
+        )
 
 
 class While(HigherOrder):
@@ -150,6 +163,8 @@ class While(HigherOrder):
             for x, have, want in zip(carry, was, b_carry, strict=True)
         ]
         if test.flags[0]:
+            check_effects_of_choice("in while_loop with batched predicate", (cond, body))
+            _check_no_checks_within(body)
             step, test = _stepping_by_element(step, test, len(of_body), len(of_cond)), _any(test)
             of_body = [*of_body, *of_cond]
         outs = self.bind(
@@ -293,7 +308,8 @@ def _stepping_by_element(step: Derived, test: Derived, num_body: int, num_cond: 
         of_body, rest = rest[:num_body], rest[num_body:]
         of_cond, carry = rest[:num_cond], rest[num_cond:]
         (holds,) = eval_jaxpr(test.jaxpr, (), *c, *of_cond, *carry)
-        stepped = eval_jaxpr(step.jaxpr, (), *b, *of_body, *carry)
+        with checks_where(holds):
+            stepped = eval_jaxpr(step.jaxpr, (), *b, *of_body, *carry)
 
         def choose(old: Value, new: Value) -> Value:
             which = broadcast_in_dim.bind(holds, shape=old.aval.shape, dims=(0,))

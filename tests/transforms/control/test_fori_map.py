@@ -126,7 +126,7 @@ def test_update_in_place() -> None:
     close(gradient, 2 * XS[::-1])
 
 
-@pytest.mark.parametrize("batch_size", [None, 1, 2, 5, 8])
+@pytest.mark.parametrize("batch_size", [None, 0, 1, 2, 5, 8])
 def test_map(batch_size: int | None) -> None:
     def f(d: Any) -> Any:
         return {"s": jnp.sin(d["x"]) * d["n"], "t": (d["n"] * 2,)}
@@ -167,7 +167,7 @@ ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
         ArgumentError,
         "unroll needs bounds",
     ),
-    (lambda: lax.map(body, X, batch_size=0), ArgumentError, "batch_size"),
+    (lambda: lax.map(body, X, batch_size=-1), ArgumentError, "batch_size"),
     (lambda: lax.map(3, X), ArgumentError, "not a function"),
 ]
 

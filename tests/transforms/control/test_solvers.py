@@ -269,22 +269,23 @@ ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
     (
         lambda: lax.custom_linear_solve(lambda x: x[:2], X, opaque),
         ShapeError,
-        "matvec returns other types than its vectors have\n  got   f32[2] instead of f32[3]",
+        "matvec() output shapes and dtypes are others than its vectors have\n  got   f32[2] "
+        "instead of f32[3]",
     ),
     (
         lambda: lax.custom_linear_solve(lambda x: x, X, lambda m, b: (b,)),
         PyTreeError,
-        "returns another structure",
+        "output pytree",
     ),
     (
         lambda: lax.custom_root(lambda x: x, X, lambda f, x: x[None], lambda g, y: y),
         ShapeError,
-        "solve returns other types",
+        "solve() output shapes",
     ),
     (
         lambda: lax.custom_root(lambda x: x, X, lambda f, x: x, lambda g, y: [y]),
         PyTreeError,
-        "tangent_solve returns another structure",
+        "tangent_solve() output pytree",
     ),
     (lambda: lax.custom_root(1, X, newton, newton), ArgumentError, "not a function"),
 ]

@@ -10,8 +10,8 @@ of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along ax
 Shapes and elements: ``shaping``, ``indexing``, ``at``, ``index_tricks``, ``packing``.  Order:
 ``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``.  Products: ``contraction``,
 ``einsum``, ``convolving``, ``polynomials``, ``fitting``.  Functions of functions:
-``vectorizing``.  Types: ``scalar_types``, ``inquiry``.  Text: ``printing``.  What arrays can do by
-themselves (operators, methods) is installed by ``methods``.
+``vectorizing``, ``universal``.  Types: ``scalar_types``, ``inquiry``.  Text: ``printing``.  What
+arrays can do by themselves (operators, methods) is installed by ``methods``.
 
 >>> import functrax.numpy as jnp
 >>> x = jnp.arange(4.0)
@@ -361,12 +361,14 @@ from functrax.numpy.ufuncs import (
     subtract as subtract,
     true_divide as true_divide,
 )
+from functrax.numpy.universal import make_universal as _make_universal
 
 bool = bool_
 ndarray = DeviceArray = Array  # the second is what it was called in older programs
 
 _record_all(globals())
 _explain_all(globals())
+_make_universal(globals())
 _install_all(globals(), _getitem, _At)
 
 if TYPE_CHECKING:
@@ -521,6 +523,10 @@ if TYPE_CHECKING:
         unique_inverse as unique_inverse,
         unique_values as unique_values,
     )
+    from functrax.numpy.universal_methods import (
+        frompyfunc as frompyfunc,
+        ufunc as ufunc,
+    )
     from functrax.numpy.vectorizing import (
         apply_along_axis as apply_along_axis,
         apply_over_axes as apply_over_axes,
@@ -585,6 +591,7 @@ else:
                 "functrax.numpy.uniqueness": (
                     "unique unique_all unique_counts unique_inverse unique_values"
                 ),
+                "functrax.numpy.universal_methods": "frompyfunc ufunc",
                 "functrax.numpy.vectorizing": (
                     "apply_along_axis apply_over_axes piecewise vectorize"
                 ),

@@ -161,7 +161,7 @@ def put_along_axis(
     """A copy in which the elements that :func:`take_along_axis` would take have other values.
 
     Raises:
-      ArgumentError: if ``inplace`` is not False, for arrays are immutable.
+      UnavailableError: if ``inplace`` is not False, for arrays are immutable.
     """
     refuse_inplace("put_along_axis", inplace)
     x, index = to_array("put_along_axis", arr), integers("put_along_axis", indices)
@@ -183,7 +183,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     and ``"drop"`` leaves the value out.
 
     Raises:
-      ArgumentError: if ``inplace`` is not False, for arrays are immutable.
+      UnavailableError: if ``inplace`` is not False, for arrays are immutable.
     """
     refuse_inplace("put", inplace)
     x, index, values = to_array("put", a), integers("put", ind), to_array("put", v, 2)
@@ -201,7 +201,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
     """A copy with values ``vals``, repeated if too few, where the mask holds.
 
     Raises:
-      ArgumentError: if ``inplace`` is not False, or there is no value.
+      UnavailableError: if ``inplace`` is not False.
+      ArgumentError: if there is no value.
     """
     refuse_inplace("place", inplace)
     x, chosen, values = to_array("place", arr), to_array("place", mask, 1), to_array("place", vals)

@@ -7,7 +7,8 @@ unless ``enable_x64`` is set.
 Elementwise functions: ``ufuncs`` (arithmetic), ``analytic``, ``logic``, ``rounding``, all on top
 of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along axes: ``reductions``,
 ``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``, ``covariance``, ``histograms``.
-Shapes and elements: ``shaping``, ``indexing``, ``at``, ``index_tricks``, ``packing``.  Order:
+Shapes and elements: ``shaping``, ``indexing``, ``at``, ``index_tricks``, ``packing``,
+``insertion``.  Order:
 ``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``.  Products: ``contraction``,
 ``einsum``, ``convolving``, ``polynomials``, ``fitting``.  Functions of functions:
 ``vectorizing``, ``universal``.  Types: ``scalar_types``, ``inquiry``.  Text: ``printing``.  What
@@ -132,12 +133,10 @@ from functrax.numpy.joining import (
     column_stack as column_stack,
     concat as concat,
     concatenate as concatenate,
-    delete as delete,
     dsplit as dsplit,
     dstack as dstack,
     hsplit as hsplit,
     hstack as hstack,
-    insert as insert,
     split as split,
     stack as stack,
     unstack as unstack,
@@ -442,6 +441,10 @@ if TYPE_CHECKING:
         shape as shape,
         size as size,
     )
+    from functrax.numpy.insertion import (
+        delete as delete,
+        insert as insert,
+    )
     from functrax.numpy.linear import (
         cross as cross,
         kron as kron,
@@ -567,6 +570,7 @@ else:
                     "can_cast iscomplexobj isdtype isrealobj isscalar issubdtype iterable ndim "
                     "shape size"
                 ),
+                "functrax.numpy.insertion": "delete insert",
                 "functrax.numpy.linear": "cross kron",
                 "functrax.numpy.nan_reductions": (
                     "nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum nanvar"

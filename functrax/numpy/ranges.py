@@ -31,6 +31,7 @@ from functrax.numpy.promote import (
     convert,
     inexact,
     promote_args,
+    promoting,
     result,
     to_array,
 )
@@ -176,7 +177,9 @@ def _ends(name: str, start: Any, stop: Any, dtype: Any) -> tuple[Value, Value]:
 
     def kind(own: DType) -> DType:
         given = inexact(own)
-        return given if wanted is None else lattice_result_type((given, False), (wanted, False))[0]
+        if wanted is None:
+            return given
+        return promoting(lattice_result_type)((given, False), (wanted, False))[0]
 
     x, y = promote_args(name, start, stop, kind=kind)
     x, y = (to_array(name, result(convert(v, v.aval.dtype))) for v in (x, y))

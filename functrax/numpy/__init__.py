@@ -7,11 +7,12 @@ unless ``enable_x64`` is set.
 Elementwise functions: ``ufuncs`` (arithmetic), ``analytic``, ``logic``, ``rounding``, all on top
 of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along axes: ``reductions``,
 ``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``, ``covariance``, ``histograms``.
-Shapes and elements: ``shaping``, ``indexing``, ``at``, ``index_tricks``, ``packing``.  Order:
+Shapes and elements: ``shaping``, ``indexing``, ``at``, ``index_tricks``, ``packing``,
+``insertion``.  Order:
 ``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``.  Products: ``contraction``,
 ``einsum``, ``convolving``, ``polynomials``, ``fitting``.  Functions of functions:
-``vectorizing``.  Types: ``scalar_types``, ``inquiry``.  Text: ``printing``.  What arrays can do by
-themselves (operators, methods) is installed by ``methods``.
+``vectorizing``, ``universal``.  Types: ``scalar_types``, ``inquiry``.  Text: ``printing``.  What
+arrays can do by themselves (operators, methods) is installed by ``methods``.
 
 >>> import functrax.numpy as jnp
 >>> x = jnp.arange(4.0)
@@ -132,12 +133,10 @@ from functrax.numpy.joining import (
     column_stack as column_stack,
     concat as concat,
     concatenate as concatenate,
-    delete as delete,
     dsplit as dsplit,
     dstack as dstack,
     hsplit as hsplit,
     hstack as hstack,
-    insert as insert,
     split as split,
     stack as stack,
     unstack as unstack,
@@ -361,12 +360,14 @@ from functrax.numpy.ufuncs import (
     subtract as subtract,
     true_divide as true_divide,
 )
+from functrax.numpy.universal import make_universal as _make_universal
 
 bool = bool_
 ndarray = DeviceArray = Array  # the second is what it was called in older programs
 
 _record_all(globals())
 _explain_all(globals())
+_make_universal(globals())
 _install_all(globals(), _getitem, _At)
 
 if TYPE_CHECKING:
@@ -439,6 +440,10 @@ if TYPE_CHECKING:
         ndim as ndim,
         shape as shape,
         size as size,
+    )
+    from functrax.numpy.insertion import (
+        delete as delete,
+        insert as insert,
     )
     from functrax.numpy.linear import (
         cross as cross,
@@ -521,6 +526,10 @@ if TYPE_CHECKING:
         unique_inverse as unique_inverse,
         unique_values as unique_values,
     )
+    from functrax.numpy.universal_methods import (
+        frompyfunc as frompyfunc,
+        ufunc as ufunc,
+    )
     from functrax.numpy.vectorizing import (
         apply_along_axis as apply_along_axis,
         apply_over_axes as apply_over_axes,
@@ -561,6 +570,7 @@ else:
                     "can_cast iscomplexobj isdtype isrealobj isscalar issubdtype iterable ndim "
                     "shape size"
                 ),
+                "functrax.numpy.insertion": "delete insert",
                 "functrax.numpy.linear": "cross kron",
                 "functrax.numpy.nan_reductions": (
                     "nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum nanvar"
@@ -585,6 +595,7 @@ else:
                 "functrax.numpy.uniqueness": (
                     "unique unique_all unique_counts unique_inverse unique_values"
                 ),
+                "functrax.numpy.universal_methods": "frompyfunc ufunc",
                 "functrax.numpy.vectorizing": (
                     "apply_along_axis apply_over_axes piecewise vectorize"
                 ),

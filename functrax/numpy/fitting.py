@@ -26,7 +26,7 @@ from functrax.numpy.filling import eye, zeros
 from functrax.numpy.joining import concatenate
 from functrax.numpy.logic import conj, real, where
 from functrax.numpy.polynomials import vander
-from functrax.numpy.promote import convert, inexact, promote_dtypes, result, to_array
+from functrax.numpy.promote import convert, inexact, promote_dtypes, promoting, result, to_array
 from functrax.numpy.ranges import arange
 from functrax.numpy.rearranging import is_known, take_axis
 from functrax.numpy.selecting import trim_zeros
@@ -73,7 +73,15 @@ def polyfit(
     """
     order = integer("polyfit", "deg", deg) + 1
     places, left, right = _weighted(x, y, order, w)
-    dtype = places.aval.dtype
+    return _fitted(places, left, right, rcond, full, cov)
+
+
+@promoting
+def _fitted(
+    places: Value, left: Value, right: Value, rcond: float | None, full: bool, cov: Any
+) -> Any:
+    """The result of :func:`polyfit` for powers ``left`` and values ``right``, both weighted."""
+    dtype, order = places.aval.dtype, left.aval.shape[1]
     fraction = places.aval.size * float(dtypes.finfo(dtype).eps) if rcond is None else rcond
     scale = result(sqrt.bind(reductions.sum(real(left * conj(left)), axis=0)))
     scale = where(scale == 0, 1, scale)

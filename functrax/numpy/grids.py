@@ -14,13 +14,16 @@ import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.dtypes import DType
+from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.inputs import as_value
 from functrax.core.primitive import Value, like
 from functrax.core.prims.arithmetic import add, clamp, div, modulo, mul, rem
+from functrax.core.promotion import result_type
 from functrax.numpy.axes import Shape, as_shape
+from functrax.numpy.creation import checked_dtype
 from functrax.numpy.index_plan import Bounds, operand_in_range
-from functrax.numpy.promote import convert, promote_dtypes, result, to_array
+from functrax.numpy.promote import convert, promote_args, result, to_array
 from functrax.numpy.rearranging import is_known
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
@@ -207,12 +210,15 @@ def ravel_multi_index(
     Args:
       multi_index: one integer array for each axis, which broadcast.
       dims: the shape in which they are indices.
-      mode: out of range, ``"raise"`` an error (the indices must be known), ``"clip"``, ``"wrap"``.
+      mode: out of range, ``"raise"`` an error (the indices must be known), ``"clip"``, ``"wrap"``,
+        or ``"ignore"``, which computes with the indices as they are.
       order: ``"C"``, or ``"F"`` for column-major positions.
-      dtype: of the result.
+      dtype: of the result; by default the indices' own.
 
     Raises:
-      ArgumentError: for an index out of range, and other modes or orders.
+      ArgumentError: for an index out of range, other modes or orders, and a dtype that does not
+        hold the largest position.
+      ConcretizationError: for traced indices, if the mode is ``"raise"``.
     """
     sizes = as_shape("ravel_multi_index", dims)
     if len(sizes) != len(multi_index) or order not in ("C", "F"):
@@ -222,8 +228,9 @@ def ravel_multi_index(
             fix=f"{len(sizes)} arrays",
         )
     columns = [integers("ravel_multi_index", x) for x in multi_index]
+    wanted = _dtype_of_positions(columns, sizes, dtype)
     columns = [_inside(x, size, mode) for x, size in zip(columns, sizes, strict=True)]
-    columns = broadcast_arrays(*[result(x) for x in promote_dtypes("ravel_multi_index", *columns)])
+    columns = promote_args("ravel_multi_index", *(convert(x, wanted) for x in columns))
     total = None
     stride = 1
     pairs = list(zip(columns, sizes, strict=True))
@@ -231,8 +238,23 @@ def ravel_multi_index(
         term = x if stride == 1 else mul.bind(x, like(x, stride))
         total = term if total is None else add.bind(total, term)
         stride *= size
-    kind = dtypes.int32 if dtype is None else dtypes.as_dtype(dtype)
-    return result(convert(total, dtypes.canonicalize_dtype(kind)))
+    return result(convert(like(columns[0], 0) if total is None else total, wanted))
+
+
+def _dtype_of_positions(columns: Sequence[Value], sizes: Shape, dtype: Any) -> DType:
+    """That of the result of :func:`ravel_multi_index`.
+
+    Raises:
+      ArgumentError: if it holds no integers, or not the largest position.
+    """
+    found = result_type(int, *columns) if dtype is None else checked_dtype(dtype)
+    if dtypes.is_integer(found) and math.prod(sizes) - 1 <= dtypes.iinfo(found).max:
+        return found
+    raise ArgumentError(
+        "ravel_multi_index: the dtype does not hold all positions",
+        got=f"{found} for the shape {sizes}",
+        fix="dtype='int32', or another dtype of integers that is wide enough",
+    )
 
 
 def _inside(x: Value, size: int, mode: str) -> Value:
@@ -240,19 +262,21 @@ def _inside(x: Value, size: int, mode: str) -> Value:
         return result(clamp.bind(like(x, 0), x, like(x, size - 1)))
     if mode == "wrap":
         return result(modulo(x, size))
+    if mode == "ignore":
+        return x
     if mode != "raise":
         raise ArgumentError("ravel_multi_index: unknown mode", got=repr(mode),
-                            fix="'raise', 'clip' or 'wrap'")  # fmt: skip
+                            fix="'raise', 'clip', 'wrap' or 'ignore'")  # fmt: skip
     if not is_known(x):
-        raise ArgumentError(
+        raise ConcretizationError(
             "ravel_multi_index: mode 'raise' needs to know the indices, which are traced",
             got=x.aval.str_short(),
-            fix="mode='clip' or mode='wrap'",
+            fix="Use mode='wrap' or mode='clip' instead.",
         )
     values = np.asarray(x)
     if values.size and not 0 <= values.min() <= values.max() < size:
         raise ArgumentError(
-            "ravel_multi_index: an index is out of range",
+            "invalid entry in coordinates array: an index of ravel_multi_index is out of range",
             got=f"from {values.min()} to {values.max()}, for a size of {size}",
             fix="mode='clip' or mode='wrap'",
         )

@@ -25,7 +25,7 @@ from functrax.numpy.differences import diff
 from functrax.numpy.filling import ones_like, zeros
 from functrax.numpy.joining import stack, unstack
 from functrax.numpy.logic import where
-from functrax.numpy.promote import convert, inexact, promote_dtypes, result, to_array
+from functrax.numpy.promote import convert, inexact, promote_dtypes, promoting, result, to_array
 from functrax.numpy.ranges import linspace
 from functrax.numpy.rearranging import is_known
 from functrax.numpy.rounding import clip
@@ -124,6 +124,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     return _edges("histogram_bin_edges", to_array("histogram_bin_edges", a), bins, range)
 
 
+@promoting
 def _edges(name: str, x: Value, bins: Any, limits: Any) -> Value:
     if isinstance(bins, str):
         raise ArgumentError(
@@ -149,6 +150,7 @@ def _edges(name: str, x: Value, bins: Any, limits: Any) -> Value:
     return linspace(low, high, count + 1, dtype=dtype)
 
 
+@promoting
 def _places(x: Value, edges: Value) -> tuple[Value, Value]:
     """The bin of each element, and whether it is in one; the last bin has its right edge."""
     values, limits = stop_gradient.bind(x), stop_gradient.bind(edges)

@@ -1,7 +1,6 @@
-"""Arrays put together and taken apart: concatenate, stack, block, split, insert, delete.
+"""Arrays put together and taken apart: concatenate, stack, block, split.
 
-Joining is one ``concatenate`` (after reshapes), splitting is a ``slice`` for each part.  Positions
-at which something is inserted or deleted are known while tracing, for shapes depend on them.
+Joining is one ``concatenate`` (after reshapes), splitting is a ``slice`` for each part.
 """
 
 from __future__ import annotations
@@ -12,24 +11,21 @@ from typing import Any
 import numpy as np
 
 from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
+from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.promote import convert, promote_dtypes, result, to_array
-from functrax.numpy.rearranging import is_known, take_table
 from functrax.numpy.shaping import (
     atleast_3d,
-    broadcast_to,
     join,
-    moveaxis,
     reshape_to,
     slice_axis,
 )
 
 __all__ = [
-    "append", "array_split", "block", "column_stack", "concat", "concatenate", "delete", "dsplit",
-    "dstack", "hsplit", "hstack", "insert", "split", "stack", "unstack", "vsplit", "vstack",
+    "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack",
+    "hsplit", "hstack", "split", "stack", "unstack", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -204,86 +200,6 @@ def _block(arrays: Any, depth: int, ndim: int) -> Value:
 def append(arr: Any, values: Any, axis: int | None = None) -> Value:
     """``values`` after ``arr``; both in row-major order if ``axis`` is None."""
     return concatenate([arr, values], axis)
-
-
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
-    """``values`` put before the positions ``obj`` of an axis.
-
-    Args:
-      arr: an array.
-      obj: positions known while tracing: an integer, a slice, or integers.
-      values: an array; it broadcasts to the shape that is inserted.
-      axis: None inserts into the elements in row-major order.
-
-    Raises:
-      ConcretizationError: if ``obj`` is traced.
-    """
-    x = to_array("insert", arr)
-    y = convert(to_array("insert", values, 2), x.aval.dtype)
-    if axis is None:
-        x, axis = reshape_to(x, (x.aval.size,)), 0
-    k = one_axis("insert", axis, x.aval.ndim)
-    size = x.aval.shape[k]
-    where = _positions("insert", obj)
-    where = np.arange(size)[where] if isinstance(where, slice) else where
-    y = reshape_to(y, (1,) * (x.aval.ndim - y.aval.ndim) + y.aval.shape)
-    if where.ndim == 0:
-        y = moveaxis(y, 0, k)
-    count = y.aval.shape[k] if where.size == 1 else where.size
-    inserted = broadcast_to(y, (*x.aval.shape[:k], count, *x.aval.shape[k + 1 :]))
-    try:
-        new = np.arange(size, size + count)
-        table = np.insert(np.arange(size), where.item() if where.size == 1 else where, new)
-    except IndexError as error:
-        raise ArgumentError(
-            "insert: a position is out of range",
-            got=str(error),
-            fix="positions from minus the axis' size up to the size",
-        ) from None
-    return take_table(join([x, inserted], k), k, table)
-
-
-def _positions(name: str, obj: Any) -> Any:
-    """Positions known while tracing, for NumPy to read."""
-    if isinstance(obj, slice):
-        return obj
-    if not is_known(obj):
-        raise ConcretizationError(
-            f"{name}: the shape of the result depends on the positions, which are traced",
-            got=obj.aval.str_short(),
-            fix="positions known while tracing; functrax.numpy.where keeps the shape",
-        )
-    where = np.asarray(obj)
-    return where.astype(int) if where.size == 0 else where
-
-
-def delete(
-    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
-) -> Value:
-    """Without the elements at the positions ``obj`` of an axis.
-
-    Args:
-      arr: an array.
-      obj: positions known while tracing: an integer, a slice, integers, or a mask.
-      axis: None deletes from the elements in row-major order.
-      assume_unique_indices: accepted; the positions are known.
-
-    Raises:
-      ConcretizationError: if ``obj`` is traced.
-    """
-    x = to_array("delete", arr)
-    if axis is None:
-        x, axis = reshape_to(x, (x.aval.size,)), 0
-    k = one_axis("delete", axis, x.aval.ndim)
-    try:
-        table = np.delete(np.arange(x.aval.shape[k]), _positions("delete", obj))
-    except IndexError as error:
-        raise ArgumentError(
-            "delete: a position is out of range",
-            got=str(error),
-            fix="positions from minus the axis' size up to the size less 1",
-        ) from None
-    return take_table(x, k, table)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core import dtypes
-from functrax.core.errors import ArgumentError
+from functrax.core.errors import ArgumentError, UnavailableError
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import Primitive, Value, like, literal
 from functrax.core.prims import arithmetic as prims
@@ -180,10 +180,10 @@ def no_out(name: str, out: Any) -> None:
     """Refuse NumPy's ``out=``.
 
     Raises:
-      ArgumentError: if it is given.
+      UnavailableError: if it is given.
     """
     if out is not None:
-        raise ArgumentError(
+        raise UnavailableError(
             f"{name}: out= is not supported, for arrays are immutable",
             got=f"out of type {type(out).__name__}",
             fix=f"x = {name}(...), or x = x.at[...].set({name}(...))",

@@ -24,7 +24,7 @@ from functrax.numpy.promote import convert
 #: Methods that are the function of the same name with the array as its first argument.
 METHODS: Final[tuple[str, ...]] = (
     *("all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip"),
-    *("compress", "conj", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "max"),
+    *("conj", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "max"),
     *("mean", "min", "nonzero", "partition", "prod", "ptp", "ravel", "repeat", "round"),
     *("searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var"),
 )
@@ -51,7 +51,7 @@ def install_all(
         forward, reflected = binary_operator("@", functions["matmul"])
         table["__matmul__"], table["__rmatmul__"] = with_recipe(forward), with_recipe(reflected)
     if "transpose" in functions:
-        table.update(_shaping_methods(functions))
+        table.update(_methods_with_other_arguments(functions))
         properties["T"] = functions["transpose"]
         properties["mT"] = functions["matrix_transpose"]
     if getitem is not None:
@@ -61,8 +61,12 @@ def install_all(
     install(table, properties)
 
 
-def _shaping_methods(functions: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """``reshape`` and ``transpose``, which take their axes as a tuple or one by one."""
+def _methods_with_other_arguments(functions: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """Methods whose arguments are not those of the function of the same name.
+
+    ``reshape`` and ``transpose`` take their axes as a tuple or one by one; the array comes second
+    in ``compress``.
+    """
 
     def reshape_method(self: Any, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
         sizes = shape[0] if len(shape) == 1 else shape
@@ -75,7 +79,15 @@ def _shaping_methods(functions: Mapping[str, Any]) -> dict[str, Callable[..., An
     def flatten_method(self: Any, order: str = "C") -> Any:
         return functions["ravel"](self, order)
 
-    made = {"reshape": reshape_method, "transpose": transpose_method, "flatten": flatten_method}
+    def compress_method(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
+        return functions["compress"](condition, self, axis, **options)
+
+    made = {
+        "reshape": reshape_method,
+        "transpose": transpose_method,
+        "flatten": flatten_method,
+        "compress": compress_method,
+    }
     for name, method in made.items():
         method.__name__ = name
         method.__doc__ = f"See ``functrax.numpy.{'ravel' if name == 'flatten' else name}``."

@@ -16,7 +16,7 @@ from functrax.core.primitive import Value, like
 from functrax.core.prims.slicing import pad
 from functrax.numpy import reductions
 from functrax.numpy.axes import integer, one_axis
-from functrax.numpy.promote import convert, to_array
+from functrax.numpy.promote import convert, promoting, to_array
 from functrax.numpy.shaping import moveaxis, reshape_to, slice_axis
 
 __all__ = ["packbits", "unpackbits"]
@@ -48,6 +48,11 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Value:
                          fix="x != 0")  # fmt: skip
     shifts = _shifts("packbits", bitorder)
     x, k = _along("packbits", x, axis)
+    return _packed(x, k, shifts)
+
+
+@promoting
+def _packed(x: Value, k: int, shifts: Value) -> Value:
     bits = convert(moveaxis(x != 0, k, -1), dtypes.uint8)
     bits = _lengthened(bits, -(-x.aval.shape[k] // 8) * 8)
     *rest, size = bits.aval.shape
@@ -85,13 +90,18 @@ def unpackbits(
                          fix="x.astype('uint8')")  # fmt: skip
     shifts = _shifts("unpackbits", bitorder)
     x, k = _along("unpackbits", x, axis)
-    lines = moveaxis(x, k, -1)
-    *rest, size = lines.aval.shape
-    bits = (reshape_to(lines, (*rest, size, 1)) >> shifts) & 1
-    bits = reshape_to(bits, (*rest, size * 8))
+    bits = _unpacked(moveaxis(x, k, -1), shifts)
     if count is not None:
         bits = _counted(bits, integer("unpackbits", "count", count))
     return moveaxis(bits, -1, k)
+
+
+@promoting
+def _unpacked(lines: Value, shifts: Value) -> Value:
+    """The bits of the bytes along the last axis."""
+    *rest, size = lines.aval.shape
+    bits = (reshape_to(lines, (*rest, size, 1)) >> shifts) & 1
+    return reshape_to(bits, (*rest, size * 8))
 
 
 def _counted(bits: Value, count: int) -> Value:

@@ -312,9 +312,15 @@ def broadcast_shape(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, 
     return tuple(out)
 
 
+#: Functions that bring arrays of different ranks together whatever ``numpy_rank_promotion`` says.
+_ANY_RANKS: Final = frozenset(
+    {"where", "select", "choose", "broadcast_arrays", "broadcast_shapes", "cross", "heaviside"}
+)
+
+
 def _check_ranks(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     ranks = {len(shape) for shape in shapes if shape}
-    if len(ranks) < 2:
+    if len(ranks) < 2 or name in _ANY_RANKS:
         return
     shown = ", ".join(map(str, shapes))
     if options.numpy_rank_promotion == "raise":

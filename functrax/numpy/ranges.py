@@ -13,7 +13,6 @@ import numpy as np
 from functrax.backends.placement import device_put
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
-from functrax.core.config import Override
 from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from functrax.core.primitive import Value, like
@@ -32,6 +31,7 @@ from functrax.numpy.promote import (
     convert,
     inexact,
     promote_args,
+    promoting,
     result,
     to_array,
 )
@@ -177,10 +177,9 @@ def _ends(name: str, start: Any, stop: Any, dtype: Any) -> tuple[Value, Value]:
 
     def kind(own: DType) -> DType:
         given = inexact(own)
-        if wanted is None or given == wanted:
+        if wanted is None:
             return given
-        with Override("numpy_dtype_promotion", "standard"):  # the caller named the dtype
-            return lattice_result_type((given, False), (wanted, False))[0]
+        return promoting(lattice_result_type)((given, False), (wanted, False))[0]
 
     x, y = promote_args(name, start, stop, kind=kind)
     x, y = (to_array(name, result(convert(v, v.aval.dtype))) for v in (x, y))

@@ -46,7 +46,7 @@ def take_table(x: Value, axis: int, table: np.ndarray[Any, Any]) -> Value:
     if len(table) == x.aval.shape[axis] and np.array_equal(table, np.arange(len(table))):
         return x
     runs = _runs(table)
-    if runs is None:
+    if not runs:  # too many of them, or nothing to read
         return take_axis(x, axis, from_numpy(table.astype(np.int32)))
     return join([_read_run(x, axis, *run) for run in runs], axis)
 

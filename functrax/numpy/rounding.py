@@ -12,7 +12,7 @@ import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError
+from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, UnavailableError
 from functrax.core.primitive import Value
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.bitwise import shift_left, shift_right_logical
@@ -90,7 +90,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Value:
       out: must be None.
 
     Raises:
-      ArgumentError: for negative ``decimals`` of integers.
+      UnavailableError: for negative ``decimals`` of integers.
 
     >>> import functrax.numpy as jnp
     >>> jnp.round(jnp.array([0.5, 1.5, 2.25])), jnp.round(jnp.array([2.346]), 2)
@@ -102,7 +102,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Value:
     dtype = x.aval.dtype
     if dtype in dtypes.INTEGER:
         if digits < 0:
-            raise ArgumentError(
+            raise UnavailableError(
                 "round: integers have no negative decimals",
                 got=f"decimals={digits} of {x.aval.str_short()}",
                 fix="x.astype(float), or (x + 5) // 10 * 10",

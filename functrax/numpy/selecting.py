@@ -113,7 +113,13 @@ def _around(index: Value, size: int) -> Value:
 
 
 def take_along_axis(
-    arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None
+    arr: Any,
+    indices: Any,
+    axis: int | None = -1,
+    mode: Any = None,
+    fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool | None = None,
 ) -> Value:
     """``result[i, j] = arr[i, indices[i, j]]``, for the axis named.
 
@@ -121,8 +127,10 @@ def take_along_axis(
       arr: an array.
       indices: integers, of the rank of ``arr``; other axes broadcast against those of ``arr``.
       axis: None takes from the elements in row-major order, by a vector.
-      mode: as for :func:`take`.
+      mode: as for :func:`take`, but for ``"wrap"``; ``"one_hot"`` gives 0 out of range.
       fill_value: as for :func:`take`.
+      wrap_negative_indices: whether negative indices count from the end; if None, they do but
+        for the mode ``"promise_in_bounds"``.
 
     Raises:
       ShapeError: if ranks differ or other axes do not broadcast.
@@ -130,9 +138,13 @@ def take_along_axis(
     x, index = to_array("take_along_axis", arr), integers("take_along_axis", indices)
     if axis is None:
         x, axis = reshape_to(x, (x.aval.size,)), 0
-    fills = mode_name("take_along_axis", mode, "fill") == "fill"
+    if mode == "one_hot":
+        mode, fill_value = "fill", 0
+    kind = mode_name("take_along_axis", mode, "fill")
+    fills = kind == "fill"
+    wraps = kind != "promise" if wrap_negative_indices is None else wrap_negative_indices
     k = one_axis("take_along_axis", axis, x.aval.ndim)
-    index = operand_in_range(index, x.aval.shape[k], Bounds(clip=not fills))
+    index = operand_in_range(index, x.aval.shape[k], Bounds(clip=not fills, wrap=wraps))
     index_map = _along_axis("take_along_axis", x.aval.shape, index.aval.shape, k)
     fill = fill_literal("take_along_axis", x.aval.dtype, fill_value) if fills else like(x, 0)
     return result(reindex.bind(x, index, map=index_map, fill=fill))
@@ -161,7 +173,7 @@ def put_along_axis(
     """A copy in which the elements that :func:`take_along_axis` would take have other values.
 
     Raises:
-      ArgumentError: if ``inplace`` is not False, for arrays are immutable.
+      UnavailableError: if ``inplace`` is not False, for arrays are immutable.
     """
     refuse_inplace("put_along_axis", inplace)
     x, index = to_array("put_along_axis", arr), integers("put_along_axis", indices)
@@ -183,7 +195,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     and ``"drop"`` leaves the value out.
 
     Raises:
-      ArgumentError: if ``inplace`` is not False, for arrays are immutable.
+      UnavailableError: if ``inplace`` is not False, for arrays are immutable.
     """
     refuse_inplace("put", inplace)
     x, index, values = to_array("put", a), integers("put", ind), to_array("put", v, 2)
@@ -201,7 +213,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
     """A copy with values ``vals``, repeated if too few, where the mask holds.
 
     Raises:
-      ArgumentError: if ``inplace`` is not False, or there is no value.
+      UnavailableError: if ``inplace`` is not False.
+      ArgumentError: if there is no value.
     """
     refuse_inplace("place", inplace)
     x, chosen, values = to_array("place", arr), to_array("place", mask, 1), to_array("place", vals)
@@ -270,7 +283,7 @@ def _check_choices(which: Value, count: int) -> None:
     values = np.asarray(which)
     if values.size and not 0 <= values.min() <= values.max() < count:
         raise ArgumentError(
-            "choose: a choice does not exist",
+            "invalid entry in choice array: choose has no such choice",
             got=f"values from {values.min()} to {values.max()}, for {count} choices",
             fix="mode='clip' or mode='wrap'",
         )

@@ -19,7 +19,7 @@ from functrax.core.prims.reindex import iota
 from functrax.core.promotion import promote_types
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.creation import checked_dtype
-from functrax.numpy.promote import convert, result, to_array
+from functrax.numpy.promote import convert, promoting, result, to_array
 from functrax.numpy.shaping import reshape_to, reverse
 
 __all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex"]
@@ -200,4 +200,4 @@ def sort_complex(a: Any) -> Value:
       Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
     ordered = sort(a)
-    return convert(ordered, promote_types(ordered.aval.dtype, dtypes.complex64))
+    return convert(ordered, promoting(promote_types)(ordered.aval.dtype, dtypes.complex64))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.errors import ShapeError, UnavailableError
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
@@ -136,7 +136,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
       inplace: must be False, for arrays are immutable.
 
     Raises:
-      ArgumentError: if ``inplace`` is not False.
+      UnavailableError: if ``inplace`` is not False.
       ShapeError: if ``a`` has no diagonal.
     """
     refuse_inplace("fill_diagonal", inplace)
@@ -167,10 +167,10 @@ def refuse_inplace(name: str, inplace: bool) -> None:
     """Refuse to change an array.
 
     Raises:
-      ArgumentError: if ``inplace`` is not False.
+      UnavailableError: if ``inplace`` is not False.
     """
     if inplace:
-        raise ArgumentError(
+        raise UnavailableError(
             f"{name}: arrays are immutable, so it cannot work in place",
             got=f"inplace={inplace}",
             fix=f"x = jnp.{name}(x, ..., inplace=False), or x.at[...]",

@@ -82,7 +82,7 @@ def _methods_with_other_arguments(functions: Mapping[str, Any]) -> dict[str, Cal
     def compress_method(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
         return functions["compress"](condition, self, axis, **options)
 
-    made = {
+    made: dict[str, Callable[..., Any]] = {
         "reshape": reshape_method,
         "transpose": transpose_method,
         "flatten": flatten_method,

@@ -31,6 +31,7 @@ from functrax.core.records import field, record
 from functrax.core.source import user_line
 from functrax.core.stage import close, eval_jaxpr, stage_with_references
 from functrax.core.trace import EVAL, Tracer, state
+from functrax.transforms import shared_traces
 from functrax.transforms.call import Call
 from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
 from functrax.transforms.inspect_types import flatten_types, type_of
@@ -41,7 +42,6 @@ from functrax.transforms.jit_shardings import (
     call_shardings,
     check_options,
 )
-from functrax.transforms.shared_traces import traces_of
 from functrax.transforms.static_args import ArgumentRoles, StaticKey
 from functrax.transforms.traces import (
     Signature,
@@ -127,7 +127,7 @@ class Jitted(JitCaller):
         self._call_params = dict(call_params or {})
         self._name = name_of(fun)
         self._shardings = shardings
-        self._cache = traces_of(fun, roles)
+        self._cache = shared_traces.traces_of(fun, roles)
         self._hits = self._misses = 0
         self._history: deque[TraceRecord] = deque(maxlen=_REMEMBERED)
         self._register()
@@ -381,6 +381,7 @@ def clear_caches() -> None:
     """Forget the programs of all jitted functions, and those of operations outside of ``jit``."""
     for jitted in list(_all_jitted):
         jitted.clear_cache()
+    shared_traces.forget()
     from functrax.backends import eager_run
 
     eager_run.forget()

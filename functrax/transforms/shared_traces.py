@@ -28,3 +28,11 @@ def traces_of(function: Callable[..., Any], roles: ArgumentRoles) -> dict[Any, T
         return {}
     by_roles = _by_function.setdefault(function, {})
     return by_roles.setdefault((roles.static_nums, roles.static_names), {})
+
+
+def forget() -> None:
+    """Drop the traces of all functions: those, too, whose jitted functions are gone."""
+    for by_roles in _by_function.values():
+        for traces in by_roles.values():
+            traces.clear()
+    _by_function.clear()

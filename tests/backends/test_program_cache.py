@@ -222,6 +222,7 @@ def test_a_damaged_program_is_compiled_again(cache):
     file = Path(cache.root) / "kernels" / key_of(function, X).hex()
     file.write_bytes(file.read_bytes()[:-3] + b"abc")
     assert program_cache.find(traced(function, X)) is None
+    functrax.clear_caches()  # another jit of the same function shares what the first one compiled
     np.testing.assert_array_equal(functrax.jit(function)(X), expected)
     assert program_cache.find(traced(function, X)) is not None
 

@@ -356,7 +356,7 @@ def test_nothing_changes_without_equations() -> None:
         ("take", (M, V), errors.DTypeError, "integers"),
         ("take", (M, np.array([0]), 0, None, "raise"), errors.ArgumentError, "mode"),
         ("take_along_axis", (M, np.array([0]), 0), errors.ShapeError, "ranks"),
-        ("choose", (np.array([3]), [V, V]), errors.ArgumentError, "does not exist"),
+        ("choose", (np.array([3]), [V, V]), errors.ArgumentError, "has no such choice"),
         ("select", ([M > 0], [M, N]), errors.ArgumentError, "one condition"),
         ("searchsorted", (M, V), errors.ShapeError, "vector"),
         ("searchsorted", (V, V, "middle"), errors.ArgumentError, "side"),

@@ -32,6 +32,19 @@ def test_jit_in_a_loop_traces_once() -> None:
     assert len(traced) == 3
 
 
+def test_clear_caches_forgets_what_jitted_functions_that_are_gone_traced() -> None:
+    traced = []
+
+    def f(x: Any) -> Any:
+        traced.append(x)
+        return x + 1
+
+    functrax.jit(f)(1.0)
+    functrax.clear_caches()
+    functrax.jit(f)(1.0)
+    assert len(traced) == 2
+
+
 def test_callables_with_equality_of_their_own_share_nothing() -> None:
     class Scaled:
         def __init__(self, by: float) -> None:

@@ -131,7 +131,7 @@ class _State(threading.local):
 class Tracer(Array):
     """A value known only by its type, while a function is being transformed."""
 
-    __slots__ = ("_trace", "aval")
+    __slots__ = ("__weakref__", "_trace", "aval")
 
     def __init__(self, trace: Trace, aval: ShapedArray) -> None:
         self._trace = trace

@@ -20,9 +20,7 @@ FreeList<1024> ended;
 void destroy(PyObject* self) {
   PyObject_GC_UnTrack(self);
   PyTypeObject* type = Py_TYPE(self);
-  if (*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(self) + type->tp_weaklistoffset)) {
-    PyObject_ClearWeakRefs(self);
-  }
+  clear_weak_references(self);
   Py_CLEAR(buffer_of(self));
   Py_CLEAR(aval_of(self));
   if (type != array_class.type || !ended.keep(self)) type->tp_free(self);
@@ -35,8 +33,7 @@ bool set_array_class(PyObject* given) {
   if (!pytree::find_slot(given, "aval", array_class.aval)) return false;
   if (!pytree::find_slot(given, "_buffer", array_class.buffer)) return false;
   auto* type = reinterpret_cast<PyTypeObject*>(Py_NewRef(given));
-  // From Python 3.12 on the weak references are before the object.
-  const std::size_t slots = type->tp_weaklistoffset < 0 ? 2 : 3;
+  const std::size_t slots = 2 + weak_reference_slots(type);
   const std::size_t size = sizeof(PyObject) + slots * sizeof(PyObject*);
   if (type->tp_basicsize != static_cast<Py_ssize_t>(size) || type->tp_weaklistoffset == 0) {
     PyErr_SetString(PyExc_TypeError, "arrays have a buffer, a type, and weak references");

@@ -47,6 +47,7 @@ FreeList<256> ended;  // tracers
 // of them to be watched.
 void destroy(PyObject* self) {
   PyObject_GC_UnTrack(self);
+  clear_weak_references(self);
   for (const Py_ssize_t offset :
        {known.of_trace, known.aval, known.primal, known.tangent, known.line, known.offset}) {
     Py_CLEAR(slot(self, offset));
@@ -338,9 +339,10 @@ PyObject* configure_tape(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (!pytree::find_slot(s.owner, s.name, *s.offset)) return nullptr;
   }
   known.tracer = reinterpret_cast<PyTypeObject*>(Py_NewRef(args[1]));
-  constexpr std::size_t kSlots = 6;
-  if (known.tracer->tp_basicsize !=
-      static_cast<Py_ssize_t>(sizeof(PyObject) + kSlots * sizeof(PyObject*))) {
+  const std::size_t slots = 6 + weak_reference_slots(known.tracer);
+  if (known.tracer->tp_weaklistoffset == 0 ||
+      known.tracer->tp_basicsize !=
+          static_cast<Py_ssize_t>(sizeof(PyObject) + slots * sizeof(PyObject*))) {
     PyErr_SetString(PyExc_TypeError, "tracers have other slots than those that are known");
     return nullptr;
   }

@@ -2,9 +2,25 @@
 
 #pragma once
 
+#include <Python.h>
+
 #include <cstddef>
 
 namespace functrax {
+
+// Ends the weak references to an object of a type that has them, whose last reference is gone. They
+// lie in the object, from Python 3.12 on before it.
+inline void clear_weak_references(PyObject* self) {
+  const Py_ssize_t place = Py_TYPE(self)->tp_weaklistoffset;
+  if (*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(self) + place) != nullptr) {
+    PyObject_ClearWeakRefs(self);
+  }
+}
+
+// How many slots weak references take in objects of a type.
+inline std::size_t weak_reference_slots(const PyTypeObject* type) {
+  return type->tp_weaklistoffset < 0 ? 0 : 1;
+}
 
 template <std::size_t kMost>
 class FreeList {

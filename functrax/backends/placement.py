@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.device import Device, current_device
-from functrax.core import delivery, native
+from functrax.core import delivery, native, pytree_public
 from functrax.core.array import compute_together
 from functrax.core.errors import UnavailableError, UnknownNameError
 from functrax.core.inputs import as_value
-from functrax.core.operators import Array, install
-from functrax.core.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from functrax.core.operators import Array, Handle, install
+from functrax.core.pytree import tree_leaves, tree_map, tree_unflatten
 from functrax.core.trace import Tracer
 
 
@@ -100,19 +100,19 @@ def device_put(
 
 
 def device_get(x: Any) -> Any:
-    """The arrays of a pytree as NumPy arrays; other leaves, and traced values, as they are.
+    """The arrays of a pytree as NumPy arrays; other leaves, keys, and traced values, as they are.
 
     >>> device_get([device_put(1.5), "name"])
     [array(1.5, dtype=float32), 'name']
     """
-    leaves, structure = tree_flatten(x)
+    leaves, structure = pytree_public.tree_flatten(x)
     compute_together(leaves)
     values = [np.asarray(leaf) if _has_elements(leaf) else leaf for leaf in leaves]
     return tree_unflatten(structure, values)
 
 
 def _has_elements(x: Any) -> bool:
-    return hasattr(x, "__array__") and not isinstance(x, Tracer)
+    return hasattr(x, "__array__") and not isinstance(x, Tracer | Handle)
 
 
 def block_until_ready(x: Any) -> Any:

@@ -261,3 +261,40 @@ def test_calls_with_rules_are_bound_with_the_program_that_they_are_given() -> No
         (function_of_params,) = eqn.primitive.get_bind_params(changed)["subfuns"]
         assert float(function_of_params.call_wrapped(2.0)[0]) == 6.0
         assert isinstance(eqn.params["call_jaxpr"], core.ClosedJaxpr)
+
+
+def test_parameters_have_jaxs_names() -> None:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.extend.core import primitives
+
+    from functrax.core.errors import ArgumentError
+
+    def f(x: Any) -> Any:
+        y = jnp.broadcast_to(x.reshape(2, 3)[:, 1:], (4, 2, 2)).astype(jnp.int32)
+        return lax.scan(lambda c, _: (c + 1, None), y.sum(), None, length=3)[0]
+
+    closed = jax.make_jaxpr(f)(jnp.arange(6.0))
+    found = {e.primitive.name: e.params for e in closed.jaxpr.eqns}
+    assert found["reshape"] == {"new_sizes": (2, 3), "dimensions": None, "sharding": None}
+    assert found["slice"]["start_indices"] == (0, 1)
+    assert found["broadcast_in_dim"]["broadcast_dimensions"] == (1, 2)
+    assert found["convert_element_type"]["new_dtype"] == jnp.int32
+    assert found["scan"]["unroll"] == 1
+    assert closed.invars == closed.jaxpr.invars and closed.constvars == []
+    (out,) = _interpret(closed.jaxpr, closed.consts, jnp.arange(6.0))
+    assert out == f(jnp.arange(6.0))
+    x = jnp.arange(4.0)
+    y = primitives.reshape_p.bind(x, new_sizes=(2, 2), dimensions=None, sharding=None)
+    assert y.shape == (2, 2)
+    with pytest.raises(ArgumentError, match="dimensions is always None"):
+        primitives.reshape_p.bind(x, new_sizes=(2, 2), dimensions=(1, 0), sharding=None)
+
+
+def test_keys_stay_keys_on_their_way_to_numpy() -> None:
+    import jax
+
+    key, number = jax.device_get((jax.random.key(0), jax.numpy.ones(2)))
+    assert isinstance(key, jax.Array) and type(number) is np.ndarray
+    assert jax.random.normal(key).shape == ()

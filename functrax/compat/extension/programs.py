@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from functrax.compat.extension.linear_util import wrap_init
+from functrax.compat.extension.params import own_params, shown_params
 from functrax.compat.extension.user_primitives import Primitive, UserCall, user_call
 from functrax.core import jaxpr as language
 from functrax.core.aval import ShapedArray
@@ -28,16 +29,6 @@ from functrax.core.trace import state
 from functrax.transforms.custom_call import custom_jvp_call, custom_vjp_call
 
 Atom: TypeAlias = "Var | Literal"
-
-#: Where JAX calls a parameter otherwise.
-_PARAMS = {
-    "custom_jvp_call": {"jaxpr": "call_jaxpr"},
-    "custom_vjp_call": {"jaxpr": "call_jaxpr"},
-    "while": {
-        "cond": "cond_jaxpr", "body": "body_jaxpr",
-        "cond_consts": "cond_nconsts", "body_consts": "body_nconsts",
-    },
-}  # fmt: skip
 
 
 class BuiltinPrimitive(Primitive):
@@ -57,9 +48,7 @@ class BuiltinPrimitive(Primitive):
             (function,) = params["subfuns"]
             call = replace(params["call"], function=_flat(function.call_wrapped), jaxpr=None)
             return [concrete(x) for x in state.trace.process_custom(call, values)]
-        names = {v: k for k, v in _PARAMS.get(self.name, {}).items()}
-        given = {names.get(k, k): _unviewed(v) for k, v in params.items()}
-        out = self.own.bind(*values, **given)
+        out = self.own.bind(*values, **_own_params(self.name, params))
         return [concrete(x) for x in out] if self.multiple_results else concrete(out)
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +65,7 @@ class BuiltinPrimitive(Primitive):
 
     def abstract_eval(self, *avals: ShapedArray, **params: Any) -> Any:
         """The types of the results."""
-        found = self.own.infer(avals, {k: _unviewed(v) for k, v in params.items()})
+        found = self.own.infer(avals, _own_params(self.name, params))
         return list(found) if isinstance(found, tuple) else found
 
 
@@ -126,16 +115,15 @@ class JaxprEqn:
     def params(self) -> dict[str, Any]:
         """The parameters; programs among them are views."""
         if self._params is None:
-            names = _PARAMS.get(self.primitive.name, {})
-            self._params = {names.get(k, k): _viewed(v) for k, v in self._raw.items()}
+            found = shown_params(self.primitive.name, self._raw)
+            self._params = {k: _viewed(v) for k, v in found.items()}
         return self._params
 
     @property
     def effects(self) -> frozenset[Hashable]:
         """What the equation does besides computing its outputs."""
         if isinstance(self.primitive, BuiltinPrimitive):
-            given = {k: _unviewed(v) for k, v in self._raw.items()}
-            return self.primitive.own.effects(given)
+            return self.primitive.own.effects(_own_params(self.primitive.name, self._raw))
         return frozenset()
 
     @property
@@ -274,6 +262,9 @@ class ClosedJaxpr:
         self.consts = list(consts)
 
     literals = property(lambda self: self.consts)
+    constvars = property(lambda self: self.jaxpr.constvars)
+    invars = property(lambda self: self.jaxpr.invars)
+    outvars = property(lambda self: self.jaxpr.outvars)
     in_avals = property(lambda self: self.jaxpr.in_avals)
     out_avals = property(lambda self: self.jaxpr.out_avals)
     eqns = property(lambda self: self.jaxpr.eqns)
@@ -350,6 +341,10 @@ def _viewed(value: Any) -> Any:
     if isinstance(value, tuple) and any(isinstance(v, language.Jaxpr) for v in value):
         return tuple(_viewed(v) for v in value)
     return value
+
+
+def _own_params(primitive: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _unviewed(v) for k, v in own_params(primitive, given).items()}
 
 
 def _unviewed(value: Any) -> Any:

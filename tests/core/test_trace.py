@@ -1,3 +1,13 @@
+"""Tracers, as libraries hold them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import functrax
+
+
 def test_tracers_can_be_referred_to_weakly():
     """Libraries that remember what they computed from an argument do so."""
     seen = []

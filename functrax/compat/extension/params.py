@@ -5,7 +5,7 @@ Start at :func:`shown_params` and :func:`own_params`, which are inverse to one a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from functrax.core.errors import ArgumentError
@@ -43,13 +43,20 @@ _FIXED: Final[Mapping[str, Mapping[str, Any]]] = {
     "reduce_min": _REDUCED,
     "reduce_prod": _REDUCED,
 }
+#: What JAX says besides, and follows from the parameters.
+_DERIVED: Final[Mapping[str, Mapping[str, Callable[[Mapping[str, Any]], Any]]]] = {
+    "jit": {"name": lambda params: params["jaxpr"].name},
+}
 _NONE: Final[Mapping[str, Any]] = {}
 
 
 def shown_params(primitive: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a primitive of functrax, by JAX's names."""
     names = _NAMES.get(primitive, _NONE)
-    return {**{names.get(k, k): v for k, v in params.items()}, **_FIXED.get(primitive, _NONE)}
+    found = {names.get(k, k): v for k, v in params.items()}
+    found.update(_FIXED.get(primitive, _NONE))
+    found.update({k: of(params) for k, of in _DERIVED.get(primitive, _NONE).items()})
+    return found
 
 
 def own_params(primitive: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,8 +67,11 @@ def own_params(primitive: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """
     names = {v: k for k, v in _NAMES.get(primitive, _NONE).items()}
     fixed = _FIXED.get(primitive, _NONE)
+    derived = _DERIVED.get(primitive, _NONE)
     found = {}
     for name, value in params.items():
+        if name in derived:
+            continue
         if name not in fixed:
             found[names.get(name, name)] = value
         elif value != fixed[name]:

@@ -115,8 +115,7 @@ class JaxprEqn:
     def params(self) -> dict[str, Any]:
         """The parameters; programs among them are views."""
         if self._params is None:
-            found = shown_params(self.primitive.name, self._raw)
-            self._params = {k: _viewed(v) for k, v in found.items()}
+            self._params = viewed_params(self.primitive.name, self._raw)
         return self._params
 
     @property
@@ -341,6 +340,11 @@ def _viewed(value: Any) -> Any:
     if isinstance(value, tuple) and any(isinstance(v, language.Jaxpr) for v in value):
         return tuple(_viewed(v) for v in value)
     return value
+
+
+def viewed_params(primitive: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a primitive of functrax, as JAX shows them."""
+    return {k: _viewed(v) for k, v in shown_params(primitive, given).items()}
 
 
 def _own_params(primitive: str, given: Mapping[str, Any]) -> dict[str, Any]:

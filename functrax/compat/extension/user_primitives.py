@@ -70,8 +70,10 @@ class Primitive:
         outs = state.trace.process_custom(UserCall(self, params), values)
         return list(outs) if self.multiple_results else outs[0]
 
-    def bind_with_trace(self, trace: Trace, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """As :meth:`bind`, under an interpreter."""
+    def bind_with_trace(
+        self, trace: Trace, args: Sequence[Any], avals: Sequence[Any], params: dict[str, Any], /
+    ) -> Any:
+        """As :meth:`bind`, under an interpreter; the types are those of the arguments."""
         from functrax.core.trace import current
 
         with current(trace):

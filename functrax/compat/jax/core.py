@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from functrax.compat.extension.array_types import pytype_aval_mappings as pytype_aval_mappings
 from functrax.compat.extension.programs import Atom as Atom, eval_jaxpr as eval_jaxpr
+from functrax.compat.extension.user_traces import UserTrace
 from functrax.core.aval import ShapedArray as ShapedArray
-from functrax.core.trace import EVAL, Trace as Trace, Tracer as Tracer, current
+from functrax.core.trace import EVAL, Tracer as Tracer, current
 from functrax.transforms.inspect_types import ShapeDtypeStruct
 from functrax.transforms.scopes import ensure_compile_time_eval as ensure_compile_time_eval
 
@@ -21,6 +22,7 @@ class AbstractValue(ABC):  # noqa: B024 - classes of types are registered
 
 AbstractValue.register(ShapedArray)
 AbstractValue.register(ShapeDtypeStruct)
+Trace = UserTrace
 Value: TypeAlias = Any
 ParamDict: TypeAlias = dict[str, Any]
 

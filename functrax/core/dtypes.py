@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from functrax.core.config import state
-from functrax.core.errors import DTypeError
+from functrax.core.errors import DTypeError, HandleError
 
 DType: TypeAlias = "np.dtype[Any]"
 
@@ -180,7 +180,9 @@ def _unsupported(spec: Any, shown: str) -> DTypeError:
         import difflib  # for errors only
 
         near = difflib.get_close_matches(spec, names, 1)
-    return DTypeError(
+    # The dtype of keys: where the array is one of keys, there is a rule for it.
+    kind_of_error = HandleError if getattr(spec, "type", None) is prng_key else DTypeError
+    return kind_of_error(
         "dtype: not one that arrays can have",
         got=shown + kind,
         fix=near[0] if near else "one of " + ", ".join(names),

@@ -115,8 +115,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
         return np.broadcast_shapes(*given)
     except ValueError as error:
         raise ShapeError(
-            "broadcast_shapes: the shapes do not broadcast together",
-            got=", ".join(map(str, given)),
+            "broadcast_shapes: Incompatible shapes for broadcasting",
+            got=f"shapes={given}",
             fix="counted from the last axis, sizes must be equal or 1",
         ) from error
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrax.core.arguments import handle_rules
-from functrax.core.dtypes import bool_
+from functrax.core.dtypes import bool_, uint32
 from functrax.core.errors import HandleError
 from functrax.core.inputs import concrete
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
@@ -53,9 +53,11 @@ def on_words(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise HandleError(f"{function.__name__}: there are no keys", got=repr(tree), fix="keys")
     words = [leaves[i].words for i in places]
     wrapper = type(leaves[places[0]])
+    dtype = leaves[places[0]].dtype
+    of_numbers = [uint32 if type(x) is type(dtype) and x == dtype else x for x in leaves]
 
     def of_words(*given: Any) -> Any:
-        filled = list(leaves)
+        filled = list(of_numbers)
         for i, x in zip(places, given, strict=True):
             filled[i] = x
         own_args, own_kwargs = tree_unflatten(tree, filled)
@@ -73,9 +75,11 @@ def on_words(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     kinds = _kinds(close(jaxpr), [""] * len(consts) + ["words"] * len(words))
     # A truth value that no word decides (arrays of different shapes are not equal) is that of all.
     kinds = [
-        "all" if not kind and x.aval.dtype == bool_ else kind
+        "all" if kind in _DECIDED and x.aval.dtype == bool_ else kind
         for kind, x in zip(kinds, jaxpr.outvars, strict=True)
     ]
+    if function.__name__ in _MAKE_ANOTHER:
+        kinds = [kind or "words" for kind in kinds]
     if not all(kinds):
         raise leaves[places[0]].refusal()
     results = eval_jaxpr(jaxpr, consts, *words)
@@ -89,6 +93,10 @@ def on_words(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     )
 
 
+#: Functions that make an array of the same type, whose keys have words of zeros, ones, ….
+_MAKE_ANOTHER = frozenset({"zeros_like", "ones_like", "empty_like", "full_like"})
+#: What a truth value is that no word decides; where its value is known, that.
+_DECIDED = frozenset({"", "true", "false"})
 #: Comparisons of words, and what is then true of keys: what is of all of their words, or of any.
 _COMPARED = {"eq": "all", "ne": "any"}
 #: What may be done to such truth values, so that it is done to those of keys.
@@ -99,19 +107,23 @@ _OPPOSITE = {"all": "any", "any": "all"}
 def _kinds(jaxpr: Jaxpr, given: list[str]) -> list[str]:
     """What the results of a program are: ``words`` of keys, ``all`` or ``any``, or nothing of keys.
 
+    Of what is nothing of keys, ``true`` and ``false`` are told apart where they are known.
+
     Raises:
       HandleError: if something else becomes of a word.
     """
     known: dict[Atom, str] = dict(zip(jaxpr.invars, given, strict=True))
 
     def kind_of(x: Atom) -> str:
-        return "" if type(x) is Literal else known[x]
+        if type(x) is Literal:
+            return str(bool(x.val)).lower() if x.aval.dtype == bool_ else ""
+        return known[x]
 
     for eqn in jaxpr.eqns:
         kinds = [kind_of(x) for x in eqn.invars]
         inner = eqn.primitive.inlines(dict(eqn.params))
-        if not any(kinds):
-            found = [""] * len(eqn.outvars)
+        if _DECIDED.issuperset(kinds):
+            found = [_kind_decided(eqn.primitive.name, kinds)] * len(eqn.outvars)
         elif inner is not None:
             found = _kinds(inner, kinds)
         else:
@@ -120,18 +132,39 @@ def _kinds(jaxpr: Jaxpr, given: list[str]) -> list[str]:
     return [kind_of(x) for x in jaxpr.outvars]
 
 
+#: What leaves a truth value as it is, where the other operand is that.
+_NEUTRAL = {"or": "false", "and": "true"}
+
+
+def _kind_decided(name: str, kinds: list[str]) -> str:
+    if name in ("broadcast_in_dim", "reshape"):
+        return kinds[0]
+    if name in _NEUTRAL:
+        others = set(_without(_NEUTRAL[name], kinds)) or {_NEUTRAL[name]}
+        return others.pop() if len(others) == 1 else ""
+    return ""
+
+
+def _without(neutral: str, kinds: list[str]) -> list[str]:
+    return [k for k in kinds if k != neutral]
+
+
 def _kind_after(eqn: Eqn, kinds: list[str]) -> str:
     name = eqn.primitive.name
-    different = {k for k in kinds if k}
+    if name in _NEUTRAL and len(left := _without(_NEUTRAL[name], kinds)) == 1:
+        return left[0]
+    of_keys = [k not in _DECIDED for k in kinds]
+    different = set(kinds) - _DECIDED
     kind = different.pop() if len(different) == 1 else ""
-    if kind == "words" and name in _COMPARED and all(kinds):
-        return _COMPARED[name]
+    if kind == "words" and name in _COMPARED and all(of_keys):
+        same = eqn.invars[0] is eqn.invars[1]  # isnan(x) is ne x x
+        return str(name == "eq").lower() if same else _COMPARED[name]
     if kind in _JOINED and name in _JOINED[kind]:
         return kind
     if kind in _OPPOSITE and name == "not":
         return _OPPOSITE[kind]
     moved = eqn.primitive.moved_operands(dict(eqn.params))
-    if kind and [bool(k) for k in kinds] == _only(moved, len(kinds)):
+    if kind and of_keys == _only(moved, len(kinds)):
         return kind
     raise HandleError(
         f"{name}: does not take keys",

@@ -45,3 +45,29 @@ def test_what_computes_with_words_or_compares_with_numbers_is_refused(function):
     other = KEYS if function is not jnp.equal else 3
     with pytest.raises(HandleError, match="not arrays of numbers"):
         function(KEYS, other)
+
+
+def test_nothing_of_keys_is_nan():
+    assert bool(jnp.array_equal(KEYS, KEYS, equal_nan=True))
+    assert not bool(jnp.array_equal(KEYS, KEYS[::-1], equal_nan=True))
+    assert not np.asarray(jnp.isnan(KEYS)).any()
+
+
+@pytest.mark.parametrize("run", [lambda f: f, fx.jit], ids=["eager", "jit"])
+def test_the_dtype_of_keys_leaves_them_as_they_are(run):
+    for f in (jnp.astype, fx.lax.convert_element_type, jnp.asarray):
+        kept = run(lambda keys, f=f: f(keys, KEYS.dtype))(KEYS)
+        np.testing.assert_array_equal(fx.random.key_data(kept), WORDS)
+    with pytest.raises(HandleError):
+        jnp.astype(KEYS, np.float32)
+    with pytest.raises(HandleError, match="not one that arrays can have"):
+        jnp.astype(jnp.ones(2), KEYS.dtype)
+    with pytest.raises(HandleError):
+        jnp.astype(KEYS, fx.random.key(0, impl="rbg").dtype)
+
+
+def test_arrays_of_the_same_type():
+    for f, word in ((jnp.zeros_like, 0), (jnp.ones_like, 1)):
+        made = f(KEYS)
+        assert made.dtype == KEYS.dtype and made.shape == KEYS.shape
+        assert (np.asarray(fx.random.key_data(made)) == word).all()

@@ -49,7 +49,10 @@ class Device(ABC):
         """Run one operation: one raw result, or a list if the primitive has several."""
 
     def __repr__(self) -> str:
-        return f"Device({self.name})"
+        return f"{self.platform.capitalize()}Device(id={self.id})"
+
+    def __str__(self) -> str:
+        return f"{self.platform}:{self.id}"
 
 
 #: By the value of the option ``backend``.

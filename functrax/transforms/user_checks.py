@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.aval import ShapedArray
+from functrax.core.inputs import as_value, concrete
 from functrax.core.primitive import Avals, Opaque, Ops, Tangents, Value, spread
 from functrax.core.prims.arithmetic import not_, or_
 from functrax.core.prims.reduce import reduce_or
@@ -32,7 +33,7 @@ class JaxRuntimeError(ValueError, RuntimeError):
 
 def message(text: str, values: Sequence[Any]) -> str:
     """A text with the values that it shows, which it names by their numbers."""
-    return text.format(*[np.asarray(x) for x in values])
+    return text.format(*[concrete(as_value(np.asarray(x))) for x in values])
 
 
 _OPEN, _CLOSE = "\ue000", "\ue001"  # the braces of a field, among those that are shown

@@ -61,10 +61,10 @@ def test_the_first_failure_is_told(x: Any, said: str | None, jit: Any) -> None:
     [
         (
             "{0} and {tree}",
-            "1.5 and {'a': array(1., dtype=float32), 'b': (array(2, dtype=int32), 'kept')}",
+            "1.5 and {'a': Array(1., dtype=float32), 'b': (Array(2, dtype=int32), 'kept')}",
         ),
         ("{tree[b][0]:>4}|{0.dtype}|{0:.2f}", "   2|float32|1.50"),
-        ("{{}} {0!r}", "{} array(1.5, dtype=float32)"),
+        ("{{}} {0!r}", "{} Array(1.5, dtype=float32)"),
     ],
 )
 def test_messages_show_pytrees(text: str, said: str) -> None:

@@ -325,7 +325,8 @@ def _check_ranks(name: str, shapes: Sequence[tuple[int, ...]]) -> None:
     shown = ", ".join(map(str, shapes))
     if options.numpy_rank_promotion == "raise":
         raise ShapeError(
-            f"{name}: operands have different ranks, and numpy_rank_promotion is 'raise'",
+            f"{name}: operands could not be broadcast together, for their ranks differ and "
+            "numpy_rank_promotion is 'raise'",
             got=shown,
             fix='add axes with x[None], or config.update("numpy_rank_promotion", "allow")',
         )

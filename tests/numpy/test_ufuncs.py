@@ -420,7 +420,7 @@ def test_wrong_arguments_are_explained():
 def test_rank_promotion_can_be_refused():
     with functrax.numpy_rank_promotion("raise"):
         assert jnp.add(jnp.ones((2, 3)), 1).shape == (2, 3)
-        with pytest.raises(ShapeError, match="different ranks"):
+        with pytest.raises(ShapeError, match="their ranks differ"):
             jnp.add(jnp.ones((2, 3)), jnp.ones(3))
     with functrax.numpy_rank_promotion("warn"), pytest.warns(UserWarning, match="following NumPy"):
         jnp.add(jnp.ones((2, 3)), jnp.ones(3))

@@ -201,7 +201,7 @@ def _common_types(
         names = f"{name_of(functions[0])} and {name_of(function)}"
         if flat_fun.out_tree != first.out_tree:
             raise PyTreeError(
-                f"{name}: the branches return different structures",
+                f"{name}: {name} branch outputs must have the same pytree structure",
                 got=f"{names}: {first.out_tree} and {flat_fun.out_tree}",
                 fix="return the same containers from every branch",
             )

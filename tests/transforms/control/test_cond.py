@@ -183,7 +183,7 @@ ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
     (
         lambda: functrax.jit(lambda p: lax.cond(p, lambda: X, lambda: (X,)))(True),
         PyTreeError,
-        "different structures",
+        "same pytree structure",
     ),
     (
         lambda: lax.cond(True, lambda: X, lambda: X.astype("float16")),

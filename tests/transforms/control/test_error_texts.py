@@ -45,7 +45,7 @@ CASES: dict[str, tuple[str, Any, str, str, str]] = {
     "branches of different structures": (
         "PyTreeError",
         lambda: lax.cond(True, lambda: (X,), lambda: [X]),
-        "cond: the branches return different structures",
+        "cond: cond branch outputs must have the same pytree structure",
         "<lambda> and <lambda>: PyTreeDef([*]) and PyTreeDef((*,))",
         "return the same containers from every branch",
     ),

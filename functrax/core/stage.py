@@ -40,6 +40,12 @@ class StagedTracer(Tracer):
         self.aval = aval
         self.variable = Var(aval)
 
+    def another(self) -> StagedTracer:
+        """The same value as another object: callers tell values apart by ``is``, as in JAX."""
+        made = StagedTracer.__new__(StagedTracer)
+        made._trace, made.aval, made.variable = self._trace, self.aval, self.variable
+        return made
+
     def origin(self) -> str:
         assert isinstance(self._trace, StagingTrace)
         lines = (f", at {e.source}" for e in self._trace.eqns if self.variable in e.outvars)
@@ -57,7 +63,8 @@ class StagingTrace(Trace):
         #: Whether known scalars become literals; a program inside of another follows that one.
         self.inlines_scalars = inlines_scalars and getattr(state.trace, "inlines_scalars", True)
         self.shared: dict[Any, Any] = {}
-        #: id of a constant -> (the constant, its tracer); holding the constant keeps the id valid.
+        #: id of a constant, or of its variable -> (the constant, its tracer); holding the constant
+        #: keeps the id valid.
         self.constants: dict[int, tuple[Any, StagedTracer]] = {}
         #: What the program reads and writes of references (``core/references.py``), if anything.
         self.touched: Any = None
@@ -88,9 +95,11 @@ class StagingTrace(Trace):
             return Literal(x.value, x.aval)
         if type(x) is Linear:
             raise x.not_linear()
-        found = self.constants.get(id(x))
+        # Objects of one value are one constant, but in programs that users take apart.
+        key = id(x.variable) if type(x) is StagedTracer and self.inlines_scalars else id(x)
+        found = self.constants.get(key)
         if found is None:
-            found = self.constants[id(x)] = (x, StagedTracer(self, x.aval))
+            found = self.constants[key] = (x, StagedTracer(self, x.aval))
         return found[1]
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -113,8 +122,8 @@ class StagingTrace(Trace):
         invars = tuple([x.variable if isinstance(x, StagedTracer) else x for x in operands])
         key = (primitive, invars, *params.items())
         pure = primitive.pure or not primitive.has_side_effects(params)
-        if pure and key in self.shared:
-            return self.shared[key]
+        if pure and (found := self.shared.get(key)) is not None:
+            return found.another() if type(found) is StagedTracer else [x.another() for x in found]
         avals = primitive.infer(tuple([x.aval for x in operands]), params)
         result: Any
         outvars: tuple[Var, ...]

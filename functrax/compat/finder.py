@@ -60,7 +60,12 @@ class View(ModuleType):
         )
 
     def __dir__(self) -> list[str]:
-        found = {n for source in self._sources for n in dir(source) if not n.startswith("_")}
+        found = {
+            n
+            for source in self._sources
+            for n in dir(source)
+            if not n.startswith("_") and not isinstance(vars(source).get(n), ModuleType)
+        }
         return sorted(found | names.public_names().get(self.__name__, frozenset()))
 
     def __repr__(self) -> str:

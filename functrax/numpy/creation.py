@@ -284,7 +284,7 @@ def _check_python_scalars(items: Sequence[Any], dtype: DType) -> None:
 
 
 def _check_range(x: Any, dtype: DType) -> None:
-    """Refuse a Python number that an integer dtype cannot hold."""
+    """Refuse a Python number that an integer dtype cannot hold; less than 8 bits wrap, as in JAX."""
     if type(x) not in (int, float) or not dtypes.is_integer(dtype):
         return
     if x != x:
@@ -294,7 +294,7 @@ def _check_range(x: Any, dtype: DType) -> None:
             fix="a floating point dtype, or another number for what is missing",
         )
     limits = dtypes.iinfo(dtype)
-    if not limits.min - 1 < x < limits.max + 1:
+    if limits.bits >= 8 and not limits.min - 1 < x < limits.max + 1:
         raise IntegerOverflowError(
             f"array: a Python number is out of bounds for {dtype.name}",
             got=repr(x),

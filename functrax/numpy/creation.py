@@ -284,7 +284,7 @@ def _check_python_scalars(items: Sequence[Any], dtype: DType) -> None:
 
 
 def _check_range(x: Any, dtype: DType) -> None:
-    """Refuse a Python number that an integer dtype cannot hold; less than 8 bits wrap, as in JAX."""
+    """Refuse a Python number that an integer dtype cannot hold; fewer than 8 bits wrap."""
     if type(x) not in (int, float) or not dtypes.is_integer(dtype):
         return
     if x != x:

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
 from functrax.core import dtypes
 from functrax.core.errors import (
     ArgumentError,
@@ -74,6 +76,11 @@ def vmap(
     @functools.wraps(fun)
     @boundary
     def batched_function(*args: Any, **kwargs: Any) -> Any:
+        if type(in_axes) is not int:
+            axes = _flat_in_axes(fun, in_axes, args, kwargs)
+            if _gives_numbers_as_they_are(axes, args, kwargs):
+                of_mapped, mapped_axes, mapped = _without_fixed(fun, axes, args, kwargs)
+                return vmap(of_mapped, mapped_axes, out_axes, axis_name, axis_size)(*mapped)
         try:
             flat, in_tree = flatten_args(fun, args, kwargs)
         except DTypeError:
@@ -136,6 +143,21 @@ class _FunctionWithFixedResults(FlatFunction):
         if axis is not None:
             raise error
         return x
+
+
+def _gives_numbers_as_they_are(axes: Sequence[int | None], args: Any, kwargs: Any) -> bool:
+    """Whether numbers of Python or arrays of NumPy are among what is not mapped.
+
+    The function gets these as they are: it may be a jitted one, with static arguments.
+    """
+    mapped = len(axes) - axes.count(None)
+    if not 0 < mapped < len(axes):
+        return False
+    leaves = tree_flatten((args, kwargs))[0]
+    return any(
+        axis is None and isinstance(x, (int, float, complex, np.ndarray, np.generic))
+        for x, axis in zip(leaves, axes, strict=True)
+    )
 
 
 def _without_fixed(

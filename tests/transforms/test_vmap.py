@@ -203,3 +203,23 @@ def test_arguments_that_are_not_mapped_may_be_anything() -> None:
         functrax.vmap(lambda x: (x, "doubled"))(x)
     with pytest.raises(ShapeError, match="inconsistent sizes"):
         functrax.vmap(lambda x, f, y: f(x), in_axes=(0, None, 0))(x, abs, x[:2])
+
+
+def test_numbers_that_are_not_mapped_are_given_as_they_are():
+    """So they can be static arguments of a jitted function, and shapes."""
+    repeated = functrax.jit(lambda x, n: jnp.full(n, x), static_argnums=1)
+    out = functrax.vmap(repeated, in_axes=(0, None))(jnp.arange(3.0), 2)
+    np.testing.assert_array_equal(out, [[0, 0], [1, 1], [2, 2]])
+    seen = []
+
+    def f(x, pair, a):
+        seen.append((type(pair["n"]), type(a)))
+        return x * pair["n"] + a.sum()
+
+    np.testing.assert_array_equal(
+        functrax.vmap(f, in_axes=(0, {"n": None}, None))(np.arange(2.0), {"n": 3}, np.ones(4)),
+        [4.0, 7.0],
+    )
+    assert seen == [(int, np.ndarray)]
+    with pytest.raises(ValueError, match="at least one non-None"):
+        functrax.vmap(f, in_axes=(None, None, None))(1.0, {"n": 3}, np.ones(4))

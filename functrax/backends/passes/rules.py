@@ -12,11 +12,12 @@ Start at :data:`RULES`, at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from functrax.backends.passes.rule import Made, New, Rule
+from functrax.backends.passes.update_rules import choice_of_update
 from functrax.core import dtypes
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Literal
@@ -42,46 +43,6 @@ from functrax.core.prims.convert import complex_, conj, convert_element_type as 
 from functrax.core.prims.reduce import highest, lowest, op_identity
 from functrax.core.prims.reindex import broadcast_in_dim, reshape
 from functrax.core.recorded import applied, asked
-from functrax.core.records import record
-
-
-class New(NamedTuple):
-    """An equation to be made; its operands may be to be made too."""
-
-    primitive: Primitive
-    operands: tuple[Any, ...]
-    params: dict[str, Any] = {}  # noqa: RUF012
-
-
-class Made(dict[Atom, Eqn]):
-    """For each variable the equation that makes it."""
-
-    def by(self, primitive: Primitive, x: Atom) -> Eqn | None:
-        """The equation that makes ``x``, if it applies the primitive."""
-        found = self.get(x)
-        return found if found is not None and found.primitive is primitive else None
-
-    def operand(self, primitive: Primitive, x: Atom) -> Atom | None:
-        """The first operand of the equation that makes ``x``, if it applies the primitive."""
-        found = self.get(x)
-        return found.invars[0] if found is not None and found.primitive is primitive else None
-
-
-@record
-class Rule:
-    """A simplification.
-
-    Args:
-      name: what logs call it.
-      primitives: the names of those that it is about.
-      apply: takes an equation and what made its operands; returns a simpler value, or None.
-      constant: it is asked only where an operand is a number.
-    """
-
-    name: str
-    primitives: tuple[str, ...]
-    apply: Callable[[Eqn, Made], Any]
-    constant: bool = False
 
 
 def _is_discrete(x: Atom) -> bool:
@@ -491,6 +452,7 @@ RULES: tuple[Rule, ...] = (
     Rule("known choice", ("select_n",), _known_choice, constant=True),
     Rule("choice by complement", ("select_n",), _choice_by_complement),
     Rule("choice in choice", ("select_n",), _choice_in_choice),
+    Rule("choice of an update", ("select_n",), choice_of_update),
     Rule("max(x, x)", ("max", "min", "and", "or"), _of_equals),
     Rule("max(x, -inf)", ("max", "min"), _extremum_with_bound, constant=True),
     Rule("x == x", ("eq", "ne", "lt", "le", "gt", "ge"), _comparison_of_equals),

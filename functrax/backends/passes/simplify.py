@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.passes.rules import RULES, Made, New, Rule
+from functrax.backends.passes.rule import Made, New, Rule
+from functrax.backends.passes.rules import RULES
 from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Primitive

@@ -72,6 +72,15 @@ EXAMPLES = {
         "a:f32[4] = select_n c x y; z:f32[4] = select_n c a 1.0:f32[]",
         "z:f32[4] = select_n c x 1.0:f32[]",
     ),
+    "choice of an update": (
+        f"c:bool[4] {F} u:f32[] i:i32[]",
+        """a:f32[4] = scatter[map={[] -> [4]: (e0())}, op="set", unique=False] x u i;
+           z:f32[4] = select_n c x a""",
+        """a:bool[] = reindex[map={[] -> [4]: (e0())}, fill=False:bool[]] c i;
+           b:f32[] = reindex[map={[] -> [4]: (e0())}, fill=0.0:f32[]] x i;
+           d:f32[] = select_n a b u;
+           z:f32[4] = scatter[map={[] -> [4]: (e0())}, op="set", unique=False] x d i""",
+    ),
     "max(x, x)": (F, "a:f32[4] = max x x; z:f32[4] = exp a", "z:f32[4] = exp x"),
     "max(x, -inf)": (F, "a:f32[4] = max x -inf:f32[]; z:f32[4] = exp a", "z:f32[4] = exp x"),
     "x == x": (
@@ -134,7 +143,7 @@ def special(dtype):
 
 
 def check_special(run, text):
-    """Check that a pass keeps the values of a program of vectors, for all special numbers."""
+    """Check that a pass keeps the values of a program, for all special numbers."""
     jaxpr = parse_jaxpr(text)
     after = run(jaxpr, Rewrites())
     columns = [special(a.dtype) for a in jaxpr.in_avals]
@@ -143,7 +152,10 @@ def check_special(run, text):
     for start in range(0, len(rows), 4):
         parts = zip(*rows[start : start + 4])
         with np.errstate(all="ignore"):
-            values = [np.asarray(p).astype(a.dtype) for p, a in zip(parts, jaxpr.in_avals)]
+            values = [
+                np.resize(p, a.shape).astype(a.dtype)
+                for p, a in zip(parts, jaxpr.in_avals, strict=True)
+            ]
         found, wanted = check.run_reference(after, values), check.run_reference(jaxpr, values)
         assert check.same_bits(found, wanted), (values, found, wanted)
 

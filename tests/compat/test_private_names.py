@@ -154,3 +154,17 @@ def test_what_libraries_take_for_errors_and_backends():
 
     assert dict(jax._src.xla_bridge._backends) == {}
     assert issubclass(functrax.errors.DifferentiationError, CustomVJPException)
+
+
+def test_names_of_jax_core_that_are_to_go_are_there_with_a_warning() -> None:
+    import jax
+    from jax.extend import core
+
+    vars(jax.core).pop("valid_jaxtype", None)
+    with pytest.warns(DeprecationWarning, match="Use jax.extend.core.valid_jaxtype"):
+        assert jax.core.valid_jaxtype is core.valid_jaxtype
+    with pytest.raises(AttributeError, match="has no such name"):
+        jax.core.get_aval  # noqa: B018 - removed in 0.10
+    gensym = jax.core.gensym
+    with pytest.raises(NotImplementedError, match="jax.core.gensym"):
+        gensym()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,30 @@ from functrax.numpy.promote import SCALARS, to_array
 
 
 def ndim(a: Any) -> int:
-    """The number of axes."""
-    return len(shape(a))
+    """The number of axes; lists as in :func:`shape`."""
+    return len(_shape("ndim", a))
 
 
 def shape(a: Any) -> tuple[int, ...]:
-    """The sizes of the axes.
+    """The sizes of the axes; of lists and None as NumPy has them, with a DeprecationWarning.
 
-    Raises:
-      DTypeError: for lists.
+    >>> import functrax.numpy as jnp
+    >>> jnp.shape(jnp.ones((2, 3))), jnp.shape(1.5)
+    ((2, 3), ())
     """
+    return _shape("shape", a)
+
+
+def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
+    """The number of elements, or the size of some axes; lists as in :func:`shape`."""
+    from functrax.numpy.reductions import checked_axes
+
+    sizes = _shape("size", a)
+    axes = checked_axes("size", axis, len(sizes))
+    return int(np.prod([sizes[i] for i in axes], dtype=np.int64))
+
+
+def _shape(name: str, a: Any) -> tuple[int, ...]:
     found: tuple[int, ...]
     if isinstance(a, Array):
         return a.shape
@@ -32,18 +47,16 @@ def shape(a: Any) -> tuple[int, ...]:
         return ()
     if hasattr(a, "shape") and isinstance(a.shape, tuple):
         found = a.shape
-    else:
-        found = to_array("shape", a).aval.shape
-    return found
-
-
-def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
-    """The number of elements, or the size of some axes."""
-    from functrax.numpy.reductions import checked_axes
-
-    sizes = shape(a)
-    axes = checked_axes("size", axis, len(sizes))
-    return int(np.prod([sizes[i] for i in axes], dtype=np.int64))
+        return found
+    if hasattr(a, "__jax_array__"):
+        return _shape(name, a.__jax_array__())
+    warnings.warn(
+        f"{name} requires ndarray or scalar arguments, got {type(a)} at position 0. "
+        "Lists and None are taken for now, as JAX takes them",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return np.shape(a)
 
 
 def iscomplexobj(x: Any) -> bool:

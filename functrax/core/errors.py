@@ -84,6 +84,10 @@ class AxisError(FunctraxError, ValueError, IndexError):
     """An axis out of range, or named twice."""
 
 
+class BroadcastAxisError(AxisError, TypeError):
+    """The axes that a broadcast names do not fit the array or the shape."""
+
+
 class IndexingError(FunctraxError, IndexError, TypeError):
     """An index that arrays do not take."""
 

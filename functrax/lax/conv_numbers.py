@@ -54,7 +54,8 @@ def conv_dimension_numbers(
     rank = len(lhs_shape)
     if rank != len(rhs_shape) or rank < 2:
         raise ShapeError(
-            "convolution: array and kernel need one rank, which is at least 2",
+            "conv_general_dilated lhs and rhs must have the same number of dimensions, "
+            "which is at least 2",
             got=f"shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}",
             fix="a batch and a feature axis in both, and the same number of spatial axes",
         )

@@ -91,7 +91,7 @@ def reduction_operands(
     init_leaves, init_tree = tree_flatten(init_values)
     if tree != init_tree or not leaves:
         raise PyTreeError(
-            f"{name}: the initial values have another structure than the operands",
+            f"{name}: Operands must have the same tree structure as init_values",
             got=f"{init_tree} for {tree}",
             fix="one initial value for each operand, and at least one operand",
         )
@@ -114,7 +114,7 @@ def _init(name: str, init: Any, aval: ShapedArray, computation: Callable[..., An
     value = literal(init, aval.dtype) if number else value_of(name, init)
     if value.aval.shape != ():
         raise ShapeError(
-            f"{name}: an initial value is not a scalar",
+            f"{name} found non-scalar initial value: each must be a scalar",
             got=value.aval.str_short(),
             fix="a scalar, the operation's neutral element",
         )

@@ -155,8 +155,9 @@ def as_ints(name: str, given: Any, what: str = "shape") -> Shape:
     try:
         return tuple(map(operator.index, given))
     except TypeError as error:
+        rule = "Shapes must be 1D sequences of concrete values of integer type, and "
         raise ShapeError(
-            f"{name}: {what} is not a sequence of known integers",
+            f"{name}: {rule if what == 'shape' else ''}{what} is not a sequence of known integers",
             got=f"{given!r}",
             fix="Python integers; mark arguments that decide shapes with static_argnums",
         ) from error

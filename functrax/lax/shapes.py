@@ -169,7 +169,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     axes = axes_of("squeeze", x.aval.ndim, dimensions)
     if any(x.aval.shape[a] != 1 for a in axes):
         raise ShapeError(
-            "squeeze: cannot select an axis to squeeze out that is not of size 1",
+            "squeeze: cannot select an axis to squeeze out which has size not equal to one",
             got=f"axes {axes} of {x.aval.str_short()}",
             fix="lax.index_in_dim or a reduction for axes of other sizes",
         )
@@ -268,7 +268,7 @@ def pad(
     value = value_of("pad", padding_value)
     if value.aval.shape != ():
         raise ShapeError(
-            "pad: the padding value is not a scalar",
+            "pad: padding_value must be a scalar",
             got=value.aval.str_short(),
             fix="a scalar of the array's dtype",
         )
@@ -362,11 +362,15 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
     x = value_of("split", operand)
     pieces = as_ints("split", sizes, "sizes")
     (place,) = axes_of("split", x.aval.ndim, (axis,))
-    if sum(pieces) != x.aval.shape[place] or any(n < 0 for n in pieces):
+    size = x.aval.shape[place]
+    negative = any(n < 0 for n in pieces)
+    if negative or sum(pieces) != size:
         raise ShapeError(
-            "split: the sizes do not add up to that of the axis",
+            "split: Sizes passed to split must be nonnegative"
+            if negative
+            else f"split: Sum of sizes {sum(pieces)} must be equal to size {size} of axis {place}",
             got=f"sizes {pieces} for axis {place} of {x.aval.str_short()}",
-            fix="sizes whose sum is the axis' size",
+            fix="sizes of 0 or more, whose sum is the axis' size",
         )
     ends = np.cumsum(pieces).tolist()
     return [as_array(_part(x, place, end - n, end)) for n, end in zip(pieces, ends, strict=True)]

@@ -117,7 +117,8 @@ def pairs(name: str, padding: Any, rank: int) -> list[tuple[int, int]]:
         found = [(operator.index(low), operator.index(high)) for low, high in padding]
     except (TypeError, ValueError) as error:
         raise ArgumentError(
-            f"{name}: padding is neither a name nor a sequence of pairs (low, high)",
+            f"{name}: padding argument should be a name or a sequence of (low, high) pairs, "
+            f"got {padding}",
             got=repr(padding),
             fix="'SAME', 'SAME_LOWER', 'VALID', or [(1, 1), (0, 2)]",
         ) from error

@@ -33,7 +33,8 @@ def checked_shape(name: str, given: Any, what: str = "shape") -> Shape:
         shape = _as_tuple(given)
     except TypeError as error:
         raise ShapeError(
-            f"{name}: {what} is not a sequence of known integers",
+            f"{name}: Shapes must be 1D sequences of concrete values of integer type, "
+            f"and {what} is not a sequence of known integers",
             got=repr(given),
             fix="Python integers; mark arguments that decide shapes with static_argnums",
         ) from error

@@ -198,7 +198,7 @@ def test_errors() -> None:
     x, w = integers(2, 3, 5), integers(4, 3, 2)
     with pytest.raises(ShapeError, match=r"features(.|\n)*got(.|\n)*try"):
         lax.conv_general_dilated(x, integers(4, 2, 2), (1,), "SAME")
-    with pytest.raises(ShapeError, match="one rank"):
+    with pytest.raises(ShapeError, match="same number of dimensions"):
         lax.conv_general_dilated(x, integers(4, 3), (1,), "SAME")
     with pytest.raises(ArgumentError, match="unknown name"):
         lax.conv_general_dilated(x, w, (1,), "FULL")

@@ -150,7 +150,7 @@ def test_errors() -> None:
         lax.reduce_window(x, 0.0, lax.add, (2, 2), base_dilation=(0, 1))
     with pytest.raises(DTypeError, match="initial value"):
         lax.reduce_window(x, lax.full((), 0, "int32"), lax.add, (2, 2))
-    with pytest.raises(PyTreeError, match="initial values"):
+    with pytest.raises(PyTreeError, match="tree structure as init_values"):
         lax.reduce_window((x, x), 0.0, lax.add, (2, 2))
     with pytest.raises(ArgumentError, match="computation"):
         lax.reduce_window(x, 0.0, lambda a, b: lax.gt(a, b), (2, 2))

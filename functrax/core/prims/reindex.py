@@ -23,7 +23,7 @@ import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.errors import AxisError, ShapeError
+from functrax.core.errors import AxisError, BroadcastAxisError, ShapeError
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Literal
 from functrax.core.primitive import (
@@ -81,6 +81,35 @@ def _way_back(
     return axes, order, not repeated
 
 
+def _check_broadcast_axes(x: ShapedArray, out: ShapedArray, dims: tuple[int, ...]) -> None:
+    """Refuse anything but a different axis of the result for each axis of the operand."""
+    name, got = "broadcast_in_dim", f"dims {dims} for {x.str_short()} to shape {out.shape}"
+    if len(dims) != x.ndim:
+        raise BroadcastAxisError(
+            f"{name}: broadcast_dimensions must have length equal to operand ndim",
+            got=got,
+            fix=f"{x.ndim} axes in dims",
+        )
+    if out.ndim < x.ndim:
+        raise BroadcastAxisError(
+            f"{name}: target broadcast shape must have equal or higher rank to the operand shape",
+            got=got,
+            fix=f"a shape of {x.ndim} sizes or more",
+        )
+    if any(not 0 <= d < out.ndim for d in dims):
+        raise BroadcastAxisError(
+            f"{name} broadcast_dimensions must be a subset of output dimensions",
+            got=got,
+            fix=f"axes from 0 to {out.ndim - 1}",
+        )
+    if len(set(dims)) != len(dims):
+        raise BroadcastAxisError(
+            f"{name} broadcast_dimensions must not contain duplicates",
+            got=got,
+            fix="name each axis of the result once",
+        )
+
+
 class BroadcastInDim(Reindex):
     """Axis ``i`` of the operand becomes axis ``dims[i]``; the other axes repeat it.
 
@@ -91,17 +120,12 @@ class BroadcastInDim(Reindex):
 
     def shape_rule(self, x: ShapedArray, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> Avals:
         out = ShapedArray(shape, x.dtype, x.weak_type)
-        if len(dims) != x.ndim:
-            raise AxisError(
-                "broadcast_in_dim: needs one output axis for each axis of the operand",
-                got=f"dims {dims} for {x.str_short()}",
-                fix=f"{x.ndim} axes in dims",
-            )
-        check_axes("broadcast_in_dim", out, dims)
+        _check_broadcast_axes(x, out, dims)
         for size, dim in zip(x.shape, dims, strict=True):
             if size not in (1, shape[dim]):
                 raise ShapeError(
-                    "broadcast_in_dim: sizes differ",
+                    "broadcast_in_dim: operand dimension sizes must either be 1, or be equal to "
+                    "their corresponding dimensions in the target broadcast shape",
                     got=f"{x.str_short()} to shape {shape} with dims {dims}",
                     fix="an operand's axis must have the size of its output axis, or 1",
                 )
@@ -155,8 +179,8 @@ class BroadcastInDim(Reindex):
     def bad_samples(self) -> Iterable[BadSample]:
         x = ShapedArray((3,), _F32)
         yield BadSample((x,), ShapeError, "sizes", {"shape": (2, 4), "dims": (1,)})
-        yield BadSample((x,), AxisError, "range", {"shape": (3,), "dims": (1,)})
-        yield BadSample((x,), AxisError, "one output axis", {"shape": (3,), "dims": ()})
+        yield BadSample((x,), BroadcastAxisError, "subset", {"shape": (3,), "dims": (1,)})
+        yield BadSample((x,), BroadcastAxisError, "length equal", {"shape": (3,), "dims": ()})
 
 
 class Transpose(Reindex):

@@ -190,7 +190,7 @@ def test_functions_that_move_elements_take_keys():
         lambda keys: keys.sum(),
         lambda keys: keys < keys,
         lambda keys: jnp.where(np.ones(4, bool), keys, 0),
-        lambda keys: jnp.zeros_like(keys),
+        lambda keys: jnp.cumsum(keys),
         lambda keys: functrax.jit(jnp.cos)(keys),
     ],
 )

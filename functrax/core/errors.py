@@ -45,7 +45,7 @@ class ShapeError(FunctraxError, TypeError, ValueError):
     """Shapes do not fit together."""
 
 
-class DTypeError(FunctraxError, TypeError):
+class DTypeError(FunctraxError, TypeError, ValueError):
     """A dtype that the operation does not accept, or dtypes that do not go together."""
 
 
@@ -56,7 +56,7 @@ class HandleError(DTypeError, AttributeError):
     """
 
 
-class TangentError(DTypeError, ValueError):
+class TangentError(DTypeError):
     """A tangent or a cotangent that is not of the type of its value."""
 
 
@@ -152,7 +152,7 @@ class LeakedTracerError(FunctraxError, TypeError):
     """A traced value outlived the function that was being traced."""
 
 
-class ReferenceUseError(DTypeError, ValueError):
+class ReferenceUseError(DTypeError):
     """A reference to a value that changes, used where or as it cannot be."""
 
 

@@ -172,7 +172,7 @@ def axes_of(name: str, ndim: int, axes: Iterable[int]) -> Shape:
         what = (
             f"axis {outside[0]} is out of bounds"
             if outside
-            else "duplicate value in 'axes', an axis named twice"
+            else f"duplicate value in 'axes' {given}: axes are not unique"
         )
         raise AxisError(
             f"{name}: {what}",

@@ -21,19 +21,21 @@ from functrax.core import dtypes
 from functrax.core.array import ConcreteArray
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state
-from functrax.core.errors import ConcretizationError, ShapeError
+from functrax.core.errors import ShapeError
 from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
-from functrax.core.primitive import Value, like
+from functrax.core.primitive import Value
 from functrax.core.prims.arithmetic import gt, neg, select_n
 from functrax.core.prims.convert import convert_element_type, real
 from functrax.core.prims.mapped import scatter
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.promotion import lattice_result_type
 from functrax.core.tracebacks import with_boundaries
+from functrax.numpy import reductions
 from functrax.numpy.index_plan import CHECK, Bounds, gather_map, read_index
 from functrax.numpy.indexing import check_static, fill_literal, gather, mode_name
 from functrax.numpy.promote import SCALARS, broadcast_value, result, scalar_literal, to_array
+from functrax.transforms.control.loops import fori_loop
 
 __all__ = ["At", "AtIndex"]
 
@@ -171,15 +173,26 @@ class AtIndex:
           func: an elementwise function.
           **options: as for :meth:`set`.
 
-        Raises:
-          ConcretizationError: if the index is traced and may name an element twice, unless
-            ``unique_indices=True``.
+        If the index is traced, how often an element is named is only known at run time; it is then
+        applied in a loop, which has no derivative backwards, unless ``unique_indices=True``.
         """
-        out = self.array
-        for count in range(_most_repeats(self, options)):
-            here = AtIndex(out, self.index)
-            changed = here.set(func(here.get()), **options)
-            out = changed if count == 0 else _where_repeated(self, count, changed, out, options)
+
+        def applied(x: Value) -> Value:
+            here = AtIndex(x, self.index)
+            return here.set(func(here.get()), **options)
+
+        most = _most_repeats(self, options)
+        if most is not None and most < 2:
+            return applied(self.array) if most else self.array
+        hits = _hits(self, options)
+        if most is None:
+            most = reductions.max(hits, initial=0)
+
+        def again(count: Any, x: Value) -> Value:
+            named = gt.bind(hits, broadcast_value(to_array("at[].apply", count), hits.aval.shape))
+            return result(select_n.bind(named, x, applied(x)))
+
+        out: Value = fori_loop(0, most, again, self.array)
         return out
 
 
@@ -274,31 +287,18 @@ def _hits(at: AtIndex, options: dict[str, Any]) -> Value:
     return _update(AtIndex(none, at.index), "add", 1, **options)
 
 
-def _most_repeats(at: AtIndex, options: dict[str, Any]) -> int:
-    """The largest number of times that an element is named."""
+def _most_repeats(at: AtIndex, options: dict[str, Any]) -> int | None:
+    """The largest number of times that an element is named, None if that is not known yet."""
     if options.get("unique_indices"):
         return 1
     _, operands = read_index(at.array.aval, at.index, CHECK)
     if all(operand.aval.size <= 1 for operand in operands):
         return 1
     if any(_is_traced(operand) for operand in operands):
-        raise ConcretizationError(
-            "at[].apply: a traced index may name an element twice, and the function would have "
-            "to be applied to it as often",
-            got=", ".join(operand.aval.str_short() for operand in operands),
-            fix="unique_indices=True, if no index occurs twice",
-        )
+        return None
     shape = at.array.aval.shape
     entries, _ = read_index(at.array.aval, at.index, CHECK)
     index_map = gather_map(shape, tuple(entries))
     ones = np.ones(index_map.domain, np.int32)
     counts = index_map.scatter(ones, shape, "add", 0, [operand.value for operand in operands])
     return int(counts.max(initial=0))
-
-
-def _where_repeated(
-    at: AtIndex, count: int, changed: Value, before: Value, options: dict[str, Any]
-) -> Value:
-    """``changed`` where an element is named more than ``count`` times."""
-    hits = _hits(at, options)
-    return result(select_n.bind(gt.bind(hits, like(hits, count)), before, changed))

@@ -47,7 +47,11 @@ def many_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> Shape:
     given = listed(axes)
     found = tuple(one_axis(name, axis, ndim, what) for axis in given)
     if len(set(found)) != len(found):
-        raise AxisError(f"{name}: an axis is named twice", got=f"{what} {given}", fix="each once")
+        raise AxisError(
+            f"{name}: repeated axis, a duplicate value in '{what}': {given}",
+            got=f"{what} {given}",
+            fix="each once",
+        )
     return found
 
 

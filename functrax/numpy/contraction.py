@@ -337,7 +337,9 @@ def _paired_axes(p: int, q: int, axes: Any) -> tuple[Shape, Shape]:
         count = int(axes)
         return tuple(range(p - count, p)), tuple(range(count))
     raise ArgumentError(
-        "tensordot: axes is a number of axes, or two sequences of as many axes",
+        f"tensordot: Number of tensordot axes {axes!r} exceeds input ranks, or differs"
+        if isinstance(axes, int)
+        else "tensordot: axes is a number of axes, or two sequences of as many axes",
         got=f"axes {axes!r} for operands of rank {p} and {q}",
         fix="axes=1, or axes=([1, 0], [0, 1])",
     )

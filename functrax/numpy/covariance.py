@@ -91,7 +91,9 @@ def _variables(m: Any, y: Any, rowvar: bool, dtype: Any) -> Value:
     """A matrix whose rows are the variables."""
     if dtype is not None and not dtypes.is_inexact(checked_dtype(dtype)):
         raise ArgumentError(
-            "cov: dtype must be a subclass of float or complex", got=repr(dtype), fix="'float32'"
+            "cov, corrcoef: dtype must be a subclass of float or complex",
+            got=repr(dtype),
+            fix="'float32'",
         )
     given = [to_array("cov", v, k) for k, v in enumerate((m, y)) if v is not None]
     values = [result(v) for v in promote_dtypes("cov", *given, kind=inexact)]

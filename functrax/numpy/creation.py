@@ -174,7 +174,7 @@ def _array(x: Any, dtype: DType | None) -> Value:
     if hasattr(x, "__jax_array__"):
         return _array(x.__jax_array__(), dtype)
     if x is None:
-        raise DTypeError("array: None is not an array", got="None", fix="give numbers")
+        raise DTypeError("None is not a valid value for jnp.array", got="None", fix="give numbers")
     if hasattr(x, "__array__") or isinstance(x, (bytearray, memoryview)):
         return _array(np.asarray(x), dtype)
     if hasattr(x, "__len__") and hasattr(x, "__getitem__") and not isinstance(x, (str, bytes)):
@@ -229,7 +229,7 @@ def _collect(items: Sequence[Any], leaves: list[Any]) -> bool:
             x = x.__jax_array__()
         if x is None or isinstance(x, (str, bytes)):
             raise DTypeError(
-                "array: a list holds something that is not a number",
+                f"{x!r} is not a valid value for jnp.array: a list holds more than numbers",
                 got=f"{x!r} of type {type(x).__name__}",
                 fix="give numbers and arrays",
             )
@@ -334,7 +334,7 @@ def checked_shape(name: str, shape: Shape) -> tuple[int, ...]:
         raise
     except TypeError:
         raise ShapeError(
-            f"{name}: a shape is an integer or a sequence of integers",
+            f"{name}: Shapes must be 1D sequences of concrete values of integer type",
             got=repr(shape),
             fix="(3, 4)",
         ) from None

@@ -110,7 +110,9 @@ def _array_api(
     ndim = x.aval.ndim
     if not ndim or (axis is None and ndim > 1):
         raise ArgumentError(
-            f"{name}: needs an array with axes, and axis= if it has several",
+            f"{name}: The input array has rank {ndim}, however axis was not set to a value"
+            if ndim
+            else f"{name}: The input must be non-scalar to take a cumulative sum or product",
             got=f"{x.aval.str_short()}, axis={axis}",
             fix=f"{name}(x, axis=0)",
         )

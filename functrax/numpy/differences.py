@@ -174,7 +174,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     Args:
       y: values, an array.
       x: their coordinates: a vector, or an array that broadcasts with ``y``.
-      dx: the distance of the coordinates, if there are none.
+      dx: the distance of the coordinates, if there are none; an array of distances broadcasts
+        with the differences of ``y``.
       axis: along which to integrate.
 
     Example:
@@ -186,6 +187,11 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     if x is None:
         (values,) = promote_dtypes(name, to_array(name, y), kind=inexact)
         steps = dx
+        if not isinstance(dx, (int, float)):
+            steps = to_array(name, dx)
+            missing = max(result(values).aval.ndim - steps.aval.ndim, 0)
+            if steps.aval.ndim:  # along ``axis``, as the values
+                steps = moveaxis(reshape_to(steps, (1,) * missing + steps.aval.shape), axis, -1)
     else:
         values, places = promote_dtypes(name, to_array(name, y), to_array(name, x), kind=inexact)
         places = result(places)
@@ -267,22 +273,13 @@ def interp(
             got=f"{places.aval.str_short()} and {values.aval.str_short()}",
             fix="flatten them, and give as many values as places",
         )
-    _check_ends(left, right, period)
-    if period is not None:
-        at, places, values = _periodic(at, places, values, period)
-    return _interpolate(at, places, values, left, right, period is None)
-
-
-def _check_ends(left: Any, right: Any, period: Any) -> None:
     for end in (left, right):
         if isinstance(end, str) and end != "extrapolate":
             raise ArgumentError("interp: unknown string for an end", got=repr(end),
                                 fix="'extrapolate'")  # fmt: skip
-    if period is not None and (left is not None or right is not None):
-        raise ArgumentError(
-            "interp: periodic coordinates have no ends", got=f"period={period} with left or right",
-            fix="left=None, right=None",
-        )  # fmt: skip
+    if period is not None:
+        at, places, values = _periodic(at, places, values, period)
+    return _interpolate(at, places, values, left, right, period is None)
 
 
 def _periodic(at: Value, places: Value, values: Value, period: Any) -> Sequence[Value]:

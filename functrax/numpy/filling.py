@@ -182,6 +182,8 @@ def _diagonals(name: str, compare: Primitive, n: int, m: int | None, k: Any) -> 
     shape = checked_shape(name, (n, n if m is None else m))
     row = iota.bind(shape=shape, dtype=dtypes.int32, axis=0)
     column = iota.bind(shape=shape, dtype=dtypes.int32, axis=1)
+    if isinstance(k, int):
+        k = max(-shape[0], min(k, shape[1]))  # beyond the matrix is beyond it
     offset = convert(k, dtypes.int32)
     moved = prims.add.bind(row, broadcast_value(offset, shape) if isinstance(k, Array) else offset)
     return compare.bind(moved, column)

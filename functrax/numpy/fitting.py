@@ -96,7 +96,7 @@ def _fitted(
     out = reshape_to(found, (order, *right.aval.shape[1:]))
     if full:
         rank = reductions.sum(used, dtype=dtypes.int32)
-        return out, squares, rank, result(s), convert(fraction, s.aval.dtype)
+        return out, squares, rank, result(s), result(convert(fraction, s.aval.dtype))
     if not cov:
         return out
     base = dot(v * inverse**2, vh) / outer(scale, scale)

@@ -49,7 +49,7 @@ def bincount(
     Args:
       x: a vector of integers; negative ones count as 0.
       weights: what each element counts, a vector of the same size; 1 if None.
-      minlength: the least size of the result.
+      minlength: the least size of the result, if there is no length.
       length: the size of the result, needed if ``x`` is traced; larger numbers are not counted.
       out_sharding: must be None.
 
@@ -90,7 +90,7 @@ def _ones(x: Value) -> Value:
 
 def _length(x: Value, least: int, length: int | None) -> int:
     if length is not None:
-        return max(integer("bincount", "length", length), least)
+        return integer("bincount", "length", length)
     if not is_known(x):
         raise ConcretizationError(
             "bincount: the shape of the result depends on the values of a traced array",
@@ -248,6 +248,8 @@ def histogramdd(
     _check_weights("histogramdd", points[0].aval.shape, amounts)
     counts = At(zeros((math.prod(shape),), amounts.aval.dtype))[flat].add(where(inside, amounts, 0))
     counts = reshape_to(counts, shape)
+    if density:
+        (counts,) = map(result, promote_dtypes("histogramdd", counts, kind=inexact))
     return (_densities(counts, edges) if density else counts), edges
 
 

@@ -124,7 +124,7 @@ def _read(aval: ShapedArray, index: Any, bounds: Bounds) -> tuple[list[Entry], l
         axis += 1
     if empty is not None and bounds.clip and not any(map(_names_none, entries)):
         raise IndexingError(
-            f"indexing: axis {empty[0]} has no elements",
+            f"indexing: index {_text(empty[1])} is out of bounds for axis {empty[0]} with size 0",
             got=f"{aval.str_short()} with the index {_text(empty[1])}",
             fix="a slice, which may be empty",
         )
@@ -146,7 +146,8 @@ def _expand(aval: ShapedArray, index: tuple[Any, ...]) -> list[Any]:
     used = sum(map(axes_used, plain))
     if used > aval.ndim:
         raise IndexingError(
-            "indexing: too many indices",
+            f"indexing: Too many indices: array is {aval.ndim}-dimensional, "
+            f"but {used} were indexed",
             got=f"{used} for {aval.str_short()}",
             fix=f"at most {aval.ndim}; None adds an axis",
         )
@@ -215,8 +216,12 @@ def _nested(item: Sequence[Any]) -> Any:
 
 def _refuse_list(index: Any) -> Any:
     if isinstance(index, list):
+        nested = any(isinstance(item, (list, tuple, slice)) for item in index)
+        marks = any(item is None or item is Ellipsis for item in index)
+        made = "tuple" if nested or marks else "array"
         raise IndexingError(
-            "indexing: a list is not an index",
+            "indexing: Using a non-tuple sequence for multidimensional indexing is not allowed; "
+            f"use `arr[{made}(seq)]` instead of `arr[seq]`",
             got=f"x[{_text(index)}]",
             fix="x[functrax.numpy.array(index)] for the elements named, x[tuple(index)] for one "
             "index per axis",
@@ -226,7 +231,12 @@ def _refuse_list(index: Any) -> Any:
 
 def _not_an_index(item: Any, got: str) -> IndexingError:
     return IndexingError(
-        "indexing: takes integers, slices, `...`, None, and integer or boolean arrays",
+        "indexing: JAX does not support string indexing"
+        if isinstance(item, str)
+        else "indexing: Indexer must have integer or boolean type, got indexer with type "
+        f"{getattr(item, 'dtype', type(item).__name__)}"
+        if isinstance(item, (float, complex)) or hasattr(item, "dtype")
+        else "indexing: takes integers, slices, `...`, None, and integer or boolean arrays",
         got=got,
         fix="index.astype('int32')" if hasattr(item, "dtype") else "an integer or an array",
     )
@@ -244,7 +254,7 @@ def _check_mask(aval: ShapedArray, shape: Shape, used: int) -> None:
     expected = aval.shape[used : used + len(shape)]
     if not all(own in (0, size) for own, size in zip(shape, expected, strict=True)):
         raise IndexingError(
-            "indexing: the boolean mask has another shape than the axes it indexes",
+            "indexing: boolean index did not match shape of the axes that it indexes",
             got=f"mask bool{list(shape)} at axis {used} of {aval.str_short()}",
             fix=f"a mask of shape {expected}",
         )

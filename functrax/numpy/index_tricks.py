@@ -11,8 +11,8 @@ import numpy as np
 
 from functrax.core.errors import ArgumentError
 from functrax.core.primitive import Value
+from functrax.numpy.creation import asarray
 from functrax.numpy.joining import concatenate
-from functrax.numpy.promote import to_array
 from functrax.numpy.ranges import arange, linspace
 from functrax.numpy.shaping import matrix_transpose, reshape_to, transpose_to
 
@@ -84,7 +84,7 @@ def _numbers(directive: str, defaults: tuple[int, int, int]) -> tuple[int, int, 
 
 
 def _part(item: Any, ndmin: int, place: int) -> Value:
-    x = _range(item) if isinstance(item, slice) else to_array("r_", item)
+    x = _range(item) if isinstance(item, slice) else asarray(item)
     missing = ndmin - x.aval.ndim
     if missing <= 0:
         return x

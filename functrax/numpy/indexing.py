@@ -128,7 +128,7 @@ def _row(x: Value, index: int) -> Value:
     size, rest = shape[0], shape[1:]
     if not size:
         raise IndexingError(
-            "indexing: axis 0 has no elements",
+            f"indexing: index {index} is out of bounds for axis 0 with size 0",
             got=f"{x.aval.str_short()} with the index {index}",
             fix="a slice, which may be empty",
         )

@@ -61,6 +61,8 @@ def _shape(name: str, a: Any) -> tuple[int, ...]:
 
 def iscomplexobj(x: Any) -> bool:
     """Whether the dtype of ``x`` is complex."""
+    if isinstance(x, (list, tuple)):
+        return bool(np.iscomplexobj(x))
     return x is not None and _dtype_of(x) in dtypes.COMPLEX
 
 

@@ -34,24 +34,26 @@ def binary_operator(symbol: str, function: Callable[[Any, Any], Any]) -> tuple[A
     def forward(self: Any, other: Any) -> Any:
         if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
             return function(self, other)
-        return _not_taken(symbol, other)
+        return _not_taken(symbol, self, other)
 
     def reflected(self: Any, other: Any) -> Any:
         if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
             return function(other, self)
-        return _not_taken(symbol, other)
+        return _not_taken(symbol, other, self)
 
     return as_boundary(forward), as_boundary(reflected)
 
 
-def _not_taken(symbol: str, other: Any) -> Any:
-    if type(other) in _REFUSED:
-        raise DTypeError(
-            f"{symbol}: the other operand is not an array",
-            got=f"a {type(other).__name__}",
-            fix=f"functrax.numpy.array(...) around the {type(other).__name__}",
-        )
-    return NotImplemented
+def _not_taken(symbol: str, left: Any, right: Any) -> Any:
+    names = [type(x).__name__ if type(x) in _REFUSED else "Array" for x in (left, right)]
+    refused = next((name for name in names if name != "Array"), None)
+    if refused is None:
+        return NotImplemented
+    raise DTypeError(
+        f"unsupported operand type(s) for {symbol}: {names[0]!r} and {names[1]!r}",
+        got=f"a {refused}",
+        fix=f"functrax.numpy.array(...) around the {refused}",
+    )
 
 
 ARITHMETIC: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -100,13 +102,13 @@ def _power(self: Any, other: Any, modulus: None = None) -> Any:
         if self.aval.dtype in dtypes.INEXACT:
             return _power_of_inexact(self, other)
         return ufuncs.power(self, other)
-    return _not_taken("**", other)
+    return _not_taken("**", self, other)
 
 
 def _reflected_power(self: Any, other: Any, modulus: None = None) -> Any:
     if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
         return (_power_of_inexact if type(other) is float else ufuncs.power)(other, self)
-    return _not_taken("**", other)
+    return _not_taken("**", other, self)
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:

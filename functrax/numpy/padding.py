@@ -19,15 +19,17 @@ from functrax.core.errors import ArgumentError, ShapeError
 from functrax.core.primitive import Value, like, literal
 from functrax.core.prims.arithmetic import add, div, floor, mul, select_n, sub
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.prims.reduce import reduce_max, reduce_min, reduce_sum
+from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, iota, zeros
 from functrax.core.prims.rounding import RoundingMethod, round_
 from functrax.core.prims.slicing import pad as _pad
+from functrax.numpy import reductions
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.promote import broadcast_value, convert, inexact, result, to_array
 from functrax.numpy.quantiles import median
 from functrax.numpy.rearranging import is_known, take_table
 from functrax.numpy.shaping import join, reshape_to, slice_axis
+from functrax.numpy.vectorizing import apply_along_axis
 
 __all__ = ["pad"]
 
@@ -47,7 +49,9 @@ _OPTIONS: Final = {
 }
 
 
-def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Value:
+def pad(
+    array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
+) -> Value:
     """The array with values put around it.
 
     Args:
@@ -56,7 +60,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Va
         pair for each axis, or a mapping from axes to pairs.
       mode: ``"constant"``, ``"edge"``, ``"reflect"``, ``"symmetric"``, ``"wrap"``,
         ``"linear_ramp"``, ``"maximum"``, ``"minimum"``, ``"mean"``, ``"median"`` or ``"empty"``
-        (zeros).
+        (zeros); or a function ``f(vector, width, axis, kwargs)``, called for each line of each
+        axis, padded with zeros, which returns the padded line.
       **kwargs: ``constant_values``, ``end_values`` or ``stat_length``, in the forms that
         ``pad_width`` has; ``reflect_type``, ``"even"`` or ``"odd"``.
 
@@ -71,6 +76,8 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Va
     """
     x = to_array("pad", array)
     widths = _widths(pad_width, x.aval.ndim)
+    if callable(mode):
+        return _pad_by(mode, x, widths, kwargs)
     _check_options(mode, kwargs)
     if mode == "constant":
         return result(_pad_constant(x, widths, kwargs.get("constant_values", 0)))
@@ -89,6 +96,13 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> Va
     return x
 
 
+def _pad_by(function: Callable[..., Any], x: Value, widths: Widths, options: Any) -> Value:
+    out = result(_pad_constant(x, widths, 0))
+    for axis, width in enumerate(widths):
+        out = apply_along_axis(function, axis, out, width, axis, options)
+    return out
+
+
 def _check_options(mode: Any, options: Mapping[str, Any]) -> None:
     if mode not in _OPTIONS:
         raise ArgumentError(
@@ -98,7 +112,7 @@ def _check_options(mode: Any, options: Mapping[str, Any]) -> None:
         if name != _OPTIONS[mode]:
             takes = _OPTIONS[mode] or "no keyword"
             raise ArgumentError(
-                f"pad: mode {mode!r} does not take {name}",
+                f"pad: unsupported keyword arguments for mode {mode!r}: {name}",
                 got=f"{name} with mode={mode!r}",
                 fix=f"it takes {takes}",
             )
@@ -246,8 +260,7 @@ def _statistic(x: Value, axis: int, mode: str) -> Value:
         middle = convert(median(result(x), axis), inexact(x.aval.dtype))
         return reshape_to(_back(middle, x, _nearest(middle)), kept)
     if mode != "mean":
-        reduce = reduce_max if mode == "maximum" else reduce_min
-        return reshape_to(reduce.bind(x, axes=(axis,)), kept)
+        return (reductions.max if mode == "maximum" else reductions.min)(x, axis, keepdims=True)
     y = x if dtypes.is_inexact(x.aval.dtype) else convert(x, dtypes.float32)
     count = like(y, x.aval.shape[axis])
     mean = div.bind(reduce_sum.bind(y, axes=(axis,)), count)

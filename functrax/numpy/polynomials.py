@@ -17,6 +17,7 @@ from functrax.core.primitive import Value, like
 from functrax.core.prims.slicing import pad
 from functrax.numpy.axes import integer
 from functrax.numpy.convolving import convolve
+from functrax.numpy.factoring import eigvals
 from functrax.numpy.filling import ones_like, zeros
 from functrax.numpy.joining import concatenate, stack
 from functrax.numpy.promote import (
@@ -237,10 +238,10 @@ def poly(seq_of_zeros: Any) -> Value:
     """The polynomial with given zeros, whose first coefficient is 1.
 
     Args:
-      seq_of_zeros: a vector of zeros, or one.
+      seq_of_zeros: a vector of zeros, one zero, or a square matrix, whose eigenvalues they are.
 
     Raises:
-      ShapeError: for matrices, whose eigenvalues would be the zeros.
+      ShapeError: for other arrays.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -249,10 +250,12 @@ def poly(seq_of_zeros: Any) -> Value:
     """
     (x,) = promote_dtypes("poly", to_array("poly", seq_of_zeros), kind=inexact)
     if x.aval.ndim > 1:
-        raise ShapeError(
-            "poly: takes a vector of zeros", got=x.aval.str_short(),
-            fix="the eigenvalues of the matrix",
-        )  # fmt: skip
+        if x.aval.ndim > 2 or x.aval.shape[0] != x.aval.shape[1] or not x.aval.size:
+            raise ShapeError(
+                "poly: input must be 1d or non-empty square 2d array", got=x.aval.str_short(),
+                fix="a vector of zeros, or the matrix whose eigenvalues they are",
+            )  # fmt: skip
+        x = eigvals(x)
     places = reshape_to(x, (x.aval.size,))
     one = ones_like(places, shape=(1,))
     if not places.aval.size:

@@ -79,12 +79,14 @@ def arange(
         exact = checked_dtype(dtype)
     if step == 0:
         raise ArgumentError("arange: step is zero", got=f"step={step}", fix="a step that is not 0")
-    if exact == dtypes.bool_ or any(isinstance(x, (complex, np.complexfloating)) for x in known):
-        raise DTypeError(
-            "arange: cannot count in bools, nor between complex numbers",
-            got=f"{', '.join(map(repr, known))}, dtype={exact}",
-            fix="real numbers, and dtype=int",
+    if any(isinstance(x, (complex, np.complexfloating)) for x in known):
+        raise ArgumentError(
+            "arange: Passing complex start/stop/step to jnp.arange is no longer supported",
+            got=", ".join(map(repr, known)),
+            fix="real numbers, and dtype=complex",
         )
+    if exact == dtypes.bool_:
+        raise DTypeError("arange: cannot count in bools", got=f"dtype={exact}", fix="dtype=int")
     made = _counted(start, stop, step, exact)
     return made if device is None else device_put(made, device)
 
@@ -193,8 +195,7 @@ def _spaced(first: Value, last: Value, count: int, endpoint: bool) -> tuple[Valu
     shape = (count, *first.aval.shape)
     gaps = count - 1 if endpoint else count
     if gaps <= 0:
-        step = prims.mul.bind(first, like(first, np.nan if endpoint else 1))
-        return _along(first, shape), step
+        return _along(first, shape), like(first, np.nan)
     position = iota.bind(shape=shape, dtype=dtypes.real_dtype(dtype), axis=0)
     t = convert(prims.div.bind(position, like(position, gaps)), dtype)
     rest = prims.sub.bind(like(t, 1), t)

@@ -26,7 +26,7 @@ from functrax.numpy.axes import Shape, as_shape, integer, listed, one_axis
 from functrax.numpy.contraction import dot
 from functrax.numpy.index_plan import Entry
 from functrax.numpy.indexing import gather
-from functrax.numpy.promote import to_array
+from functrax.numpy.promote import result, to_array
 from functrax.numpy.shaping import join, reshape_to, reverse, slice_axis
 
 __all__ = ["repeat", "resize", "roll", "tile"]
@@ -276,7 +276,7 @@ def resize(a: Any, new_shape: Any) -> Value:
         raise ShapeError("resize: a size is negative", got=f"shape {shape}", fix="sizes from 0 up")
     size = math.prod(shape)
     if not x.aval.size:
-        return full(shape, literal(0, x.aval.dtype))
+        return result(full(shape, literal(0, x.aval.dtype)))
     flat = reshape_to(x, (x.aval.size,))
     flat = tile(flat, -(-size // x.aval.size)) if size > x.aval.size else flat
     return reshape_to(slice_axis(flat, 0, 0, size), shape)

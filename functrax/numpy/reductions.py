@@ -89,7 +89,9 @@ def with_initial(name: str, op: Any, x: Value, initial: Any) -> Value:
     first = convert(operand(f"{name}: initial", 0, initial), x.aval.dtype)
     if first.aval.shape:
         raise ShapeError(
-            f"{name}: initial is not a scalar", got=first.aval.str_short(), fix="one value"
+            f"{name}: initial value must be a scalar. Got array of shape {first.aval.shape}",
+            got=first.aval.str_short(),
+            fix="one value",
         )
     return convert(op(x, result(first)), x.aval.dtype)
 

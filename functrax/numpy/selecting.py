@@ -13,7 +13,13 @@ import numpy as np
 
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
+from functrax.core.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    IndexingError,
+    ShapeError,
+)
 from functrax.core.index_expr import Dim, Load, as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.primitive import Value, like
@@ -69,6 +75,7 @@ def take(
 
     Raises:
       DTypeError: if the indices are no integers.
+      IndexingError: for elements of an axis that has none.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -79,6 +86,12 @@ def take(
     if axis is None:
         x, axis = reshape_to(x, (x.aval.size,)), 0
     k = one_axis("take", axis, x.aval.ndim)
+    if index.aval.size and not x.aval.shape[k]:
+        raise IndexingError(
+            "take: Cannot do a non-empty take from an empty axis",
+            got=f"axis {k} of {x.aval.str_short()}",
+            fix="an axis with elements, or no indices",
+        )
     if mode == "wrap":
         index, mode = _around(index, x.aval.shape[k]), "clip"
         bounds = Bounds(clip=True)
@@ -100,7 +113,7 @@ def integers(name: str, indices: Any) -> Value:
     if dtypes.is_integer(index.aval.dtype):
         return index
     raise DTypeError(
-        f"{name}: indices are integers",
+        f"{name} indices must be of integer type, got {index.aval.dtype}",
         got=index.aval.str_short(),
         fix="indices.astype('int32')",
     )

@@ -260,7 +260,10 @@ def broadcast_to(array: Any, shape: Any) -> Value:
     fits = len(own) <= len(sizes) and all(a in (1, b) for a, b in zip(own, tail, strict=True))
     if not fits or min(sizes, default=0) < 0:
         raise ShapeError(
-            "broadcast_to: the array does not broadcast to the shape",
+            "broadcast_to: Cannot broadcast to shape with fewer dimensions"
+            if len(own) > len(sizes)
+            else "broadcast_to: Incompatible shapes for broadcasting: the array does not broadcast "
+            f"to the shape {sizes}",
             got=f"{x.aval.str_short()} to {sizes}",
             fix="sizes must be equal, or 1 in the array, counted from the last axis",
         )
@@ -335,6 +338,13 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
     """Turned by ``k`` quarters, from the first of ``axes`` towards the second."""
     x = to_array("rot90", m)
     turns = integer("rot90", "k", k) % 4
+    if x.aval.ndim < 2:
+        raise ShapeError(
+            "rot90 requires its first argument to have ndim at least two, but got first argument "
+            f"of shape {x.aval.shape}",
+            got=x.aval.str_short(),
+            fix="an array of two axes or more",
+        )
     pair = many_axes("rot90", axes, x.aval.ndim, "axes")
     if len(pair) != 2:
         raise ArgumentError("rot90: turns in a plane of two axes", got=f"axes {axes}", fix="(0, 1)")

@@ -107,7 +107,7 @@ def refuse_complex(name: str, *values: Value) -> Value:
     for x in values:
         if x.aval.dtype in dtypes.COMPLEX:
             raise DTypeError(
-                f"{name}: complex numbers are not taken",
+                f"{name} is not defined for complex values, which have no order",
                 got=x.aval.str_short(),
                 fix=f"{name}(x.real), or {name}(abs(x))",
             )

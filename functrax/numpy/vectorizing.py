@@ -60,7 +60,7 @@ def vectorize(
       (3, 4)
     """
     if not all(map(_names_argument, excluded)):
-        raise ArgumentError("vectorize: excluded names positions and keywords",
+        raise ArgumentError("vectorize can only exclude positions and keywords",
                             got=repr(excluded), fix="numbers from 0 on, and strings")  # fmt: skip
     cores = None if signature is None else _parsed(signature)
 
@@ -112,7 +112,8 @@ def _present(
     given = list(zip(cores[0], absent, strict=True))
     if any(core and missing for core, missing in given):
         raise ArgumentError(
-            "vectorize: None has no core axes",
+            f"vectorize: Cannot pass None at locations {{{list(absent).index(True)}}} "
+            f"with {signature=}",
             got=f"None at position {list(absent).index(True)} of {signature!r}",
             fix="an array, or () for it in the signature",
         )
@@ -128,7 +129,7 @@ def _mapped(
     inputs = [()] * len(values) if cores is None else cores[0]
     if len(inputs) != len(values):
         raise ArgumentError(
-            "vectorize: there is not one argument for each of the signature",
+            "vectorize: wrong number of positional arguments for the signature",
             got=f"{len(values)} arguments for {signature!r}",
             fix=f"{len(inputs)} arguments; excluded= names those that are not mapped",
         )
@@ -178,7 +179,7 @@ def _note_sizes(
     for name, size in zip(core, shape, strict=True):
         if sizes.setdefault(name, size) != size:
             raise ShapeError(
-                f"vectorize: the core axis {name} has two sizes",
+                f"vectorize: inconsistent size for core dimension {name!r}",
                 got=f"{sizes[name]} and {size}, in {signature!r}",
                 fix="arrays of one size along that axis",
             )
@@ -200,7 +201,9 @@ def _checked(
         listed = [array(out) for out in (outs if several else [outs])]
         if len(listed) != len(cores) or (several and len(cores) == 1):
             raise ArgumentError(
-                "vectorize: there is not one result for each of the signature",
+                "vectorize: wrong number of output arguments for the signature"
+                if isinstance(outs, (list, tuple))
+                else "vectorize: output must be a tuple, with a result for each of the signature",
                 got=f"{len(listed)} results for {signature!r}",
                 fix="return a tuple with a result for each part after ->",
             )
@@ -208,7 +211,7 @@ def _checked(
         for out, core in zip(listed, cores, strict=True):
             if out.aval.ndim != len(core):
                 raise ShapeError(
-                    "vectorize: a result has another rank than in the signature",
+                    f"vectorize: output shape {out.aval.shape} does not match the signature",
                     got=f"{out.aval.str_short()} for ({','.join(core)}) in {signature!r}",
                     fix="return the axes that the signature names, and no others",
                 )

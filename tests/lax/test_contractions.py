@@ -78,7 +78,7 @@ def test_dot_errors() -> None:
         lax.dot_general(x, y, (((0,), (0,)), ((), ())))
     with pytest.raises(ShapeError, match="batch"):
         lax.dot_general(x, y, (((), ()), ((0,), (0,))))
-    with pytest.raises(AxisError, match="twice"):
+    with pytest.raises(AxisError, match="duplicate"):
         lax.dot_general(x, y, (((1,), (0,)), ((1,), (0,))))
     with pytest.raises(ArgumentError, match="pair of pairs"):
         lax.dot_general(x, y, ((1,), (0,)))  # type: ignore[arg-type]

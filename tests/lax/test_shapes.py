@@ -70,7 +70,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: lax.broadcast_to_rank(X, 1), ShapeError, "more axes"),
     (lambda: lax.reshape(X, (4,)), ShapeError, "number of elements"),
     (lambda: lax.squeeze(X, (0,)), ShapeError, "size not equal to one"),
-    (lambda: lax.expand_dims(X, (0, 0)), AxisError, "twice"),
+    (lambda: lax.expand_dims(X, (0, 0)), AxisError, "not unique"),
     (lambda: lax.collapse(X, 1, 1), AxisError, "no axes"),
     (lambda: lax.transpose(X, (-1, 0)), AxisError, "permutation"),
     (lambda: lax.rev(X, (-1,)), AxisError, "out of range"),

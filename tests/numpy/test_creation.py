@@ -96,10 +96,10 @@ def test_array_options():
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
-        (None, DTypeError, "None is not an array"),
+        (None, DTypeError, "None is not a valid value"),
         ("text", DTypeError, "not an array"),
-        (["a", 1], DTypeError, "not a number"),
-        ([1, None], DTypeError, "not a number"),
+        (["a", 1], DTypeError, "not a valid value"),
+        ([1, None], DTypeError, "not a valid value"),
         ([[1], [1, 2]], ShapeError, "different shapes"),
         ([[1], 2], ShapeError, "different shapes"),
         ([jnp.ones(2), jnp.ones(3)], ShapeError, "different shapes"),
@@ -137,7 +137,7 @@ def test_fills():
     assert functrax.jit(lambda x: jnp.full((2,), x))(3.0).tolist() == [3, 3]
     with pytest.raises(ShapeError, match="negative"):
         jnp.zeros((2, -1))
-    with pytest.raises(ShapeError, match="sequence of integers"):
+    with pytest.raises(ShapeError, match="1D sequences"):
         jnp.zeros(2.5)
     with pytest.raises(ShapeError, match="does not broadcast"):
         jnp.full((2,), jnp.ones(3))
@@ -274,9 +274,10 @@ def test_arrays_are_made_where_they_are_wanted(name):
 def test_counting_in_complex_numbers():
     np.testing.assert_array_equal(jnp.arange(3, dtype="complex64"), [0, 1, 2])
     assert jnp.arange(1, 3, 0.5, "complex64").dtype == np.complex64
-    for make in (lambda: jnp.arange(2j), lambda: jnp.arange(3, dtype=bool)):
-        with pytest.raises(DTypeError, match="cannot count in bools, nor between complex numbers"):
-            make()
+    with pytest.raises(DTypeError, match="cannot count in bools"):
+        jnp.arange(3, dtype=bool)
+    with pytest.raises(ArgumentError, match="complex start/stop/step"):
+        jnp.arange(2j)
 
 
 COPIES = {

@@ -88,3 +88,17 @@ def test_errors() -> None:
         jnp.interp(AT, PLACES, V)
     with pytest.raises(errors.ArgumentError, match="extrapolate"):
         jnp.interp(AT, PLACES, V[:5], left="nearest")
+
+
+def test_trapezoid_of_an_array_of_distances() -> None:
+    y = np.arange(6.0, dtype="f4").reshape(2, 3)
+    for dx, axis in (([1.0, 2.0], 1), ([[2.0], [3.0]], 1), ([[1.0, 2.0, 3.0]], 0)):
+        steps = np.asarray(dx, "f4")
+        got = jnp.trapezoid(y, dx=steps, axis=axis)
+        np.testing.assert_allclose(got, np.trapezoid(y, dx=steps, axis=axis), rtol=1e-6)
+
+
+def test_periodic_coordinates_have_no_ends() -> None:
+    x, at = np.arange(4.0, dtype="f4"), np.array([-1.5, 0.5, 7.0], "f4")
+    got = jnp.interp(at, x, x**2, left=1.0, right="extrapolate", period=3)
+    np.testing.assert_allclose(got, jnp.interp(at, x, x**2, period=3))

@@ -56,10 +56,10 @@ def test_gradient_of_a_vectorized_function() -> None:
     ("signature", "args", "kind", "text"),
     [
         ("(n->(n)", (V,), errors.ArgumentError, "cannot be read"),
-        ("(n),(m)->(n)", (V,), errors.ArgumentError, "one argument"),
+        ("(n),(m)->(n)", (V,), errors.ArgumentError, "wrong number of positional"),
         ("(n)->(n)", (np.float32(1),), errors.ShapeError, "fewer axes"),
-        ("(n)->()", (V,), errors.ShapeError, "another rank"),
-        ("(n)->(n),(n)", (V,), errors.ArgumentError, "one result"),
+        ("(n)->()", (V,), errors.ShapeError, "does not match the signature"),
+        ("(n)->(n),(n)", (V,), errors.ArgumentError, "output must be a tuple"),
     ],
 )
 def test_wrong_signatures(signature: str, args: Any, kind: type[Exception], text: str) -> None:
@@ -68,7 +68,7 @@ def test_wrong_signatures(signature: str, args: Any, kind: type[Exception], text
 
 
 def test_core_axes_of_two_sizes() -> None:
-    with pytest.raises(errors.ShapeError, match="core axis n has two sizes"):
+    with pytest.raises(errors.ShapeError, match="inconsistent size for core dimension 'n'"):
         jnp.vectorize(lambda x, y: x, signature="(n),(n)->(n)")(V, V[:2])
 
 
@@ -110,7 +110,7 @@ def test_vectorize_hands_none_on():
     assert jnp.vectorize(added)(x, x).tolist() == [0, 2, 4, 6]
     rows = jnp.vectorize(added, signature="(k),()->(k)")
     assert rows(jnp.ones((2, 3)), None).shape == (2, 3)
-    with pytest.raises(ValueError, match="None has no core axes"):
+    with pytest.raises(ValueError, match="Cannot pass None"):
         jnp.vectorize(added, signature="(k),(k)->(k)")(x, None)
-    with pytest.raises(TypeError, match="excluded"):
+    with pytest.raises(TypeError, match="can only exclude"):
         jnp.vectorize(added, excluded={1.5})

@@ -308,7 +308,8 @@ class ArgReduce(ReindexReduce):
         check_axes(self.name, x, (axis,))
         if x.shape[axis] == 0:
             raise ShapeError(
-                "argmin and argmax require non-empty reduced dimension",
+                f"attempt to get {self.name} of an empty sequence: argmin and argmax require "
+                "non-empty reduced dimension",
                 got=f"axis {axis} of {x.str_short()}",
                 fix="an axis of at least one element",
             )

@@ -19,7 +19,7 @@ def check_axes(name: str, aval: ShapedArray, axes: Sequence[int]) -> None:
             )
     if len(set(axes)) != len(axes):
         raise AxisError(
-            f"{name}: an axis is named twice",
+            f"{name}: repeated axis, a duplicate value in the axes",
             got=f"axes {tuple(axes)} of {aval.str_short()}",
             fix="name each axis once",
         )

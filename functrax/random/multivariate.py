@@ -80,7 +80,7 @@ def multivariate_normal(
     of_type = float_dtype("multivariate_normal", centre.aval.dtype if dtype is None else dtype)
     drawn = normal_sample(words, (*sizes, *n), of_type)
     moved = jnp.einsum("...ij,...j->...i", _factor(as_array(matrix), method), drawn)
-    return as_array(jnp.add(as_array(centre), moved))
+    return as_array(jnp.add(jnp.broadcast_to(as_array(centre), (*sizes, *n)), moved))
 
 
 def _factor(cov: Any, method: str) -> Any:

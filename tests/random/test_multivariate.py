@@ -54,3 +54,9 @@ def test_wrong_arguments():
         random.multivariate_normal(random.key(0), 0.0, np.eye(1))
     with pytest.raises(ArgumentError, match="no such method"):
         random.multivariate_normal(random.key(0), MEAN, COV, method="qr")
+
+
+def test_a_mean_takes_part_in_every_sample_without_rank_promotion() -> None:
+    with functrax.numpy_rank_promotion("raise"):
+        drawn = random.multivariate_normal(random.key(0), jnp.zeros(2), jnp.eye(2), (3, 4))
+    assert drawn.shape == (3, 4, 2)

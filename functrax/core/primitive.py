@@ -241,6 +241,13 @@ class Primitive(ABC):
         """The program that it runs once, on its own operands, and that may stand in its place."""
         return None
 
+    #: Whether :meth:`written` gives programs.
+    is_written: ClassVar[bool] = False
+
+    def written(self, avals: tuple[ShapedArray, ...]) -> Jaxpr:
+        """The program of other primitives that computes the values, for targets to compile."""
+        raise NotImplementedError(self.name)
+
     def samples(self) -> Iterable[Sample]:
         """Arguments for the generated tests."""
         return ()

@@ -8,7 +8,7 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Value
+from functrax.core.primitive import Value, like
 from functrax.core.prims import special as prims
 from functrax.core.prims.matrices import is_complex
 from functrax.numpy.axes import integer
@@ -129,6 +129,9 @@ def betainc(a: Any, b: Any, x: Any) -> Value:
 
 def polygamma(n: Any, x: Any) -> Value:
     """Derivative number ``n`` of :func:`digamma`; not differentiable by ``n``."""
+    if type(n) is int and n > 0:
+        (v,) = floats("polygamma", x)
+        return result(prims.polygamma(like(v, n), v))
     m, v = floats("polygamma", n, x)
     order = jnp.where(m == 0, 1, m)
     return jnp.where(m == 0, digamma(v), result(prims.polygamma(order, v)))

@@ -1,5 +1,7 @@
 """Inlining: calls are replaced by what they call, and weak types are left out.
 
+So are functions whose values a program computes (``Primitive.written``), which nothing but their
+values is known of from here on.
 Required, for the compiler knows no calls.  Which primitives are calls they say themselves
 (``Primitive.inlines``): ``jit``, calls with derivative rules that nobody asked for, checkpoints.
 
@@ -65,8 +67,12 @@ class _Inlining:
             primitive = eqn.primitive
             invars = eqn.invars
             operands = tuple([_strong(env.get(x, x)) for x in invars])
-            if primitive.holds_programs:
-                body = primitive.inlines(eqn.params)
+            if primitive.holds_programs or primitive.is_written:
+                body = (
+                    primitive.written(tuple([x.aval for x in operands]))
+                    if primitive.is_written
+                    else primitive.inlines(eqn.params)
+                )
                 if body is not None and self.rewrites.allow(f"call of {body.name}", eqn):
                     self.changed = True
                     if primitive.recomputes:

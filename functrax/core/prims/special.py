@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any, ClassVar
 
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import DifferentiationError
+from functrax.core.jaxpr import Jaxpr
 from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.core.primitive import Elementwise, Ops, Sample, Value, like
 from functrax.core.prims import special_values as values
@@ -46,6 +48,9 @@ class Special(Elementwise):
 
     def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
         return self.name in MATH and super().lowers(avals, params)
+
+    def written(self, avals: tuple[ShapedArray, ...]) -> Jaxpr:
+        return import_module("functrax.lax.programs").written(self.name, avals)  # type: ignore[no-any-return]
 
     def samples(self) -> Iterable[Sample]:
         for shape in ((3, 4), (), (0, 2)):
@@ -121,6 +126,7 @@ class Polygamma(Special):
 
     name = "polygamma"
     arity = 2
+    is_written = True
     function = values.polygamma
     domain = ((2.0, 2.0), (0.8, 3.0))
 
@@ -136,6 +142,7 @@ class Zeta(Special):
 
     name = "zeta"
     arity = 2
+    is_written = True
     function = values.zeta
     domain = ((2.0, 4.0), (0.8, 3.0))
 
@@ -157,6 +164,7 @@ class Igamma(Special):
 
     name = "igamma"
     arity = 2
+    is_written = True
     function = values.igamma
     domain = ((0.6, 3.0), (0.4, 4.0))
 
@@ -170,6 +178,7 @@ class Igammac(Special):
 
     name = "igammac"
     arity = 2
+    is_written = True
     function = values.igammac
     domain = ((0.6, 3.0), (0.4, 4.0))
 
@@ -183,6 +192,7 @@ class IgammaGradA(Special):
 
     name = "igamma_grad_a"
     arity = 2
+    is_written = True
     function = values.igamma_grad_a
     domain = ((0.6, 3.0), (0.4, 4.0))
 
@@ -195,6 +205,7 @@ class RandomGammaGrad(Special):
 
     name = "random_gamma_grad"
     arity = 2
+    is_written = True
     function = values.random_gamma_grad
     domain = ((0.6, 3.0), (0.4, 4.0))
 
@@ -207,6 +218,7 @@ class RegularizedIncompleteBeta(Special):
 
     name = "regularized_incomplete_beta"
     arity = 3
+    is_written = True
     function = values.betainc
     domain = ((0.6, 3.0), (0.6, 3.0), (0.1, 0.9))
 
@@ -224,6 +236,7 @@ class BesselI0e(Special):
     """``exp(-|x|) I0(x)``."""
 
     name = "bessel_i0e"
+    is_written = True
     function = values.bessel_i0e
     domain = ((0.3, 3.0),)
 
@@ -236,6 +249,7 @@ class BesselI1e(Special):
     """``exp(-|x|) I1(x)``."""
 
     name = "bessel_i1e"
+    is_written = True
     function = values.bessel_i1e
     domain = ((0.3, 3.0),)
 

@@ -21,7 +21,7 @@ _LARGE = 10.0
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 # (-1)^n (zeta(n) - 1) / n for n = 1 (where it means 1 - gamma), 2, 3, ...; A&S 6.1.33.
-_LGAMMA_TAYLOR = (
+LGAMMA_TAYLOR = (
     0.42278433509846713,
     0.3224670334241132,
     -0.0673523010531981,
@@ -83,7 +83,7 @@ _DIGAMMA = (
 )
 
 # Bernoulli numbers B2, B4, ...; DLMF 24.2.
-_BERNOULLI = (
+BERNOULLI = (
     1 / 6,
     -1 / 30,
     1 / 42,
@@ -97,8 +97,8 @@ _BERNOULLI = (
     854513 / 138,
     -236364091 / 2730,
 )
-_STIRLING = tuple(b / ((2 * j + 2) * (2 * j + 1)) for j, b in enumerate(_BERNOULLI[:9]))
-_DIGAMMA_TAIL = tuple(b / (2 * j + 2) for j, b in enumerate(_BERNOULLI[:9]))
+STIRLING = tuple(b / ((2 * j + 2) * (2 * j + 1)) for j, b in enumerate(BERNOULLI[:9]))
+DIGAMMA_TAIL = tuple(b / (2 * j + 2) for j, b in enumerate(BERNOULLI[:9]))
 _FACTORIALS = np.array([float(math.factorial(m)) for m in range(171)])
 
 
@@ -109,7 +109,7 @@ def fraction_of_pi(x: Double) -> Double:
 
 def lgamma1p(z: Double) -> Double:
     """``log Γ(1 + z)`` for |z| <= 1/2, relatively accurate at its zero."""
-    return np.asarray(z * polynomial(z, _LGAMMA_TAYLOR) - np.log1p(z))
+    return np.asarray(z * polynomial(z, LGAMMA_TAYLOR) - np.log1p(z))
 
 
 def lgamma_of_next(a: Double) -> Double:
@@ -120,7 +120,7 @@ def lgamma_of_next(a: Double) -> Double:
 def stirling_rest(a: Double) -> Double:
     """``log Γ(a) - ((a - 1/2) log a - a + log(2π)/2)`` for a > 0; DLMF 5.11.1."""
     pieces = [
-        (a >= _LARGE, lambda t: polynomial(1 / (t * t), _STIRLING) / t),
+        (a >= _LARGE, lambda t: polynomial(1 / (t * t), STIRLING) / t),
         (
             a > 0,
             lambda t: lgamma_double(t) - ((t - 0.5) * np.log(t) - t + _HALF_LOG_TWO_PI),
@@ -137,12 +137,12 @@ def _lgamma_shifted(x: Double) -> Double:
         rest = np.where(above, rest - 1, rest)
         product = np.where(above, product * rest, product)
     near_two = rest - 2
-    return np.asarray(np.log(product) + near_two * polynomial(near_two, _LGAMMA_TAYLOR))
+    return np.asarray(np.log(product) + near_two * polynomial(near_two, LGAMMA_TAYLOR))
 
 
 def _lgamma_large(x: Double) -> Double:
     leading = (x - 0.5) * (np.log(x) - 1) + (_HALF_LOG_TWO_PI - 0.5)
-    return np.asarray(leading + polynomial(1 / (x * x), _STIRLING) / x)
+    return np.asarray(leading + polynomial(1 / (x * x), STIRLING) / x)
 
 
 def _lgamma_reflected(x: Double) -> Double:
@@ -179,13 +179,13 @@ def _digamma_shifted(x: Double) -> Double:
 
 def _digamma_large(x: Double) -> Double:
     square = 1 / (x * x)
-    return np.asarray(np.log(x) - 0.5 / x - square * polynomial(square, _DIGAMMA_TAIL))
+    return np.asarray(np.log(x) - 0.5 / x - square * polynomial(square, DIGAMMA_TAIL))
 
 
 def log_minus_digamma(a: Double) -> Double:
     """``log(a) - ψ(a)`` for a >= 10, without cancellation; DLMF 5.11.2."""
     square = 1 / (a * a)
-    return np.asarray(0.5 / a + square * polynomial(square, _DIGAMMA_TAIL))
+    return np.asarray(0.5 / a + square * polynomial(square, DIGAMMA_TAIL))
 
 
 def digamma_double(x: Double) -> Double:
@@ -211,7 +211,7 @@ def _scaled_zeta(s: Double, q: Double) -> Double:
     term = power * s / w
     tail = power * (w / (s - 1) + 0.5)
     factorial = 1.0
-    for j, bernoulli in enumerate(_BERNOULLI):
+    for j, bernoulli in enumerate(BERNOULLI):
         factorial *= (2 * j + 1) * (2 * j + 2)
         tail = tail + term * (bernoulli / factorial)
         term = term * ((s + (2 * j + 1)) / w) * ((s + (2 * j + 2)) / w)

@@ -1,0 +1,119 @@
+"""Hurwitz' zeta function and polygamma.
+
+The names are those of ``core/prims/special_gamma.py``.  Start at :func:`_scaled_zeta`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from functrax.core.primitive import Value
+from functrax.core.prims.special_gamma import BERNOULLI
+from functrax.lax.elementwise import (
+    digamma,
+    exp,
+    floor,
+    is_finite,
+    lgamma,
+    log,
+    log1p,
+    min as smaller,
+)
+from functrax.numpy.logic import where
+from functrax.transforms.control.loops import while_loop
+
+_LOG_LARGEST: Final = 709.78
+
+
+def _scaled_zeta(s: Any, q: Any, exact: bool) -> Any:
+    """``q^s zeta(s, q)`` for s > 1 and q > 0, by Euler's and Maclaurin's formula."""
+    terms, corrections = (12, 12) if exact else (4, 5)
+    total = 0.0 * s + 1.0
+    inverse = 1 / q
+    for k in range(1, terms):
+        total = total + exp(-s * log1p(k * inverse))
+    w = q + terms
+    power = exp(-s * log1p(terms * inverse))
+    term = power * s / w
+    tail = power * (w / (s - 1) + 0.5)
+    scale = 1 / (w * w)
+    factorial = 1.0
+    for j, bernoulli in enumerate(BERNOULLI[:corrections]):
+        factorial *= (2 * j + 1) * (2 * j + 2)
+        tail = tail + term * (bernoulli / factorial)
+        term = term * ((s + (2 * j + 1)) * (s + (2 * j + 2)) * scale)
+    return where(power > 0, total + tail, total)
+
+
+def _zeta_positive(s: Any, q: Any, exact: bool) -> Any:
+    """``zeta(s, q)`` for finite s > 1 and q > 0."""
+    scaled = _scaled_zeta(s, q, exact)
+    return where(q >= 1, q ** (1 - s) * (scaled / q), q**-s * scaled)
+
+
+def _zeta_finite(s: Any, q: Any, exact: bool) -> Any:
+    """``zeta(s, q)`` for finite s > 1 and q that is no pole; for q < 0 the sum of three."""
+    fraction = q - floor(q)
+    negative = q < 0
+    even = s - 2 * floor(s / 2) == 0
+
+    def add(state: Any) -> Any:
+        k, total = state
+        place = where(k == 0, 1 - fraction, where(k == 1, 1 - q, where(negative, fraction, q)))
+        value = _zeta_positive(s, place, exact)
+        signed = where((k == 0) == even, value, -value)
+        return k + 1, total + where(k == 2, value, signed)
+
+    start = where(negative, 0.0, 2.0)
+    return while_loop(lambda state: state[0] < 3, add, (start, 0.0 * q))[1]
+
+
+def zeta(s: Value, q: Value, exact: bool) -> Any:
+    """Hurwitz' zeta function ``zeta(s, q)``."""
+    whole_q, whole_s = q == floor(q), s == floor(s)
+    pole = (q <= 0) & whole_q & is_finite(q)
+    inside = (s > 1) & is_finite(s) & is_finite(q) & ~pole & ((q > 0) | whole_s)
+    value = _zeta_finite(where(inside, s, 2.0), where(inside, q, 1.0), exact)
+    infinite = where(q > 1, 0.0, where(q == 1, 1.0, math.inf))
+    edge = where((q > 0) & (s == math.inf), infinite, math.nan)
+    edge = where((q == math.inf) & (s > 1), 0.0, edge)
+    edge = where((pole & (s > 1)) | ((s == 1) & (q == q)), math.inf, edge)
+    return where(inside, value, edge)
+
+
+def polygamma(m: Value, x: Value, exact: bool) -> Any:
+    """Derivative number ``m`` of digamma."""
+    order = (m >= 0) & (m == floor(m)) & is_finite(m)
+    odd = m - 2 * floor(m / 2) == 1
+    pole = (x <= 0) & (x == floor(x)) & is_finite(x)
+    inside = order & (m > 0) & is_finite(x) & ~pole
+    m1, x1 = where(inside, m, 1.0), where(inside, x, 1.0)
+    positive = where(x1 > 0, x1, 1.0)
+    joined = exp(lgamma(m1 + 1) - (m1 + 1) * log(positive))
+    sums = _polygamma_sums(m1, x1, exact)
+    factorial = exp(smaller(lgamma(m1 + 1), _LOG_LARGEST))
+    value = where(x1 > 0, joined, factorial) * sums
+    value = where(odd, value, -value)
+    edge = where(order & pole & odd, math.inf, math.nan)
+    edge = where(order & (x == math.inf), where(odd, 0.0, -0.0), edge)
+    return where(order & (m == 0), digamma(x), where(inside, value, edge))
+
+
+def _polygamma_sums(m: Any, x: Any, exact: bool) -> Any:
+    """Zeta of ``m + 1``, times ``x^(m + 1)`` where x is positive."""
+    fraction = x - floor(x)
+    negative = x < 0
+    odd = m - 2 * floor(m / 2) == 1
+    s = m + 1
+
+    def add(state: Any) -> Any:
+        k, total = state
+        place = where(k == 0, 1 - fraction, where(k == 1, 1 - x, where(negative, fraction, x)))
+        scaled = _scaled_zeta(s, place, exact)
+        value = where(negative, place**-s * scaled, scaled)
+        signed = where((k == 0) == odd, value, -value)
+        return k + 1, total + where(k == 2, value, signed)
+
+    start = where(negative, 0.0, 2.0)
+    return while_loop(lambda state: state[0] < 3, add, (start, 0.0 * x))[1]

@@ -21,7 +21,15 @@ from functrax.lax.elementwise import (
     min as smaller,
     sqrt,
 )
-from functrax.lax.programs.gamma import FLOOR, NODES, deviance, log1p_minus, node, stirling_rest
+from functrax.lax.programs.gamma import (
+    FLOOR,
+    NODES,
+    deviance,
+    log1p_minus,
+    node,
+    rarely,
+    stirling_rest,
+)
 from functrax.numpy.logic import where
 from functrax.transforms.control.loops import while_loop
 
@@ -34,12 +42,16 @@ def _factor(a: Any, b: Any, x: Any, y: Any) -> Any:
     """``x^a y^b / B(a, b)`` with ``y = 1 - x``."""
     gammas = lgamma(a + b + 1) - lgamma(a + 1) - lgamma(b + 1)
     small = x**a * y**b * exp(gammas) * (a * (b / (a + b)))
-    excess = x * b - y * a
-    exponent = a * deviance(excess / a, x + x * (b / a))
-    exponent = exponent + b * deviance(-excess / b, y + y * (a / b))
-    rests = stirling_rest(a + b) - stirling_rest(a) - stirling_rest(b)
-    root = sqrt(a) * sqrt(b / (a + b)) / math.sqrt(2 * math.pi)
-    return where((a < 10) & (b < 10), small, root * exp(exponent + rests))
+
+    def large() -> Any:
+        excess = x * b - y * a
+        exponent = a * deviance(excess / a, x + x * (b / a))
+        exponent = exponent + b * deviance(-excess / b, y + y * (a / b))
+        rests = stirling_rest(a + b) - stirling_rest(a) - stirling_rest(b)
+        root = sqrt(a) * sqrt(b / (a + b)) / math.sqrt(2 * math.pi)
+        return root * exp(exponent + rests)
+
+    return rarely((a >= 10) | (b >= 10), large, small)
 
 
 def _fraction(a: Any, b: Any, x: Any, y: Any, here: Any, exact: bool) -> Any:

@@ -6,6 +6,7 @@ The names are those of ``core/prims/special_igamma.py``.  Start at :func:`_over_
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from functrax.core.primitive import Value
@@ -81,12 +82,36 @@ def node(k: Any) -> tuple[Any, Any]:
     return place, place * (1 + turned) * STEP
 
 
-def _factor(a: Any, x: Any) -> Any:
+def rarely(here: Any, value: Callable[[], Any], otherwise: Any) -> Any:
+    """A value where few elements need it: vectors of elements that do not are passed over."""
+    state = (here, otherwise)
+    return while_loop(
+        lambda state: state[0],
+        lambda state: (state[0] & False, where(here, value(), state[1])),
+        state,
+    )[1]
+
+
+def _factor(a: Any, x: Any, exact: bool) -> Any:
     """``x^a exp(-x) / gamma(a + 1)``."""
-    small = where(x > 1000, 0.0, x**a * exp(-x) * exp(-lgamma(a + 1)))
-    exponent = a * deviance((x - a) / a, x / a) - stirling_rest(a)
-    large = exp(exponent) / (math.sqrt(2 * math.pi) * sqrt(a))
-    return where(a < 10, small, large)
+    limit = 10.0 if exact else 1e4
+    if exact:
+        small = x**a * exp(-x) * exp(-lgamma(a + 1))
+    else:  # gamma of a + 9, by Stirling's series, over what lies between
+        w = a + 9
+        inverse = 1 / w
+        rest = inverse * polynomial(inverse * inverse, STIRLING[:4])
+        exponent = a * log(x) - x - ((w - 0.5) * log(w) - w) - (rest + _HALF_LOG_TWO_PI)
+        product = ((a + 1) * (a + 8)) * ((a + 2) * (a + 7)) * ((a + 3) * (a + 6))
+        small = exp(exponent) * (product * ((a + 4) * (a + 5)))
+    small = where((x > 1000) & (a < 10), 0.0, small)
+
+    def large() -> Any:
+        exponent = a * deviance((x - a) / a, x / a)
+        rest = polynomial(1 / (a * a), STIRLING) / a
+        return exp(exponent - rest) / (math.sqrt(2 * math.pi) * sqrt(a))
+
+    return rarely(a >= limit, large, small)
 
 
 def _series(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
@@ -165,14 +190,14 @@ def _quadrature(a: Any, x: Any, here: Any, slopes: bool) -> Tail:
     return Tail(scale * value, scale * more[0] if slopes else None, upper)
 
 
-def _over_factor(a: Any, x: Any, exact: bool, slopes: bool) -> Tail:
+def _over_factor(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
     """The tail that is cheap and exact at ``(a, x)``, both finite and positive, over the factor."""
     by_quadrature = a >= QUADRATURE_FROM
     by_series = ~by_quadrature & ((x <= 1.1) | (x <= a))
     by_fraction = ~by_quadrature & ~by_series
-    summed = _series(a, x, by_series, exact, slopes)
-    taken = _fraction(a, x, by_fraction, exact, slopes)
-    measured = _quadrature(a, x, by_quadrature, slopes)
+    summed = _series(a, x, here & by_series, exact, slopes)
+    taken = _fraction(a, x, here & by_fraction, exact, slopes)
+    measured = _quadrature(a, x, here & by_quadrature, slopes)
 
     def chosen(first: Any, second: Any, third: Any) -> Any:
         return where(by_series, first, where(by_fraction, second, third))
@@ -200,8 +225,8 @@ def _with_edges(a: Any, x: Any, inside: Any, value: Any, at_end: float) -> Any:
 def igamma(a: Value, x: Value, exact: bool) -> Any:
     """The lower incomplete gamma function ``P(a, x)``."""
     inside, a1, x1 = _inside(a, x)
-    tail = _over_factor(a1, x1, exact, slopes=False)
-    part = smaller(tail.value * _factor(a1, x1), 1.0)
+    tail = _over_factor(a1, x1, inside, exact, slopes=False)
+    part = smaller(tail.value * _factor(a1, x1, exact), 1.0)
     return _with_edges(a, x, inside, where(tail.upper, 1 - part, part), 1.0)
 
 
@@ -210,15 +235,16 @@ def igammac(a: Value, x: Value, exact: bool) -> Any:
     inside, a1, x1 = _inside(a, x)
     small = (x1 <= 0.5) & (a1 * log(x1) > -0.4)
     near_one = small | ((x1 > 0.5) & (x1 <= 1.1) & (a1 < 1.1 * x1))
-    tail = _over_factor(where(near_one, 1.0, a1), where(near_one, 1.0, x1), exact, slopes=False)
-    part = smaller(tail.value * _factor(a1, x1), 1.0)
+    tail = _over_factor(a1, x1, inside & ~near_one, exact, slopes=False)
+    part = smaller(tail.value * _factor(a1, x1, exact), 1.0)
     value = where(tail.upper, part, 1 - part)
-    value = where(near_one, _upper_near_one(a1, x1, near_one), value)
+    value = where(near_one, _upper_near_one(a1, x1, near_one, exact), value)
     return _with_edges(a, x, inside, value, 0.0)
 
 
-def _upper_near_one(a: Any, x: Any, here: Any) -> Any:
+def _upper_near_one(a: Any, x: Any, here: Any, exact: bool) -> Any:
     """Q where both are small, and ``1 - P`` would cancel."""
+    terms = 24.0 if exact else 14.0
 
     def add(state: Any) -> Any:
         n, term, total = state
@@ -226,8 +252,8 @@ def _upper_near_one(a: Any, x: Any, here: Any) -> Any:
         return n + 1, term, total + term / (a + n)
 
     zero = 0.0 * a
-    state = (where(here, zero + 1.0, 24.0), zero + 1.0, zero)
-    _, _, total = while_loop(lambda state: state[0] < 24, add, state)
+    state = (where(here, zero + 1.0, terms), zero + 1.0, zero)
+    _, _, total = while_loop(lambda state: state[0] < terms, add, state)
     z = smaller(a, 0.5)
     next_one = where(a < 0.5, z * polynomial(z, LGAMMA_TAYLOR) - log1p(z), lgamma(a + 1))
     exponent = a * log(x) - next_one
@@ -237,8 +263,8 @@ def _upper_near_one(a: Any, x: Any, here: Any) -> Any:
 def igamma_grad_a(a: Value, x: Value, exact: bool) -> Any:
     """The derivative of ``P(a, x)`` by ``a``."""
     inside, a1, x1 = _inside(a, x)
-    tail = _over_factor(a1, x1, exact, slopes=True)
-    value = _factor(a1, x1) * where(tail.upper, -tail.derivative, tail.derivative)
+    tail = _over_factor(a1, x1, inside, exact, slopes=True)
+    value = _factor(a1, x1, exact) * where(tail.upper, -tail.derivative, tail.derivative)
     ends = (a > 0) & is_finite(a) & ((x == 0) | (x == math.inf))
     return where(inside, value, where(ends, 0.0, math.nan))
 
@@ -246,6 +272,6 @@ def igamma_grad_a(a: Value, x: Value, exact: bool) -> Any:
 def random_gamma_grad(a: Value, x: Value, exact: bool) -> Any:
     """The derivative by ``a`` of a sample ``x`` of the gamma distribution."""
     inside, a1, x1 = _inside(a, x)
-    tail = _over_factor(a1, x1, exact, slopes=True)
+    tail = _over_factor(a1, x1, inside, exact, slopes=True)
     value = x1 / a1 * where(tail.upper, tail.derivative, -tail.derivative)
     return where(inside, value, where((a > 0) & is_finite(a) & (x == 0), 0.0, math.nan))

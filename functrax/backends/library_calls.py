@@ -6,7 +6,8 @@ algorithms of the reference are faster, and in a process that lacks a function
 (``backends/library.py``).
 
 What ``numpy.linalg`` computes by inner loops of ufuncs, these do by the same loops on the same
-numbers, float32 made float64 on the way in and back, so the bits are the reference's.  Triangular
+numbers, float32 made float64 on the way in and back, so the bits are the reference's; but matrices
+of more than :data:`SMALL` rows stay in single precision, which takes half the time.  Triangular
 solutions, eliminations and most transforms are loops of the extension (``native/matrix_loops.cpp``,
 ``native/fourier_loops.cpp``); transforms of other lengths are the loops of ``numpy.fft``.
 
@@ -35,10 +36,9 @@ from functrax.backends.llvm.jit import LaunchCode
 from functrax.backends.program import Launch
 from functrax.backends.program_builder import ProgramBuilder
 from functrax.core.jaxpr import Eqn
+from functrax.core.prims.matrix_values import MOST_WORK
 from functrax.core.records import record
 
-#: Loops of the extension are not blocked: they do no more multiplications than this on a matrix.
-MOST_WORK: Final = 1 << 21
 #: LAPACK has threads of its own for larger matrices: those are computed by one thread of ours.
 SMALL: Final = 64
 #: So are matrices that take fewer nanoseconds each: OpenBLAS's calls wait for a lock.
@@ -197,9 +197,14 @@ def _ufunc(
     """
     slots = [site.builder.slot(n) for n in (*operands, *results)]
     chars = [s.dtype.char for s in slots]
-    wide = [_DOUBLE[c] for c in chars]
     given = len(operands)
-    loop = numpy_loop(LINALG, name, f"{''.join(wide[:given])}->{''.join(wide[given:])}")
+    wide: Sequence[str] = chars
+    loop = None
+    if min(site.shape[-2:]) > SMALL:
+        loop = _loop_of(name, chars, given)
+    if loop is None:
+        wide = [_DOUBLE[c] for c in chars]
+        loop = _loop_of(name, wide, given)
     if loop is None:
         return None
     cores = [
@@ -228,6 +233,11 @@ def _ufunc(
     if is_split:
         return loop_launch(site, loop, arguments, written, dims, count, cost)
     return loop_launch(site, loop, arguments, written, dims, 1, count * cost, count)
+
+
+def _loop_of(name: str, chars: Sequence[str], given: int) -> LibraryFunction | None:
+    types = f"{''.join(chars[:given])}->{''.join(chars[given:])}"
+    return numpy_loop(LINALG, name, types)
 
 
 def _cubic(site: Site, factor: int) -> int:
@@ -276,6 +286,8 @@ def _qr(site: Site) -> list[Launch | None]:
     temporary = site.builder.value
     (x,), (q, r) = site.inputs, site.outputs
     a, tau = temporary((*lead, m, n), wide), temporary((*lead, min(m, n)), wide)
+    if wide != site.char and m * n * min(m, n) > MOST_WORK:  # by LAPACK, in single precision
+        return [None]
     whole = site.params["full_matrices"] and m > n
     k = m if whole else min(m, n)
     cost = _cubic(site, 4)
@@ -433,7 +445,12 @@ def _transform(
 
 
 #: What these give by library functions has other last bits than the reference's results.
-OTHER_BITS: Final = frozenset({"triangular_solve", "lu", "cofactor", "fft"})
+OTHER_BITS: Final = frozenset(
+    (
+        *("triangular_solve", "lu", "cofactor", "fft", "linear_solve"),
+        *("cholesky", "det", "slogdet", "eigh", "svd"),
+    )
+)
 
 _RULES: Final[dict[str, Callable[[Site], list[Launch | None]]]] = {
     "linear_solve": _linear_solve,

@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import contraction
 from functrax.core import dtypes
-from functrax.core.index_expr import Condition, Mod
+from functrax.core.index_expr import Condition, Dim, Mod
+from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.lowering import MATH
 from functrax.core.prims.mapped import reindex
@@ -37,6 +38,9 @@ SMALL, UNRELATED = 32 * LAUNCH, 6
 TOGETHER = 16
 #: How many groups a search for a path between unrelated ones looks at.
 SEARCH = 256
+#: What is computed for each element of a scatter that goes from one element to the next, in one
+#: thread and without lanes, costs no more than this, in bytes: more has a kernel of its own.
+MOST_SERIAL = 3.0
 #: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
 OPERATION, FUNCTION = 0.25, 24
 
@@ -166,14 +170,15 @@ class KernelGroup:
       reads: for each value from outside how it is used: as it is, or through views.
       writes: the values that are used outside.
       update: whether it ends with a scatter.
+      serial: whether that may meet an element again with each step.
       work: operations for each element, in bytes.
       dear: whether functions such as ``exp`` are among them.
       center: the contraction among the equations, if there is one.
       in_parts: whether the result of that comes in parts (:func:`comes_in_parts`).
     """
 
-    __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "space", "update",
-                 "version", "work", "writes")  # fmt: skip
+    __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "serial", "space",
+                 "update", "version", "work", "writes")  # fmt: skip
 
     def __init__(self, number: int, eqn: Eqn) -> None:
         self.number = number
@@ -181,6 +186,7 @@ class KernelGroup:
         self.reads: dict[Var, bool] = {}
         self.writes = set(eqn.outvars)
         self.update = is_update(eqn)
+        self.serial = self.update and is_serial(eqn)
         self.space = space_of(eqn)
         self.work = work_of(eqn)
         self.dear = is_dear(eqn)
@@ -199,6 +205,15 @@ def space_of(eqn: Eqn) -> Space:
     if is_update(eqn):
         return Space(squeezed(eqn.params["map"].domain))
     return Space(squeezed(eqn.outvars[0].aval.shape))
+
+
+def is_serial(eqn: Eqn) -> bool:
+    """Whether no two elements of a scatter can be computed at once, for they may be one element."""
+    index_map: IndexMap = eqn.params["map"]
+    if eqn.params.get("unique") or index_map.injective():
+        return False
+    free = {e.number for e in index_map.exprs if isinstance(e, Dim)}
+    return all(n == 1 for d, n in enumerate(index_map.domain) if d in free)
 
 
 def work_of(eqn: Eqn) -> float:

@@ -15,8 +15,10 @@ from typing import TypeAlias
 from functrax.backends.kernels.schedule import in_blocks
 from functrax.backends.passes.contraction_groups import joined
 from functrax.backends.passes.kernel_groups import (
+    LAUNCH,
     MAX_GROUP,
     MAX_ROW,
+    MOST_SERIAL,
     KernelGroup,
     Space,
     is_view,
@@ -95,6 +97,9 @@ class Spaces:
             return None, "reduction: its result is complete only after its kernel"
         if written != b.writes:
             return None, "update: a value that is also needed elsewhere"
+        work = a.work + b.work
+        if b.serial and work > MOST_SERIAL and work * math.prod(b.space.full) > LAUNCH:
+            return None, "cost: its elements are computed one after the other"
         return b.space, ""
 
     def _common_space(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:

@@ -30,7 +30,7 @@ from functrax.core.primitive import (
     Value,
     like,
 )
-from functrax.core.prims import matrix_values as values
+from functrax.core.prims import lapack, matrix_values as values
 from functrax.core.prims.arithmetic import add, select_n, sub
 from functrax.core.prims.linear_systems import MatrixFunction, linear_solve, solve_triangle
 from functrax.core.prims.matrices import (
@@ -113,6 +113,10 @@ class QR(MatrixFunction):
             k = m if full_matrices else min(m, n)
             q = np.broadcast_to(np.eye(m, k, dtype=x.dtype), (*lead, m, k))
             return [q, np.zeros((*lead, k, n), x.dtype)]
+        if x.dtype.char in "fF" and m * n * min(m, n) > values.MOST_WORK:
+            found = values.each_matrix(lambda a: lapack.qr(a, full_matrices), x)
+            if found is not None:
+                return list(found)
         return list(np.linalg.qr(x, mode="complete" if full_matrices else "reduced"))
 
     def jvp(self, primals: Ops, tangents: Tangents, *, full_matrices: bool) -> tuple[Any, Any]:

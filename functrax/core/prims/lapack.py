@@ -65,3 +65,89 @@ def schur(x: Any) -> tuple[Any, Any] | None:
         work = np.zeros(int(work[0].real), x.dtype)
         length = np.array(work.size, np.int64)
     return None if info else (np.ascontiguousarray(t), np.ascontiguousarray(z))
+
+
+def _numbers(*values: int) -> list[Any]:
+    """Pointers to integers."""
+    return [ctypes.byref(ctypes.c_int64(v)) for v in values]
+
+
+def _function(name: str, x: Any) -> Any:
+    """A function for the dtype of ``x``, or None without the library."""
+    found = library()
+    return None if found is None else getattr(found, f"scipy_{_LETTERS[x.dtype.char]}{name}_64_")
+
+
+def _with_work(call: Any, before: list[Any], dtype: Any, after: list[Any]) -> None:
+    """Call a function that is asked for the size of its work space first."""
+    work, length = np.zeros(1, dtype), -1
+    for _ in range(2):
+        call(*before, _pointer(work), *_numbers(length), *after)
+        length = max(int(work[0].real), 1)
+        work = np.zeros(length, dtype)
+
+
+def triangular_solve(
+    a: Any, b: Any, left: bool, lower: bool, transposed: bool, conjugated: bool, unit: bool
+) -> Any:
+    """``x`` with ``op(a) x = b``, or ``x op(a) = b``, of one matrix; None without the library.
+
+    Row-major matrices are their own transposes to a library that counts by columns, so what is
+    solved is ``x^T op(a)^T = b^T``, from the other side.
+    """
+    call = _function("trsm", a)
+    if call is None or 0 in b.shape:
+        return None
+    if conjugated and not transposed:  # which the library does not have
+        a, conjugated = a.conj(), False
+    a, out = np.ascontiguousarray(a), np.array(b, order="C")
+    rows, columns = out.shape
+    how = b"C" if conjugated else b"T" if transposed else b"N"
+    letters = (b"R" if left else b"L", b"U" if lower else b"L", how, b"U" if unit else b"N")
+    one = np.ones(1, a.dtype)
+    call(
+        *map(ctypes.c_char_p, letters), *_numbers(columns, rows), _pointer(one), _pointer(a),
+        *_numbers(a.shape[0]), _pointer(out), *_numbers(columns), *[ctypes.c_size_t(1)] * 4,
+    )  # fmt: skip
+    return out
+
+
+def lu(x: Any) -> tuple[Any, Any] | None:
+    """``(lu, pivots)`` of one matrix, the pivots counted from 0; None without the library."""
+    call = _function("getrf", x)
+    if call is None or x.size == 0:
+        return None
+    m, n = x.shape
+    out, pivots = np.array(x, order="F"), np.zeros(min(m, n), np.int64)
+    info = ctypes.c_int64(0)
+    call(
+        *_numbers(m, n), _pointer(out), *_numbers(m), _pointer(pivots), ctypes.byref(info)
+    )  # a pivot of zero is no failure: what is left is the factor
+    return np.ascontiguousarray(out), (pivots - 1).astype(np.int32)
+
+
+def qr(x: Any, whole: bool) -> tuple[Any, Any] | None:
+    """``(q, r)`` of one matrix, all columns of ``q`` if ``whole``; None without the library."""
+    factor = _function("geqrf", x)
+    if factor is None or x.size == 0:
+        return None
+    m, n = x.shape
+    k = min(m, n)
+    columns = m if whole else k
+    a, tau = np.array(x, order="F"), np.zeros(k, x.dtype)
+    info = ctypes.c_int64(0)
+    size = _numbers(m)
+    _with_work(
+        factor, [*_numbers(m, n), _pointer(a), *size, _pointer(tau)], x.dtype, [ctypes.byref(info)]
+    )
+    r = np.triu(a[:columns])
+    q = np.zeros((m, columns), x.dtype, order="F")
+    q[:, :k] = a[:, :k]
+    make = _function("ungqr" if x.dtype.kind == "c" else "orgqr", x)
+    _with_work(
+        make,
+        [*_numbers(m, columns, k), _pointer(q), *size, _pointer(tau)],
+        x.dtype,
+        [ctypes.byref(info)],
+    )
+    return np.ascontiguousarray(q), np.ascontiguousarray(r)

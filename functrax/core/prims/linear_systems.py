@@ -33,7 +33,7 @@ from functrax.core.primitive import (
     like,
     spread,
 )
-from functrax.core.prims import matrix_values as values
+from functrax.core.prims import lapack, matrix_values as values
 from functrax.core.prims.arithmetic import mul, neg, select_n, sub
 from functrax.core.prims.matrices import (
     ACCEPTS,
@@ -129,6 +129,11 @@ class TriangularSolve(Opaque):
         conjugate_a: bool,
         unit_diagonal: bool,
     ) -> Any:
+        if a.shape[-1] ** 2 * max(b.shape[-2:]) > values.MOST_WORK:
+            flags = (left_side, lower, transpose_a, conjugate_a, unit_diagonal)
+            found = values.each_matrix(lambda m, v: lapack.triangular_solve(m, v, *flags), a, b)
+            if found is not None:
+                return found
         a = a.conj() if conjugate_a else a
         if not left_side:
             b, transpose_a = b.swapaxes(-1, -2), not transpose_a

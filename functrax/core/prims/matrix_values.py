@@ -12,6 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.prims import lapack
+
+#: Matrices of more multiplications are computed by LAPACK where NumPy brings it, one by one.
+MOST_WORK = 1 << 21
 #: As many columns of a matrix are eliminated together.
 PANEL = 32
 #: A few triangles up to this size are solved by one call: more arithmetic, but no recursion, whose
@@ -31,6 +35,20 @@ def each(function: Callable[..., Any], *stacks: Any, fallback: Callable[[Any], A
     flat = [s.reshape(-1, *s.shape[-2:]) for s in stacks]
     rows = [each(function, *row, fallback=fallback) for row in zip(*flat, strict=True)]
     return np.stack(rows).reshape(*lead, *rows[0].shape)
+
+
+def each_matrix(function: Callable[..., Any], *stacks: Any) -> Any:
+    """A function of single matrices, of stacks of them: an array, or a tuple; None where it is."""
+    lead = stacks[0].shape[:-2]
+    flat = [s.reshape(-1, *s.shape[-2:]) for s in stacks]
+    found = []
+    for row in zip(*flat, strict=True):
+        found.append(function(*row))
+        if found[-1] is None:
+            return None
+    if not isinstance(found[0], tuple):
+        return np.stack(found).reshape(*lead, *found[0].shape)
+    return tuple([np.stack(x).reshape(*lead, *x[0].shape) for x in zip(*found, strict=True)])
 
 
 def cholesky(x: Any) -> Any:
@@ -80,6 +98,10 @@ def lu(x: Any) -> tuple[Any, Any, Any]:
     """``(lu, pivots, permutation)`` by elimination with partial pivoting, a panel at a time."""
     *lead, m, n = x.shape
     count, k = math.prod(lead), min(m, n)
+    if m * n * k > MOST_WORK:
+        found = each_matrix(lapack.lu, x)
+        if found is not None:
+            return *found, permutation_of_pivots(found[1], m)
     out = x.reshape(count, m, n).copy()
     pivots = np.zeros((count, k), np.int32)
     order = np.tile(np.arange(m, dtype=np.int32), (count, 1))

@@ -152,6 +152,16 @@ def test_a_scatter_ends_its_kernel() -> None:
     assert [names[-1] for names in kernels(update, x, n, y)] == ["scatter", "add"]
 
 
+def test_what_is_dear_is_not_computed_one_element_after_the_other() -> None:
+    def update(x: Any, n: Any, y: Any) -> Any:
+        return x.at[n].add(jnp.sin(y) * 2)
+
+    x, n = np.zeros(9, "f"), np.arange(4096, dtype="i") % 9
+    assert [names[-1] for names in kernels(update, x, n, np.ones(4096, "f"))] == ["mul", "scatter"]
+    rows = np.ones((4096, 16), "f")  # whose elements are lanes
+    assert "sin" in kernels(update, np.zeros((9, 16), "f"), n, rows)[-1]
+
+
 def test_unrelated_small_groups_share_a_launch() -> None:
     jaxpr = program("""{ lambda ; x:f32[64] y:f32[64]. let
         a:f32[64] = sin x

@@ -1,7 +1,8 @@
 """Reductions over windows, and windows themselves.
 
 The array is spread over the places of the result and the window's elements by an affine index map
-(padding is out of bounds, and filled), and the window's axes are reduced.
+(padding is out of bounds, and filled), and the window's axes are reduced.  A long window's sum is
+made of the sums of windows of half its size, which its neighbours need as well.
 
 Start at :func:`reduce_window`.
 """
@@ -11,18 +12,20 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from functrax.core import dtypes
 from functrax.core.index_expr import Condition, Dim, IndexExpr, as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
-from functrax.core.primitive import Value, like, literal
+from functrax.core.primitive import Primitive, Value, like, literal
 from functrax.core.prims import mapped
-from functrax.core.prims.arithmetic import select_n
+from functrax.core.prims.arithmetic import add, and_, max_, min_, mul, or_, select_n
+from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import full, reshape
+from functrax.core.prims.slicing import slice_
 from functrax.core.pytree import tree_unflatten
 from functrax.lax.conv_numbers import (
     ConvGeneralDilatedDimensionNumbers,
@@ -39,6 +42,17 @@ from functrax.lax.monoids import (
 from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, repeat, value_of
 from functrax.lax.shapes import transpose
 from functrax.lax.window_shapes import WindowAxis, window_axes
+
+#: So many times longer than its stride is a window that is combined by halves, and so much work.
+_LONG, _MUCH = 16, 1 << 15
+_COMBINED: Final[dict[str, Primitive]] = {
+    "add": add,
+    "mul": mul,
+    "max": max_,
+    "min": min_,
+    "and": and_,
+    "or": or_,
+}
 
 
 def reduce_window(
@@ -81,9 +95,16 @@ def reduce_window(
     shape = xs[0].aval.shape
     window = as_ints(name, window_dimensions, "window_dimensions")
     axes = window_axes(name, shape, window, window_strides, padding, base_dilation, window_dilation)
+    op = monoid_of(computation, xs[0].aval.dtype) if len(xs) == 1 else None
+    if op is not None and _halves(op, xs[0].aval.dtype):
+        for k, axis in enumerate(axes):
+            long = axis.window >= _LONG * axis.stride
+            if long and axis.out and axis.window * xs[0].aval.size >= _MUCH:
+                xs = [_by_halves(xs[0], op, k, axis)]
+                axes[k] = WindowAxis(axis.out, 1)
+        shape = xs[0].aval.shape
     index_map = _window_map(shape, tuple(axes))
     reduced = tuple(range(len(shape), len(index_map.domain)))
-    op = monoid_of(computation, xs[0].aval.dtype) if len(xs) == 1 else None
     if op is None:
         spread = [_spread(x, i, index_map) for x, i in zip(xs, inits, strict=True)]
         outs = combine_all(spread, inits, reduced, computation, tree)
@@ -91,6 +112,55 @@ def reduce_window(
     out = _spread(xs[0], like(xs[0], op_identity(op, xs[0].aval.dtype)), index_map)
     out = REDUCTIONS[op].bind(out, axes=reduced) if reduced else out
     return tree_unflatten(tree, [as_array(with_init(op, out, inits[0]))])
+
+
+def _halves(op: str, dtype: dtypes.DType) -> bool:
+    """Whether an operation may be done by halves: the cotangent of a maximum would be shared so."""
+    return op == "add" or not dtypes.is_inexact(dtype)
+
+
+def _by_halves(x: Value, op: str, k: int, axis: WindowAxis) -> Value:
+    """The array with the windows along axis ``k`` combined.
+
+    Windows of 1, 2, 4, ... elements are made of two neighbours each, and the window of those that
+    its size is the sum of.
+    """
+    shape, rank = x.aval.shape, x.aval.ndim
+    room = (shape[k] - 1) * axis.base + 1 + axis.low + axis.high
+    dims = [Dim(i) for i in range(rank)]
+    spot, holding = WindowAxis(shape[k], 1, 1, axis.low, axis.high, axis.base).index(
+        dims[k], Dim(k) * 0
+    )
+    padded = IndexMap(
+        (*shape[:k], room, *shape[k + 1 :]), shape, (*dims[:k], spot, *dims[k + 1 :]), holding
+    )
+    part = mapped.reindex.bind(x, map=padded, fill=like(x, op_identity(op, x.aval.dtype)))
+    combine = _COMBINED[op]
+
+    def moved(y: Value, start: int, size: int, step: int = 1) -> Value:
+        low = tuple(start if i == k else 0 for i in range(rank))
+        high = tuple(start + size if i == k else n for i, n in enumerate(y.aval.shape))
+        return slice_.bind(
+            y, start=low, limit=high, strides=(*[1] * k, step, *[1] * (rank - k - 1))
+        )
+
+    found, done, size = None, 0, 1
+    places = room - (axis.window - 1) * axis.dilation
+    while True:
+        if axis.window & size:
+            own = moved(part, done * axis.dilation, places)
+            found = own if found is None else combine.bind(found, own)
+            done += size
+        if done == axis.window:
+            break
+        apart = size * axis.dilation
+        length = part.aval.shape[k] - apart
+        part = combine.bind(moved(part, 0, length), moved(part, apart, length))
+        size *= 2
+        # Else one kernel would compute each from the array, as often as the window is long.
+        (part,) = optimization_barrier.bind(part)
+    assert found is not None
+    return moved(found, 0, places, axis.stride)
 
 
 @functools.lru_cache(maxsize=1024)

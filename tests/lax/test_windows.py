@@ -196,3 +196,39 @@ def test_kernels_that_differ_from_place_to_place() -> None:
         )
     with pytest.raises(ShapeError):
         lax.conv_general_dilated_local(x, kernels[:3], *options, dimension_numbers=layout)
+
+
+@pytest.mark.parametrize("op", ["add", "mul", "max", "min", "bitwise_or"])
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [
+        ((100, 1), {}),
+        ((37, 1), {"padding": "SAME"}),
+        ((64, 3), {"padding": ((5, 9), (1, 1)), "window_strides": (3, 2)}),
+        ((40, 2), {"window_dilation": (3, 1), "base_dilation": (2, 1)}),
+        ((16, 16), {}),
+    ],
+)
+def test_long_windows(op: str, window: tuple[int, ...], options: dict[str, Any]) -> None:
+    """By halves, as by each of their elements."""
+    rng = np.random.default_rng(0)
+    kinds = ("int32", "float32") if op != "bitwise_or" else ("int32",)
+    combine = getattr(lax, op)
+    for kind in kinds:
+        x = rng.integers(1, 3, (150, 40)).astype(kind)
+        init = np.asarray({"mul": 1, "max": -9, "min": 9}.get(op, 0), kind)
+        got = np.asarray(lax.reduce_window(x, init, combine, window, **options))
+        # Named operations only are combined by halves.
+        want = lax.reduce_window(x, init, lambda a, b: combine(a, b), window, **options)
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_gradient_of_long_windows() -> None:
+    x = np.random.default_rng(1).normal(size=2000).astype("f4")
+    weights = np.random.default_rng(2).normal(size=2000).astype("f4")
+
+    def total(x: Any, window: int) -> Any:
+        return (weights * lax.reduce_window(x, 0.0, lax.add, (window,), (1,), "SAME")).sum()
+
+    want = np.convolve(weights, np.ones(33), "same")
+    np.testing.assert_allclose(grad(total)(x, 33), want, atol=1e-4)

@@ -297,14 +297,31 @@ def _own_element(kernel: Kernel, store: Store, address: IndexExpr, offset: Scala
     """Whether no point reads here what another point stores."""
     if address != store.address:
         return False  # by the same loops, so that equal places are of one point
-    if offset is store.offset:
-        return True
     if offset is None or store.offset is None:
-        return False
+        return offset is store.offset
+    if _same_value(offset, store.offset, {}):
+        return True
     # Rows of any number: points differ in their places inside a row.
     steps = {a.number: c for a, c in address.terms if isinstance(a, Dim)}
     inside = sum(abs(c) * (kernel.extents[d] - 1) for d, c in steps.items())
     return inside < gcd(_multiple(offset), _multiple(store.offset))
+
+
+def _same_value(x: Scalar, y: Scalar, known: dict[tuple[int, int], bool]) -> bool:
+    """Whether two values are one wherever both are wanted: loads differ in their guards alone."""
+    if x is y:
+        return True
+    if x.op != y.op or x.dtype != y.dtype:
+        return False
+    key = (id(x), id(y))
+    if key not in known:
+        operands = list(zip(x.args, y.args))
+        same = x.attr == y.attr and len(x.args) == len(y.args)
+        if x.op == "load":  # the place, an offset if there is one, and perhaps a guard
+            operands = operands[: x.attr[2]]
+            same = x.attr[:3] == y.attr[:3]
+        known[key] = same and all(_same_value(a, b, known) for a, b in operands)
+    return known[key]
 
 
 def _multiple(x: Scalar) -> int:

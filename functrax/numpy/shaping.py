@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.errors import ArgumentError, AxisError, ShapeError
 from functrax.core.primitive import Value
@@ -69,6 +71,9 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
       order: ``"C"``, the last axis runs fastest; ``"F"``, the first one does.
       copy: accepted; arrays are immutable, so that it makes no difference.
 
+    Returns:
+      An array; of a NumPy array, as in JAX, its own ``reshape``, which is known in traced code.
+
     Raises:
       ShapeError: if the number of elements differs.
 
@@ -80,9 +85,12 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
     """
     x = to_array("reshape", a)
     sizes = complete_shape("reshape", x.aval, as_shape("reshape", shape))
+    if order != "C":
+        _check_order("reshape", order)
+    if type(a) is np.ndarray:
+        return a.reshape(sizes, order=order)  # type: ignore[call-overload]
     if order == "C":
         return reshape_to(x, sizes)
-    _check_order("reshape", order)
     return _reversed_axes(reshape_to(_reversed_axes(x), sizes[::-1]))
 
 

@@ -42,7 +42,7 @@ from functrax.transforms.jit_shardings import (
     call_shardings,
     check_options,
 )
-from functrax.transforms.static_args import ArgumentRoles, StaticKey
+from functrax.transforms.static_args import ArgumentRoles, StaticKey, warn_of_unused
 from functrax.transforms.traces import (
     Signature,
     Traced,
@@ -168,7 +168,11 @@ class Jitted(JitCaller):
             )
         except ReferenceUseError as error:
             flat, in_tree, refs = self._with_references((dynamic, dynamic_kwargs), error)
+        misses = self._misses
         traced = self._trace(_key([x.aval for x in flat], in_tree, static))
+        if self._roles.donates and self._misses != misses:
+            donated = self._roles.donated_leaves(args, kwargs)
+            warn_of_unused([x.aval for x in flat], donated, traced.jaxpr.out_avals)
         if traced.effects is not None:
             if traced.effects.hands_on and state.trace.parent is not None:
                 return self._fun(*args, **kwargs), traced  # rules get the references themselves

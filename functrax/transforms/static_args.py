@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 import inspect
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from functrax.core.array import ConcreteArray
+from functrax.core.aval import ShapedArray
 from functrax.core.errors import ArgumentError, StaticArgumentError
 from functrax.core.pytree import tree_leaves
 from functrax.transforms.flat import argnums_tuple, name_of, positional_names, signature_of
@@ -146,6 +149,28 @@ class ArgumentRoles:
         for leaf in tree_leaves(given):
             if type(leaf) is ConcreteArray and id(leaf) not in keep:
                 leaf.delete()
+
+
+def warn_of_unused(
+    given: Sequence[ShapedArray], donated: Sequence[bool], results: Sequence[ShapedArray]
+) -> None:
+    """Warn of donated arrays whose memory no result can have: none is left of its type."""
+    free = Counter((x.shape, x.dtype) for x in results)
+    unused = []
+    for aval, is_donated in zip(given, donated, strict=False):
+        if is_donated:
+            key = aval.shape, aval.dtype
+            if free[key]:
+                free[key] -= 1
+            else:
+                unused.append(aval.str_short())
+    if unused:
+        warnings.warn(
+            f"Some donated buffers were not usable: {', '.join(unused)}.  They are deleted "
+            "nevertheless; donate arguments of which a result has the shape and the dtype.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _resolve(

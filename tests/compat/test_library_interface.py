@@ -136,3 +136,64 @@ def test_typed_keys_are_known_and_unknown_inputs() -> None:
     words = jax.random.key_data(jax.random.split(jax.random.key(4)))
     (first,) = jax.core.eval_jaxpr(jaxpr, consts, words)
     np.testing.assert_array_equal(first, words[0])
+
+
+def test_a_traced_function_of_flat_values() -> None:
+    import jax
+    import jax.numpy as jnp
+    from jax.core import ShapedArray, eval_jaxpr
+    from jax.extend import linear_util as lu
+    from jax.interpreters.partial_eval import trace_to_jaxpr_dynamic
+
+    weights = jnp.arange(3.0)
+    aval = ShapedArray((3,), jnp.float32)
+    jaxpr, avals, consts = trace_to_jaxpr_dynamic(
+        lu.wrap_init(lambda x, y: [x * weights, jnp.sum(y)]), [aval, aval]
+    )
+    assert avals == [aval, ShapedArray((), jnp.float32)]
+    (constant,) = consts
+    assert constant is weights
+    outs = eval_jaxpr(jaxpr, consts, jnp.ones(3), jnp.ones(3))
+    np.testing.assert_array_equal(outs[0], weights)
+    assert isinstance(outs[1], jax.Array) and outs[1] == 3
+
+
+def test_a_program_whose_inner_program_was_traced_anew() -> None:
+    """Scalars in it are constants of what a user traces, but numbers in an equation."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    @jax.checkpoint
+    def f(which: Any, x: Any) -> Any:
+        return lax.cond(which, lambda y: y * 2, lambda y: y + 1, x)
+
+    def again(closed: Any) -> Any:
+        def run(*args: Any) -> Any:
+            env = dict(zip(closed.jaxpr.invars, args, strict=True))
+            env.update(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+
+            def read(v: Any) -> Any:
+                return v.val if isinstance(v, jax.extend.core.Literal) else env[v]
+
+            for eqn in closed.jaxpr.eqns:
+                params = {
+                    k: again(v)
+                    if isinstance(v, jax.extend.core.ClosedJaxpr)
+                    else tuple(map(again, v))
+                    if isinstance(v, tuple) and v and isinstance(v[0], jax.extend.core.ClosedJaxpr)
+                    else v
+                    for k, v in eqn.params.items()
+                }
+                out = eqn.primitive.bind(*map(read, eqn.invars), **params)
+                outs = out if eqn.primitive.multiple_results else [out]
+                env.update(zip(eqn.outvars, outs, strict=True))
+            return [read(v) for v in closed.jaxpr.outvars]
+
+        types = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in closed.jaxpr.invars]
+        return jax.make_jaxpr(run)(*types)
+
+    made = again(jax.make_jaxpr(f)(True, 1.0))
+    run = jax.extend.core.jaxpr_as_fun(made)
+    assert run(jnp.array(True), jnp.array(5.0)) == [10.0]
+    assert run(jnp.array(False), jnp.array(5.0)) == [6.0]

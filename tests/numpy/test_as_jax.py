@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import functrax
 import functrax.numpy as jnp
 from functrax import errors
 
@@ -71,3 +72,18 @@ def test_a_list_on_either_side_of_an_operator() -> None:
         x + {}
     with pytest.raises(TypeError, match="for %: 'list' and 'Array'"):
         [1] % x
+
+
+def test_a_reshaped_numpy_array_stays_one() -> None:
+    """So what libraries check of known arrays is known while they are traced, as in JAX."""
+    seen = []
+
+    @functrax.jit
+    def f() -> None:
+        seen.append(jnp.reshape(np.arange(6), (2, -1)))
+
+    f()
+    assert type(seen[0]) is np.ndarray
+    np.testing.assert_array_equal(seen[0], np.arange(6).reshape(2, 3))
+    with pytest.raises(errors.ShapeError):
+        jnp.reshape(np.arange(6), (4,))

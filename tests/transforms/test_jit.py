@@ -8,6 +8,7 @@ import gc
 import inspect
 import math
 import threading
+import warnings
 import weakref
 from typing import Any
 
@@ -512,3 +513,13 @@ def test_arrays_without_one_element_have_no_truth_value(size: int, said: str) ->
     for run in (bool, functrax.jit(bool)):
         with pytest.raises(ValueError, match=said):
             run(jnp.zeros(size))
+
+
+def test_donated_arrays_that_no_result_can_take_are_named_once() -> None:
+    f = functrax.jit(lambda x, y: x + jnp.sum(y), donate_argnums=(0, 1))
+    with pytest.warns(UserWarning, match=r"donated buffers were not usable: f32\[10\]"):
+        f(jnp.array(1.0), jnp.ones(10))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(jnp.array(1.0), jnp.ones(10))
+        functrax.jit(lambda x, y: (y, x + 1), donate_argnums=(0, 1))(jnp.ones(2), jnp.ones(3))

@@ -54,7 +54,7 @@ from functrax.backends.passes.kernel_groups import (
     nbytes,
     work_of,
 )
-from functrax.backends.passes.kernel_spaces import Spaces, is_row_value
+from functrax.backends.passes.kernel_spaces import COPIED, Spaces, is_row_value
 from functrax.backends.passes.kernel_views import Views
 from functrax.backends.passes.recompute import recompute
 from functrax.backends.passes.rewrites import Rewrites
@@ -220,6 +220,10 @@ class Fusion:
                 needed.update(x for x in eqn.invars if self._is_made_by_view(x))
             elif eqn.primitive.name == "scatter" and isinstance(eqn.invars[0], Var):
                 needed.add(eqn.invars[0])  # its memory is updated, or copied
+                read = eqn.invars[1]
+                if self._is_made_by_view(read) and nbytes(eqn.invars[0]) > COPIED:
+                    if self.views.reads_elsewhere([self.position[read]], eqn):
+                        needed.add(read)
         return needed
 
     def _is_made_by_view(self, x: Atom) -> TypeGuard[Var]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from functrax.backends.kernels.schedule import in_blocks
 from functrax.backends.passes.contraction_groups import joined
@@ -22,6 +22,7 @@ from functrax.backends.passes.kernel_groups import (
     KernelGroup,
     Space,
     is_view,
+    nbytes,
     squeezed,
 )
 from functrax.backends.passes.kernel_views import Views
@@ -29,6 +30,8 @@ from functrax.core.config import state as options
 from functrax.core.jaxpr import Eqn, Var
 
 Found: TypeAlias = "tuple[Space | None, str]"
+#: An array of more bytes is not copied if a launch more spares that.
+COPIED: Final = 16384
 
 
 def is_row_value(group: KernelGroup, v: Var) -> bool:
@@ -97,6 +100,10 @@ class Spaces:
             return None, "reduction: its result is complete only after its kernel"
         if written != b.writes:
             return None, "update: a value that is also needed elsewhere"
+        update = self.eqns[max(b.eqns)]
+        x = update.invars[0]
+        if x in a.reads and nbytes(x) > COPIED and self.views.reads_elsewhere(a.eqns, update):
+            return None, "update: it is to be done in place, where these are still read"
         work = a.work + b.work
         if b.serial and work > MOST_SERIAL and work * math.prod(b.space.full) > LAUNCH:
             return None, "cost: its elements are computed one after the other"

@@ -20,6 +20,7 @@ from functrax.backends.passes.kernel_groups import (
     squeezed,
 )
 from functrax.core.jaxpr import Atom, Eqn, Var
+from functrax.core.prims.mapped import reindex
 
 
 class Views:
@@ -72,6 +73,26 @@ class Views:
             else:
                 reads[x] = reads.get(x, True) and here
         return reads
+
+    def reads_elsewhere(self, members: Iterable[int], update: Eqn) -> bool:
+        """Whether equations read an array that is updated at other places than those it is at.
+
+        Such an array cannot be updated where it is, but by a kernel that comes after them.
+        """
+        x, *_ = update.invars
+        stack, seen = [self.eqns[n] for n in members], set()
+        while stack:
+            eqn = stack.pop()
+            for place, y in enumerate(eqn.invars):
+                if y is x and not (eqn is update and place == 0):
+                    same = eqn.primitive is reindex and eqn.invars[1:] == update.invars[2:]
+                    if not same or eqn.params["map"].exprs != update.params["map"].exprs:
+                        return True
+                inner = self.made.get(y) if type(y) is Var and y not in seen else None
+                if inner is not None:
+                    seen.add(y)
+                    stack.append(inner)
+        return False
 
     def with_holes(self, members: Iterable[int]) -> bool:
         """Whether equations read, by way of views, an array whose elements are set apart."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.passes.rule import Made, New, Rule
-from functrax.backends.passes.update_rules import choice_of_update
+from functrax.backends.passes.update_rules import choice_of_update, read_where_written
 from functrax.core import dtypes
 from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Literal
@@ -453,6 +453,7 @@ RULES: tuple[Rule, ...] = (
     Rule("choice by complement", ("select_n",), _choice_by_complement),
     Rule("choice in choice", ("select_n",), _choice_in_choice),
     Rule("choice of an update", ("select_n",), choice_of_update),
+    Rule("read where it is written", ("scatter",), read_where_written),
     Rule("max(x, x)", ("max", "min", "and", "or"), _of_equals),
     Rule("max(x, -inf)", ("max", "min"), _extremum_with_bound, constant=True),
     Rule("x == x", ("eq", "ne", "lt", "le", "gt", "ge"), _comparison_of_equals),

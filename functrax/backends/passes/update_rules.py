@@ -5,6 +5,10 @@ A batched loop or branch leaves alone what is finished: ``where(which, updated, 
 ``x.at[p].set(where(which[p], u, x[p]))``, which looks at the updated elements alone, and can be
 done in place.
 
+Programs that do this themselves read ``x[p]`` with ``p`` in range, and write where it is: what is
+read elsewhere is not written, so both may name the same element (:func:`read_where_written`), and a
+kernel that reads what it writes over needs no copy.
+
 Start at :func:`choice_of_update`, which is a row of ``passes/rules.py``.
 """
 
@@ -16,10 +20,12 @@ import numpy as np
 
 from functrax.backends.passes.rule import Made, New
 from functrax.core import dtypes
+from functrax.core.index_expr import IndexExpr, Load
 from functrax.core.jaxpr import Atom, Eqn, Literal
-from functrax.core.prims.arithmetic import select_n
+from functrax.core.prims.arithmetic import clamp, select_n
 from functrax.core.prims.mapped import reindex, scatter
 from functrax.core.prims.reduce import op_identity
+from functrax.core.prims.reindex import reshape
 
 #: How many updates after one another are looked at.
 _MOST: Final = 3
@@ -67,6 +73,65 @@ def _unchanging(eqn: Eqn) -> Literal | str | None:
     if op == "add" and dtypes.is_inexact(aval.dtype):
         number = complex(-0.0, -0.0) if aval.dtype in dtypes.COMPLEX else -0.0
     return Literal(np.asarray(number, aval.dtype), aval.update(shape=()))
+
+
+def read_where_written(eqn: Eqn, made: Made) -> Any:
+    """``x.at[p].set(where(which, u, x[clamp(p)]))``, which reads at ``p`` instead.
+
+    An update at a place that is out of range is dropped, whatever it is.
+    """
+    x, update, *indices = eqn.invars
+    if eqn.params["op"] != "set" or not indices:
+        return None
+    shaped = made.by(reshape, update)
+    chosen = made.by(select_n, shaped.invars[0] if shaped is not None else update)
+    if chosen is None or len(chosen.invars) != 3:
+        return None
+    cases: list[Any] = list(chosen.invars[1:])
+    for k, case in enumerate(cases):
+        read = made.by(reindex, case)
+        if read is not None and read.invars[0] is x and _reads_there(eqn, read, made):
+            cases[k] = New(reindex, (x, *indices), read.params)
+            value: Any = New(select_n, (chosen.invars[0], *cases))
+            if shaped is not None:
+                value = New(reshape, (value,), shaped.params)
+            return New(scatter, (x, value, *indices), eqn.params)
+    return None
+
+
+def _reads_there(write: Eqn, read: Eqn, made: Made) -> bool:
+    """Whether what is read, at other indices than are written, is the same where both are valid."""
+    there, here = write.params["map"], read.params["map"]
+    own = tuple([n for n in there.domain if n != 1])
+    if own != tuple([n for n in here.domain if n != 1]) or there.domain[: len(own)] != own:
+        return False
+    if (there.exprs, there.conditions) != (here.exprs, here.conditions):
+        return False
+    differ = False
+    for k, (a, b) in enumerate(zip(write.invars[2:], read.invars[1:], strict=True)):
+        if a is b:
+            continue
+        clamped = made.by(clamp, b)
+        if clamped is None or clamped.invars[1] is not a:
+            return False
+        low, high = clamped.invars[0], clamped.invars[2]
+        if type(low) is not Literal or type(high) is not Literal:
+            return False
+        places = [d for d, e in enumerate(there.exprs) if _is_load(e, k)]
+        others = [d for d, e in enumerate(there.exprs) if d not in places and _loads(e, k)]
+        sizes = {there.codomain[d] for d in places}
+        if others or low.val != 0 or sizes != {int(high.val) + 1}:
+            return False
+        differ = True
+    return differ
+
+
+def _is_load(expr: IndexExpr, k: int) -> bool:
+    return isinstance(expr, Load) and expr.operand == k
+
+
+def _loads(expr: IndexExpr, k: int) -> bool:
+    return bool(expr.loads_mask >> k & 1)
 
 
 def _chosen(which: Atom, updated_if: bool, x: Atom, updated: Atom, made: Made) -> Any:

@@ -25,7 +25,7 @@ from functrax.core.jaxpr import Literal, Var
 from functrax.core.primitive import Primitive as LanguagePrimitive, Value, registry
 from functrax.core.source import SourceLine
 from functrax.core.stage import close, eval_jaxpr as eval_program, stage
-from functrax.core.trace import state
+from functrax.core.trace import EVAL, current, state
 from functrax.transforms.custom_call import custom_jvp_call, custom_vjp_call
 
 Atom: TypeAlias = "Var | Literal"
@@ -370,7 +370,8 @@ def program_of(program: Jaxpr | ClosedJaxpr) -> language.Jaxpr:
         consts = tuple(program.consts)
     if jaxpr._source is not None and not consts:
         return close(jaxpr._source)
-    found, lifted = stage(lambda *xs: eval_jaxpr(jaxpr, consts, *xs), jaxpr.in_avals)
+    with current(EVAL):  # not as a part of a program whose scalars are to stay constants
+        found, lifted = stage(lambda *xs: eval_jaxpr(jaxpr, consts, *xs), jaxpr.in_avals)
     if lifted:
         raise ArgumentError(
             "a program that is a parameter of an equation has no constants of its own",

@@ -81,6 +81,16 @@ EXAMPLES = {
            d:f32[] = select_n a b u;
            z:f32[4] = scatter[map={[] -> [4]: (e0())}, op="set", unique=False] x d i""",
     ),
+    "read where it is written": (
+        f"c:bool[] {F} u:f32[] i:i32[]",
+        """j:i32[] = clamp 0:i32[] i 3:i32[];
+           a:f32[] = reindex[map={[] -> [4]: (e0())}, fill=0.0:f32[]] x j;
+           b:f32[] = select_n c a u;
+           z:f32[4] = scatter[map={[] -> [4]: (e0())}, op="set", unique=False] x b i""",
+        """a:f32[] = reindex[map={[] -> [4]: (e0())}, fill=0.0:f32[]] x i;
+           b:f32[] = select_n c a u;
+           z:f32[4] = scatter[map={[] -> [4]: (e0())}, op="set", unique=False] x b i""",
+    ),
     "max(x, x)": (F, "a:f32[4] = max x x; z:f32[4] = exp a", "z:f32[4] = exp x"),
     "max(x, -inf)": (F, "a:f32[4] = max x -inf:f32[]; z:f32[4] = exp a", "z:f32[4] = exp x"),
     "x == x": (

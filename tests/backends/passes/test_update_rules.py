@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,55 @@ def test_a_batched_loop_updates_in_place():
     program = fx.make_jaxpr(f)(np.array([0, 3]), np.zeros((2, 50)))
     text = str(dce(simplify(program.jaxpr, Rewrites()), Rewrites()))
     assert "f32[2,50] = select_n" not in text and "= scatter" in text
+
+
+@pytest.mark.parametrize("mode", ["clip", "fill"])
+def test_what_is_read_in_range_is_read_where_it_is_written(mode):
+    def f(which, x, u, i):
+        def one(which, x, u, i):
+            return x.at[i].set(jnp.where(which, u, x.at[i].get(mode=mode)))
+
+        return fx.vmap(one)(which, x, u, i)
+
+    which = np.array([True, False, True, False, True, False])
+    x, u = array((6, 9), np.float32), array(6, np.float32)
+    i = np.array([0, 8, -1, 3, 12, -20], np.int32)
+    np.testing.assert_array_equal(fx.jit(f)(which, x, u, i), f(which, x, u, i))
+    text = fx.jit(f).lower(which, x, u, i).compile().as_text()
+    assert "clamp" not in text
+
+
+def test_an_index_within_less_than_the_axis_is_another_one():
+    def f(which, x, u, i):
+        def one(which, x, u, i):
+            return x.at[i].set(jnp.where(which, u, x[jnp.clip(i, 0, 5)]))
+
+        return fx.vmap(one)(which, x, u, i)
+
+    x, u, i = array((4, 9), np.float32), array(4, np.float32), np.array([7, 2, 6, 8], np.int32)
+    which = np.array([False, True, False, False])
+    want = x.copy()
+    want[np.arange(4), i] = np.where(which, u, x[np.arange(4), np.clip(i, 0, 5)])
+    np.testing.assert_array_equal(fx.jit(f)(which, x, u, i), want)
+
+
+def test_a_loop_with_other_results_updates_in_place():
+    """Each step changes one element of each row, and reads it before."""
+
+    @fx.jit
+    def f(start, xs):
+        def body(carry):
+            step, xs, total = carry
+            old = fx.vmap(lambda x, i: x[i])(xs, step)
+            xs = fx.vmap(lambda x, i, v: x.at[i].set(v))(xs, step, jnp.where(step % 2 == 0, old, 1))
+            return step + 1, xs, total + jnp.sort(xs[:, :3], axis=1)[:, 0]  # sorting is no kernel
+
+        return lax.while_loop(
+            lambda carry: jnp.any(carry[0] < xs.shape[1]), body, (start, xs, 0.0 * start)
+        )
+
+    start, xs = np.array([0, 3]), np.zeros((2, 60), np.float32)
+    out = np.asarray(f(start, xs)[1])
+    assert out[0, 1::2].all() and not out[:, ::2].any()
+    text = f.lower(start, xs).compile().as_text()
+    assert re.search(r"alias o1 = i1", text)

@@ -97,3 +97,24 @@ def trace_to_jaxpr_nounits(
     finally:
         trace.end()
     return Jaxpr._of(program), results, [concrete(c) for c in consts]
+
+
+def trace_to_jaxpr_dynamic(
+    fun: WrappedFun, in_avals: Sequence[ShapedArray]
+) -> tuple[Jaxpr, list[ShapedArray], list[Any]]:
+    """Write down a function of flat values.
+
+    Args:
+      fun: the function, with what is around it.
+      in_avals: the types of its inputs.
+
+    Returns:
+      The program, the types of its results, and the values of its constants.
+    """
+
+    def flat(*values: Any) -> list[Any]:
+        return [as_value(out) for out in fun.call_wrapped(*map(concrete, values))]
+
+    program, consts = stage(flat, list(in_avals), fun.__name__)
+    shown = Jaxpr._of(program)
+    return shown, [x.aval for x in shown.outvars], [concrete(c) for c in consts]

@@ -131,7 +131,8 @@ def _is_compiled(eqn: Eqn) -> bool:
     from functrax.backends.passes.kernel_groups import is_fusible
 
     name = eqn.primitive.name
-    return name in _COMPILED or name in OTHER_BITS or is_fusible(eqn)
+    written = eqn.primitive.is_written
+    return written or name in _COMPILED or name in OTHER_BITS or is_fusible(eqn)
 
 
 def _write(description: Description, inputs: list[Var], eqns: list[Eqn]) -> Atom:

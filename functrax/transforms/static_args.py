@@ -154,23 +154,26 @@ class ArgumentRoles:
 def warn_of_unused(
     given: Sequence[ShapedArray], donated: Sequence[bool], results: Sequence[ShapedArray]
 ) -> None:
-    """Warn of donated arrays whose memory no result can have: none is left of its type."""
-    free = Counter((x.shape, x.dtype) for x in results)
+    """Warn of donated arrays whose memory no result can have: none is left of its size."""
+    free = Counter(_nbytes(x) for x in results)
     unused = []
     for aval, is_donated in zip(given, donated, strict=False):
         if is_donated:
-            key = aval.shape, aval.dtype
-            if free[key]:
-                free[key] -= 1
+            if free[_nbytes(aval)]:
+                free[_nbytes(aval)] -= 1
             else:
                 unused.append(aval.str_short())
     if unused:
         warnings.warn(
             f"Some donated buffers were not usable: {', '.join(unused)}.  They are deleted "
-            "nevertheless; donate arguments of which a result has the shape and the dtype.",
+            "nevertheless; donate arguments that are as large as results.",
             UserWarning,
             stacklevel=4,
         )
+
+
+def _nbytes(aval: ShapedArray) -> int:
+    return aval.size * aval.dtype.itemsize
 
 
 def _resolve(

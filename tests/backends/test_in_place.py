@@ -193,6 +193,7 @@ def donations(function: Any, *args: Any) -> int:
 
 
 @pytest.mark.usefixtures("no_collection")
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 @pytest.mark.skipif(runtime.NATIVE is None, reason="C++ makes the calls that donate memory")
 @pytest.mark.parametrize(
     "function",

@@ -157,6 +157,7 @@ def test_static_arguments_that_do_not_work() -> None:
         functrax.jit(lambda x, n: x, static_argnums=0, donate_argnames="x")
 
 
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
 def test_donation_deletes_and_reuse_is_an_error() -> None:
     f = functrax.jit(lambda x, y: x[:, None] * y, donate_argnums=0)
     x, y = jnp.arange(4.0), jnp.arange(3.0)

@@ -316,9 +316,10 @@ void store(const Plan<T>& plan, Parts<T> from, Vectors<T> out, Index count, T sc
   });
 }
 
-// So many numbers of several vectors are transformed together.
+// So many numbers of several vectors are transformed together; of few vectors one after the other,
+// for loops over them would be too short.
 constexpr Index kTogether = 1024;
-constexpr Index kMostVectors = 16;
+constexpr Index kMostVectors = 16, kFewVectors = 4;
 
 // Buffers and params as Plan reads them. The table is: 1, or what the result is multiplied by; of a
 // halved transform the roots of its length from 0 to its half, real parts first; and the roots of
@@ -332,7 +333,10 @@ void transform(void** buffers, const Index* params, Index begin, Index end) {
   const T* const roots = turns + (plan.is_halved() ? plan.length + 2 : 0);
   const bool at_once = plan.inner == 1;
   const Index vectors = at_once ? end - begin : plan.inner;
-  const Index most = std::clamp<Index>(kTogether / points, 1, std::min(vectors, kMostVectors));
+  const Index room = kTogether / points;
+  const Index most = at_once && room < kFewVectors
+                         ? 1
+                         : std::clamp<Index>(room, 1, std::min(vectors, kMostVectors));
   SmallArray<T, 4 * kTogether> scratch(4 * points * most);
   T* const s = scratch.data();
   const Index size = points * most;

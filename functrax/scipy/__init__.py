@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         optimize as optimize,
         signal as signal,
         sparse as sparse,
+        spatial as spatial,
         special as special,
         stats as stats,
     )
@@ -30,7 +31,7 @@ else:
         globals(),
         (
             *("cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize"),
-            *("signal", "sparse", "special"),
+            *("signal", "sparse", "spatial", "special"),
             "stats",
         ),
         {},

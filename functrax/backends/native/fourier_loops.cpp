@@ -246,6 +246,12 @@ void load(const Plan<T>& plan, Vectors<const T> x, Parts<T> to, Index count, con
     return fill(to, plan.points(), 1,
                 [=](Index, Index k) { return Number<T>{place[2 * k], place[2 * k + 1]}; });
   }
+  if (x.apart == 2) {  // neighbours in memory
+    return fill(to, plan.points(), count, [=](Index v, Index k) {
+      const T* place = x(0, k) + 2 * v;
+      return Number<T>{place[0], place[1]};
+    });
+  }
   fill(to, plan.points(), count,
        [=](Index v, Index k) { return Number<T>{x(v, k)[0], x(v, k)[1]}; });
 }
@@ -308,6 +314,13 @@ void store(const Plan<T>& plan, Parts<T> from, Vectors<T> out, Index count, T sc
     return each(plan.points(), 1, [=](Index, Index k, Index n) {
       place[2 * k] = from.re[n] * scale;
       place[2 * k + 1] = from.im[n] * scale;
+    });
+  }
+  if (out.apart == 2) {
+    return each(plan.points(), count, [=](Index v, Index k, Index n) {
+      T* const place = out(0, k) + 2 * v;
+      place[0] = from.re[n] * scale;
+      place[1] = from.im[n] * scale;
     });
   }
   each(plan.points(), count, [=](Index v, Index k, Index n) {

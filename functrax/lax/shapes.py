@@ -343,7 +343,7 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     shape = value.aval.shape
     rest = (*shape[:place], *shape[place + 1 :])
     return tuple(
-        as_array(prims.reshape.bind(_part(value, place, i, i + 1), shape=rest))
+        as_array(prims.reshape.bind(part_of(value, place, i, i + 1), shape=rest))
         for i in range(shape[place])
     )
 
@@ -373,14 +373,16 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
             fix="sizes of 0 or more, whose sum is the axis' size",
         )
     ends = np.cumsum(pieces).tolist()
-    return [as_array(_part(x, place, end - n, end)) for n, end in zip(pieces, ends, strict=True)]
+    return [as_array(part_of(x, place, end - n, end)) for n, end in zip(pieces, ends, strict=True)]
 
 
-def _part(x: Value, axis: int, begin: int, end: int) -> Value:
+def part_of(x: Value, axis: int, begin: int, end: int, stride: int = 1) -> Value:
+    """The elements from ``begin`` to ``end`` along an axis, every ``stride``-th of them."""
     shape = x.aval.shape
     start = tuple(begin if i == axis else 0 for i in range(len(shape)))
     limit = tuple(end if i == axis else n for i, n in enumerate(shape))
-    return slicing.slice_.bind(x, start=start, limit=limit, strides=(1,) * len(shape))
+    strides = tuple(stride if i == axis else 1 for i in range(len(shape)))
+    return slicing.slice_.bind(x, start=start, limit=limit, strides=strides)
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:

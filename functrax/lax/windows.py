@@ -12,20 +12,19 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from functrax.core import dtypes
 from functrax.core.index_expr import Condition, Dim, IndexExpr, as_expr
 from functrax.core.index_map import IndexMap
 from functrax.core.jaxpr import Literal
 from functrax.core.operators import Array
-from functrax.core.primitive import Primitive, Value, like, literal
+from functrax.core.primitive import Value, like, literal, named
 from functrax.core.prims import mapped
-from functrax.core.prims.arithmetic import add, and_, max_, min_, mul, or_, select_n
+from functrax.core.prims.arithmetic import select_n
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import full, reshape
-from functrax.core.prims.slicing import slice_
 from functrax.core.pytree import tree_unflatten
 from functrax.lax.conv_numbers import (
     ConvGeneralDilatedDimensionNumbers,
@@ -40,19 +39,11 @@ from functrax.lax.monoids import (
     with_init,
 )
 from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, repeat, value_of
-from functrax.lax.shapes import transpose
+from functrax.lax.shapes import part_of, transpose
 from functrax.lax.window_shapes import WindowAxis, window_axes
 
 #: So many times longer than its stride is a window that is combined by halves, and so much work.
 _LONG, _MUCH = 16, 1 << 15
-_COMBINED: Final[dict[str, Primitive]] = {
-    "add": add,
-    "mul": mul,
-    "max": max_,
-    "min": min_,
-    "and": and_,
-    "or": or_,
-}
 
 
 def reduce_window(
@@ -135,32 +126,26 @@ def _by_halves(x: Value, op: str, k: int, axis: WindowAxis) -> Value:
         (*shape[:k], room, *shape[k + 1 :]), shape, (*dims[:k], spot, *dims[k + 1 :]), holding
     )
     part = mapped.reindex.bind(x, map=padded, fill=like(x, op_identity(op, x.aval.dtype)))
-    combine = _COMBINED[op]
-
-    def moved(y: Value, start: int, size: int, step: int = 1) -> Value:
-        low = tuple(start if i == k else 0 for i in range(rank))
-        high = tuple(start + size if i == k else n for i, n in enumerate(y.aval.shape))
-        return slice_.bind(
-            y, start=low, limit=high, strides=(*[1] * k, step, *[1] * (rank - k - 1))
-        )
+    combine = named(op)  # monoids are named as the primitives are
 
     found, done, size = None, 0, 1
     places = room - (axis.window - 1) * axis.dilation
     while True:
         if axis.window & size:
-            own = moved(part, done * axis.dilation, places)
+            start = done * axis.dilation
+            own = part_of(part, k, start, start + places)
             found = own if found is None else combine.bind(found, own)
             done += size
         if done == axis.window:
             break
         apart = size * axis.dilation
-        length = part.aval.shape[k] - apart
-        part = combine.bind(moved(part, 0, length), moved(part, apart, length))
+        length = part.aval.shape[k]
+        part = combine.bind(part_of(part, k, 0, length - apart), part_of(part, k, apart, length))
         size *= 2
         # Else one kernel would compute each from the array, as often as the window is long.
         (part,) = optimization_barrier.bind(part)
     assert found is not None
-    return moved(found, 0, places, axis.stride)
+    return part_of(found, k, 0, places, axis.stride)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -58,6 +58,16 @@ def test_factors(char: str, shape: tuple[int, int]) -> None:
             _close(got, want)
 
 
+def test_no_matrices_of_a_large_size() -> None:
+    none, right = np.zeros((0, 256, 256), "f4"), np.zeros((0, 256, 8), "f4")
+    for policy in ("immediate", "lazy"):
+        with functrax.eager(policy):
+            assert lax.linalg.triangular_solve(none, right, left_side=True).shape == (0, 256, 8)
+            shapes = [x.shape for x in lax.linalg.lu(none)]
+            assert shapes == [(0, 256, 256), (0, 256), (0, 256)]
+            assert [x.shape for x in jnp.linalg.qr(none)] == [(0, 256, 256)] * 2
+
+
 def test_a_zero_pivot() -> None:
     found = lapack.lu(np.zeros((3, 3), "f4"))
     assert found is not None

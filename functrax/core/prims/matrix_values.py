@@ -38,7 +38,10 @@ def each(function: Callable[..., Any], *stacks: Any, fallback: Callable[[Any], A
 
 
 def each_matrix(function: Callable[..., Any], *stacks: Any) -> Any:
-    """A function of single matrices, of stacks of them: an array, or a tuple; None where it is."""
+    """A function of single matrices, of stacks of them: an array, or a tuple.
+
+    None where the function's value is None, and where there are no matrices.
+    """
     lead = stacks[0].shape[:-2]
     flat = [s.reshape(-1, *s.shape[-2:]) for s in stacks]
     found = []
@@ -46,6 +49,8 @@ def each_matrix(function: Callable[..., Any], *stacks: Any) -> Any:
         found.append(function(*row))
         if found[-1] is None:
             return None
+    if not found:
+        return None
     if not isinstance(found[0], tuple):
         return np.stack(found).reshape(*lead, *found[0].shape)
     return tuple([np.stack(x).reshape(*lead, *x[0].shape) for x in zip(*found, strict=True)])

@@ -155,12 +155,12 @@ def warn_of_unused(
     given: Sequence[ShapedArray], donated: Sequence[bool], results: Sequence[ShapedArray]
 ) -> None:
     """Warn of donated arrays whose memory no result can have: none is left of its size."""
-    free = Counter(_nbytes(x) for x in results)
+    free = Counter(x.nbytes for x in results)
     unused = []
     for aval, is_donated in zip(given, donated, strict=False):
         if is_donated:
-            if free[_nbytes(aval)]:
-                free[_nbytes(aval)] -= 1
+            if free[aval.nbytes]:
+                free[aval.nbytes] -= 1
             else:
                 unused.append(aval.str_short())
     if unused:
@@ -170,10 +170,6 @@ def warn_of_unused(
             UserWarning,
             stacklevel=4,
         )
-
-
-def _nbytes(aval: ShapedArray) -> int:
-    return aval.size * aval.dtype.itemsize
 
 
 def _resolve(

@@ -18,7 +18,7 @@ from functrax.core.prims.special_gamma import lgamma_of_next, stirling_rest
 from functrax.core.prims.special_igamma import deviance, half_line_rule, log1p_minus
 from functrax.core.prims.special_rounding import Double, Mask, in_double, piecewise
 
-_QUADRATURE_FROM = 1000.0
+QUADRATURE_FROM = 1000.0
 _FRACTION_TERMS = 160
 _FLOOR = -1 + 1e-12
 
@@ -73,7 +73,7 @@ def _quadrature(a: Double, b: Double, x: Double, y: Double) -> Double:
 
 def _tail(a: Double, b: Double, x: Double, y: Double) -> Double:
     """The value where x is not right of the mean by more than the fraction stands."""
-    both_large = (a >= _QUADRATURE_FROM) & (b >= _QUADRATURE_FROM)
+    both_large = (a >= QUADRATURE_FROM) & (b >= QUADRATURE_FROM)
     sums = piecewise([a, b, x, y], [(both_large, _quadrature), (~both_large, _fraction)], math.nan)
     return sums * _factor(a, b, x, y)
 
@@ -81,7 +81,7 @@ def _tail(a: Double, b: Double, x: Double, y: Double) -> Double:
 def _value(a: Double, b: Double, x: Double) -> Double:
     y = 1 - x
     swap = np.where(
-        (a >= _QUADRATURE_FROM) & (b >= _QUADRATURE_FROM),
+        (a >= QUADRATURE_FROM) & (b >= QUADRATURE_FROM),
         x * b > y * a,
         x * (a + b + 2) > a + 1,
     )

@@ -18,7 +18,7 @@ import numpy as np
 from functrax.core.prims.special_rounding import Double, in_double, piecewise, polynomial
 
 _LARGE = 10.0
-_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 # (-1)^n (zeta(n) - 1) / n for n = 1 (where it means 1 - gamma), 2, 3, ...; A&S 6.1.33.
 LGAMMA_TAYLOR = (
@@ -123,7 +123,7 @@ def stirling_rest(a: Double) -> Double:
         (a >= _LARGE, lambda t: polynomial(1 / (t * t), STIRLING) / t),
         (
             a > 0,
-            lambda t: lgamma_double(t) - ((t - 0.5) * np.log(t) - t + _HALF_LOG_TWO_PI),
+            lambda t: lgamma_double(t) - ((t - 0.5) * np.log(t) - t + HALF_LOG_TWO_PI),
         ),
     ]
     return piecewise([a], pieces, math.nan)
@@ -141,7 +141,7 @@ def _lgamma_shifted(x: Double) -> Double:
 
 
 def _lgamma_large(x: Double) -> Double:
-    leading = (x - 0.5) * (np.log(x) - 1) + (_HALF_LOG_TWO_PI - 0.5)
+    leading = (x - 0.5) * (np.log(x) - 1) + (HALF_LOG_TWO_PI - 0.5)
     return np.asarray(leading + polynomial(1 / (x * x), STIRLING) / x)
 
 

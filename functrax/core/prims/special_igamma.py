@@ -37,11 +37,11 @@ from functrax.core.prims.special_rounding import (
     polynomial,
 )
 
-_QUADRATURE_FROM = 200.0
+QUADRATURE_FROM = 200.0
 _SERIES_TERMS = 160
 _FRACTION_TERMS = 160
-_FLOOR = -1 + 1e-12  # t cannot be negative; the density there is zero to rounding
-_ATANH = tuple(1 / (2 * k + 3) for k in range(18))
+FLOOR = -1 + 1e-12  # t cannot be negative; the density there is zero to rounding
+ATANH = tuple(1 / (2 * k + 3) for k in range(18))
 
 
 class Tail(NamedTuple):
@@ -72,7 +72,7 @@ def log1p_minus(u: Double) -> Double:
     """``log1p(u) - u`` without cancellation, for u > -1."""
     t = u / (2 + u)
     square = t * t
-    near = 2 * t * square * polynomial(square, _ATANH) - u * t
+    near = 2 * t * square * polynomial(square, ATANH) - u * t
     return np.asarray(np.where((u > -0.5) & (u < 1), near, np.log1p(u) - u))
 
 
@@ -136,7 +136,7 @@ def _quadrature(a: Double, x: Double) -> Tail:
     log_ratio = np.where(np.abs(u) < 0.5, np.log1p(u), np.log(x / a))
     value, derivative = np.zeros_like(x), np.zeros_like(x)
     for node, weight in zip(*half_line_rule(), strict=True):
-        w = np.maximum(np.where(upper, node, -node) * length, _FLOOR)
+        w = np.maximum(np.where(upper, node, -node) * length, FLOOR)
         height = weight * np.exp(a * (log1p_minus(w) - w * u)) / (1 + w)
         value = value + height
         derivative = derivative + height * (log_ratio + np.log1p(w) + log_minus_digamma(a))
@@ -146,7 +146,7 @@ def _quadrature(a: Double, x: Double) -> Tail:
 
 def _over_factor(a: Double, x: Double) -> Tail:
     """The tail that is cheap and exact at (a, x), for finite a > 0 and x > 0, over the factor."""
-    by_quadrature = a >= _QUADRATURE_FROM
+    by_quadrature = a >= QUADRATURE_FROM
     by_series = ~by_quadrature & ((x <= 1.1) | (x <= a))
     out = Tail(np.empty_like(x), np.empty_like(x), np.zeros(x.shape, np.bool_))
     regions = (

@@ -13,6 +13,8 @@ import math
 from typing import Any, Final
 
 from functrax.core.primitive import Value
+from functrax.core.prims.special_betainc import QUADRATURE_FROM
+from functrax.core.prims.special_igamma import FLOOR
 from functrax.lax.elementwise import (
     abs as absolute,
     exp,
@@ -22,7 +24,6 @@ from functrax.lax.elementwise import (
     sqrt,
 )
 from functrax.lax.programs.gamma import (
-    FLOOR,
     NODES,
     deviance,
     log1p_minus,
@@ -33,7 +34,6 @@ from functrax.lax.programs.gamma import (
 from functrax.numpy.logic import where
 from functrax.transforms.control.loops import while_loop
 
-_QUADRATURE_FROM: Final = 1000.0
 _MOST_TERMS: Final = 1000
 _TINY: Final = 1e-300
 
@@ -108,7 +108,7 @@ def regularized_incomplete_beta(a: Value, b: Value, x: Value, exact: bool) -> An
     inside = (a > 0) & (b > 0) & (a < math.inf) & (b < math.inf) & (x > 0) & (x < 1)
     a1, b1, x1 = where(inside, a, 1.0), where(inside, b, 1.0), where(inside, x, 0.5)
     y1 = 1 - x1
-    both = (a1 >= _QUADRATURE_FROM) & (b1 >= _QUADRATURE_FROM)
+    both = (a1 >= QUADRATURE_FROM) & (b1 >= QUADRATURE_FROM)
     swap = where(both, x1 * b1 > y1 * a1, x1 * (a1 + b1 + 2) > a1 + 1)
     first, second = where(swap, b1, a1), where(swap, a1, b1)
     left, right = where(swap, y1, x1), where(swap, x1, y1)

@@ -10,7 +10,13 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from functrax.core.primitive import Value
-from functrax.core.prims.special_gamma import DIGAMMA_TAIL, LGAMMA_TAYLOR, STIRLING
+from functrax.core.prims.special_gamma import (
+    DIGAMMA_TAIL,
+    HALF_LOG_TWO_PI,
+    LGAMMA_TAYLOR,
+    STIRLING,
+)
+from functrax.core.prims.special_igamma import ATANH, FLOOR, QUADRATURE_FROM
 from functrax.lax.elementwise import (
     abs as absolute,
     digamma,
@@ -28,17 +34,13 @@ from functrax.lax.elementwise import (
 from functrax.numpy.logic import where
 from functrax.transforms.control.loops import while_loop
 
-QUADRATURE_FROM: Final = 200.0
 #: Nodes of the rule for half a line: the first, how many, and the step.
 FIRST_NODE, NODES, STEP = -44, 90, 1 / 12
-FLOOR: Final = -1 + 1e-12
-_ATANH: Final = tuple(1 / (2 * k + 3) for k in range(18))
-_HALF_LOG_TWO_PI: Final = 0.5 * math.log(2 * math.pi)
 _MOST_TERMS: Final = 3000
 
 
 class Tail(NamedTuple):
-    """P or Q, and its derivative by ``a``, over ``x^a exp(-x) / gamma(a + 1)``."""
+    """P or Q, and its derivative by ``a``, over ``x^a exp(-x) / gamma(a + 1)``; whether it is Q."""
 
     value: Any
     derivative: Any
@@ -57,7 +59,7 @@ def log1p_minus(u: Any) -> Any:
     """``log1p(u) - u`` without cancellation, for u > -1."""
     t = u / (2 + u)
     square = t * t
-    near = 2 * t * square * polynomial(square, _ATANH) - u * t
+    near = 2 * t * square * polynomial(square, ATANH) - u * t
     return where((u > -0.5) & (u < 1), near, log1p(u) - u)
 
 
@@ -70,7 +72,7 @@ def deviance(u: Any, ratio: Any) -> Any:
 def stirling_rest(a: Any) -> Any:
     """``lgamma(a) - ((a - 1/2) log a - a + log(2 pi) / 2)`` for a > 0."""
     large = polynomial(1 / (a * a), STIRLING) / a
-    small = lgamma(a) - ((a - 0.5) * log(a) - a + _HALF_LOG_TWO_PI)
+    small = lgamma(a) - ((a - 0.5) * log(a) - a + HALF_LOG_TWO_PI)
     return where(a >= 10, large, small)
 
 
@@ -101,7 +103,7 @@ def _factor(a: Any, x: Any, exact: bool) -> Any:
         w = a + 9
         inverse = 1 / w
         rest = inverse * polynomial(inverse * inverse, STIRLING[:4])
-        exponent = a * log(x) - x - ((w - 0.5) * log(w) - w) - (rest + _HALF_LOG_TWO_PI)
+        exponent = a * log(x) - x - ((w - 0.5) * log(w) - w) - (rest + HALF_LOG_TWO_PI)
         product = ((a + 1) * (a + 8)) * ((a + 2) * (a + 7)) * ((a + 3) * (a + 6))
         small = exp(exponent) * (product * ((a + 4) * (a + 5)))
     small = where((x > 1000) & (a < 10), 0.0, small)
@@ -114,7 +116,7 @@ def _factor(a: Any, x: Any, exact: bool) -> Any:
     return rarely(a >= limit, large, small)
 
 
-def _series(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
+def _series(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> tuple[Any, Any]:
     least = 2.0**-56 if exact else 2.0**-34
     one = where(here, 1.0, 0.0)
 
@@ -137,10 +139,10 @@ def _series(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
     state = (zero, one, zero + 1.0, *([zero, zero] if slopes else []))
     _, _, total, *more = while_loop(goes_on, add, state)
     derivative = total * (log(x) - digamma(a + 1)) + more[1] if slopes else None
-    return Tail(total, derivative, None)
+    return total, derivative
 
 
-def _fraction(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
+def _fraction(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> tuple[Any, Any]:
     scale, offset, spread = (85.0, 15.0, 2.1) if exact else (27.0, 13.0, 1.2)
     terms = floor(scale / x + offset + spread * sqrt(a))
     terms = where(here, terms, 0.0)
@@ -160,14 +162,13 @@ def _fraction(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
     if slopes:
         by_a = -more[0] * value * value
         derivative = value + a * (value * (log(x) - digamma(a + 1)) + by_a)
-    return Tail(a * value, derivative, None)
+    return a * value, derivative
 
 
-def _quadrature(a: Any, x: Any, here: Any, slopes: bool) -> Tail:
+def _quadrature(a: Any, x: Any, here: Any, slopes: bool) -> tuple[Any, Any]:
     u = (x - a) / a
-    upper = u >= 0
     length = smaller(1 / (a * absolute(u)), sqrt(a) / x)
-    turned = where(upper, length, -length)
+    turned = where(u >= 0, length, -length)
     shift = 0.0 * a
     if slopes:
         ratio = where(absolute(u) < 0.5, log1p(u), log(x / a))
@@ -187,7 +188,7 @@ def _quadrature(a: Any, x: Any, here: Any, slopes: bool) -> Tail:
     state = (where(here, zero, float(NODES)), zero, *([zero] if slopes else []))
     _, value, *more = while_loop(lambda state: state[0] < NODES, add, state)
     scale = a * length
-    return Tail(scale * value, scale * more[0] if slopes else None, upper)
+    return scale * value, scale * more[0] if slopes else None
 
 
 def _over_factor(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
@@ -202,9 +203,9 @@ def _over_factor(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
     def chosen(first: Any, second: Any, third: Any) -> Any:
         return where(by_series, first, where(by_fraction, second, third))
 
-    slope = chosen(summed.derivative, taken.derivative, measured.derivative) if slopes else None
-    upper = by_fraction | (by_quadrature & measured.upper)
-    return Tail(chosen(summed.value, taken.value, measured.value), slope, upper)
+    slope = chosen(summed[1], taken[1], measured[1]) if slopes else None
+    upper = by_fraction | (by_quadrature & (x >= a))
+    return Tail(chosen(summed[0], taken[0], measured[0]), slope, upper)
 
 
 def _inside(a: Any, x: Any) -> tuple[Any, Any, Any]:

@@ -6,6 +6,7 @@ The names are those of ``core/prims/special_gamma.py``.  Start at :func:`_scaled
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 from functrax.core.primitive import Value
@@ -52,8 +53,11 @@ def _zeta_positive(s: Any, q: Any, exact: bool) -> Any:
     return where(q >= 1, q ** (1 - s) * (scaled / q), q**-s * scaled)
 
 
-def _zeta_finite(s: Any, q: Any, exact: bool) -> Any:
-    """``zeta(s, q)`` for finite s > 1 and q that is no pole; for q < 0 the sum of three."""
+def _reflected(s: Any, q: Any, term: Callable[[Any], Any]) -> Any:
+    """A term at ``q``; for q < 0 those at ``1 - frac(q)`` and ``frac(q)`` less that at ``1 - q``.
+
+    The first and the last change signs where s is odd.
+    """
     fraction = q - floor(q)
     negative = q < 0
     even = s - 2 * floor(s / 2) == 0
@@ -61,7 +65,7 @@ def _zeta_finite(s: Any, q: Any, exact: bool) -> Any:
     def add(state: Any) -> Any:
         k, total = state
         place = where(k == 0, 1 - fraction, where(k == 1, 1 - q, where(negative, fraction, q)))
-        value = _zeta_positive(s, place, exact)
+        value = term(place)
         signed = where((k == 0) == even, value, -value)
         return k + 1, total + where(k == 2, value, signed)
 
@@ -74,7 +78,8 @@ def zeta(s: Value, q: Value, exact: bool) -> Any:
     whole_q, whole_s = q == floor(q), s == floor(s)
     pole = (q <= 0) & whole_q & is_finite(q)
     inside = (s > 1) & is_finite(s) & is_finite(q) & ~pole & ((q > 0) | whole_s)
-    value = _zeta_finite(where(inside, s, 2.0), where(inside, q, 1.0), exact)
+    s1, q1 = where(inside, s, 2.0), where(inside, q, 1.0)
+    value = _reflected(s1, q1, lambda place: _zeta_positive(s1, place, exact))
     infinite = where(q > 1, 0.0, where(q == 1, 1.0, math.inf))
     edge = where((q > 0) & (s == math.inf), infinite, math.nan)
     edge = where((q == math.inf) & (s > 1), 0.0, edge)
@@ -102,18 +107,10 @@ def polygamma(m: Value, x: Value, exact: bool) -> Any:
 
 def _polygamma_sums(m: Any, x: Any, exact: bool) -> Any:
     """Zeta of ``m + 1``, times ``x^(m + 1)`` where x is positive."""
-    fraction = x - floor(x)
-    negative = x < 0
-    odd = m - 2 * floor(m / 2) == 1
     s = m + 1
 
-    def add(state: Any) -> Any:
-        k, total = state
-        place = where(k == 0, 1 - fraction, where(k == 1, 1 - x, where(negative, fraction, x)))
+    def term(place: Any) -> Any:
         scaled = _scaled_zeta(s, place, exact)
-        value = where(negative, place**-s * scaled, scaled)
-        signed = where((k == 0) == odd, value, -value)
-        return k + 1, total + where(k == 2, value, signed)
+        return where(x < 0, place**-s * scaled, scaled)
 
-    start = where(negative, 0.0, 2.0)
-    return while_loop(lambda state: state[0] < 3, add, (start, 0.0 * x))[1]
+    return _reflected(s, x, term)

@@ -241,12 +241,12 @@ class Primitive(ABC):
         """The program that it runs once, on its own operands, and that may stand in its place."""
         return None
 
-    #: Whether :meth:`written` gives programs.
+    #: Whether :meth:`written` gives a program.
     is_written: ClassVar[bool] = False
 
-    def written(self, avals: tuple[ShapedArray, ...]) -> Jaxpr:
+    def written(self, avals: tuple[ShapedArray, ...]) -> Jaxpr | None:
         """The program of other primitives that computes the values, for targets to compile."""
-        raise NotImplementedError(self.name)
+        return None
 
     def samples(self) -> Iterable[Sample]:
         """Arguments for the generated tests."""

@@ -1,9 +1,9 @@
 """Inlining: calls are replaced by what they call, and weak types are left out.
 
-So are functions whose values a program computes (``Primitive.written``), which nothing but their
-values is known of from here on.
-Required, for the compiler knows no calls.  Which primitives are calls they say themselves
-(``Primitive.inlines``): ``jit``, calls with derivative rules that nobody asked for, checkpoints.
+So are functions whose values a program computes (``Primitive.written``): passes that know them by
+name come before this one.  Required, for the compiler knows no calls.  Which primitives are calls
+they say themselves (``Primitive.inlines``): ``jit``, calls with derivative rules that nobody asked
+for, checkpoints.
 
 A checkpoint computes again what an earlier one computed, and the two must stay two, or what was not
 to be stored would be shared, and so stored.  So where a checkpoint takes an operand that an earlier

@@ -49,12 +49,19 @@ class Special(Elementwise):
     def lowers(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
         return self.name in MATH and super().lowers(avals, params)
 
-    def written(self, avals: tuple[ShapedArray, ...]) -> Jaxpr:
-        return import_module("functrax.lax.programs").written(self.name, avals)  # type: ignore[no-any-return]
-
     def samples(self) -> Iterable[Sample]:
         for shape in ((3, 4), (), (0, 2)):
             yield Sample((shape,) * self.arity, ranges=self.domain)
+
+
+class Written(Special):
+    """A function that kernels compute by a program of loops."""
+
+    is_written = True
+
+    def written(self, avals: tuple[ShapedArray, ...]) -> Jaxpr | None:
+        program: Jaxpr = import_module("functrax.lax.programs").written(self.name, avals)
+        return program
 
 
 def _no_derivative(name: str, operand: str, fix: str = "") -> DifferentiationError:
@@ -121,12 +128,11 @@ class Digamma(Special):
         return polygamma(like(x, 1), x)
 
 
-class Polygamma(Special):
+class Polygamma(Written):
     """Derivative number ``m`` of digamma at ``x``."""
 
     name = "polygamma"
     arity = 2
-    is_written = True
     function = values.polygamma
     domain = ((2.0, 2.0), (0.8, 3.0))
 
@@ -137,12 +143,11 @@ class Polygamma(Special):
         return polygamma(add(m, like(m, 1)), x)
 
 
-class Zeta(Special):
+class Zeta(Written):
     """Hurwitz zeta function: the sum of ``(q + k) ** -s`` over k from 0."""
 
     name = "zeta"
     arity = 2
-    is_written = True
     function = values.zeta
     domain = ((2.0, 4.0), (0.8, 3.0))
 
@@ -159,12 +164,11 @@ def _gamma_density(a: Value, x: Value) -> Value:
     return exp(sub(sub(power, x), lgamma(a)))
 
 
-class Igamma(Special):
+class Igamma(Written):
     """Regularized lower incomplete gamma function ``P(a, x)``."""
 
     name = "igamma"
     arity = 2
-    is_written = True
     function = values.igamma
     domain = ((0.6, 3.0), (0.4, 4.0))
 
@@ -173,12 +177,11 @@ class Igamma(Special):
         return igamma_grad_a(a, x) if i == 0 else _gamma_density(a, x)
 
 
-class Igammac(Special):
+class Igammac(Written):
     """Regularized upper incomplete gamma function ``Q(a, x)``."""
 
     name = "igammac"
     arity = 2
-    is_written = True
     function = values.igammac
     domain = ((0.6, 3.0), (0.4, 4.0))
 
@@ -187,12 +190,11 @@ class Igammac(Special):
         return neg(igamma_grad_a(a, x) if i == 0 else _gamma_density(a, x))
 
 
-class IgammaGradA(Special):
+class IgammaGradA(Written):
     """Derivative of ``igamma`` by ``a``."""
 
     name = "igamma_grad_a"
     arity = 2
-    is_written = True
     function = values.igamma_grad_a
     domain = ((0.6, 3.0), (0.4, 4.0))
 
@@ -200,12 +202,11 @@ class IgammaGradA(Special):
         raise _no_derivative("igamma_grad_a", "ax"[i])
 
 
-class RandomGammaGrad(Special):
+class RandomGammaGrad(Written):
     """Derivative of a sample of the gamma distribution by its shape ``a``."""
 
     name = "random_gamma_grad"
     arity = 2
-    is_written = True
     function = values.random_gamma_grad
     domain = ((0.6, 3.0), (0.4, 4.0))
 
@@ -213,12 +214,11 @@ class RandomGammaGrad(Special):
         raise _no_derivative("random_gamma_grad", ("a", "sample")[i])
 
 
-class RegularizedIncompleteBeta(Special):
+class RegularizedIncompleteBeta(Written):
     """``I_x(a, b)``, given as ``(a, b, x)``."""
 
     name = "regularized_incomplete_beta"
     arity = 3
-    is_written = True
     function = values.betainc
     domain = ((0.6, 3.0), (0.6, 3.0), (0.1, 0.9))
 
@@ -232,11 +232,10 @@ class RegularizedIncompleteBeta(Special):
         return exp(sub(powers, log_beta))
 
 
-class BesselI0e(Special):
+class BesselI0e(Written):
     """``exp(-|x|) I0(x)``."""
 
     name = "bessel_i0e"
-    is_written = True
     function = values.bessel_i0e
     domain = ((0.3, 3.0),)
 
@@ -245,11 +244,10 @@ class BesselI0e(Special):
         return sub(bessel_i1e(x), mul(sign(x), out))
 
 
-class BesselI1e(Special):
+class BesselI1e(Written):
     """``exp(-|x|) I1(x)``."""
 
     name = "bessel_i1e"
-    is_written = True
     function = values.bessel_i1e
     domain = ((0.3, 3.0),)
 

@@ -38,35 +38,6 @@ def _pointer(x: Any) -> Any:
     return x.ctypes.data_as(ctypes.c_void_p)
 
 
-def schur(x: Any) -> tuple[Any, Any] | None:
-    """``(t, z)`` with ``x = z t z^H`` of one finite matrix; None without the library, or failure.
-
-    Args:
-      x: a square matrix of float32, float64, complex64 or complex128.
-    """
-    found, n = library(), x.shape[0]
-    if found is None or n == 0:
-        return None
-    call = getattr(found, f"scipy_{_LETTERS[x.dtype.char]}gees_64_")
-    real = x.dtype.kind != "c"
-    t, z = np.array(x, order="F"), np.zeros_like(x, order="F")
-    narrow = x.real.dtype
-    values = [np.zeros(n, narrow) for _ in range(2)] if real else [np.zeros(n, x.dtype)]
-    size, none, info = (np.array(v, np.int64) for v in (n, 0, 0))
-    more = [] if real else [np.zeros(n, narrow)]
-    length, work = np.array(-1, np.int64), np.zeros(1, x.dtype)
-    for _ in range(2):  # the first call says how much memory the second one takes
-        call(
-            ctypes.c_char_p(b"V"), ctypes.c_char_p(b"N"), None, _pointer(size), _pointer(t),
-            _pointer(size), _pointer(none), *map(_pointer, values), _pointer(z), _pointer(size),
-            _pointer(work), _pointer(length), *map(_pointer, more), None, _pointer(info),
-            ctypes.c_size_t(1), ctypes.c_size_t(1),
-        )  # fmt: skip
-        work = np.zeros(int(work[0].real), x.dtype)
-        length = np.array(work.size, np.int64)
-    return None if info else (np.ascontiguousarray(t), np.ascontiguousarray(z))
-
-
 def _numbers(*values: int) -> list[Any]:
     """Pointers to integers."""
     return [ctypes.byref(ctypes.c_int64(v)) for v in values]
@@ -85,6 +56,31 @@ def _with_work(call: Any, before: list[Any], dtype: Any, after: list[Any]) -> No
         call(*before, _pointer(work), *_numbers(length), *after)
         length = max(int(work[0].real), 1)
         work = np.zeros(length, dtype)
+
+
+def schur(x: Any) -> tuple[Any, Any] | None:
+    """``(t, z)`` with ``x = z t z^H`` of one finite matrix; None without the library, or failure.
+
+    Args:
+      x: a square matrix of float32, float64, complex64 or complex128.
+    """
+    call, n = _function("gees", x), x.shape[0]
+    if call is None or n == 0:
+        return None
+    t, z = np.array(x, order="F"), np.zeros_like(x, order="F")
+    narrow = x.real.dtype
+    if x.dtype.kind == "c":
+        values, more = [np.zeros(n, x.dtype)], [np.zeros(n, narrow)]
+    else:
+        values, more = [np.zeros(n, narrow) for _ in range(2)], []
+    size, info = _numbers(n), ctypes.c_int64(0)
+    before = [
+        *map(ctypes.c_char_p, (b"V", b"N")), None, *size, _pointer(t), *size, *_numbers(0),
+        *map(_pointer, values), _pointer(z), *size,
+    ]  # fmt: skip
+    after = [*map(_pointer, more), None, ctypes.byref(info), *[ctypes.c_size_t(1)] * 2]
+    _with_work(call, before, x.dtype, after)
+    return None if info.value else (np.ascontiguousarray(t), np.ascontiguousarray(z))
 
 
 def triangular_solve(

@@ -102,8 +102,9 @@ class Spaces:
             return None, "update: a value that is also needed elsewhere"
         update = self.eqns[max(b.eqns)]
         x = update.invars[0]
-        if x in a.reads and nbytes(x) > COPIED and self.views.reads_elsewhere(a.eqns, update):
-            return None, "update: it is to be done in place, where these are still read"
+        if update.primitive.name == "scatter" and x in a.reads and nbytes(x) > COPIED:
+            if self.views.reads_elsewhere(a.eqns, update):
+                return None, "update: it is to be done in place, where these are still read"
         work = a.work + b.work
         if b.serial and work > MOST_SERIAL and work * math.prod(b.space.full) > LAUNCH:
             return None, "cost: its elements are computed one after the other"

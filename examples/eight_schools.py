@@ -1,16 +1,17 @@
 """Eight schools: numpyro's NUTS, unchanged, on functrax.
 
     pip install "functrax[examples,libraries]"
-    python examples/eight_schools.py [--samples 2000] [--seed 0] [--out examples/output]
+    python -m functrax.compat examples/eight_schools.py [--samples 2000] [--seed 0]
 
 Eight schools tried the same coaching; each measured its effect on test scores, with an error of its
 own (Rubin 1981).  How much do the schools differ?  A hierarchical model lets the data say: effects
 are drawn from a normal distribution whose mean and width are drawn too.  The width is small with
 fair probability, so all estimates are drawn towards the mean.
 
-``functrax.compat.install()`` has ``import jax`` give functrax, so numpyro, which is written for
-JAX, runs as it is.  Without those two lines this is a numpyro program on JAX.  Prints what the
-parameters are and how well the chain mixed, and writes ``eight_schools.png``.
+This is a numpyro program for JAX.  ``python -m functrax.compat`` has ``import jax`` give functrax,
+so it runs there as it is, and so does numpyro.  Prints what the parameters are and how well the
+chain mixed, and writes ``eight_schools.png``
+(to ``examples/output``, or where ``--out`` says).
 """
 
 from __future__ import annotations
@@ -19,20 +20,15 @@ import argparse
 import time
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 from matplotlib.figure import Figure
-
-import functrax.compat
-
-functrax.compat.install()  # from here on `import jax` is functrax
-
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpyro  # noqa: E402
-import numpyro.distributions as dist  # noqa: E402
-from numpyro.diagnostics import effective_sample_size, split_gelman_rubin  # noqa: E402
-from numpyro.infer import MCMC, NUTS  # noqa: E402
-from numpyro.infer.reparam import LocScaleReparam  # noqa: E402
+from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+from numpyro.infer import MCMC, NUTS
+from numpyro.infer.reparam import LocScaleReparam
 
 SCHOOLS = "ABCDEFGH"
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0], np.float32)

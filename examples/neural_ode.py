@@ -1,7 +1,7 @@
 """A neural differential equation: equinox, diffrax and optax, unchanged, on functrax.
 
     pip install "functrax[examples,libraries]"
-    python examples/neural_ode.py [--steps 1000] [--seed 0] [--out examples/output]
+    python -m functrax.compat examples/neural_ode.py [--steps 1000] [--seed 0]
 
 The right-hand side of a differential equation is a small network (Chen et al., "Neural ordinary
 differential equations", 2018).  It is trained so that its solutions follow those of a pendulum with
@@ -9,9 +9,9 @@ friction, from random starts, by derivatives through the solver: ``equinox`` has
 ``diffrax`` solves with Tsitouras' method of order 5, ``optax`` makes Adam's steps.  At the end it
 is asked for longer than it was trained.
 
-``functrax.compat.install()`` has ``import jax`` give functrax, so the three libraries, which are
-written for JAX, run as they are.  Without those two lines this is a program on JAX.  Prints the
-loss, before and after, and writes ``neural_ode.png``.
+This is a program for JAX.  ``python -m functrax.compat`` has ``import jax`` give functrax, so it
+runs there as it is, and so do the three libraries.  Prints the loss, before and after, and writes
+``neural_ode.png`` (to ``examples/output``, or where ``--out`` says).
 """
 
 from __future__ import annotations
@@ -20,19 +20,14 @@ import argparse
 import time
 from pathlib import Path
 
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 from matplotlib.figure import Figure
 from tqdm import tqdm
-
-import functrax.compat
-
-functrax.compat.install()  # from here on `import jax` is functrax
-
-import diffrax  # noqa: E402
-import equinox as eqx  # noqa: E402
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import optax  # noqa: E402
 
 FRICTION = 0.25
 TIMES = np.linspace(0, 6, 40, dtype=np.float32)

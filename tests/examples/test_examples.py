@@ -20,15 +20,17 @@ image = pytest.importorskip("matplotlib.image")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(name: str, *arguments: object, warnings: str = "error") -> subprocess.CompletedProcess[str]:
-    """The finished script, in a process whose warnings are errors."""
+def run(
+    name: str, *arguments: object, warnings: str = "error", by: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """The finished script, in a process whose warnings are errors; ``by``: what runs it."""
     package = str(Path(functrax.__file__).parents[1])
     found = os.environ.get("PYTHONPATH")
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([package, found] if found else [package]),
         "OPENBLAS_NUM_THREADS": "1",  # small matrices: more threads wait for each other
     }
-    command = [sys.executable, "-W", warnings, str(EXAMPLES / name), *map(str, arguments)]
+    command = [sys.executable, "-W", warnings, *by, str(EXAMPLES / name), *map(str, arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
 
 

@@ -40,14 +40,12 @@ def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
 
 
 def _shape(name: str, a: Any) -> tuple[int, ...]:
-    found: tuple[int, ...]
     if isinstance(a, Array):
         return a.shape
     if type(a) in SCALARS:
         return ()
     if hasattr(a, "shape") and isinstance(a.shape, tuple):
-        found = a.shape
-        return found
+        return tuple(a.shape)
     if hasattr(a, "__jax_array__"):
         return _shape(name, a.__jax_array__())
     warnings.warn(

@@ -11,6 +11,7 @@ Start at :class:`Rotation`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -69,15 +70,13 @@ class Rotation(NamedTuple):
             )
         half = (jnp.deg2rad(given) if degrees else given) / 2
         sine, cosine = jnp.sin(half), jnp.cos(half)
-        found = None
+        zero = jnp.zeros_like(sine[..., 0])
+        turns = []
         for n, axis in enumerate(axes):
-            zero = jnp.zeros_like(sine[..., n])
             parts = [sine[..., n] if k == axis else zero for k in range(3)]
-            own = jnp.stack([*parts, cosine[..., n]], axis=-1)
-            found = (
-                own if found is None else _product(found, own) if turning else _product(own, found)
-            )
-        return cls(found)
+            turns.append(jnp.stack([*parts, cosine[..., n]], axis=-1))
+        then = _product if turning else lambda first, second: _product(second, first)
+        return cls(functools.reduce(then, turns))
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> Rotation:
@@ -149,7 +148,7 @@ class Rotation(NamedTuple):
     @property
     def single(self) -> bool:
         """Whether it is one rotation, and not several."""
-        return self.quat.ndim == 1  # type: ignore[no-any-return]
+        return bool(self.quat.ndim == 1)
 
     def __getitem__(self, indexer: Any) -> Rotation:
         if self.single:
@@ -161,7 +160,7 @@ class Rotation(NamedTuple):
         if self.single:
             raise DTypeError("Single rotation has no len().", got="one rotation",
                              fix="r.single says whether it is one")  # fmt: skip
-        return self.quat.shape[0]  # type: ignore[no-any-return]
+        return int(self.quat.shape[0])
 
     def __mul__(self, other: Any) -> Rotation:
         """First ``other``, then this one."""
@@ -200,13 +199,10 @@ class Rotation(NamedTuple):
         alone = jnp.where(at_start, 2 * total, 2 * difference * (1 if turning else -1))
         degenerate = at_start | at_end
         first, third = total - difference, total + difference
-        if turning:
-            # For axes that turn along the undetermined angle is the last one.
-            first = jnp.where(degenerate, 0.0, first)
-            third = jnp.where(degenerate, alone, third)
-        else:
-            first = jnp.where(degenerate, alone, first)
-            third = jnp.where(degenerate, 0.0, third)
+        # For axes that turn along the undetermined angle is the last one.
+        at_first, at_third = (0.0, alone) if turning else (alone, 0.0)
+        first = jnp.where(degenerate, at_first, first)
+        third = jnp.where(degenerate, at_third, third)
         if not symmetric:
             third, middle = third * sign, middle - math.pi / 2
         parts = (third, middle, first) if turning else (first, middle, third)

@@ -180,12 +180,8 @@ class ConcreteArray(Array, BufferExporter):
             )
         return self._scalar(kind)
 
-    def __hash__(self) -> int:
-        raise ArgumentError(
-            "hash: arrays are unhashable, for == compares elements (unhashable type)",
-            got=self.aval.str_short(),
-            fix="a tuple of numbers, from x.tolist(), where a key is needed",
-        )
+    #: None, not a method that raises: this is how ``isinstance(x, Hashable)`` knows.
+    __hash__ = None  # type: ignore[assignment]
 
     def __format__(self, spec: str) -> str:
         return format(self.value[()] if not self.aval.shape else self.value, spec)

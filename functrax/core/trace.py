@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from functrax.core import dtypes, native
 from functrax.core.aval import ShapedArray
 from functrax.core.errors import (
-    ArgumentError,
     AxisNameError,
     ConcretizationError,
     LeakedTracerError,
@@ -226,12 +225,7 @@ class Tracer(Array):
             "to call NumPy when the program runs",
         )
 
-    def __hash__(self) -> int:
-        raise ArgumentError(
-            "hash: arrays are unhashable, and a traced one has no value yet (unhashable type)",
-            got=_describe(self),
-            fix="mark the argument with static_argnums where a key is needed",
-        )
+    __hash__ = None  # type: ignore[assignment]
 
     def block_until_ready(self) -> Tracer:
         """Nothing to wait for; returns itself."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -237,16 +238,19 @@ def test_numpy_of_traced_values(transform: str, use: Any) -> None:
 
 
 def test_hashes() -> None:
-    with pytest.raises(
-        TypeError,
-        match=r"^hash: arrays are unhashable(.|\n)*  got   f32\[2,3\](.|\n)*test_errors.py",
-    ):
+    assert not isinstance(X, Hashable)
+    with pytest.raises(TypeError, match="unhashable type"):
         hash(X)
     with pytest.raises(TypeError, match="unhashable"):
         {jnp.array(1.0)}
     for transform in (functrax.jit, functrax.grad, functrax.vmap):
-        with pytest.raises(TypeError, match=r"^hash: arrays are unhashable(.|\n)*while tracing"):
-            transform(lambda x: {x: 1}[x])(jnp.ones(()) if transform is functrax.grad else X)
+
+        def as_key(x: Any) -> Any:
+            assert not isinstance(x, Hashable)
+            return {x: 1}[x]
+
+        with pytest.raises(TypeError, match="unhashable type"):
+            transform(as_key)(jnp.ones(()) if transform is functrax.grad else X)
 
 
 def test_assignment() -> None:

@@ -112,7 +112,7 @@ def complete_shape(name: str, aval: ShapedArray, shape: Shape) -> Shape:
         return tuple(aval.size // known if size == -1 else size for size in shape)
     if unknown or known != aval.size:
         raise ShapeError(
-            f"{name}: the number of elements differs",
+            f"{name}: cannot reshape array of {aval.size} elements: the number of elements differs",
             got=f"{aval.str_short()} of {aval.size} elements, shape {shape}",
             fix=f"a shape with {aval.size} elements; one size may be -1",
         )

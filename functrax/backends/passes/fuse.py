@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeGuard
 
 from functrax.backends.passes.contraction_groups import (
@@ -41,7 +41,9 @@ from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.kernel_graph import KernelGraph
 from functrax.backends.passes.kernel_groups import (
     LAUNCH,
+    MAX_GROUP,
     REASONS,
+    REREAD,
     SEARCH,
     SMALL,
     TOGETHER,
@@ -55,7 +57,7 @@ from functrax.backends.passes.kernel_groups import (
     work_of,
 )
 from functrax.backends.passes.kernel_spaces import COPIED, Spaces, is_row_value
-from functrax.backends.passes.kernel_views import Views
+from functrax.backends.passes.kernel_views import HERE, Views, Ways, one_after_another, places
 from functrax.backends.passes.recompute import recompute
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -192,15 +194,27 @@ class Fusion:
                 group.eqns = {n}  # the number is that of the last equation
             else:
                 group.eqns.add(n)
+                group.size += 1
                 group.writes.update(eqn.outvars)
                 group.work += work_of(eqn)
                 group.dear = group.dear or is_dear(eqn)
             self.group_of[n] = number
-            for v, here in self.views.reads_of(eqn).items():
+            reads = self.views.reads_of(eqn)
+            if group.ways or not all(reads.values()):
+                self._add_ways(group, eqn, reads)
+            for v, here in reads.items():
                 if v not in group.writes:
                     group.reads[v] = group.reads.get(v, True) and here
         self._find_readers()
         self._connect()
+
+    def _add_ways(self, group: KernelGroup, eqn: Eqn, reads: Mapping[Var, bool]) -> None:
+        """An equation becomes part of a group that reads through views."""
+        plain = all(reads.values()) or eqn.primitive is contraction
+        ways = {} if plain else self.views.ways_of(eqn)
+        for v in reads:
+            known = group.ways.get(v, HERE if v in group.reads else frozenset())
+            group.ways[v] = known | ways.get(v, HERE)
 
     def _find_readers(self) -> None:
         for number, group in self.groups.items():
@@ -366,7 +380,7 @@ class Fusion:
             return
         saved = self._saved(a, b)
         if saved <= 0:
-            self.reasons[a.number, b.number] = "cost: computing again is dearer than loading"
+            self.reasons[a.number, b.number] = "cost: recomputing costs more than loading"
             return
         heapq.heappush(self.heap, (-saved, a.number, b.number, a.version, b.version))
 
@@ -387,10 +401,33 @@ class Fusion:
 
     def _recomputed_by(self, a: KernelGroup, b: KernelGroup) -> float:
         """What it costs that ``b`` reads values of ``a`` through views, if they are merged."""
-        if a.space.row is None and a.space.full == b.space.full:
-            return 0.0  # a value is computed once for each point in either case
+        if a.space.row is None and b.center is None:
+            return self._at_several_places(a, b)
         views = [v for v, here in b.reads.items() if not here and v in a.writes]
         return sum([self._recomputed(a, v, b) for v in views if not is_row_value(a, v)])
+
+    def _at_several_places(self, a: KernelGroup, b: KernelGroup) -> float:
+        """What it costs that ``b`` needs values of ``a`` at several places for each of its own."""
+        times = self._places(a, b)
+        computed, before = times * math.prod(b.space.full), math.prod(a.space.full)
+        if times == 1 and computed <= before:
+            return 0.0
+        if times * a.size + b.size > MAX_GROUP:
+            return math.inf
+        read = sum(map(nbytes, a.reads)) - sum(nbytes(v) for v in a.writes & b.reads.keys())
+        return max(computed - before, 0) * a.work + max(read, 0) * REREAD
+
+    def _places(self, a: KernelGroup, b: KernelGroup) -> int:
+        """At how many places ``b`` computes what is in ``a``, if they are merged."""
+        return max(places(self._ways_into(a, b), math.prod(b.space.full)), 1)
+
+    def _ways_into(self, a: KernelGroup, b: KernelGroup) -> Ways:
+        """The ways by which ``a`` and ``b`` as one read what ``a`` computes."""
+        ways = [b.ways.get(v, HERE) for v in b.reads.keys() & a.writes]
+        if all(way == HERE for way in ways):
+            return HERE
+        stored = not self._written_after(a, b).isdisjoint(a.writes)
+        return frozenset().union(*ways, HERE if stored else ())
 
     def _recomputed(self, a: KernelGroup, v: Var, b: KernelGroup) -> float:
         """What it costs to compute a value at every point that reads it through a view."""
@@ -400,7 +437,7 @@ class Fusion:
         if times <= 1:
             return 0.0
         read_again = sum(nbytes(u) for u in a.reads) - nbytes(v)
-        return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * 0.25
+        return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * REREAD
 
     def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:
         """What a merged group writes."""
@@ -419,7 +456,12 @@ class Fusion:
         self.recomputed += self._recomputed_by(a, b)
         writes = self._written_after(a, b)
         moved = any(not b.reads[w] and not is_row_value(a, w) for w in a.writes & b.reads.keys())
+        into = self._ways_into(a, b)
+        times = self._places(a, b)
         for v, here in a.reads.items():
+            if v in b.ways or v in a.ways or into != HERE:
+                known = b.ways.get(v, HERE) if v in b.reads else frozenset()
+                b.ways[v] = known | one_after_another(into, a.ways.get(v, HERE))
             readers = self.readers[v]
             readers.discard(a.number)
             readers.add(b.number)
@@ -427,11 +469,13 @@ class Fusion:
         for v in a.writes:
             if b.reads.pop(v, None) is not None:
                 self.readers[v].discard(b.number)
+            b.ways.pop(v, None)
         b.space, b.writes = space, writes
         if len(a.eqns) > len(b.eqns):  # the shorter way, for chains grow at their ends
             a.eqns, b.eqns = b.eqns, a.eqns
         b.eqns |= a.eqns
-        b.work += a.work
+        b.work += a.work * times
+        b.size += a.size * times
         b.dear = b.dear or a.dear
         b.center = b.center if a.center is None else a.center
         b.in_parts = b.in_parts or a.in_parts

@@ -43,6 +43,8 @@ SEARCH = 256
 MOST_SERIAL = 3.0
 #: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
 OPERATION, FUNCTION = 0.25, 24
+#: What it costs to read a byte once more from a cache, in bytes from memory.
+REREAD = 0.25
 
 
 def squeezed(shape: Shape) -> Shape:
@@ -168,26 +170,31 @@ class KernelGroup:
       eqns: their positions in the program, views left out.
       space: what the kernel runs over.
       reads: for each value from outside how it is used: as it is, or through views.
+      ways: the ways by which it reads a value, for those that it reads through views.
       writes: the values that are used outside.
       update: whether it ends with a scatter.
       serial: whether that may meet an element again with each step.
-      work: operations for each element, in bytes.
+      size: how many equations it computes for each element: one more often than once, if its
+        value is needed at several places.
+      work: what they cost, in bytes.
       dear: whether functions such as ``exp`` are among them.
       center: the contraction among the equations, if there is one.
       in_parts: whether the result of that comes in parts (:func:`comes_in_parts`).
     """
 
-    __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "serial", "space",
-                 "update", "version", "work", "writes")  # fmt: skip
+    __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "serial", "size",
+                 "space", "update", "version", "ways", "work", "writes")  # fmt: skip
 
     def __init__(self, number: int, eqn: Eqn) -> None:
         self.number = number
         self.eqns = {number}
         self.reads: dict[Var, bool] = {}
+        self.ways: dict[Var, frozenset[tuple[int, ...]]] = {}
         self.writes = set(eqn.outvars)
         self.update = is_update(eqn)
         self.serial = self.update and is_serial(eqn)
         self.space = space_of(eqn)
+        self.size = 1
         self.work = work_of(eqn)
         self.dear = is_dear(eqn)
         self.center = number if eqn.primitive is contraction else None

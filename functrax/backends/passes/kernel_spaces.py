@@ -63,7 +63,7 @@ class Spaces:
           b: the other one.
           written: what the two write together.
         """
-        if len(a.eqns) + len(b.eqns) > MAX_GROUP:
+        if a.size + b.size > MAX_GROUP:
             return None, f"size: more than {MAX_GROUP} equations"
         if self.barred and any({p, q} <= a.eqns | b.eqns for p, q in self.barred):
             return None, "cost: other partitions are cheaper"

@@ -8,8 +8,11 @@ Start at :meth:`Views.reads_of`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
 
+from functrax.backends.kernels.lower import LEAST_SPLIT
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.kernel_groups import (
     MAX_GROUP,
@@ -21,6 +24,28 @@ from functrax.backends.passes.kernel_groups import (
 )
 from functrax.core.jaxpr import Atom, Eqn, Var
 from functrax.core.prims.mapped import reindex
+
+#: The views on the way from where a kernel is to where it reads, each by a number: equal ways lead
+#: to the same place.  Numbers below 0 are of the smaller operands of a concatenation.
+Way: TypeAlias = tuple[int, ...]
+Ways: TypeAlias = frozenset[Way]
+HERE: Final[Ways] = frozenset([()])
+#: The most views that are looked through for the ways by which an equation reads values.
+MAX_WAYS: Final = 256
+
+
+def one_after_another(first: Ways, second: Ways) -> Ways:
+    """The ways that go on from the ends of others: some of them, if they are very many."""
+    both = itertools.product(sorted(first), sorted(second))
+    return frozenset([p + q for p, q in itertools.islice(both, MAX_WAYS)])
+
+
+def places(ways: Ways, points: int) -> int:
+    """At how many places a kernel computes what it reads by these ways.
+
+    A large space is split where the operands of a concatenation meet.
+    """
+    return len(ways) if points < LEAST_SPLIT else sum(min(way, default=0) >= 0 for way in ways)
 
 
 class Views:
@@ -45,6 +70,36 @@ class Views:
             if fits and is_view(eqn)
             for v in eqn.outvars
         }
+        self._steps: dict[Hashable, int] = {}
+
+    def step(self, *key: Hashable) -> int:
+        """The number of one step of a :data:`Way`."""
+        return self._steps.setdefault(key, len(self._steps))
+
+    def ways_of(self, eqn: Eqn) -> dict[Var, Ways]:
+        """The ways by which an equation reads values: some of them, if they are very many."""
+        found: dict[Var, set[Way]] = {}
+        stack: list[tuple[Atom, Way]] = [(x, ()) for x in eqn.invars]
+        for _ in range(MAX_WAYS):
+            if not stack:
+                break
+            x, way = stack.pop()
+            if type(x) is not Var:
+                continue
+            view = self.made.get(x)
+            if view is None:
+                found.setdefault(x, set()).add(way)
+                continue
+            for k, y in enumerate(view.invars):
+                step = () if is_renaming(view) else (self._step_through(view, k),)
+                stack.append((y, way + step))
+        return {v: frozenset(ways) for v, ways in found.items()}
+
+    def _step_through(self, view: Eqn, operand: int) -> int:
+        number = self.step(view.primitive, *view.params.items(), view.invars[1:], operand)
+        sizes = [x.aval.size for x in view.invars]
+        aside = view.primitive.name == "concatenate" and sizes[operand] < max(sizes)
+        return ~number if aside else number
 
     def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
         """The values that an equation reads, by way of views: whether at its own points."""

@@ -27,6 +27,7 @@ from functrax.backends.passes.kernel_groups import (
     is_view,
     nbytes,
 )
+from functrax.backends.passes.kernel_views import HERE, one_after_another
 from functrax.core.jaxpr import Atom, Var
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class _Copied:
         )
         self.possible = self.possible and self._collect() and bool(self.eqns)
         for b in self.readers:
-            self.possible = self.possible and len(b.eqns) + len(self.eqns) <= MAX_GROUP
+            times = len(b.ways.get(v, HERE))
+            self.possible = self.possible and b.size + times * len(self.eqns) <= MAX_GROUP
 
     def _collect(self) -> bool:
         """Find the equations; whether they are few and cheap."""
@@ -153,9 +155,15 @@ class _Copied:
             return False
         for b in self.readers:
             here = b.reads.pop(v)
+            ways = b.ways.pop(v, HERE)
             b.eqns |= self.eqns
+            b.size += len(self.eqns) * len(ways)
             b.version += 1
             for x, same in self.leaves.items():
+                if not (here and same):
+                    step = HERE if same else frozenset([(fusion.views.step(v, x),)])
+                    known = b.ways.get(x, HERE) if x in b.reads else frozenset()
+                    b.ways[x] = known | one_after_another(ways, step)
                 b.reads[x] = b.reads.get(x, True) and here and same
                 fusion.readers.setdefault(x, set()).add(b.number)
         fusion.readers[v] = set()
@@ -192,4 +200,5 @@ def _keep_needed(fusion: Fusion, group: KernelGroup) -> None:
 def _forget(fusion: Fusion, group: KernelGroup, values: Iterable[Var]) -> None:
     for x in list(values):
         del group.reads[x]
+        group.ways.pop(x, None)
         fusion.readers[x].discard(group.number)

@@ -15,6 +15,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
+from functrax.backends.kernels.lower import lower_group
 from functrax.backends.passes.fuse import fuse
 from functrax.backends.passes.groups import fused
 from functrax.backends.passes.rewrites import Rewrites
@@ -196,6 +197,32 @@ def test_a_chain_of_ten_thousand_equations() -> None:
         times.append(time.process_time() - begin)
     assert min(times) < 1.0
     assert len(out.eqns) <= 2 * 10_000 // 256 + 1
+
+
+def laplacian(x: Any) -> Any:
+    return sum(jnp.roll(x, shift, axis) for shift in (-1, 1) for axis in (0, 1)) - 4 * x
+
+
+def test_what_costs_much_is_not_computed_at_each_place_that_reads_it() -> None:
+    dear = kernels(lambda x: laplacian(jnp.exp(x)), ones(64, 64))
+    assert [names for names in dear if "exp" in names] == [["exp"]]
+    cheap = kernels(lambda x: laplacian(x * 3), ones(64, 64))
+    assert len(cheap) == 1
+
+
+def test_steps_that_read_neighbours_are_kernels_of_bounded_size() -> None:
+    def steps(x: Any) -> Any:
+        for _ in range(24):
+            x = jnp.sin(x) * 1.01
+            x = x - jnp.roll(x, 1) * 0.1
+        return x
+
+    jaxpr, _ = stage(functrax.grad(lambda x: steps(x).sum()), [ShapedArray((256,), "float32")])
+    groups = [e for e in run_pipeline(close(jaxpr)).program.eqns if e.primitive is fused]
+    assert len(groups) >= 24
+    for group in groups:
+        for kernel in lower_group(group.params["jaxpr"], "steps"):
+            assert len(kernel.nodes()) < 300
 
 
 # ---- functions ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ signature, and never trace again.  Start at :class:`Lowered`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrax.backends.compiler import CompiledProgram
 from functrax.backends.costs import Operations, nbytes, operations, traffic
@@ -28,6 +28,9 @@ from functrax.transforms.flat import flatten_args
 from functrax.transforms.jit_shardings import check_options
 from functrax.transforms.staged import Places, StagedFunction
 from functrax.transforms.traces import Signature, Traced, argument_names
+
+if TYPE_CHECKING:
+    from functrax.transforms.hlo.program import HloProgram
 
 
 @record
@@ -79,26 +82,46 @@ class Lowered(StagedFunction):
         """The program as text.
 
         Args:
-          dialect: ``"jaxpr"``, the one language that there is, or None for it.
-          debug_info: whether comments give the user's lines and names.
+          dialect: ``"jaxpr"``, or None for it; ``"hlo"`` for XLA's language.
+          debug_info: whether comments of a jaxpr give the user's lines and names.
 
         Raises:
           ArgumentError: for another dialect; it is a ValueError.
+          UnavailableError: in HLO, for an operation that XLA has no instruction for.
         """
-        _check_dialect("as_text", dialect)
-        return self.jaxpr.as_text(source=debug_info)
+        program = self._in_dialect("as_text", dialect)
+        if isinstance(program, Jaxpr):
+            return program.as_text(source=debug_info)
+        return program.as_hlo_text()
 
-    def compiler_ir(self, dialect: str | None = None) -> Jaxpr:
+    def compiler_ir(self, dialect: str | None = None) -> Jaxpr | HloProgram:
         """The program itself.
 
         Args:
-          dialect: ``"jaxpr"``, the one language that there is, or None for it.
+          dialect: ``"jaxpr"``, or None for it; ``"hlo"`` for XLA's language.
+
+        Returns:
+          The :class:`Jaxpr`; or, in HLO, an object whose ``as_hlo_text()`` XLA reads.
 
         Raises:
           ArgumentError: for another dialect; it is a ValueError.
+          UnavailableError: in HLO, for an operation that XLA has no instruction for.
         """
-        _check_dialect("compiler_ir", dialect)
-        return self.jaxpr
+        return self._in_dialect("compiler_ir", dialect)
+
+    def _in_dialect(self, what: str, dialect: str | None) -> Jaxpr | HloProgram:
+        if dialect in (None, "jaxpr"):
+            return self.jaxpr
+        if dialect != "hlo":
+            raise ArgumentError(
+                f"{what}: programs are not written in this dialect",
+                got=repr(dialect),
+                fix="'jaxpr' or 'hlo'",
+            )
+        from functrax.transforms.hlo.program import hlo_program  # few programs are asked for in HLO
+
+        names = argument_names(self.function, self.signature)
+        return hlo_program(self.jaxpr, self.traced.consts, names, f"jit_{self.name}")
 
     def cost_analysis(self) -> dict[str, float]:
         """What the program costs if every equation is run by itself.
@@ -132,13 +155,6 @@ class Lowered(StagedFunction):
             )
         with monitoring.timed(monitoring.COMPILE, self.name):
             return Compiled(self, CpuDevice().compiled(self.jaxpr))
-
-
-def _check_dialect(what: str, dialect: str | None) -> None:
-    if dialect not in (None, "jaxpr"):
-        raise ArgumentError(
-            f"{what}: programs are not written in this dialect", got=repr(dialect), fix="'jaxpr'"
-        )
 
 
 @record(eq=False)

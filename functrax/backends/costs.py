@@ -22,7 +22,7 @@ from functrax.core.records import record
 _FREE = frozenset(
     {
         "select_n", "convert_element_type", "copy", "stop_gradient", "real", "imag", "complex",
-        "bitcast_convert_type",
+        "bitcast_convert_type", "operand_precision",
     }
 )  # fmt: skip
 

@@ -369,6 +369,14 @@ def derive(
     return derived
 
 
+def is_staged() -> bool:
+    """Whether what is done now becomes part of a program, below any other interpreters."""
+    trace: Trace | None = state.trace
+    while trace is not None and not isinstance(trace, StagingTrace):
+        trace = trace.parent
+    return trace is not None
+
+
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Value], *args: Value) -> list[Value]:
     """Run a program under the current interpreter; its equations keep their source lines."""
     env: dict[Atom, Value] = dict(zip(jaxpr.constvars, consts, strict=True))

@@ -34,7 +34,12 @@ from functrax.lax.conv_numbers import (
 )
 from functrax.lax.dot import in_sum_dtype, sum_product
 from functrax.lax.operands import ArrayLike, DTypeLike, Shape, as_ints, check_same_dtype, value_of
-from functrax.lax.precision import PrecisionLike, check_precision
+from functrax.lax.precision import (
+    PrecisionLike,
+    asks_for_precision,
+    check_precision,
+    with_precision,
+)
 from functrax.lax.window_shapes import WindowAxis, dilated, transposed_padding, window_axes
 
 
@@ -101,6 +106,8 @@ def conv_general_dilated(
     _check_groups(name, x, w, numbers, feature_group_count, batch_group_count)
     check_same_dtype(name, (x, w), "convert one with lax.convert_element_type")
     x, w, narrow = in_sum_dtype(name, x, w, x.aval.dtype, preferred_element_type)
+    if asks_for_precision(precision):
+        x, w = with_precision(precision, x, w)
     layout = ConvDimensionNumbers(*map(tuple, numbers))
     groups = (feature_group_count, batch_group_count)
     space = _space(x.aval.shape, w.aval.shape, layout, tuple(axes), *groups)

@@ -31,7 +31,13 @@ from functrax.lax.operands import (
     dtype_of,
     value_of,
 )
-from functrax.lax.precision import PrecisionLike, check_precision, check_preferred
+from functrax.lax.precision import (
+    PrecisionLike,
+    asks_for_precision,
+    check_precision,
+    check_preferred,
+    with_precision,
+)
 
 DotDimensionNumbers: TypeAlias = (
     "tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]"
@@ -53,7 +59,7 @@ def dot_general(
       rhs: an array.  Two dtypes are not promoted as elsewhere: see :func:`product_dtype`.
       dimension_numbers: ``((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))``, tuples
         of axes that go together in order.
-      precision: accepted as in jax.lax.
+      precision: accepted as in jax.lax; all are as exact, see :mod:`functrax.lax.precision`.
       preferred_element_type: the dtype in which to add up, and of the result.
 
     Returns:
@@ -83,6 +89,8 @@ def dot_general(
     _check_sizes(x, y, "batch", lhs_batch, rhs_batch)
     dtype = product_dtype(x.aval.dtype, y.aval.dtype)
     x, y, narrow = in_sum_dtype("dot_general", x, y, dtype, preferred_element_type)
+    if asks_for_precision(precision):
+        x, y = with_precision(precision, x, y)
     lhs_free = [a for a in range(x.aval.ndim) if a not in lhs_sum and a not in lhs_batch]
     rhs_free = [a for a in range(y.aval.ndim) if a not in rhs_sum and a not in rhs_batch]
     lhs_places = _places((lhs_batch, 0), (lhs_free, len(lhs_batch)))

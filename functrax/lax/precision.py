@@ -2,6 +2,7 @@
 
 Products are computed in the dtype of the operands and added up in no narrower one, so every
 ``precision`` gives the same numbers; what is none is refused, as a misspelt one would be elsewhere.
+Programs keep what was asked for, for other compilers (:func:`with_precision`).
 The same holds for algorithms of products: one that is to add up in a wider dtype than the operands
 have is refused, and any other one is no more exact than what is done.
 
@@ -17,8 +18,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from functrax.core import dtypes
+from functrax.core.config import state as options
 from functrax.core.dtypes import DType
 from functrax.core.errors import ArgumentError, DTypeError
+from functrax.core.primitive import Value
+from functrax.core.prims.identity import operand_precision
+from functrax.core.stage import is_staged
 
 
 class Precision(enum.Enum):
@@ -27,6 +32,9 @@ class Precision(enum.Enum):
     DEFAULT = 0
     HIGH = 1
     HIGHEST = 2
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class DotAlgorithm(NamedTuple):
@@ -136,6 +144,11 @@ _ULPS = 2
 _NAMES = frozenset(
     ["default", "high", "highest", "fastest", "bfloat16", "bfloat16_3x", "tensorfloat32", "float32"]
 )
+#: What names mean that are not XLA's words.
+_WORDS = {
+    "high": "high", "bfloat16_3x": "high", "tensorfloat32": "high",
+    "highest": "highest", "float32": "highest",
+}  # fmt: skip
 
 
 def check_precision(name: str, precision: PrecisionLike, *operands: DType) -> None:
@@ -164,6 +177,36 @@ def check_precision(name: str, precision: PrecisionLike, *operands: DType) -> No
                 f"{', '.join(sorted(_NAMES))}",
             )
         _check_accumulation(name, algorithm, operands)
+
+
+def asks_for_precision(precision: PrecisionLike) -> bool:
+    """Whether a call, or the option ``default_matmul_precision``, names a precision."""
+    return precision is not None or options.default_matmul_precision is not None
+
+
+def with_precision(precision: PrecisionLike, *operands: Value) -> list[Value]:
+    """Operands of a contraction that say how exactly they are multiplied.
+
+    They do so in programs that are being traced, for other compilers; and where it is not the
+    default.
+
+    Args:
+      precision: what :func:`check_precision` allows; None is ``default_matmul_precision``.
+      operands: two, or more of which the first one is on the left.
+    """
+    asked = options.default_matmul_precision if precision is None else precision
+    left, right = map(_word, asked if type(asked) is tuple else (asked, asked))
+    if left == right == "default" or not is_staged():
+        return list(operands)
+    first, *others = operands
+    marked = [operand_precision.bind(first, precision=left)]
+    return [*marked, *(operand_precision.bind(x, precision=right) for x in others)]
+
+
+def _word(precision: Any) -> str:
+    """XLA's word for a precision; an algorithm has none."""
+    name = precision.name if isinstance(precision, Precision) else precision
+    return _WORDS.get(name.lower(), "default") if isinstance(name, str) else "default"
 
 
 def _check_accumulation(

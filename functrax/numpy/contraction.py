@@ -24,7 +24,12 @@ from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.convert import conj
 from functrax.core.prims.reduce import reduce_or, reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.lax.precision import check_precision, check_preferred
+from functrax.lax.precision import (
+    asks_for_precision,
+    check_precision,
+    check_preferred,
+    with_precision,
+)
 from functrax.numpy.axes import Shape, many_axes, one_axis
 from functrax.numpy.promote import convert, operand, promote_dtypes, result
 from functrax.numpy.shaping import moveaxis, reshape_to
@@ -88,12 +93,22 @@ def sum_axes(x: Value, axes: Shape) -> Value:
     return reduce.bind(x, axes=axes)
 
 
-def operands_of(name: str, preferred: Any, *args: Any) -> tuple[list[Value], Any]:
+def operands_of(
+    name: str, preferred: Any, *args: Any, precision: Any = None
+) -> tuple[list[Value], Any]:
     """Operands of the one dtype that a product is computed in, and the result's dtype.
 
     Products are computed in the dtype in which the operands meet, or in ``preferred`` where
     that is wider; the result has the preferred dtype.
     """
+    values, dtype = _promoted(name, preferred, *args)
+    if asks_for_precision(precision):
+        check_precision(name, precision)
+        values = with_precision(precision, *values)
+    return values, dtype
+
+
+def _promoted(name: str, preferred: Any, *args: Any) -> tuple[list[Value], Any]:
     if preferred is None and all(isinstance(x, Array) for x in args):
         dtype = args[0].aval.dtype
         if all(x.aval.dtype is dtype for x in args):
@@ -146,13 +161,12 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
       >>> jnp.dot(jnp.array([[1.0, 2.0]]), jnp.array([[3.0], [4.0]]))
       Array([[11.]], dtype=float32)
     """
-    if precision is not None:
-        check_precision("dot", precision)
-    if preferred_element_type is None and isinstance(a, Array) and isinstance(b, Array):
+    plain = preferred_element_type is None and not asks_for_precision(precision)
+    if plain and isinstance(a, Array) and isinstance(b, Array):
         left, right = a.aval, b.aval
         if len(left.shape) == 2 and len(right.shape) == 2 and left.dtype is right.dtype:
             return _matrix_product("dot", a, b)
-    (x, y), dtype = operands_of("dot", preferred_element_type, a, b)
+    (x, y), dtype = operands_of("dot", preferred_element_type, a, b, precision=precision)
     p, q = x.aval.ndim, y.aval.ndim
     if p == 0 or q == 0:
         sizes: dict[Hashable, int] = dict(enumerate(x.aval.shape or y.aval.shape))
@@ -244,13 +258,12 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
       >>> jnp.matmul(jnp.ones((5, 1, 2, 3)), jnp.ones((4, 3, 6))).shape
       (5, 4, 2, 6)
     """
-    if precision is not None:
-        check_precision("matmul", precision)
-    if preferred_element_type is None and isinstance(a, Array) and isinstance(b, Array):
+    plain = preferred_element_type is None and not asks_for_precision(precision)
+    if plain and isinstance(a, Array) and isinstance(b, Array):
         left, right = a.aval, b.aval
         if len(left.shape) == 2 and len(right.shape) == 2 and left.dtype is right.dtype:
             return _matrix_product("matmul", a, b)
-    (x, y), dtype = operands_of("matmul", preferred_element_type, a, b)
+    (x, y), dtype = operands_of("matmul", preferred_element_type, a, b, precision=precision)
     _refuse_scalars("matmul", x, y)
     mine = ("m", "k") if x.aval.ndim > 1 else ("k",)
     theirs = ("k", "n") if y.aval.ndim > 1 else ("k",)
@@ -321,9 +334,7 @@ def tensordot(
       ShapeError: if the sizes of a pair differ.
       ArgumentError: if ``axes`` is neither, or the sequences differ in length.
     """
-    if precision is not None:
-        check_precision("tensordot", precision)
-    (x, y), dtype = operands_of("tensordot", preferred_element_type, a, b)
+    (x, y), dtype = operands_of("tensordot", preferred_element_type, a, b, precision=precision)
     left, right = _paired_axes(x.aval.ndim, y.aval.ndim, axes)
     return finish(_axes_product("tensordot", x, y, left, right), dtype)
 
@@ -351,9 +362,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     Raises:
       ShapeError: if the last sizes differ.
     """
-    if precision is not None:
-        check_precision("inner", precision)
-    (x, y), dtype = operands_of("inner", preferred_element_type, a, b)
+    (x, y), dtype = operands_of("inner", preferred_element_type, a, b, precision=precision)
     if x.aval.ndim == 0 or y.aval.ndim == 0:
         return dot(x, y, preferred_element_type=preferred_element_type)
     axes = ((x.aval.ndim - 1,), (y.aval.ndim - 1,))
@@ -379,9 +388,7 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
     Raises:
       ShapeError: if the numbers of elements differ.
     """
-    if precision is not None:
-        check_precision("vdot", precision)
-    (x, y), dtype = operands_of("vdot", preferred_element_type, a, b)
+    (x, y), dtype = operands_of("vdot", preferred_element_type, a, b, precision=precision)
     x, y = (reshape_to(v, (v.aval.size,)) for v in (conjugated(x), y))
     return finish(_axes_product("vdot", x, y, (0,), (0,)), dtype)
 
@@ -400,9 +407,7 @@ def vecdot(
     Raises:
       ShapeError: if the sizes along the axis differ, or the other axes do not broadcast.
     """
-    if precision is not None:
-        check_precision("vecdot", precision)
-    (x, y), dtype = operands_of("vecdot", preferred_element_type, x1, x2)
+    (x, y), dtype = operands_of("vecdot", preferred_element_type, x1, x2, precision=precision)
     _refuse_scalars("vecdot", x, y)
     if axis != -1:
         x, y = (moveaxis(v, one_axis("vecdot", axis, v.aval.ndim), -1) for v in (x, y))

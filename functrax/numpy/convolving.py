@@ -18,7 +18,6 @@ from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.lax.precision import check_precision
 from functrax.numpy.contraction import finish, operands_of
 from functrax.numpy.logic import conj
 from functrax.numpy.promote import convert, inexact
@@ -59,9 +58,7 @@ def convolve(
       >>> jnp.convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
       Array([1., 3., 5., 3.], dtype=float32)
     """
-    if precision is not None:
-        check_precision("convolve", precision)
-    x, y, dtype = _vectors("convolve", a, v, mode, preferred_element_type)
+    x, y, dtype = _vectors("convolve", a, v, mode, preferred_element_type, precision)
     if x.aval.size < y.aval.size:
         x, y = y, x
     return finish(_slide(x, reverse(y, (0,)), mode), dtype)
@@ -84,9 +81,7 @@ def correlate(
       >>> jnp.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
       Array([2., 3.], dtype=float32)
     """
-    if precision is not None:
-        check_precision("correlate", precision)
-    x, y, dtype = _vectors("correlate", a, v, mode, preferred_element_type)
+    x, y, dtype = _vectors("correlate", a, v, mode, preferred_element_type, precision)
     y = conj(y)
     if x.aval.size >= y.aval.size:
         return finish(_slide(x, y, mode), dtype)
@@ -94,10 +89,12 @@ def correlate(
     return finish(reverse(_slide(y, x, mode), (0,)), dtype)
 
 
-def _vectors(name: str, a: Any, v: Any, mode: str, preferred: Any) -> tuple[Value, Value, Any]:
+def _vectors(
+    name: str, a: Any, v: Any, mode: str, preferred: Any, precision: Any
+) -> tuple[Value, Value, Any]:
     if mode not in _MODES:
         raise ArgumentError(f"{name}: unknown mode", got=repr(mode), fix="one of " + str(_MODES))
-    (x, y), dtype = operands_of(name, preferred, a, v)
+    (x, y), dtype = operands_of(name, preferred, a, v, precision=precision)
     for operand in (x, y):
         if operand.aval.ndim != 1 or not operand.aval.size:
             raise ShapeError(

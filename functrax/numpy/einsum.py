@@ -23,7 +23,6 @@ from functrax.core.primitive import Value, like
 from functrax.core.prims.mapped import reindex
 from functrax.core.records import record
 from functrax.lax.dot import dot_general as lax_dot_general
-from functrax.lax.precision import check_precision
 from functrax.numpy.axes import Shape
 from functrax.numpy.contraction import Labels, contract, finish, operands_of, sum_axes
 from functrax.numpy.einsum_order import pair_order, step_cost
@@ -104,10 +103,8 @@ def einsum(
       >>> jnp.einsum("ii", x)
       Array(3., dtype=float32)
     """
-    if precision is not None:
-        check_precision("einsum", precision)
     text, arrays = _subscripts_first(subscripts, operands)
-    values, dtype = operands_of("einsum", preferred_element_type, *arrays)
+    values, dtype = operands_of("einsum", preferred_element_type, *arrays, precision=precision)
     plan = _make_plan(text, tuple([x.aval.shape for x in values]), _hashable(optimize))
     if _dot_general is None or _dot_general is lax_dot_general:
         return finish(_follow(plan, values, contract), dtype)

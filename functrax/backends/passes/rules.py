@@ -464,7 +464,7 @@ RULES: tuple[Rule, ...] = (
     Rule("|-x|", ("abs",), _magnitude),
     Rule("rounded before", ("floor", "ceil", "round"), _rounded_before),
     Rule("parts of parts", ("real", "imag", "complex", "conj"), _parts),
-    Rule("as it is", ("stop_gradient", "name"), _as_it_is),
+    Rule("as it is", ("stop_gradient", "name", "operand_precision"), _as_it_is),
     Rule("nothing is read", ("reindex", "reindex_reduce"), _nothing_read),
     Rule(
         "reduction of copies",

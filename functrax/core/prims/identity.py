@@ -1,6 +1,7 @@
 """Operations that leave values as they are, and only mean something to the compiler.
 
-``copy`` makes another buffer; ``optimization_barrier`` keeps operations from moving across it.
+``copy`` makes another buffer; ``optimization_barrier`` keeps operations from moving across it;
+``operand_precision`` says how exactly products of its operand are asked for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
+from functrax.core.errors import ArgumentError
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.primitive import (
     Avals,
@@ -23,6 +26,9 @@ from functrax.core.primitive import (
     Tangents,
     Value,
 )
+
+#: XLA's words for how exactly operands are multiplied.
+PRECISIONS = ("default", "high", "highest")
 
 
 class Copy(Elementwise):
@@ -49,6 +55,48 @@ class Copy(Elementwise):
 
     def bad_samples(self) -> Iterable[BadSample]:
         return ()
+
+
+class OperandPrecision(Elementwise):
+    """The operand of a contraction, and how exactly its products are asked for.
+
+    functrax computes them exactly in any case; other compilers are told (``transforms/hlo``).
+    """
+
+    name = "operand_precision"
+    takes_stored = True
+
+    def moved_operands(self, params: dict[str, Any]) -> slice:
+        return slice(0, 1)
+
+    def shape_rule(self, x: ShapedArray, *, precision: str) -> Avals:
+        if precision not in PRECISIONS:
+            raise ArgumentError(
+                "operand_precision: unknown precision", got=repr(precision), fix=str(PRECISIONS)
+            )
+        return x
+
+    def reference(self, x: Any, *, precision: str) -> Any:
+        return x
+
+    def lower(self, b: Builder, x: Scalar, *, precision: str) -> Scalar:
+        return x
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, precision: str) -> tuple[Any, Any]:
+        t = tangents[0]
+        out = self.bind(primals[0], precision=precision)
+        return out, None if t is None else self.bind(t, precision=precision)
+
+    def transpose(self, ct: Value, x: Any, *, precision: str) -> list[Value | None]:
+        return [ct]
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4),), {"precision": "highest"})
+        yield Sample(((),), {"precision": "high"})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        x = ShapedArray((3,), dtypes.float32)
+        yield BadSample((x,), ArgumentError, "precision", {"precision": "low"})
 
 
 class OptimizationBarrier(Opaque):
@@ -90,3 +138,4 @@ class OptimizationBarrier(Opaque):
 
 
 copy, optimization_barrier = Copy(), OptimizationBarrier()
+operand_precision = OperandPrecision()

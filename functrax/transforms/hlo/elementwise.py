@@ -6,6 +6,7 @@ Start at :data:`OPCODES`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from functrax.core import dtypes
@@ -30,7 +31,7 @@ from functrax.transforms.hlo.equations import write_function, write_jaxpr
 from functrax.transforms.hlo.nodes import Computation, Node
 from functrax.transforms.hlo.rules import rule, unavailable
 from functrax.transforms.hlo.scalars import load, write_scalars
-from functrax.transforms.hlo.views import Product, view_of
+from functrax.transforms.hlo.views import Product, remember, view_of, with_precision_of
 
 #: Opcodes of primitives whose operands and result have one dtype, unless :data:`_EXCEPT` says.
 OPCODES: Final[dict[type[Primitive], str]] = {
@@ -137,6 +138,13 @@ def as_it_is(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
     return operands[0]
 
 
+@rule(identity.OperandPrecision)
+def operand_precision(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
+    """The operand, of which contractions know the precision."""
+    (x,) = operands
+    return remember(w, x, replace(view_of(w, x), precision=eqn.params["precision"]))
+
+
 @rule(powers.Square)
 def square(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
     """``x * x``."""
@@ -201,7 +209,7 @@ def convert_element_type(w: Computation, eqn: Eqn, operands: list[Node]) -> Node
     (x,), dtype = operands, eqn.params["dtype"]
     if dtypes.is_complex(x.dtype) and dtype == dtypes.bool_:
         return w.compare("NE", x, w.full(x.shape, 0, x.dtype))
-    return w.convert(x, dtype)
+    return with_precision_of(w, w.convert(x, dtype), x)
 
 
 @rule(convert.BitcastConvertType)

@@ -17,7 +17,7 @@ from functrax.core.prims import mapped as mapped_prims, reindex as reindex_prims
 from functrax.transforms.hlo.indexing import gather
 from functrax.transforms.hlo.nodes import Computation, Node, Shape
 from functrax.transforms.hlo.rules import rule
-from functrax.transforms.hlo.views import axes_of_reshape, mapped, moved
+from functrax.transforms.hlo.views import axes_of_reshape, mapped, moved, with_precision_of
 
 
 @rule(reindex_prims.BroadcastInDim)
@@ -51,13 +51,15 @@ def reshape(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
     (x,), shape = operands, eqn.params["shape"]
     out = w.reshape(x, shape)
     axes = axes_of_reshape(x.shape, shape)
-    return out if axes is None else moved(w, out, x, axes)
+    return with_precision_of(w, out, x) if axes is None else moved(w, out, x, axes)
 
 
 @rule(reindex_prims.Rev)
 def rev(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
     """Axes back to front."""
-    return w.elementwise("reverse", operands[0], dimensions=tuple(eqn.params["axes"]))
+    (x,) = operands
+    out = w.elementwise("reverse", x, dimensions=tuple(eqn.params["axes"]))
+    return with_precision_of(w, out, x)
 
 
 @rule(reindex_prims.Iota)

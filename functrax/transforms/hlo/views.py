@@ -67,6 +67,12 @@ def remember(w: Computation, x: Node, view: View) -> Node:
     return x
 
 
+def with_precision_of(w: Computation, out: Node, x: Node) -> Node:
+    """Note that products of ``out`` are asked for as exactly as those of ``x``."""
+    precision = view_of(w, x).precision
+    return remember(w, out, replace(view_of(w, out), precision=precision)) if precision else out
+
+
 def moved(w: Computation, out: Node, x: Node, axes: Axes) -> Node:
     """Note that ``out`` shows ``x``: axis ``i`` of ``x`` is axis ``axes[i]``."""
     view = view_of(w, x)

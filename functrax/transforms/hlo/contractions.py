@@ -32,6 +32,7 @@ from functrax.transforms.hlo.factors import (
 )
 from functrax.transforms.hlo.nodes import Computation, Node, Shape
 from functrax.transforms.hlo.views import Product, View, view_of
+from functrax.transforms.hlo.windows import window_text
 
 
 @record(eq=False)
@@ -59,10 +60,10 @@ def contraction(w: Computation, product: Product, axes: Sequence[int]) -> Node |
         views = view_of(w, one), view_of(w, other)
         if 0 in space or not _is_spread(views, space):
             return None
-        right = factor(views[1], space, (), ())
+        right = factor(views[1], (), ())
         if right is None or right.windows:
             continue
-        left = factor(views[0], space, axes, [d for d in kept if d in right.labels])
+        left = factor(views[0], axes, [d for d in kept if d in right.labels])
         if left is None:
             continue
         precision = _precision(views)
@@ -83,7 +84,7 @@ def scattered_contraction(w: Computation, product: Product, index_map: IndexMap)
     space = product.left.shape
     for one, other in ((product.left, product.right), (product.right, product.left)):
         views = view_of(w, one), view_of(w, other)
-        left, right = (factor(v, space, (), ()) for v in views)
+        left, right = (factor(v, (), ()) for v in views)
         if 0 in space or left is None or right is None or left.windows or right.windows:
             return None
         both = left.labels & right.labels
@@ -237,7 +238,7 @@ def _convolution(w: Computation, problem: _Problem) -> Node:
     shape = [0] * len(roles)
     for place, size in zip(order, sizes, strict=True):
         shape[place] = size
-    window = _window_text(
+    window = window_text(
         windows,
         [array.shape[k] for k in lhs[2:]],
         [kernel.shape[k] for k in rhs[2:]],
@@ -274,42 +275,3 @@ def _dims(places: Sequence[int], letters: str) -> str:
     """Which letter or number each axis has."""
     names = dict(zip(places, [*letters, *map(str, range(len(places)))]))
     return "".join(names[k] for k in range(len(places)))
-
-
-def _window_text(
-    windows: Sequence[Window], arrays: Sequence[int], taps: Sequence[int], results: Sequence[int]
-) -> str:
-    """Sizes, strides, padding and dilations; those that are 1 everywhere are left out."""
-    size: list[int] = []
-    stride: list[int] = []
-    pad: list[tuple[int, int]] = []
-    base: list[int] = []
-    dilation: list[int] = []
-    reversal: list[int] = []
-    for x, n, tap_count, out in zip(windows, arrays, taps, results, strict=True):
-        step = abs(x.dilation)
-        first = x.offset + (x.dilation * (tap_count - 1) if x.dilation < 0 else 0)
-        reach = (out - 1) * x.stride + (tap_count - 1) * step + 1
-        size.append(tap_count)
-        stride.append(x.stride)
-        pad.append((-first, reach + first - ((n - 1) * x.base + 1)))
-        base.append(x.base)
-        dilation.append(step)
-        reversal.append(int(x.dilation < 0 and tap_count > 1))
-    parts = [f"size={_joined(size)}"]
-    if any(s != 1 for s in stride):
-        parts.append(f"stride={_joined(stride)}")
-    if any(p != (0, 0) for p in pad):
-        parts.append(f"pad={_joined(f'{low}_{high}' for low, high in pad)}")
-    for name, values, default in (
-        ("lhs_dilate", base, 1),
-        ("rhs_dilate", dilation, 1),
-        ("rhs_reversal", reversal, 0),
-    ):
-        if any(v != default for v in values):
-            parts.append(f"{name}={_joined(values)}")
-    return f"{{{' '.join(parts)}}}"
-
-
-def _joined(values: Any) -> str:
-    return "x".join(map(str, values))

@@ -62,20 +62,18 @@ class Factor:
         return [x for axis in self.axes for x in axis if isinstance(x, Window)]
 
 
-def factor(
-    view: View, space: Shape, taps: Collection[int], groups: Collection[int]
-) -> Factor | None:
+def factor(view: View, taps: Collection[int], groups: Collection[int]) -> Factor | None:
     """What the axes of a view's base run through; None if it is nothing of the kind.
 
     Args:
-      view: of an array with the shape of the space.
-      space: the sizes of labels.
+      view: of an array with the shape of the space; it is 0 where it reads nothing.
       taps: the labels that are taps where they share an axis with places.
       groups: the labels that are groups where they share an axis with their members.
     """
     if view.axes is not None:
         return Factor(view.base, tuple(() if a is None else (a,) for a in view.axes))
-    assert view.map is not None
+    if view.map is None or view.fill not in (None, 0):
+        return None
     axes = labels_of_map(view.map, taps, groups)
     return None if axes is None else Factor(view.base, axes)
 

@@ -116,9 +116,7 @@ def reindex(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
     out = _by_instruction(w, x, index_map, w.literal(fill))
     if out is None:
         out = gather(w, x, index_map, loads, w.literal(fill))
-    if index_map.num_loads == 0 and (fill.val == 0 or index_map.total()):
-        return mapped(w, out, x, index_map)
-    return out
+    return out if index_map.num_loads else mapped(w, out, x, index_map, fill.val)
 
 
 def _by_instruction(w: Computation, x: Node, index_map: IndexMap, fill: Node) -> Node | None:

@@ -70,7 +70,8 @@ class _Printer:
         if isinstance(value, Computation):
             return self._called[value]
         if isinstance(value, tuple):
-            return f"{{{','.join(map(self._attribute, value))}}}"
+            comma = ", " if any(isinstance(x, Computation) for x in value) else ","
+            return f"{{{comma.join(map(self._attribute, value))}}}"
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +30,8 @@ from functrax.transforms.hlo.indexing import scatter as write_scatter
 from functrax.transforms.hlo.nodes import Computation, Node
 from functrax.transforms.hlo.rules import rule
 from functrax.transforms.hlo.scalars import load, write_scalars
-from functrax.transforms.hlo.views import product_of
+from functrax.transforms.hlo.views import product_of, view_of
+from functrax.transforms.hlo.windows import window_reduction
 
 _OPCODES: Final = {
     "add": "add", "mul": "multiply", "max": "maximum", "min": "minimum",
@@ -70,8 +72,14 @@ def reduce_axes(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
         found = None if product is None else contraction(w, product, axes)
         if found is not None:
             return found
-    aval = eqn.outvars[0].aval
-    return w.convert(_reduced(w, w.convert(x, dtype), op, axes), aval.dtype)
+    view = view_of(w, x)
+    if view.fill is None or view.fill == np.asarray(op_identity(op, x.dtype)).astype(x.dtype):
+        view = replace(view, base=w.convert(view.base, dtype))
+        start, apply = _identity(w, op, dtype), combiner(w, op, dtype)
+        found = window_reduction(w, view, axes, start, apply)
+        if found is not None:
+            return w.convert(found, x.dtype)
+    return w.convert(_reduced(w, w.convert(x, dtype), op, axes), x.dtype)
 
 
 def _reduced(w: Computation, x: Node, op: str, axes: Sequence[int]) -> Node:

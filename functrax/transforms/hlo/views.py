@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from functrax.core.index_expr import Dim, as_expr
 from functrax.core.index_map import IndexMap
@@ -29,13 +29,15 @@ class View:
     Args:
       base: the node that is read.
       axes: which axes show those of the base; None where ``map`` says what is read.
-      map: the index map, which gives 0 where it is not valid; None where ``axes`` says.
+      map: the index map; None where ``axes`` says.
+      fill: the number where the map is not valid; None if it is valid everywhere.
       precision: how exactly products of the node are asked for: ``"high"``, ``"highest"``, or "".
     """
 
     base: Node
     axes: Axes | None
     map: IndexMap | None = None
+    fill: Any = None
     precision: str = ""
 
 
@@ -85,16 +87,17 @@ def moved(w: Computation, out: Node, x: Node, axes: Axes) -> Node:
     )
 
 
-def mapped(w: Computation, out: Node, x: Node, index_map: IndexMap) -> Node:
-    """Note that ``out`` reads ``x`` by a map, and is 0 where that is not valid."""
+def mapped(w: Computation, out: Node, x: Node, index_map: IndexMap, fill: Any) -> Node:
+    """Note that ``out`` reads ``x`` by a map, and has the number ``fill`` elsewhere."""
+    fill = None if index_map.total() else fill
     view = view_of(w, x)
     axes = view.axes
     hidden = [] if axes is None else [k for k in range(len(x.shape)) if k not in axes]
     if axes is None or any(index_map.exprs[k].as_int() != 0 for k in hidden):
-        return remember(w, out, View(x, None, index_map, view.precision))
+        return remember(w, out, View(x, None, index_map, fill, view.precision))
     exprs = tuple(as_expr(0) if a is None else index_map.exprs[a] for a in axes)
     through = IndexMap(index_map.domain, view.base.shape, exprs, index_map.conditions)
-    return remember(w, out, View(view.base, None, through, view.precision))
+    return remember(w, out, View(view.base, None, through, fill, view.precision))
 
 
 def _axis_map(domain: Shape, codomain: Shape, axes: Axes) -> IndexMap:

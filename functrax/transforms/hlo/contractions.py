@@ -164,11 +164,16 @@ def _written(w: Computation, problem: _Problem) -> Node | None:
 
 
 def _goes_round(window: Window, problem: _Problem) -> bool:
-    """Whether a window is in all three arrays, but where it has one place, or one tap."""
-    axes = (*problem.left.axes, *problem.right.axes, *problem.out)
-    found = sum(window in axis for axis in axes)
-    single = sum(x is None or problem.space[x] == 1 for x in (window.place, window.tap))
-    return found + single >= 3
+    """Whether places are in the array and the result, and taps in the kernel, unless it is one."""
+
+    def single(label: int | None) -> bool:
+        return label is None or problem.space[label] == 1
+
+    in_left, in_right, in_out = (
+        any(window in axis for axis in axes)
+        for axes in (problem.left.axes, problem.right.axes, problem.out)
+    )
+    return (in_right or single(window.tap)) and ((in_left and in_out) or single(window.place))
 
 
 def _without(problem: _Problem, lone: set[int]) -> _Problem:
@@ -187,7 +192,8 @@ def _without(problem: _Problem, lone: set[int]) -> _Problem:
 
 def _attributes(problem: _Problem) -> dict[str, Any]:
     precision = problem.precision
-    return {"operand_precision": precision} if any(precision) else {}
+    asked = any(word not in ("", "default") for word in precision)
+    return {"operand_precision": precision} if asked else {}
 
 
 def _dot(w: Computation, problem: _Problem) -> Node:

@@ -94,7 +94,9 @@ def _writer(dtype: np.dtype[Any]) -> Callable[[Any], str]:
         return lambda x: f"({part(x.real)}, {part(x.imag)})"
     if dtypes.is_integer(dtype):
         return lambda x: str(int(x))
-    digits = math.ceil(1 + (dtypes.finfo(dtype).nmant + 1) * math.log10(2))
+    bits = dtypes.finfo(dtype).nmant
+    # ml_dtypes rounds up what is hardly above the least power of 2 of a dtype without mantissa.
+    digits = math.ceil(1 + (bits + 1) * math.log10(2)) if bits else 17
     return lambda x: _float_text(float(x), digits)
 
 

@@ -133,9 +133,7 @@ class Computation:
     def constant(self, value: Any, dtype: np.dtype[Any] | None = None) -> Node:
         """An array with a value; one that repeats a number is made of the number."""
         array = np.asarray(value, dtype)
-        bits = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        one = bits.reshape(max(array.size, 1), -1)[:1] if array.size else bits
-        if array.ndim and (not array.size or (bits.reshape(array.size, -1) == one).all()):
+        if array.ndim and _repeats(array):
             number = array.reshape(-1)[0] if array.size else 0
             return self.full(array.shape, number, array.dtype)
         type = ShapedArray(array.shape, array.dtype)
@@ -157,10 +155,15 @@ class Computation:
 
     def reshape(self, x: Node, shape: Shape) -> Node:
         """The same elements in another shape."""
+        if x.opcode == "reshape":
+            (x,) = x.operands
         return x if x.shape == shape else self.op("reshape", ShapedArray(shape, x.dtype), x)
 
     def transpose(self, x: Node, perm: Sequence[int]) -> Node:
         """Axis ``k`` of the result is axis ``perm[k]``."""
+        if x.opcode == "transpose":
+            before: Shape = dict(x.attributes)["dimensions"]
+            (x,), perm = x.operands, [before[p] for p in perm]
         if tuple(perm) == tuple(range(len(perm))):
             return x
         type = ShapedArray(tuple(x.shape[p] for p in perm), x.dtype)
@@ -217,3 +220,9 @@ class Computation:
     def inner(self, name: str) -> Computation:
         """A new computation of the same module."""
         return Computation(name, self.module)
+
+
+def _repeats(array: np.ndarray[Any, Any]) -> bool:
+    """Whether all elements have the same bits."""
+    rows = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
+    return bool((rows == rows[:1]).all())

@@ -106,6 +106,5 @@ def module_text(entry: Computation, name: str) -> str:
     printer.print(entry, "ENTRY ")
     arguments = ", ".join(type_text(p.type) for p in entry.parameters)
     layout = f"{{({arguments})->{type_text(entry.root.type)}}}"
-    title = re.sub(r"[^\w.-]", "_", name)
-    head = f"HloModule {title}, entry_computation_layout={layout}\n"
+    head = f"HloModule {name}, entry_computation_layout={layout}\n"
     return "\n".join([head, *printer.texts])

@@ -8,6 +8,7 @@ Start at :func:`hlo_program`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -61,7 +62,7 @@ def hlo_program(
       jaxpr: the program.
       consts: the values of its first inputs, which become literals.
       arg_names: what the other inputs are called.
-      name: of the module.
+      name: of the module; letters that XLA does not take become underscores.
 
     Raises:
       UnavailableError: if XLA has no instruction for an operation.
@@ -72,4 +73,5 @@ def hlo_program(
     parameters = [entry.parameter(v.aval, n) for v, n in inputs]
     results = write_jaxpr(entry, jaxpr, [*constants, *parameters])
     entry.root = tuple_of_results(entry, results)
-    return HloProgram(name, module_text(entry, name))
+    title = re.sub(r"[^\w.-]", "_", name)
+    return HloProgram(title, module_text(entry, title))

@@ -63,6 +63,8 @@ def product_of(w: Computation, x: Node) -> Product | None:
 
 def remember(w: Computation, x: Node, view: View) -> Node:
     """Note a view of a node; the same value with another precision is another node."""
+    if not view.precision and view.base is x:
+        return x
     if view.precision:
         x = w.alias(x)
     w.views[x] = view
@@ -77,27 +79,33 @@ def with_precision_of(w: Computation, out: Node, x: Node) -> Node:
 
 def moved(w: Computation, out: Node, x: Node, axes: Axes) -> Node:
     """Note that ``out`` shows ``x``: axis ``i`` of ``x`` is axis ``axes[i]``."""
-    view = view_of(w, x)
+    view = _source(w, x)
     if view.axes is not None:
         seen = tuple(None if a is None else axes[a] for a in view.axes)
         return remember(w, out, replace(view, axes=seen))
     assert view.map is not None
-    return remember(
-        w, out, replace(view, map=_axis_map(out.shape, x.shape, axes).compose(view.map))
-    )
+    through = _axis_map(out.shape, x.shape, axes).compose(view.map)
+    return remember(w, out, replace(view, map=through))
 
 
 def mapped(w: Computation, out: Node, x: Node, index_map: IndexMap, fill: Any) -> Node:
     """Note that ``out`` reads ``x`` by a map, and has the number ``fill`` elsewhere."""
     fill = None if index_map.total() else fill
-    view = view_of(w, x)
-    axes = view.axes
-    hidden = [] if axes is None else [k for k in range(len(x.shape)) if k not in axes]
-    if axes is None or any(index_map.exprs[k].as_int() != 0 for k in hidden):
+    view = _source(w, x)
+    hidden = [k for k in range(len(x.shape)) if view.axes is not None and k not in view.axes]
+    if view.axes is None or any(index_map.exprs[k].as_int() != 0 for k in hidden):
         return remember(w, out, View(x, None, index_map, fill, view.precision))
-    exprs = tuple(as_expr(0) if a is None else index_map.exprs[a] for a in axes)
+    exprs = tuple(as_expr(0) if a is None else index_map.exprs[a] for a in view.axes)
     through = IndexMap(index_map.domain, view.base.shape, exprs, index_map.conditions)
     return remember(w, out, View(view.base, None, through, fill, view.precision))
+
+
+def _source(w: Computation, x: Node) -> View:
+    """What a node shows, if that has all its axes; else itself, for axes may be summed."""
+    view = view_of(w, x)
+    if view.axes is None or all(n == 1 or k in view.axes for k, n in enumerate(x.shape)):
+        return view
+    return View(x, tuple(range(len(x.shape))), precision=view.precision)
 
 
 def _axis_map(domain: Shape, codomain: Shape, axes: Axes) -> IndexMap:

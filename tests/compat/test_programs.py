@@ -298,3 +298,14 @@ def test_keys_stay_keys_on_their_way_to_numpy() -> None:
     key, number = jax.device_get((jax.random.key(0), jax.numpy.ones(2)))
     assert isinstance(key, jax.Array) and type(number) is np.ndarray
     assert jax.random.normal(key).shape == ()
+
+
+def test_hlo_as_libraries_read_it() -> None:
+    import jax
+    import jax.numpy as jnp
+
+    precision = jax.lax.Precision.HIGH
+    lowered = jax.jit(lambda x: jnp.dot(x, x, precision=precision)).lower(np.ones((3, 3), "f"))
+    text = lowered.compiler_ir(dialect="hlo").as_hlo_text()
+    (line,) = [line for line in text.split("\n") if "dot(" in line]
+    assert f"operand_precision={{{str(precision).lower()},{str(precision).lower()}}}" in line

@@ -33,7 +33,8 @@ NOISE: Final = 32
 #: What rounds nothing, and gets no noise.
 _EXACT = frozenset(
     {"select_n", "neg", "abs", "sign", "max", "min", "copy", "stop_gradient", "clamp", "real",
-     "imag", "complex", "conj", "bitcast_convert_type", "floor", "ceil", "round"}
+     "imag", "complex", "conj", "bitcast_convert_type", "floor", "ceil", "round",
+     "operand_precision"}
 )  # fmt: skip
 
 

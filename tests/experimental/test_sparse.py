@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -199,6 +201,8 @@ def test_sparsify():
         assert isinstance(found, sparse.BCOO)
         close(found, wanted)
     close(sparse.sparsify(functrax.jit(jnp.matmul))(mat, dense.T), dense @ dense.T)
+    exactly = functrax.jit(functools.partial(jnp.matmul, precision="highest"))
+    close(sparse.sparsify(exactly)(mat, dense.T), dense @ dense.T)
     assert isinstance(sparse.sparsify(jnp.matmul)(mat, mat.T), sparse.BCOO)
 
 

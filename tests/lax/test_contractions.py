@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax import lax, numpy as jnp
+from functrax import grad, jit, lax, numpy as jnp, vmap
 from functrax.core.contexts import enable_x64
 from functrax.core.errors import ArgumentError, AxisError, DTypeError, PyTreeError, ShapeError
 from functrax.core.jaxpr import all_eqns
@@ -68,6 +68,39 @@ def test_element_types() -> None:
     half = lax.dot(y, y, preferred_element_type="bfloat16")
     assert str(half.dtype) == "bfloat16"
     assert lax.dot(y, y, precision=lax.Precision.HIGHEST).dtype == np.float32
+
+
+PRECISIONS = [
+    (lax.Precision.HIGHEST, {"highest"}),
+    ("tensorfloat32", {"high"}),
+    (("default", "highest"), {"default", "highest"}),
+    (lax.DotAlgorithmPreset.F32_F32_F32, set()),
+    ("default", set()),
+    (None, set()),
+]
+
+
+@pytest.mark.parametrize(("precision", "words"), PRECISIONS)
+def test_programs_keep_the_precision(precision: Any, words: set[str]) -> None:
+    x = integers(2, 2)
+
+    def product(y: Any) -> Any:
+        return jnp.matmul(lax.dot(y, x, precision=precision), x, precision=precision)
+
+    mapped = lambda y: vmap(product)(y[None])
+    for function in (product, grad(lambda y: product(y).sum()), mapped):
+        program = make_jaxpr(function)(x)
+        found = {e.params["precision"] for e in all_eqns(program.jaxpr) if "precision" in e.params}
+        assert found - {"default"} == words - {"default"}
+    np.testing.assert_array_equal(product(x), x @ x @ x)
+
+
+def test_precision_costs_compiled_programs_nothing() -> None:
+    x = integers(2, 2)
+    plain, asked = (
+        jit(lambda y, p=p: lax.dot(y, y, precision=p)).lower(x).compile() for p in (None, "highest")
+    )
+    assert asked.compiled.stages.program == plain.compiled.stages.program
 
 
 def test_dot_errors() -> None:

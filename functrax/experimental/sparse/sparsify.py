@@ -231,7 +231,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "rev": lambda x, *, dims: shapes.bcoo_rev(_forced(x), dims),
 }
 #: Functions of one operand that take 0 to 0.  Of linear ones entries of one index may be apart.
-_LINEAR = frozenset(("neg", "real", "imag", "conj", "copy", "name"))
+_LINEAR = frozenset(("neg", "real", "imag", "conj", "copy", "name", "operand_precision"))
 _KEEP_ZERO = frozenset(
     (
         *("abs", "sign", "sqrt", "cbrt", "square", "log1p", "expm1", "sin", "tan", "sinh", "tanh"),

@@ -109,6 +109,8 @@ def scan(w: Computation, eqn: Eqn, operands: list[Node]) -> list[Node]:
     length, reverse = p["length"], p["reverse"]
     consts, carry, stacked = split_three(operands, p["num_consts"], p["num_carry"])
     results = [w.full(v.aval.shape, 0, v.aval.dtype) for v in eqn.outvars[p["num_carry"] :]]
+    if length == 0:  # XLA takes no element of nothing, not in a loop that does not run either
+        return [*carry, *results]
     sizes = [1, len(consts), len(carry), len(stacked)]
 
     def condition(inner: Computation, state: Sequence[Node]) -> Node:

@@ -1,6 +1,6 @@
 """Rules of elementwise primitives: opcodes, and compositions where there is none.
 
-Start at :data:`OPCODES`.
+Start at :func:`by_opcode`.
 """
 
 from __future__ import annotations
@@ -9,58 +9,38 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.jaxpr import Eqn
 from functrax.core.lowering import Builder
-from functrax.core.primitive import Elementwise, Primitive
+from functrax.core.primitive import Elementwise
 from functrax.core.prims import (
     analytic,
     arithmetic,
-    bitwise,
     convert,
     identity,
     powers,
     rounding,
-    special,
 )
 from functrax.core.prims.rounding import RoundingMethod
 from functrax.transforms.checkpoint import Name
 from functrax.transforms.hlo.complex_inverses import INVERSES
 from functrax.transforms.hlo.equations import write_function, write_jaxpr
 from functrax.transforms.hlo.nodes import Computation, Node
+from functrax.transforms.hlo.opcodes import OPCODES
 from functrax.transforms.hlo.rules import rule, unavailable
 from functrax.transforms.hlo.scalars import load, write_scalars
 from functrax.transforms.hlo.views import Product, remember, view_of, with_precision_of
 
-#: Opcodes of primitives whose operands and result have one dtype, unless :data:`_EXCEPT` says.
-OPCODES: Final[dict[type[Primitive], str]] = {
-    arithmetic.Neg: "negate", arithmetic.Add: "add", arithmetic.Sub: "subtract",
-    arithmetic.Mul: "multiply", arithmetic.Div: "divide", arithmetic.Rem: "remainder",
-    arithmetic.Max: "maximum", arithmetic.Min: "minimum", arithmetic.Clamp: "clamp",
-    arithmetic.Abs: "abs", arithmetic.Sign: "sign", arithmetic.Floor: "floor",
-    rounding.Ceil: "ceil", rounding.IsFinite: "is-finite",
-    powers.Sqrt: "sqrt", powers.Rsqrt: "rsqrt", powers.Cbrt: "cbrt",
-    analytic.Exp: "exponential", analytic.Expm1: "exponential-minus-one", analytic.Log: "log",
-    analytic.Log1p: "log-plus-one", analytic.Logistic: "logistic", analytic.Sin: "sine",
-    analytic.Cos: "cosine", analytic.Tan: "tan", analytic.Tanh: "tanh",
-    analytic.Atan2: "atan2", special.Erf: "erf",
-    convert.Real: "real", convert.Imag: "imag", convert.Complex: "complex",
-    identity.Copy: "copy",
-}  # fmt: skip
-#: Opcodes that XLA has not for some dtypes: there the lowering is written.
-_EXCEPT: Final[dict[type[Primitive], frozenset[Any]]] = {
-    arithmetic.Mul: dtypes.BOOL,
-    arithmetic.Abs: dtypes.UNSIGNED,
-    arithmetic.Sign: dtypes.UNSIGNED,
-    powers.Cbrt: dtypes.COMPLEX,
+#: What XLA does not compute for some dtypes: there the lowering is written.
+_EXCEPT: Final[dict[str, frozenset[np.dtype[Any]]]] = {
+    "mul": dtypes.BOOL,
+    "abs": dtypes.UNSIGNED,
+    "sign": dtypes.UNSIGNED,
+    "cbrt": dtypes.COMPLEX,
 }
-_NAMED: Final[dict[str, str]] = {
-    "and": "and", "or": "or", "xor": "xor", "not": "not",
-    "shift_left": "shift-left", "shift_right_logical": "shift-right-logical",
-    "shift_right_arithmetic": "shift-right-arithmetic",
-    "population_count": "popcnt", "clz": "count-leading-zeros",
-}  # fmt: skip
 
 
 def spread_all(w: Computation, eqn: Eqn, operands: Sequence[Node]) -> list[Node]:
@@ -72,9 +52,9 @@ def spread_all(w: Computation, eqn: Eqn, operands: Sequence[Node]) -> list[Node]
 @rule(Elementwise)
 def by_opcode(w: Computation, eqn: Eqn, operands: list[Node]) -> list[Node]:
     """The opcode, or the lowering where there is none."""
-    kind = type(eqn.primitive)
-    opcode = OPCODES.get(kind)
-    if opcode is None or operands[0].dtype in _EXCEPT.get(kind, ()):
+    name = eqn.primitive.name
+    opcode = OPCODES.get(name)
+    if opcode is None or operands[0].dtype in _EXCEPT.get(name, ()):
         return by_lowering(w, eqn, operands)
     return [w.op(opcode, eqn.outvars[0].aval, *spread_all(w, eqn, operands))]
 
@@ -106,12 +86,6 @@ def by_lowering(w: Computation, eqn: Eqn, operands: list[Node]) -> list[Node]:
     results = primitive.lower(b, *(load(b, k, x) for k, x in enumerate(wide)), **eqn.params)
     results = results if primitive.multiple_results else (results,)
     return write_scalars(w, results, wide, eqn.outvars[0].aval.shape)
-
-
-@rule(arithmetic.Logic, bitwise.Shift, bitwise.BitCount)
-def by_name(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
-    """Classes of several primitives, told apart by name."""
-    return w.elementwise(_NAMED[eqn.primitive.name], *spread_all(w, eqn, operands))
 
 
 @rule(arithmetic.Compare)

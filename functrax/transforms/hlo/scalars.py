@@ -17,24 +17,8 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.transforms.hlo.nodes import Computation, Node, Shape
+from functrax.transforms.hlo.opcodes import OPCODES
 
-#: Functions of floats that XLA has, by the name that ``MATH`` has for them.
-FUNCTIONS: Final[dict[str, str]] = {
-    "atan2": "atan2", "cbrt": "cbrt", "cos": "cosine", "erf": "erf",
-    "exp": "exponential", "expm1": "exponential-minus-one", "log": "log", "log1p": "log-plus-one",
-    "logistic": "logistic", "pow": "power", "rsqrt": "rsqrt", "sin": "sine",
-    "tan": "tan", "tanh": "tanh",
-}  # fmt: skip
-_OPCODES: Final[dict[str, str]] = {
-    **FUNCTIONS,
-    "add": "add", "sub": "subtract", "mul": "multiply", "div": "divide", "rem": "remainder",
-    "neg": "negate", "min": "minimum", "max": "maximum", "sqrt": "sqrt", "abs": "abs",
-    "floor": "floor", "ceil": "ceil", "round_even": "round-nearest-even",
-    "and": "and", "or": "or", "xor": "xor", "not": "not", "shl": "shift-left",
-    "popcount": "popcnt", "clz": "count-leading-zeros",
-}  # fmt: skip
-#: Operations whose result has another dtype than their operands.
-_CONVERTING: Final = {"real": "real", "imag": "imag", "complex": "complex"}
 #: Numbers that round another to an integer where they are added to it (``kernels/math``).
 _SHIFTERS: Final = (1.5 * 2.0**23, 1.5 * 2.0**52)
 _COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
@@ -88,7 +72,7 @@ class _Writer:
 
     def _inputs(self, x: Scalar) -> tuple[Scalar, ...]:
         """What must be written before: the operands, or the expansion."""
-        if x.op not in MATH or x.op in FUNCTIONS:
+        if x.op not in MATH or x.op in OPCODES:
             return x.args
         if x not in self._expanded:
             self._expanded[x] = EXPANSIONS[x.op](self._builder, *x.args)
@@ -102,15 +86,14 @@ class _Writer:
             number: int = x.attr
             return self._operands[number]
         args: list[Node] = [self._nodes[a] for a in self._inputs(x)]
-        if x.op in MATH and x.op not in FUNCTIONS:
+        if x.op in MATH and x.op not in OPCODES:
             return args[0]
         special = _SPECIAL.get(x.op)
         if special is not None:
             return _kept(w, x, special(w, x, args))
         if x.op in _COMPARISONS:
             return w.compare(x.op.upper(), *args)
-        opcode = _CONVERTING.get(x.op) or _OPCODES[x.op]
-        return _kept(w, x, w.op(opcode, ShapedArray(self._shape, x.dtype), *args))
+        return _kept(w, x, w.op(OPCODES[x.op], ShapedArray(self._shape, x.dtype), *args))
 
 
 def _kept(w: Computation, x: Scalar, out: Node) -> Node:

@@ -41,7 +41,7 @@ from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.kernel_graph import KernelGraph
 from functrax.backends.passes.kernel_groups import (
     LAUNCH,
-    MAX_GROUP,
+    MAX_COMPUTED,
     REASONS,
     REREAD,
     SEARCH,
@@ -412,7 +412,7 @@ class Fusion:
         computed, before = times * math.prod(b.space.full), math.prod(a.space.full)
         if times == 1 and computed <= before:
             return 0.0
-        if times * a.size + b.size > MAX_GROUP:
+        if times * a.size + b.size > MAX_COMPUTED:
             return math.inf
         read = sum(map(nbytes, a.reads)) - sum(nbytes(v) for v in a.writes & b.reads.keys())
         return max(computed - before, 0) * a.work + max(read, 0) * REREAD
@@ -422,8 +422,12 @@ class Fusion:
         return max(places(self._ways_into(a, b), math.prod(b.space.full)), 1)
 
     def _ways_into(self, a: KernelGroup, b: KernelGroup) -> Ways:
-        """The ways by which ``a`` and ``b`` as one read what ``a`` computes."""
-        ways = [b.ways.get(v, HERE) for v in b.reads.keys() & a.writes]
+        """The ways by which ``a`` and ``b`` as one read what ``a`` computes.
+
+        Numbers of rows are none: they are not computed again, but rows are gone through again.
+        """
+        read = b.reads.keys() & a.writes
+        ways = [HERE if is_row_value(a, v) else b.ways.get(v, HERE) for v in read]
         if all(way == HERE for way in ways):
             return HERE
         stored = not self._written_after(a, b).isdisjoint(a.writes)
@@ -438,6 +442,21 @@ class Fusion:
             return 0.0
         read_again = sum(nbytes(u) for u in a.reads) - nbytes(v)
         return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * REREAD
+
+    def _go_through_again(self, a: KernelGroup, b: KernelGroup, writes: set[Var]) -> int:
+        """How often more the rows of ``a`` are gone through now that ``b`` belongs to it."""
+        if a.space.row is None:
+            return 0
+        first = 1  # the stage in which b can begin
+        for v in b.reads.keys() & a.writes:
+            spread = is_row_value(a, v) and not b.reads[v]
+            first = max(first, a.stage_of.get(v, 1) + spread)
+        stages = max(a.stages, b.stages + first - 1)
+        known = {v: b.stage_of.get(v, 1) + first - 1 for v in b.writes & writes}
+        known |= {v: a.stage_of.get(v, 1) for v in a.writes & writes}
+        again = stages - a.stages
+        b.stage_of, b.stages = known, stages
+        return again
 
     def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:
         """What a merged group writes."""
@@ -457,7 +476,7 @@ class Fusion:
         writes = self._written_after(a, b)
         moved = any(not b.reads[w] and not is_row_value(a, w) for w in a.writes & b.reads.keys())
         into = self._ways_into(a, b)
-        times = self._places(a, b)
+        times = self._places(a, b) + self._go_through_again(a, b, writes)
         for v, here in a.reads.items():
             if v in b.ways or v in a.ways or into != HERE:
                 known = b.ways.get(v, HERE) if v in b.reads else frozenset()

@@ -29,6 +29,8 @@ REASONS = "reasons why groups stay apart"
 LAUNCH = 4096
 #: The most equations in a group: what a kernel's compile time and registers allow.
 MAX_GROUP = 256
+#: The most equations that a kernel computes for each element, counted as often as it computes them.
+MAX_COMPUTED = 512
 #: The most bytes of a row that is read again in the same kernel.
 MAX_ROW = 256 * 1024
 #: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
@@ -172,6 +174,9 @@ class KernelGroup:
       reads: for each value from outside how it is used: as it is, or through views.
       ways: the ways by which it reads a value, for those that it reads through views.
       writes: the values that are used outside.
+      stages: how often it goes through the rows that it reduces.
+      stage_of: in which of these, from 1 on, the values that it writes are known, if not in the
+        first one.
       update: whether it ends with a scatter.
       serial: whether that may meet an element again with each step.
       size: how many equations it computes for each element: one more often than once, if its
@@ -183,7 +188,8 @@ class KernelGroup:
     """
 
     __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "serial", "size",
-                 "space", "update", "version", "ways", "work", "writes")  # fmt: skip
+                 "space", "stage_of", "stages", "update", "version", "ways", "work",
+                 "writes")  # fmt: skip
 
     def __init__(self, number: int, eqn: Eqn) -> None:
         self.number = number
@@ -195,6 +201,8 @@ class KernelGroup:
         self.serial = self.update and is_serial(eqn)
         self.space = space_of(eqn)
         self.size = 1
+        self.stages = 1
+        self.stage_of: dict[Var, int] = {}
         self.work = work_of(eqn)
         self.dear = is_dear(eqn)
         self.center = number if eqn.primitive is contraction else None

@@ -16,6 +16,7 @@ from functrax.backends.kernels.schedule import in_blocks
 from functrax.backends.passes.contraction_groups import joined
 from functrax.backends.passes.kernel_groups import (
     LAUNCH,
+    MAX_COMPUTED,
     MAX_GROUP,
     MAX_ROW,
     MOST_SERIAL,
@@ -63,8 +64,10 @@ class Spaces:
           b: the other one.
           written: what the two write together.
         """
-        if a.size + b.size > MAX_GROUP:
+        if len(a.eqns) + len(b.eqns) > MAX_GROUP:
             return None, f"size: more than {MAX_GROUP} equations"
+        if a.size + b.size > MAX_COMPUTED:
+            return None, f"size: more than {MAX_COMPUTED} equations computed for each element"
         if self.barred and any({p, q} <= a.eqns | b.eqns for p, q in self.barred):
             return None, "cost: other partitions are cheaper"
         if a.center is not None or b.center is not None:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from functrax.backends.passes.kernel_groups import (
+    MAX_COMPUTED,
     MAX_GROUP,
     OPERATION,
     KernelGroup,
@@ -96,7 +97,8 @@ class _Copied:
         self.possible = self.possible and self._collect() and bool(self.eqns)
         for b in self.readers:
             times = len(b.ways.get(v, HERE))
-            self.possible = self.possible and b.size + times * len(self.eqns) <= MAX_GROUP
+            self.possible = self.possible and len(b.eqns) + len(self.eqns) <= MAX_GROUP
+            self.possible = self.possible and b.size + times * len(self.eqns) <= MAX_COMPUTED
 
     def _collect(self) -> bool:
         """Find the equations; whether they are few and cheap."""

@@ -27,23 +27,20 @@ Every edge that stays has a reason, which :attr:`Fusion.reasons` tells.  Start a
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias, TypeGuard
 
 from functrax.backends.passes.contraction_groups import (
-    PACKINGS,
     contraction_kernels_take,
     contraction_with,
 )
+from functrax.backends.passes.evaluations import add_ways, recomputed, take_evaluations
 from functrax.backends.passes.groups import Group, contraction, fused, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.kernel_graph import KernelGraph
 from functrax.backends.passes.kernel_groups import (
     LAUNCH,
-    MAX_COMPUTED,
     REASONS,
-    REREAD,
     SEARCH,
     SMALL,
     TOGETHER,
@@ -57,7 +54,7 @@ from functrax.backends.passes.kernel_groups import (
     work_of,
 )
 from functrax.backends.passes.kernel_spaces import COPIED, Spaces, is_row_value
-from functrax.backends.passes.kernel_views import HERE, Views, Ways, one_after_another, places
+from functrax.backends.passes.kernel_views import Views
 from functrax.backends.passes.recompute import recompute
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -201,20 +198,12 @@ class Fusion:
             self.group_of[n] = number
             reads = self.views.reads_of(eqn)
             if group.ways or not all(reads.values()):
-                self._add_ways(group, eqn, reads)
+                add_ways(self.views, group, eqn, reads)
             for v, here in reads.items():
                 if v not in group.writes:
                     group.reads[v] = group.reads.get(v, True) and here
         self._find_readers()
         self._connect()
-
-    def _add_ways(self, group: KernelGroup, eqn: Eqn, reads: Mapping[Var, bool]) -> None:
-        """An equation becomes part of a group that reads through views."""
-        plain = all(reads.values()) or eqn.primitive is contraction
-        ways = {} if plain else self.views.ways_of(eqn)
-        for v in reads:
-            known = group.ways.get(v, HERE if v in group.reads else frozenset())
-            group.ways[v] = known | ways.get(v, HERE)
 
     def _find_readers(self) -> None:
         for number, group in self.groups.items():
@@ -397,66 +386,7 @@ class Fusion:
         for v in b.reads.keys() & a.reads.keys():
             if v not in through:
                 saved += nbytes(v)
-        return saved - self._recomputed_by(a, b) if views else saved
-
-    def _recomputed_by(self, a: KernelGroup, b: KernelGroup) -> float:
-        """What it costs that ``b`` reads values of ``a`` through views, if they are merged."""
-        if a.space.row is None and b.center is None:
-            return self._at_several_places(a, b)
-        views = [v for v, here in b.reads.items() if not here and v in a.writes]
-        return sum([self._recomputed(a, v, b) for v in views if not is_row_value(a, v)])
-
-    def _at_several_places(self, a: KernelGroup, b: KernelGroup) -> float:
-        """What it costs that ``b`` needs values of ``a`` at several places for each of its own."""
-        times = self._places(a, b)
-        computed, before = times * math.prod(b.space.full), math.prod(a.space.full)
-        if times == 1 and computed <= before:
-            return 0.0
-        if times * a.size + b.size > MAX_COMPUTED:
-            return math.inf
-        read = sum(map(nbytes, a.reads)) - sum(nbytes(v) for v in a.writes & b.reads.keys())
-        return max(computed - before, 0) * a.work + max(read, 0) * REREAD
-
-    def _places(self, a: KernelGroup, b: KernelGroup) -> int:
-        """At how many places ``b`` computes what is in ``a``, if they are merged."""
-        return max(places(self._ways_into(a, b), math.prod(b.space.full)), 1)
-
-    def _ways_into(self, a: KernelGroup, b: KernelGroup) -> Ways:
-        """The ways by which ``a`` and ``b`` as one read what ``a`` computes.
-
-        Numbers of rows are none: they are not computed again, but rows are gone through again.
-        """
-        read = b.reads.keys() & a.writes
-        ways = [HERE if is_row_value(a, v) else b.ways.get(v, HERE) for v in read]
-        if all(way == HERE for way in ways):
-            return HERE
-        stored = not self._written_after(a, b).isdisjoint(a.writes)
-        return frozenset().union(*ways, HERE if stored else ())
-
-    def _recomputed(self, a: KernelGroup, v: Var, b: KernelGroup) -> float:
-        """What it costs to compute a value at every point that reads it through a view."""
-        times = math.prod(b.space.full) / max(v.aval.size, 1)
-        if b.center is not None:
-            times = min(times, PACKINGS)
-        if times <= 1:
-            return 0.0
-        read_again = sum(nbytes(u) for u in a.reads) - nbytes(v)
-        return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * REREAD
-
-    def _go_through_again(self, a: KernelGroup, b: KernelGroup, writes: set[Var]) -> int:
-        """How often more the rows of ``a`` are gone through now that ``b`` belongs to it."""
-        if a.space.row is None:
-            return 0
-        first = 1  # the stage in which b can begin
-        for v in b.reads.keys() & a.writes:
-            spread = is_row_value(a, v) and not b.reads[v]
-            first = max(first, a.stage_of.get(v, 1) + spread)
-        stages = max(a.stages, b.stages + first - 1)
-        known = {v: b.stage_of.get(v, 1) + first - 1 for v in b.writes & writes}
-        known |= {v: a.stage_of.get(v, 1) for v in a.writes & writes}
-        again = stages - a.stages
-        b.stage_of, b.stages = known, stages
-        return again
+        return saved - recomputed(a, b, self._written_after(a, b)) if views else saved
 
     def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:
         """What a merged group writes."""
@@ -472,15 +402,11 @@ class Fusion:
         space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         assert space is not None
         self.merged.append((a.number, b.number))
-        self.recomputed += self._recomputed_by(a, b)
         writes = self._written_after(a, b)
+        self.recomputed += recomputed(a, b, writes)
         moved = any(not b.reads[w] and not is_row_value(a, w) for w in a.writes & b.reads.keys())
-        into = self._ways_into(a, b)
-        times = self._places(a, b) + self._go_through_again(a, b, writes)
+        take_evaluations(a, b, writes)
         for v, here in a.reads.items():
-            if v in b.ways or v in a.ways or into != HERE:
-                known = b.ways.get(v, HERE) if v in b.reads else frozenset()
-                b.ways[v] = known | one_after_another(into, a.ways.get(v, HERE))
             readers = self.readers[v]
             readers.discard(a.number)
             readers.add(b.number)
@@ -488,13 +414,10 @@ class Fusion:
         for v in a.writes:
             if b.reads.pop(v, None) is not None:
                 self.readers[v].discard(b.number)
-            b.ways.pop(v, None)
         b.space, b.writes = space, writes
         if len(a.eqns) > len(b.eqns):  # the shorter way, for chains grow at their ends
             a.eqns, b.eqns = b.eqns, a.eqns
         b.eqns |= a.eqns
-        b.work += a.work * times
-        b.size += a.size * times
         b.dear = b.dear or a.dear
         b.center = b.center if a.center is None else a.center
         b.in_parts = b.in_parts or a.in_parts

@@ -294,7 +294,7 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
             _near_zero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1),
             lambda z: mp.mpf(1),
             0,
-            mp.mpf("0.86") if single else 1,
+            mp.mpf("0.725") if single else 1,
             4 if single else 9,
         ),
         "erfc": (
@@ -307,11 +307,18 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
     }
     if single:
         table["erf_tail"] = (
-            lambda t: mp.log(mp.erfc(t)) / t,
-            lambda t: t * mp.erfc(t) / mp.erf(t),
-            mp.mpf("0.92"),
+            lambda t: mp.log(mp.erfc(t), 2) / t,
+            lambda t: t * mp.log(2) * mp.erfc(t) / mp.erf(t),
+            mp.mpf("0.84"),
             4,
             5,
+        )
+        table["erf_exp2"] = (  # of erfc(t), at most 0.3 erf(t); half a unit of it is near enough
+            table["exp2"][0],
+            lambda r: mp.mpf("0.3") / 4 * abs(r) / mp.mpf(2) ** r,
+            mp.mpf(-1) / 2,
+            mp.mpf(1) / 2,
+            3,
         )
         table["erf_inv"] = (*_of_inverse_erf(), 0, 4, 7)
         table["erf_inv_tail"] = (

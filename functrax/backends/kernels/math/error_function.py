@@ -3,7 +3,7 @@
 ``erfc(t) = exp(-t^2) (1 + g) / (1 + 2 t)`` for ``t >= 0``, where ``g`` is a polynomial in
 ``(t - c) / (t + c)`` (Shepherd and Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2)
 erfc x", Mathematics of Computation 36, 1981).  erf is a polynomial near 0; elsewhere, in float32,
-``1 - exp(q)`` for a polynomial ``q``.  ``erf_inv(x) / x`` is a polynomial in ``-log(1 - x^2)``, or
+``1 - 2^q`` for a polynomial ``q``.  ``erf_inv(x) / x`` is a polynomial in ``-log(1 - x^2)``, or
 in its square root in the tails (Giles, "Approximating the erfinv function", GPU Computing Gems 2,
 2011).
 """
@@ -13,7 +13,13 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from functrax.backends.kernels.math.exponential import power_of_two, quotient, reduced, scaled
+from functrax.backends.kernels.math.exponential import (
+    power_of_two,
+    quotient,
+    reduced,
+    rounded,
+    scaled,
+)
 from functrax.backends.kernels.math.expression import (
     Expr,
     at_most,
@@ -64,12 +70,14 @@ def erf(x: Expr) -> Expr:
     near = muladd(x, expr_of("erf", x * x), x)
     if x.is_single:
         t = at_most(a, 4)
-        e, bits = reduced(t * expr_of("erf_tail", t))
+        exponent = t * expr_of("erf_tail", t)
+        n, bits = rounded(exponent, 1.0)
+        r = exponent - n
         power = power_of_two(bits, x)
-        far = 1 - muladd(e, power, power)
+        far = 1 - muladd(r * expr_of("erf_exp2", r), power, power)
     else:
         far = 1 - _complement(a)
-    return where(a < (0.925 if x.is_single else 1.0), near, with_sign(far, x))
+    return where(a < (0.85 if x.is_single else 1.0), near, with_sign(far, x))
 
 
 def _tail(name: str, x: Expr, u: Expr) -> Expr:

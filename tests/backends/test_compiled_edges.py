@@ -97,6 +97,22 @@ def test_reductions_of_all_sizes(shape: tuple[int, ...], axis: int, dtype: Any) 
                          jnp.all(v, axis), v & v if v.dtype == bool else v * v], x)  # fmt: skip
 
 
+def test_an_element_is_equal_to_the_maximum_of_its_row() -> None:
+    """A row that is computed again has the same bits, whatever else uses a part of it."""
+
+    @functrax.jit
+    def function(x: Any, y: Any, z: Any) -> Any:
+        product = x * y
+        difference = product - z
+        largest = difference.max(1, keepdims=True)
+        return product, (difference == largest).sum(1)
+
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((64, 48)).astype(np.float32) for _ in range(3)]
+    _, counts = function(*arrays)
+    assert counts.tolist() == [1] * 64
+
+
 def test_rows_used_again() -> None:
     def softmax_of_integers(x: Any) -> Any:
         y = x - jnp.max(x, 1, keepdims=True)

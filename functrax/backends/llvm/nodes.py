@@ -26,6 +26,8 @@ from functrax.core.lowering import Scalar
 _INT32 = np.dtype(np.int32)
 #: Bytes of vectors that are long.
 _WIDE: Final = 64
+#: Dtypes in which processors multiply and add in one step.
+_FUSED: Final = frozenset({dtypes.float32, dtypes.float64})
 
 
 class Nodes:
@@ -42,6 +44,7 @@ class Nodes:
         self.writer = writer
         self.loads = loads
         self.contract = contract
+        self._fused: dict[int, Scalar] = {}
         self.math = MathCalls(writer.kernel.nodes(), contract)
 
     def value(self, root: Scalar) -> Known:
@@ -58,6 +61,9 @@ class Nodes:
             args = (expansion(w.builder, *node.args),) if expansion is not None else node.args
             missing = [x for x in args if id(x) not in known and x.op != "const"]
             instead = expansion is not None
+            if not instead and self._is_sum_of_product(node):
+                args, instead = (self._rounded_once(node),), True
+                missing = [x for x in args if id(x) not in known]
             if not missing and not instead and self._divides_a_row(node):
                 args, instead = (self._by_reciprocal(node),), True
                 missing = [x for x in args if id(x) not in known]
@@ -71,6 +77,32 @@ class Nodes:
             else:
                 self._compute(node)
         return w.operand(root)
+
+    def _is_sum_of_product(self, node: Scalar) -> bool:
+        """Whether a sum or difference has a product as an operand, and both are rounded once."""
+        if not self.contract or node.op not in ("add", "sub") or node.dtype not in _FUSED:
+            return False
+        return any(x.op == "mul" for x in node.args) and cpu_info().has_fma
+
+    def _rounded_once(self, node: Scalar) -> Scalar:
+        """The fma that a sum of a product is.
+
+        It follows from the expression alone, not from what else uses the product: what is computed
+        in two stages, loops or kernels has the same bits in all, so that an element is equal to the
+        maximum that was found among its like.
+        """
+        found = self._fused.get(id(node))
+        if found is None:
+            b = self.writer.builder
+            first, second = node.args
+            product, other = (first, second) if first.op == "mul" else (second, first)
+            x, y = product.args
+            if node.op == "sub" and product is second:
+                x = b.neg(x)
+            elif node.op == "sub":
+                other = b.neg(other)
+            found = self._fused[id(node)] = b.fma(x, y, other)
+        return found
 
     def _divides_a_row(self, node: Scalar) -> bool:
         """Whether vectors of float32 are divided by a number that is the same for a whole loop.
@@ -182,5 +214,5 @@ class Nodes:
         if called:
             name = w.line(self.math.call(node, names, lanes), level)
         else:
-            name = emit(node, names, lanes, w.fresh, w.levels[level].lines, self.contract)
+            name = emit(node, names, lanes, w.fresh, w.levels[level].lines)
         w.know(id(node), name, vector, level)

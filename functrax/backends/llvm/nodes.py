@@ -44,7 +44,6 @@ class Nodes:
         self.writer = writer
         self.loads = loads
         self.contract = contract
-        self._fused: dict[int, Scalar] = {}
         self.math = MathCalls(writer.kernel.nodes(), contract)
 
     def value(self, root: Scalar) -> Known:
@@ -57,13 +56,10 @@ class Nodes:
             if id(node) in known or node.op == "const":
                 stack.pop()
                 continue
-            expansion = None if self.math.calls(node) else EXPANSIONS.get(node.op)
-            args = (expansion(w.builder, *node.args),) if expansion is not None else node.args
+            other = self._instead(node)
+            instead = other is not None
+            args = node.args if other is None else (other,)
             missing = [x for x in args if id(x) not in known and x.op != "const"]
-            instead = expansion is not None
-            if not instead and self._is_sum_of_product(node):
-                args, instead = (self._rounded_once(node),), True
-                missing = [x for x in args if id(x) not in known]
             if not missing and not instead and self._divides_a_row(node):
                 args, instead = (self._by_reciprocal(node),), True
                 missing = [x for x in args if id(x) not in known]
@@ -78,6 +74,13 @@ class Nodes:
                 self._compute(node)
         return w.operand(root)
 
+    def _instead(self, node: Scalar) -> Scalar | None:
+        """What is written in the place of a node: a function's expansion, a sum's fma; or None."""
+        expansion = None if self.math.calls(node) else EXPANSIONS.get(node.op)
+        if expansion is not None:
+            return expansion(self.writer.builder, *node.args)
+        return self._rounded_once(node) if self._is_sum_of_product(node) else None
+
     def _is_sum_of_product(self, node: Scalar) -> bool:
         """Whether a sum or difference has a product as an operand, and both are rounded once."""
         if not self.contract or node.op not in ("add", "sub") or node.dtype not in _FUSED:
@@ -88,21 +91,18 @@ class Nodes:
         """The fma that a sum of a product is.
 
         It follows from the expression alone, not from what else uses the product: what is computed
-        in two stages, loops or kernels has the same bits in all, so that an element is equal to the
+        in two stages of a kernel has the same bits in both, so that an element is equal to the
         maximum that was found among its like.
         """
-        found = self._fused.get(id(node))
-        if found is None:
-            b = self.writer.builder
-            first, second = node.args
-            product, other = (first, second) if first.op == "mul" else (second, first)
-            x, y = product.args
-            if node.op == "sub" and product is second:
-                x = b.neg(x)
-            elif node.op == "sub":
-                other = b.neg(other)
-            found = self._fused[id(node)] = b.fma(x, y, other)
-        return found
+        b = self.writer.builder
+        first, second = node.args
+        product, other = (first, second) if first.op == "mul" else (second, first)
+        x, y = product.args
+        if node.op == "sub" and product is second:
+            x = b.neg(x)
+        elif node.op == "sub":
+            other = b.neg(other)
+        return b.fma(x, y, other)
 
     def _divides_a_row(self, node: Scalar) -> bool:
         """Whether vectors of float32 are divided by a number that is the same for a whole loop.

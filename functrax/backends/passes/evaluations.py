@@ -40,7 +40,7 @@ def recomputed(a: KernelGroup, b: KernelGroup, written: set[Var]) -> float:
 def take_evaluations(a: KernelGroup, b: KernelGroup, written: set[Var]) -> None:
     """What ``b`` computes how often, when ``a`` becomes a part of it; before its reads change."""
     into = _ways_into(a, b, written)
-    times = _places(into, b) + _stages(a, b, written)
+    times = places(into, math.prod(b.space.full)) + _take_stages(a, b, written)
     for v in a.reads:
         if v in b.ways or v in a.ways or into != HERE:
             known = b.ways.get(v, HERE) if v in b.reads else frozenset()
@@ -61,8 +61,9 @@ def add_ways(views: Views, group: KernelGroup, eqn: Eqn, reads: Mapping[Var, boo
 
 
 def _at_several_places(a: KernelGroup, b: KernelGroup, written: set[Var]) -> float:
-    times = _places(_ways_into(a, b, written), b)
-    computed, before = times * math.prod(b.space.full), math.prod(a.space.full)
+    points = math.prod(b.space.full)
+    times = places(_ways_into(a, b, written), points)
+    computed, before = times * points, math.prod(a.space.full)
     if times == 1 and computed <= before:
         return 0.0
     if times * a.size + b.size > MAX_COMPUTED:
@@ -94,13 +95,8 @@ def _ways_into(a: KernelGroup, b: KernelGroup, written: set[Var]) -> Ways:
     return frozenset().union(*ways, () if written.isdisjoint(a.writes) else HERE)
 
 
-def _places(into: Ways, b: KernelGroup) -> int:
-    """At how many places ``b`` computes what it reads by these ways."""
-    return max(places(into, math.prod(b.space.full)), 1)
-
-
-def _stages(a: KernelGroup, b: KernelGroup, written: set[Var]) -> int:
-    """How often more the rows of ``a`` are gone through now that ``b`` belongs to it."""
+def _take_stages(a: KernelGroup, b: KernelGroup, written: set[Var]) -> int:
+    """Gives ``b`` the stages of both; returns how often more the rows of ``a`` are gone through."""
     if a.space.row is None:
         return 0
     first = 1  # the stage in which b can begin

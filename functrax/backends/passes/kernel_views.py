@@ -41,11 +41,11 @@ def one_after_another(first: Ways, second: Ways) -> Ways:
 
 
 def places(ways: Ways, points: int) -> int:
-    """At how many places a kernel computes what it reads by these ways.
+    """At how many places a kernel of so many points computes what it reads by these ways.
 
     A large space is split where the operands of a concatenation meet.
     """
-    return len(ways) if points < LEAST_SPLIT else sum(min(way, default=0) >= 0 for way in ways)
+    return len(ways) if points < LEAST_SPLIT else max(1, sum(min(w, default=0) >= 0 for w in ways))
 
 
 class Views:

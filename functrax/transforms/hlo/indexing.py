@@ -24,6 +24,7 @@ from functrax.core.index_expr import (
     IndexExpr,
     Indicator,
     Load,
+    as_expr,
 )
 from functrax.core.index_map import IndexMap
 from functrax.transforms.hlo.nodes import Computation, Node
@@ -223,7 +224,7 @@ def scatter(
     if 0 in (*index_map.domain, *index_map.codomain):
         return x
     if not x.shape:  # an index vector has a number at least
-        one = IndexMap(index_map.domain, (1,), (0,), index_map.conditions)  # type: ignore[arg-type]
+        one = IndexMap(index_map.domain, (1,), (as_expr(0),), index_map.conditions)
         return w.reshape(scatter(w, w.reshape(x, (1,)), updates, one, loads, combiner), ())
     windows = window_axes(index_map)
     if len(windows) == len(x.shape):

@@ -70,11 +70,11 @@ def literal_text(array: np.ndarray[Any, Any]) -> str:
     >>> literal_text(np.float32(0.1)), literal_text(np.array([[1, 2], [3, 4]]))
     ('0.100000001', '{ { 1, 2 }, { 3, 4 } }')
     """
+    if array.ndim and array.dtype == dtypes.bool_:
+        array = array.astype(np.int8)  # as XLA writes them, but single ones
     number = _writer(array.dtype)
     if array.ndim == 0:
         return number(array[()])
-    if array.dtype == dtypes.bool_:
-        number = lambda x: "1" if x else "0"  # noqa: E731  (as XLA writes those of arrays)
     if array.ndim == 1:
         return f"{{{', '.join(map(number, array))}}}"
     return _rows(array, number)

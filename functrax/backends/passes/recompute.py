@@ -96,7 +96,7 @@ class _Copied:
         )
         self.possible = self.possible and self._collect() and bool(self.eqns)
         for b in self.readers:
-            times = len(b.ways.get(v, HERE))
+            times = self._times(b)
             self.possible = self.possible and len(b.eqns) + len(self.eqns) <= MAX_GROUP
             self.possible = self.possible and b.size + times * len(self.eqns) <= MAX_COMPUTED
 
@@ -147,8 +147,12 @@ class _Copied:
         saved: float = size * len(self.readers) + (0 if v in self.fusion.outside else size)
         for b in self.readers:
             points = v.aval.size if b.reads[v] else max(v.aval.size, math.prod(b.space.full))
-            saved -= points * OPERATION * len(self.eqns)
+            saved -= self._times(b) * points * OPERATION * len(self.eqns)
         return saved
+
+    def _times(self, b: KernelGroup) -> int:
+        """At how many places a reader needs the value for one of its points."""
+        return len(b.ways.get(self.v, HERE))
 
     def apply(self) -> bool:
         """Copy the equations into the readers; whether rewrites were left for that."""

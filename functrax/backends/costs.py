@@ -3,9 +3,9 @@
 The *cost* of a program of groups is the number of bytes that its kernels read and write: of each
 operand the distinct elements that the kernel needs, once, and every result, once.  Operations are
 counted by equation: an elementwise equation on numbers does one for each element of its result,
-functions such as ``exp`` apart (``transcendentals``); a reduction does one for each element that it
-takes in beyond the first of each result; reindexing, conversions and choices do none.  So a matrix
-product of ``(m, k)`` and ``(k, n)`` does ``m * n * (2 * k - 1)``.
+functions such as ``exp`` apart (``transcendentals``), ``fma`` two; a reduction does one for each
+element that it takes in beyond the first of each result; reindexing, conversions and choices do
+none.  So a matrix product of ``(m, k)`` and ``(k, n)`` does ``m * n * (2 * k - 1)``.
 
 Start at :func:`traffic` and :func:`operations`.
 """
@@ -16,6 +16,7 @@ from functrax.backends.access import elements_read
 from functrax.backends.passes.groups import Group
 from functrax.core.jaxpr import Eqn, Jaxpr, Var, subjaxprs
 from functrax.core.lowering import MATH
+from functrax.core.prims.fused import fma
 from functrax.core.records import record
 
 #: Elementwise equations that compute nothing.
@@ -72,6 +73,8 @@ def operations(eqn: Eqn) -> Operations:
     family, name = eqn.primitive.family, eqn.primitive.name
     size = sum(v.aval.size for v in eqn.outvars)
     if family == "elementwise" and name not in _FREE:
+        if eqn.primitive is fma:
+            return Operations(2 * size)
         return Operations(0, size) if name in MATH else Operations(size)
     if family == "reindex_reduce":
         if name == "scatter":

@@ -30,6 +30,7 @@ from functrax.backends.passes.fold import fold
 from functrax.backends.passes.fuse import fuse
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inline import inline
+from functrax.backends.passes.multiply_adds import multiply_adds
 from functrax.backends.passes.pack import pack
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.simplify import simplify
@@ -131,6 +132,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("join", join, reorders=True),  # products that are added up become one
     Pass("pack", pack),  # in strict mode, operands of sums lie in the order that they are read in
     Pass("dce", dce),  # what nothing needs goes
+    Pass("fma", multiply_adds),  # products that are added once are rounded with the sum
     Pass("fuse", fuse),  # equations share kernels
 )
 #: Passes that an option adds: values are computed again (``backends/memory_budget.py``).

@@ -11,9 +11,11 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
+import functrax
 from functrax.backends.kernels.evaluate import evaluate
 from functrax.backends.kernels.math import EXPANSIONS, expression
 from functrax.core.lowering import MATH, Builder, Scalar
+from functrax.core.primitive import registry
 from tests.backends.exhaustive_math import worst
 from tests.backends.llvm.scalar_kernels import Kernel, compile_scalars, load, module_text, write_for
 from tests.backends.math_oracles import (
@@ -46,14 +48,14 @@ def _bounds_without_fma() -> dict[tuple[str, str], float]:
     return {(name, d): float(x) for name, *row in rows for d, x in zip(dtypes, row, strict=True)}
 
 
-def _kernel(name: str, dtype: Any, **options: Any) -> Kernel:
+def _kernel(name: str, dtype: Any) -> Kernel:
     operands = [dtype] * ARITY.get(name, 1)
-    return compile_scalars(EXPANSIONS[name], operands, LANES[dtype], **options)
+    return compile_scalars(EXPANSIONS[name], operands, LANES[dtype])
 
 
-def _check(name: str, dtype: Any, count: int, seed: int, **options: Any) -> None:
+def _check(name: str, dtype: Any, count: int, seed: int) -> None:
     operands = operands_of(name, dtype, count, seed)
-    got = _kernel(name, dtype, **options)(*operands)
+    got = _kernel(name, dtype)(*operands)
     want = exact(name, *operands)
     errors = errors_in_ulp(name, operands, got, want)
     k = int(errors.argmax())
@@ -83,14 +85,6 @@ def test_float32(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_float64(name: str) -> None:
     _check(name, np.float64, 2000, 2)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_contracted(name: str) -> None:
-    """Products and sums that become one operation do not spoil a function."""
-    _check(name, np.float32, 2000, 3, contract=True)
-    if HAS_LONG:
-        _check(name, np.float64, 1000, 4, contract=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -153,6 +147,18 @@ def test_one_lane_gives_the_same_bits(name: str) -> None:
         operands = operands_of(name, dtype, 100, 6)
         alone = compile_scalars(EXPANSIONS[name], [dtype] * len(operands), 1)
         np.testing.assert_array_equal(alone(*operands), _kernel(name, dtype)(*operands))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name in registry])
+def test_programs_give_the_bits_of_the_expansion(name: str) -> None:
+    """Whatever becomes of sums and products of the program, a function's are left alone."""
+    function = registry[name]
+    for dtype in DTYPES:
+        operands = tuple(x[:2000] for x in operands_of(name, dtype, 400, 9))
+        want = _kernel(name, dtype)(*operands)
+        with functrax.enable_x64():
+            got = functrax.jit(lambda *x, p=function: p.bind(*x))(*operands)
+        np.testing.assert_array_equal(got, want)
 
 
 llvm.initialize_all_targets()

@@ -12,10 +12,10 @@ import pytest
 import functrax.backends.reference
 import functrax.core.prims  # noqa: F401  (fills the registry)
 from functrax.backends.kernels.evaluate import evaluate
-from functrax.backends.kernels.fma import fma
 from functrax.core import dtypes
 from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.core.primitive import registry
+from functrax.core.prims.fma_values import fma
 
 INF, NAN = math.inf, math.nan
 

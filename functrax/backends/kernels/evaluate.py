@@ -17,12 +17,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from functrax.backends.kernels.fma import fma
 from functrax.backends.kernels.ir import ordered
 from functrax.core import dtypes
 from functrax.core.lowering import MATH, Builder, Scalar
 from functrax.core.primitive import registry
 from functrax.core.prims import bits
+from functrax.core.prims.fma_values import fma
 
 Array: TypeAlias = "NDArray[Any]"
 #: ``(builder, *operands)`` -> a function of ``MATH``, in other operations.

@@ -52,7 +52,7 @@ def emit_kernel(kernel: Kernel, contract: bool = True) -> Emitted:
 
     Args:
       kernel: with a schedule.
-      contract: whether a product and a sum of different operations may become one fma.
+      contract: whether reductions may round a product once with its sum.
     """
     return _Emitter(kernel, contract).run()
 

@@ -2,7 +2,7 @@
 
 LLVM would call a library for each element.  float32 goes by way of float64, where the product is
 exact and the sum is rounded to odd, so that rounding it again does no harm.  float64 is computed as
-unevaluated sums of two numbers, as in :mod:`functrax.backends.kernels.fma`, which names the source.
+unevaluated sums of two numbers, as in :mod:`functrax.core.prims.fma_values`, which has the source.
 Where those could over- or underflow, a lane is computed with integers of 256 bits: the product is
 shifted to leave 90 bits below it, and ``z`` to the same exponent.  A ``z`` that lies below all of
 these bits counts as the last one of them.  Beside a ``z`` that is much larger the product does not

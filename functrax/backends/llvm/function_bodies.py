@@ -23,15 +23,13 @@ class FunctionBody:
 
     Args:
       lanes: of every value.
-      contract: whether a product and a sum of different operations may become one fma.
 
     Attributes:
       lines: so far; they begin in the block ``entry``.
     """
 
-    def __init__(self, lanes: int, contract: bool) -> None:
+    def __init__(self, lanes: int) -> None:
         self.lanes = lanes
-        self.contract = contract
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
 
@@ -64,7 +62,7 @@ class FunctionBody:
         for node in nodes:
             if node.op != "const" and id(node) not in self.names:
                 args = [self.name(x) for x in node.args]
-                found = emit(node, args, self.lanes, self._fresh, self.lines, self.contract)
+                found = emit(node, args, self.lanes, self._fresh, self.lines)
                 self.names[id(node)] = found
 
     def _branch(self, tests: list[Scalar], choices: list[Scalar]) -> None:
@@ -80,7 +78,7 @@ class FunctionBody:
         for node in choices:
             self._compute(ordered(iter((node.args[1],))))
             args = [self.name(x) for x in node.args]
-            chosen.append(emit(node, args, self.lanes, self._fresh, self.lines, self.contract))
+            chosen.append(emit(node, args, self.lanes, self._fresh, self.lines))
         self.names = before  # what is computed here is not known after it
         self.lines += ["  br label %join", "join:"]
         for k, (node, value) in enumerate(zip(choices, chosen, strict=True)):

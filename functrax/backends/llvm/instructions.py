@@ -92,19 +92,17 @@ class Template:
       source: the dtype of the first operand, or of the second one of a ``select``.
       type: what LLVM calls ``source``.
       lanes: number of elements.
-      flags: put after ``fadd``, ``fsub`` and ``fmul``.
       lines: the right hand sides so far.
     """
 
     def __init__(
-        self, dtype: np.dtype[Any], source: np.dtype[Any], operands: int, lanes: int, flags: str
+        self, dtype: np.dtype[Any], source: np.dtype[Any], operands: int, lanes: int
     ) -> None:
         self.dtype = dtype
         self.source = source
         self.type = llvm_type(source, lanes)
         self.operands = operands
         self.lanes = lanes
-        self.flags = flags
         self.lines: list[str] = []
 
     def add(self, line: str) -> str:
@@ -151,7 +149,7 @@ def _is_float(t: Template) -> bool:
 def _binary(of_floats: str, of_signed: str, of_unsigned: str = "") -> Rule:
     def rule(t: Template, x: str, y: str) -> str:
         if _is_float(t):
-            return t.add(f"{of_floats}{t.flags} {t.type} {x}, {y}")
+            return t.add(f"{of_floats} {t.type} {x}, {y}")
         op = of_unsigned if of_unsigned and t.source.kind != "i" else of_signed
         return t.add(f"{op} {t.type} {x}, {y}")
 
@@ -407,7 +405,7 @@ def _times_power_of_two(t: Template, x: str, n: str) -> str:
     for part in (half, t.add(f"sub {ints} {n}, {half}")):
         shifted = t.add(f"shl {ints} {part}, {t.splat(mantissa, integer)}")
         bits = t.add(f"add {ints} {shifted}, {t.splat(one, integer)}")
-        x = t.add(f"fmul{t.flags} {floats} {x}, {t.add(f'bitcast {ints} {bits} to {floats}')}")
+        x = t.add(f"fmul {floats} {x}, {t.add(f'bitcast {ints} {bits} to {floats}')}")
     return x
 
 
@@ -481,10 +479,10 @@ _Filled = tuple[tuple[str, ...], int]  # the lines, and which hole is the result
 _TEMPLATES: Final[dict[Any, _Filled]] = {}
 
 
-def _template(node: Scalar, lanes: int, contract: bool) -> _Filled:
+def _template(node: Scalar, lanes: int) -> _Filled:
     operands = len(node.args)
     source = node.args[-1].dtype
-    t = Template(node.dtype, source, operands, lanes, " contract" if contract else "")
+    t = Template(node.dtype, source, operands, lanes)
     result = _RULES[node.op](t, *(f"{{{k}}}" for k in range(operands)))
     return tuple(t.lines), int(result[1:-1])
 
@@ -495,7 +493,6 @@ def emit(
     lanes: int,
     fresh: Callable[[], str],
     lines: list[str],
-    contract: bool = False,
 ) -> str:
     """Appends the instructions of an operation to ``lines``.
 
@@ -505,15 +502,14 @@ def emit(
       lanes: how many elements a register holds.
       fresh: gives a name that is not used yet, such as ``%7``.
       lines: where the instructions go, indented by two spaces.
-      contract: whether a product and a sum, of different operations, may be rounded once.
 
     Returns:
       The name of the result; that of an operand if there is nothing to do.
     """
-    key = (node.op, node.dtype.num, node.args[-1].dtype.num, lanes, contract)
+    key = (node.op, node.dtype.num, node.args[-1].dtype.num, lanes)
     template = _TEMPLATES.get(key)
     if template is None:
-        template = _TEMPLATES[key] = _template(node, lanes, contract)
+        template = _TEMPLATES[key] = _template(node, lanes)
     names = list(operands)
     for line in template[0]:
         name = fresh()

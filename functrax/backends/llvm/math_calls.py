@@ -40,16 +40,14 @@ class MathCalls:
 
     Args:
       nodes: of the kernel.
-      contract: whether a product and a sum of different operations may become one fma.
 
     Attributes:
       texts: of the functions that were called, by name.
     """
 
-    def __init__(self, nodes: Iterable[Scalar], contract: bool) -> None:
+    def __init__(self, nodes: Iterable[Scalar]) -> None:
         count = Counter((node.op, node.dtype) for node in nodes if node.op in EXPANSIONS)
         self._kinds: set[Kind] = {kind for kind, n in count.items() if n > IN_PLACE}
-        self._contract = contract
         self.texts: dict[str, str] = {}
 
     def calls(self, node: Scalar) -> bool:
@@ -68,16 +66,16 @@ class MathCalls:
         """
         name = f"{_PREFIX}.{node.op}.{node.dtype.name}.{lanes}"
         if name not in self.texts:
-            self.texts[name] = _function(name, node.op, node.dtype, lanes, self._contract)
+            self.texts[name] = _function(name, node.op, node.dtype, lanes)
         type_ = llvm_type(node.dtype, lanes)
         return f"call {type_} @{name}({', '.join(f'{type_} {x}' for x in operands)})"
 
 
 @lru_cache(maxsize=256)
-def _function(name: str, op: str, dtype: np.dtype[Any], lanes: int, contract: bool) -> str:
+def _function(name: str, op: str, dtype: np.dtype[Any], lanes: int) -> str:
     """The text of a function."""
     operands, root = _expression(op, dtype)
-    body = FunctionBody(lanes, contract)
+    body = FunctionBody(lanes)
     type_ = llvm_type(dtype, lanes)
     taken = ", ".join(f"{type_} {body.parameter(x)}" for x in operands)
     body.write(root)

@@ -34,7 +34,7 @@ class Nodes:
     """Writes the computations of a kernel.
 
     Args:
-      contract: whether a product and a sum of different operations may become one fma.
+      contract: whether reductions may round a product once with its sum.
 
     Attributes:
       math: the functions that the kernel calls.
@@ -44,7 +44,7 @@ class Nodes:
         self.writer = writer
         self.loads = loads
         self.contract = contract
-        self.math = MathCalls(writer.kernel.nodes(), contract)
+        self.math = MathCalls(writer.kernel.nodes())
 
     def value(self, root: Scalar) -> Known:
         """The name of a node, whose instructions are written if they are not yet."""
@@ -75,34 +75,20 @@ class Nodes:
         return w.operand(root)
 
     def _instead(self, node: Scalar) -> Scalar | None:
-        """What is written in the place of a node: a function's expansion, a sum's fma; or None."""
-        expansion = None if self.math.calls(node) else EXPANSIONS.get(node.op)
-        if expansion is not None:
-            return expansion(self.writer.builder, *node.args)
-        return self._rounded_once(node) if self._is_sum_of_product(node) else None
+        """The expansion of a function, which is written in its place; else None."""
+        if node.op not in EXPANSIONS or self.math.calls(node):
+            return None
+        return EXPANSIONS[node.op](self.writer.builder, *node.args)
 
-    def _is_sum_of_product(self, node: Scalar) -> bool:
-        """Whether a sum or difference has a product as an operand, and both are rounded once."""
-        if not self.contract or node.op not in ("add", "sub") or node.dtype not in _FUSED:
-            return False
-        return any(x.op == "mul" for x in node.args) and cpu_info().has_fma
-
-    def _rounded_once(self, node: Scalar) -> Scalar:
-        """The fma that a sum of a product is.
-
-        It follows from the expression alone, not from what else uses the product: what is computed
-        in two stages of a kernel has the same bits in both, so that an element is equal to the
-        maximum that was found among its like.
-        """
-        b = self.writer.builder
-        first, second = node.args
-        product, other = (first, second) if first.op == "mul" else (second, first)
-        x, y = product.args
-        if node.op == "sub" and product is second:
-            x = b.neg(x)
-        elif node.op == "sub":
-            other = b.neg(other)
-        return b.fma(x, y, other)
+    def accumulated(self, node: Scalar) -> Scalar:
+        """What a reduction carries after one more value: a product is rounded once with the sum."""
+        if not self.contract or node.op != "add" or node.dtype not in _FUSED:
+            return node
+        total, value = node.args
+        if value.op != "mul" or not cpu_info().has_fma:
+            return node
+        x, y = value.args
+        return self.writer.builder.fma(x, y, total)
 
     def _divides_a_row(self, node: Scalar) -> bool:
         """Whether vectors of float32 are divided by a number that is the same for a whole loop.

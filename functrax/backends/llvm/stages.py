@@ -234,7 +234,8 @@ class Stages:
         if lanes < w.lanes:
             return [self._wide_sum(reduction, values[0], lanes)]
         out = []
-        for node in reduction.how.combine(w.builder, reduction.accs, values):
+        for total in reduction.how.combine(w.builder, reduction.accs, values):
+            node = self.nodes.accumulated(total)
             self.nodes.value(node)
             out.append(w.as_vector(node) if in_lanes else w.operand(node).name)
         return out

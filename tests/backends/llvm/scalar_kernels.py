@@ -50,7 +50,7 @@ def _memory_type(dtype: np.dtype[Any], lanes: int) -> str:
     return llvm_type(np.dtype(np.uint8) if dtype == np.bool_ else dtype, lanes)
 
 
-def _body(outs: Sequence[Scalar], lanes: int, contract: bool) -> list[str]:
+def _body(outs: Sequence[Scalar], lanes: int) -> list[str]:
     lines: list[str] = []
     names: dict[int, str] = {}
     count = iter(range(10**9))
@@ -67,7 +67,7 @@ def _body(outs: Sequence[Scalar], lanes: int, contract: bool) -> list[str]:
             name = _load(node, lanes, fresh, lines)
         else:
             operands = [visit(a) for a in node.args]
-            name = emit(node, operands, lanes, fresh, lines, contract)
+            name = emit(node, operands, lanes, fresh, lines)
         names[id(node)] = name
         return name
 
@@ -98,13 +98,11 @@ def _load(node: Scalar, lanes: int, fresh: Callable[[], str], lines: list[str]) 
     return name
 
 
-def module_text(
-    outs: Sequence[Scalar], operands: int, lanes: int, contract: bool = False, name: str = "f"
-) -> str:
+def module_text(outs: Sequence[Scalar], operands: int, lanes: int, name: str = "f") -> str:
     """The kernel ``void f(ptr in.., ptr out.., i64 n)`` as LLVM IR."""
     pointers = [f"ptr noalias %in{k}" for k in range(operands)]
     pointers += [f"ptr noalias %out{k}" for k in range(len(outs))]
-    body = "\n".join(_body(outs, lanes, contract))
+    body = "\n".join(_body(outs, lanes))
     function = (
         f"define void @{name}({', '.join(pointers)}, i64 %n) {{\n"
         "entry:\n  br label %loop\n"
@@ -134,12 +132,11 @@ class Kernel:
         outs: Sequence[Scalar],
         operands: Sequence[Any],
         lanes: int = 16,
-        contract: bool = False,
     ) -> None:
         self.outs = [o.dtype for o in outs]
         self.operands = [np.dtype(d) for d in operands]
         self.lanes = lanes
-        self.text = module_text(outs, len(operands), lanes, contract)
+        self.text = module_text(outs, len(operands), lanes)
         module = llvm.parse_assembly(self.text)
         module.verify()
         self.engine = llvm.create_mcjit_compiler(module, machine())
@@ -167,9 +164,9 @@ class Kernel:
 
 
 def compile_scalars(
-    expression: Callable[..., Scalar], dtypes: Sequence[Any], lanes: int = 16, **options: Any
+    expression: Callable[..., Scalar], dtypes: Sequence[Any], lanes: int = 16
 ) -> Kernel:
     """Compiles ``expression(builder, *operands)`` of operands with these dtypes."""
     builder = Builder()
     operands = [load(builder, d, k) for k, d in enumerate(dtypes)]
-    return Kernel([expression(builder, *operands)], dtypes, lanes, **options)
+    return Kernel([expression(builder, *operands)], dtypes, lanes)

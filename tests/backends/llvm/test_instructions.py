@@ -15,12 +15,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.backends.kernels.fma import fma as rounded_once
 from functrax.backends.llvm import instructions
 from functrax.backends.llvm.instructions import OPERATIONS, constant, definitions, llvm_type
 from functrax.core import dtypes
 from functrax.core.errors import DTypeError
 from functrax.core.lowering import Builder, Scalar
+from functrax.core.prims.fma_values import fma as rounded_once
 from tests.backends.llvm.scalar_kernels import (
     Kernel,
     compile_scalars,
@@ -356,16 +356,16 @@ def test_constants(lanes: int) -> None:
         _same(got, values)
 
 
-def test_products_and_sums_become_one_only_when_asked() -> None:
+def test_products_and_sums_stay_apart() -> None:
+    """They are one operation only where the program says so, as ``fma``."""
     e = 2.0**-30
     operands = ([1 + e], [1 - e], [-1.0])
 
     def expression(b: Builder, x: Any, y: Any, z: Any) -> Any:
         return b.add(b.mul(x, y), z)
 
-    apart = compile_scalars(expression, [np.float64] * 3)
-    assert apart(*operands)[0] == 0
-    fused = compile_scalars(expression, [np.float64] * 3, contract=True)
+    assert compile_scalars(expression, [np.float64] * 3)(*operands)[0] == 0
+    fused = compile_scalars(lambda b, *xyz: b.fma(*xyz), [np.float64] * 3)
     assert fused(*operands)[0] == -(e * e)
 
 

@@ -3,8 +3,8 @@
 What enters is a Builder and a Scalar; what leaves, after arithmetic on :class:`Expr`, is the
 Scalar of a formula.  Numbers in a formula take the dtype of what they meet.
 
-A product and a sum here are two operations, which a kernel that allows it may contract.  With
-:func:`muladd` they are one wherever the processor has it.  Formulas that rest on an exact product
+A product and a sum here are two operations, each of which rounds.  With :func:`muladd` they are one
+wherever the processor has it.  Formulas that rest on an exact product
 say so with :func:`fma`, which costs several operations where the processor has none.
 """
 

@@ -284,7 +284,7 @@ def _qr(site: Site) -> list[Launch | None]:
     *lead, m, n = site.shape
     wide = _DOUBLE[site.char]
     temporary = site.builder.value
-    (x,), (q, r) = site.inputs, site.outputs
+    (x,), (*q, r) = site.inputs, site.outputs
     a, tau = temporary((*lead, m, n), wide), temporary((*lead, min(m, n)), wide)
     if wide != site.char and m * n * min(m, n) > MOST_WORK:  # by LAPACK, in single precision
         return [None]
@@ -292,10 +292,11 @@ def _qr(site: Site) -> list[Launch | None]:
     k = m if whole else min(m, n)
     cost = _cubic(site, 4)
     copied = 10 + m * n // 2
+    make = "qr_complete" if whole else "qr_reduced"
     return [
         site.own(f"part_{site.char}{wide}", (x,), (a,), (m, n, m * n, n, 0), copied),
         _ufunc(site, "qr_r_raw", (a,), (tau,), cost, changed=(a,)),
-        _ufunc(site, "qr_complete" if whole else "qr_reduced", (a, tau), (q,), cost),
+        *[_ufunc(site, make, (a, tau), (x,), cost) for x in q],
         site.own(f"part_{wide}{site.char}", (a,), (r,), (k, n, m * n, n, 1), copied),
     ]
 

@@ -188,6 +188,13 @@ class Primitive(ABC):
             fix="differentiate with grad or vjp, which linearize first",
         )
 
+    def fewer(self, used: Sequence[bool], params: dict[str, Any]) -> dict[str, Any] | None:
+        """The parameters with which it gives only the results that are used, with the same bits.
+
+        None if it gives all of them in any case.
+        """
+        return None
+
     @abstractmethod
     def batch(self, *args: Any, **params: Any) -> tuple[Any, Any]:
         """``(size, args, batched, **params) -> (result, batched)``; batch axes are axis 0."""

@@ -242,11 +242,11 @@ def qr(
     check_algorithm("qr", magma, EigImplementation, (EigImplementation.LAPACK,))
     value = value_of("qr", x)
     if not pivoting:
-        q, r = factorisations.qr(value, full_matrices=bool(full_matrices))
+        q, r = factorisations.qr(value, full_matrices=bool(full_matrices), compute_q=True)
         return as_array(q), as_array(r)
     order = condensed.geqp3(stop_gradient(value))[2]
     taken = transposed(rows_taken(transposed(value), order))
-    q, r = factorisations.qr(taken, full_matrices=bool(full_matrices))
+    q, r = factorisations.qr(taken, full_matrices=bool(full_matrices), compute_q=True)
     return as_array(q), as_array(r), as_array(order)
 
 

@@ -181,7 +181,7 @@ def _halley(u: Array, low: Array) -> tuple[Array, Array]:
     m, n = u.shape
     eye = as_array(identity(u[:n]))
     stacked = concatenate([sqrt(c).astype(u.dtype) * u, eye], 0)
-    q = as_array(factorisations.qr(stacked, full_matrices=False)[0])
+    q = as_array(factorisations.qr(stacked, full_matrices=False, compute_q=True)[0])
     product = as_array(matmul(q[:m], adjoint(q[m:])))
     first, second = b / c, (a - b / c) / sqrt(c)
     return first.astype(u.dtype) * u + second.astype(u.dtype) * product, above

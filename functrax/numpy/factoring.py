@@ -14,6 +14,7 @@ from functrax import lax
 from functrax.core.errors import ArgumentError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value
+from functrax.core.prims import factorisations
 from functrax.core.prims.matrices import adjoint, check_matrix, transposed
 from functrax.lax import linalg as lax_linalg
 from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
@@ -159,8 +160,9 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "full", "r"):
         fix = "'reduced', 'complete', 'r' or 'raw'"
         raise ArgumentError("qr: unknown mode", got=repr(mode), fix=fix)
-    q, r = lax_linalg.qr(x, full_matrices=mode == "complete")
-    return r if mode == "r" else QRResult(q, r)
+    if mode == "r":
+        return result(*factorisations.qr(x, full_matrices=False, compute_q=False))
+    return QRResult(*lax_linalg.qr(x, full_matrices=mode == "complete"))
 
 
 def svd(

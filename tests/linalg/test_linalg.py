@@ -60,6 +60,24 @@ def test_solutions_equal_numpy(shape: tuple[int, ...], is_complex: bool) -> None
 
 
 @BOTH
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(4, 2), (2, 4), (3, 2, 3), (70, 50), (0, 3)])
+def test_the_triangle_alone_has_the_same_bits(
+    shape: tuple[int, ...], dtype: type, full: bool, is_complex: bool
+) -> None:
+    a = random(*shape, is_complex=is_complex)
+    a = a.astype(np.result_type(dtype, np.complex64) if is_complex else dtype)
+    (q, r), alone = (
+        functrax.jit(lambda a, k=k: lax.linalg.qr(a, full_matrices=full)[k:])(a) for k in (0, 1)
+    )
+    np.testing.assert_array_equal(alone[0], r)
+    np.testing.assert_allclose(np.asarray(q) @ np.asarray(r), a, atol=1e-5)
+    if not full:
+        np.testing.assert_array_equal(la.qr(a, "r"), r)
+
+
+@BOTH
 @pytest.mark.parametrize("shape", [(4, 2), (2, 4), (3, 2, 3), (70, 50), (0, 3)])
 def test_factorisations_multiply_back(shape: tuple[int, ...], is_complex: bool) -> None:
     a = random(*shape, is_complex=is_complex)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
 
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
@@ -20,6 +21,9 @@ def dce(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
             changed = True
             continue
         needed.update(eqn.invars)
+        fewer = _of_what_is_used(eqn, needed, rewrites)
+        changed = changed or fewer is not eqn
+        eqn = fewer
         if eqn.primitive.holds_programs:
             smaller = with_programs(eqn, lambda inner: dce(inner, rewrites))
             changed = changed or smaller is not eqn
@@ -40,6 +44,16 @@ def uses(eqns: Sequence[Eqn], outvars: Sequence[Atom]) -> Counter[Atom]:
             for x in eqn.invars:
                 found[x] += 1
     return found
+
+
+def _of_what_is_used(eqn: Eqn, needed: set[Atom], rewrites: Rewrites) -> Eqn:
+    """The equation with the results alone that are used, where its primitive can leave some out."""
+    used = [v in needed for v in eqn.outvars]
+    params = None if all(used) else eqn.primitive.fewer(used, dict(eqn.params))
+    if params is None or not rewrites.allow("a result that nothing needs", eqn):
+        return eqn
+    outvars = tuple(compress(eqn.outvars, used))
+    return Eqn(eqn.primitive, eqn.invars, outvars, params, eqn.source)
 
 
 def _removed(eqn: Eqn, rewrites: Rewrites) -> bool:

@@ -12,7 +12,7 @@ Start at :class:`QR`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,40 +91,57 @@ def _squared(x: Value, size: int) -> Value:
 class QR(MatrixFunction):
     """``x = q r``, with ``q`` of orthonormal columns and ``r`` an upper triangle.
 
-    The diagonal of ``r`` is real, of any sign.  Differentiable where the first columns are linearly
-    independent.  Columns that ``full_matrices`` adds to ``q`` are those of its reflections, whose
-    tangents D. Roberts and L. Roberts, "QR and LQ decomposition matrix backpropagation algorithms
-    for square, wide, and deep matrices", 2020, and arXiv:2409.13374 (eq. 32 and 33) give.
+    The diagonal of ``r`` is real, of any sign.  Without ``compute_q`` it is ``r`` alone.
+
+    Differentiable where the first columns are linearly independent.  Columns that ``full_matrices``
+    adds to ``q`` are those of its reflections, whose tangents D. Roberts and L. Roberts, "QR and LQ
+    decomposition matrix backpropagation algorithms for square, wide, and deep matrices", 2020, and
+    arXiv:2409.13374 (eq. 32 and 33) give.
     """
 
     name = "qr"
     multiple_results = True
     square = False
 
-    def results(self, x: ShapedArray, *, full_matrices: bool = False, **params: Any) -> Avals:
+    def results(self, x: ShapedArray, *, full_matrices: bool, compute_q: bool) -> Avals:
         *lead, m, n = x.shape
         k = m if full_matrices else min(m, n)
-        q = ShapedArray((*lead, m, k), x.dtype, x.weak_type)
-        return q, ShapedArray((*lead, k, n), x.dtype, x.weak_type)
+        r = ShapedArray((*lead, k, n), x.dtype, x.weak_type)
+        return (ShapedArray((*lead, m, k), x.dtype, x.weak_type), r) if compute_q else (r,)
 
-    def reference(self, x: Any, *, full_matrices: bool) -> Any:
+    def reference(self, x: Any, *, full_matrices: bool, compute_q: bool) -> Any:
         *lead, m, n = x.shape
+        k = m if full_matrices else min(m, n)
         if x.size == 0:
-            k = m if full_matrices else min(m, n)
             q = np.broadcast_to(np.eye(m, k, dtype=x.dtype), (*lead, m, k))
-            return [q, np.zeros((*lead, k, n), x.dtype)]
+            return [q, np.zeros((*lead, k, n), x.dtype)][1 - compute_q :]
         if x.dtype.char in "fF" and m * n * min(m, n) > values.MOST_WORK:
-            found = values.each_matrix(lambda a: lapack.qr(a, full_matrices), x)
+            found = values.each_matrix(lambda a: lapack.qr(a, k, compute_q), x)
             if found is not None:
                 return list(found)
-        return list(np.linalg.qr(x, mode="complete" if full_matrices else "reduced"))
+        if compute_q:
+            return list(np.linalg.qr(x, mode="complete" if full_matrices else "reduced"))
+        r = np.zeros((*lead, k, n), x.dtype)
+        r[..., : min(m, n), :] = np.linalg.qr(x, mode="r")
+        return [r]
 
-    def jvp(self, primals: Ops, tangents: Tangents, *, full_matrices: bool) -> tuple[Any, Any]:
+    def fewer(self, used: Sequence[bool], params: dict[str, Any]) -> dict[str, Any] | None:
+        return {**params, "compute_q": False} if tuple(used) == (False, True) else None
+
+    def jvp(
+        self, primals: Ops, tangents: Tangents, *, full_matrices: bool, compute_q: bool
+    ) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
-        q, r = self.bind(x, full_matrices=full_matrices)
-        m, n = x.aval.shape[-2:]
         if t is None:
-            return (q, r), (None, None)
+            outs = self.bind(x, full_matrices=full_matrices, compute_q=compute_q)
+            return outs, [None] * len(outs)
+        outs, changes = self._with_tangents(x, t, full_matrices)
+        return outs[1 - compute_q :], changes[1 - compute_q :]
+
+    def _with_tangents(self, x: Value, t: Value, full_matrices: bool) -> tuple[Any, Any]:
+        """Both results and their tangents."""
+        q, r = self.bind(x, full_matrices=full_matrices, compute_q=True)
+        m, n = x.aval.shape[-2:]
         k = min(m, n)
         whole = q
         q, r = first_columns(q, k), _corner(r, k, n)
@@ -145,7 +162,7 @@ class QR(MatrixFunction):
     def _full(self, x: Value, q: Value, dq: Value, dr: Value) -> tuple[Any, Any]:
         """Results and tangents with the columns that make ``q`` square."""
         m, n = x.aval.shape[-2:]
-        _, r = self.bind(x, full_matrices=True)
+        (r,) = self.bind(x, full_matrices=True, compute_q=False)
         first, added = first_columns(q, n), _columns_from(q, n)
         top, below = _corner(first, n, n), _rows_from(first, n)
         turn = adjoint(linear_solve(adjoint(sub(top, identity(top))), adjoint(below)))
@@ -156,12 +173,14 @@ class QR(MatrixFunction):
         return (q, r), (wide, _padded(dr, m, n))
 
     def samples(self) -> Iterable[Sample]:
-        yield Sample(((3, 3),), {"full_matrices": False}, diagonal=3.0)
-        yield Sample(((4, 2),), {"full_matrices": False})
-        yield Sample(((2, 3),), {"full_matrices": False})
-        yield Sample(((2, 2, 3),), {"full_matrices": True})
-        yield Sample(((4, 2),), {"full_matrices": True})
-        yield Sample(((0, 2),), {"full_matrices": False})
+        yield Sample(((3, 3),), {"full_matrices": False, "compute_q": True}, diagonal=3.0)
+        yield Sample(((4, 2),), {"full_matrices": False, "compute_q": True})
+        yield Sample(((2, 3),), {"full_matrices": False, "compute_q": True})
+        yield Sample(((2, 2, 3),), {"full_matrices": True, "compute_q": True})
+        yield Sample(((4, 2),), {"full_matrices": True, "compute_q": True})
+        yield Sample(((4, 2),), {"full_matrices": True, "compute_q": False})
+        yield Sample(((2, 2, 3),), {"full_matrices": False, "compute_q": False})
+        yield Sample(((0, 2),), {"full_matrices": False, "compute_q": True})
 
 
 class LU(MatrixFunction):

@@ -122,21 +122,22 @@ def lu(x: Any) -> tuple[Any, Any] | None:
     return np.ascontiguousarray(out), (pivots - 1).astype(np.int32)
 
 
-def qr(x: Any, whole: bool) -> tuple[Any, Any] | None:
-    """``(q, r)`` of one matrix, all columns of ``q`` if ``whole``; None without the library."""
+def qr(x: Any, columns: int, compute_q: bool) -> tuple[Any, ...] | None:
+    """``(q, r)`` of one matrix, so many columns of ``q``; or ``(r,)``; None without the library."""
     factor = _function("geqrf", x)
     if factor is None or x.size == 0:
         return None
     m, n = x.shape
     k = min(m, n)
-    columns = m if whole else k
     a, tau = np.array(x, order="F"), np.zeros(k, x.dtype)
     info = ctypes.c_int64(0)
     size = _numbers(m)
     _with_work(
         factor, [*_numbers(m, n), _pointer(a), *size, _pointer(tau)], x.dtype, [ctypes.byref(info)]
     )
-    r = np.triu(a[:columns])
+    r = np.ascontiguousarray(np.triu(a[:columns]))
+    if not compute_q:
+        return (r,)
     q = np.zeros((m, columns), x.dtype, order="F")
     q[:, :k] = a[:, :k]
     make = _function("ungqr" if x.dtype.kind == "c" else "orgqr", x)
@@ -146,4 +147,4 @@ def qr(x: Any, whole: bool) -> tuple[Any, Any] | None:
         x.dtype,
         [ctypes.byref(info)],
     )
-    return np.ascontiguousarray(q), np.ascontiguousarray(r)
+    return np.ascontiguousarray(q), r

@@ -214,6 +214,18 @@ def test_what_nothing_needs_goes():
     )
 
 
+def test_a_primitive_that_can_do_less_does():
+    text = """{ lambda ; x:f32[3,2]. let
+                 q:f32[3,2] r:f32[2,2] = qr[full_matrices=False, compute_q=True] x
+               in (RESULTS,) }"""
+    less = "r:f32[2,2] = qr[full_matrices=False, compute_q=False] x"
+    check.expect(
+        dce, text.replace("RESULTS", "r"), f"{{ lambda ; x:f32[3,2]. let {less} in (r,) }}"
+    )
+    for results in ("q", "q, r"):
+        assert "compute_q=True" in check.after(dce, text.replace("RESULTS", results))
+
+
 def test_side_effects_stay():
     def f(x):
         functrax.debug.print("{}", jnp.sin(x))

@@ -107,6 +107,7 @@ def _is_scan(primitive: Primitive) -> bool:
 
 
 split_loops = _on_demand("split_loops", "split_loops", _is_scan)
+spread = _on_demand("spread", "spread", _is_reduction)
 recognise = _on_demand("recognise", "recognise", _is_reduction)
 absorb = _on_demand("conjugates", "absorb", _is_contraction)
 repeats = _on_demand("repeats", "repeats", _is_contraction)
@@ -123,6 +124,7 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("compose", compose),  # chains of reindexes become one
     Pass("widen", widen),  # narrow floats are added up in wider ones
     Pass("cse", cse),  # equal values are computed once
+    Pass("spread", spread, reorders=True),  # repeated rows are reduced once
     Pass("recognise", recognise, reorders=True),  # sums of products become contractions
     Pass("absorb", absorb, reorders=True),  # conjugates become part of contractions
     Pass("repeats", repeats, reorders=True),  # repeated elements are multiplied once

@@ -21,6 +21,8 @@ PANEL = 32
 #: A few triangles up to this size are solved by one call: more arithmetic, but no recursion, whose
 #: calls take longer than that.  (Recursion takes many matrices at once; LAPACK one by one.)
 WHOLE = 32
+#: Rows of up to so many matrices are exchanged one by one, in lists; of more in arrays.
+FEW = 16
 
 
 def each(function: Callable[..., Any], *stacks: Any, fallback: Callable[[Any], Any]) -> Any:
@@ -151,6 +153,9 @@ def permutation_of_pivots(pivots: Any, size: int) -> Any:
     lead = pivots.shape[:-1]
     pivots = np.clip(np.where(pivots < 0, pivots + size, pivots), 0, size - 1)
     swaps = pivots.reshape(math.prod(lead), pivots.shape[-1])
+    if swaps.shape[0] <= FEW:
+        rows = [_exchanged(row.tolist(), size) for row in swaps]
+        return np.array(rows, pivots.dtype).reshape(*lead, size)
     order = np.tile(np.arange(size, dtype=pivots.dtype), (swaps.shape[0], 1))
     every = np.arange(swaps.shape[0])
     for i in range(swaps.shape[1]):
@@ -158,6 +163,14 @@ def permutation_of_pivots(pivots: Any, size: int) -> Any:
         order[:, i] = order[every, swaps[:, i]]
         order[every, swaps[:, i]] = kept
     return order.reshape(*lead, size)
+
+
+def _exchanged(swaps: list[int], size: int) -> list[int]:
+    """The order of rows that exchanges leave."""
+    order = list(range(size))
+    for i, k in enumerate(swaps):
+        order[i], order[k] = order[k], order[i]
+    return order
 
 
 def cofactors(x: Any) -> Any:

@@ -329,9 +329,10 @@ void store(const Plan<T>& plan, Parts<T> from, Vectors<T> out, Index count, T sc
   });
 }
 
-// So many numbers of several vectors are transformed together; of few vectors one after the other,
-// for loops over them would be too short.
-constexpr Index kTogether = 1024;
+// So many numbers of several vectors are transformed together, in the first cache; more of vectors
+// that lie side by side, each of whose lines in memory has numbers of eight of them. Few vectors go
+// one after the other, for loops over them would be too short.
+constexpr Index kTogether = 1024, kSideBySide = 32 * kTogether;
 constexpr Index kMostVectors = 16, kFewVectors = 4;
 
 // Buffers and params as Plan reads them. The table is: 1, or what the result is multiplied by; of a
@@ -346,7 +347,8 @@ void transform(void** buffers, const Index* params, Index begin, Index end) {
   const T* const roots = turns + (plan.is_halved() ? plan.length + 2 : 0);
   const bool at_once = plan.inner == 1;
   const Index vectors = at_once ? end - begin : plan.inner;
-  const Index room = kTogether / points;
+  const bool beside = (at_once ? plan.x_unit : plan.x_inner) <= 2;
+  const Index room = (beside ? kSideBySide : kTogether) / points;
   const Index most = at_once && room < kFewVectors
                          ? 1
                          : std::clamp<Index>(room, 1, std::min(vectors, kMostVectors));

@@ -1,4 +1,4 @@
-"""Equations that launches of library functions compute: linear algebra and Fourier transforms.
+"""Equations that library functions compute: linear algebra, Fourier transforms and ``top_k``.
 
 An equation enters, with the slots of its operands and results; launches leave, or None where the
 NumPy reference is to be called instead: for empty arrays, for matrices so large that the blocked
@@ -43,6 +43,8 @@ from functrax.core.records import record
 SMALL: Final = 64
 #: So are matrices that take fewer nanoseconds each: OpenBLAS's calls wait for a lock.
 WORTH_THREADS: Final = 5_000
+#: Of longer rows, more than a quarter is selected by sorting.
+SHORT_ROW: Final = 256
 _READS, _WRITES = 1, 2
 _CALL: Final = 150  # estimated nanoseconds of calling LAPACK for one matrix
 _DOUBLE: Final = {"f": "d", "F": "D", "d": "d", "D": "D"}
@@ -352,6 +354,21 @@ def _permutation(site: Site) -> list[Launch | None]:
     return [site.own(name, site.inputs, site.outputs, (count, size), 10 + 3 * size)]
 
 
+# ---- selection ----------------------------------------------------------------------------------
+
+
+def _top_k(site: Site) -> list[Launch | None]:
+    k, axis = site.params["k"], site.params["axis"]
+    dtype, shape = site.avals[0].dtype, site.shape
+    length, inner = shape[axis], math.prod(shape[axis + 1 :])
+    if (4 * k > length > SHORT_ROW) or dtype.kind not in "fi" or dtype.itemsize < 4:
+        return [None]
+    units = math.prod(shape) // length
+    name = f"top_k_{dtype.kind}{dtype.itemsize}"
+    cost = 10 + length // 4 + 40 * k
+    return [site.own(name, site.inputs, site.outputs, (length, k, inner), cost, units)]
+
+
 # ---- Fourier transforms -------------------------------------------------------------------------
 
 
@@ -466,6 +483,7 @@ _RULES: Final[dict[str, Callable[[Site], list[Launch | None]]]] = {
     "cofactor": _cofactor,
     "lu_pivots_to_permutation": _permutation,
     "fft": _fft,
+    "top_k": _top_k,
 }
 #: What library functions compute.
 PRIMITIVES: Final = frozenset(_RULES)

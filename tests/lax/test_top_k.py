@@ -58,3 +58,21 @@ def test_an_order_that_defeats_blocks():
     values, places = lax.top_k(x, 50)
     assert np.asarray(values).tolist() == list(range(9999, 9949, -1))
     assert np.asarray(places).tolist() == list(range(50))
+
+
+@pytest.mark.parametrize("order", ["random", "rising", "falling", "few values"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize("k", [1, 100, 999, 1000, 1001])
+def test_long_rows(dtype, order, k):
+    x = np.random.default_rng(1).normal(size=(3, 4000)) * 1000
+    if order in ("rising", "falling"):
+        x = np.sort(x)[:, :: 1 if order == "rising" else -1]
+    x = (np.round(x / 500) if order == "few values" else x).astype(dtype)
+    if dtype[0] == "f":
+        x[0, ::700], x[1, 1::900] = np.nan, np.inf
+    with fx.enable_x64():
+        for y, axis in ((x, 1), (x.T.copy(), 0)):
+            values, places = fx.jit(lambda y, axis=axis: lax.top_k(y, k, axis=axis))(y)
+            want = np.take(stable(y, axis), np.arange(k), axis)
+            np.testing.assert_array_equal(places, want)
+            np.testing.assert_array_equal(values, np.take_along_axis(y, want, axis))

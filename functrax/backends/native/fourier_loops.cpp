@@ -13,6 +13,7 @@
 
 #include "library.h"
 #include "small_array.h"
+#include "wide.h"
 
 namespace functrax::library {
 namespace {
@@ -375,14 +376,6 @@ void transform(void** buffers, const Index* params, Index begin, Index end) {
     }
   }
 }
-
-// Processors with wider vectors run another translation of the same operations.
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define FUNCTRAX_WIDE __attribute__((flatten, target_clones("arch=x86-64-v3", "default")))
-#else
-#define FUNCTRAX_WIDE
-#endif
 
 FUNCTRAX_WIDE void transform_f(void** buffers, const Index* p, Index begin, Index end) {
   transform<float>(buffers, p, begin, end);

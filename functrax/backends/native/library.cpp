@@ -135,6 +135,7 @@ py::dict functions() {
   add({"call_loop", call_loop});
   for (const Named& f : matrix_loops()) add(f);
   for (const Named& f : fourier_loops()) add(f);
+  for (const Named& f : selection_loops()) add(f);
   return found;
 }
 

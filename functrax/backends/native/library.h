@@ -1,5 +1,5 @@
 // Functions that launches call beside the compiler's kernels: loops of NumPy, loops over small
-// matrices, and Fourier transforms.
+// matrices, Fourier transforms, and selection.
 //
 // Each has the form of a kernel (program.h), so the executor knows nothing of them. Their names and
 // addresses go out; functrax/backends/library.py looks them up, and library_calls.py writes their
@@ -21,6 +21,8 @@ using Named = std::pair<const char*, program::Kernel>;
 const std::vector<Named>& matrix_loops();
 // Fourier transforms (fourier_loops.cpp).
 const std::vector<Named>& fourier_loops();
+// The largest elements (selection_loops.cpp).
+const std::vector<Named>& selection_loops();
 
 // Names and addresses of all functions.
 pybind11::dict functions();

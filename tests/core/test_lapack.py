@@ -51,9 +51,11 @@ def test_factors(char: str, shape: tuple[int, int]) -> None:
     wanted = matrix_values.lu(x)
     _close(found[0], wanted[0])
     np.testing.assert_array_equal(found[1], wanted[1])
-    for whole, mode in ((False, "reduced"), (True, "complete")):
-        factors = lapack.qr(x, whole)
-        assert factors is not None
+    for columns, mode in ((min(x.shape), "reduced"), (x.shape[0], "complete")):
+        factors = lapack.qr(x, columns, True)
+        alone = lapack.qr(x, columns, False)
+        assert factors is not None and alone is not None
+        np.testing.assert_array_equal(alone[0], factors[1])
         for got, want in zip(factors, np.linalg.qr(x, mode=mode), strict=True):  # type: ignore[call-overload]
             _close(got, want)
 
@@ -104,7 +106,7 @@ def test_large_matrices_are_solved_and_factored_in_their_precision() -> None:
 def test_without_the_library_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lapack, "library", lambda: None)
     a = np.random.default_rng(4).normal(size=(140, 140)).astype("f4")
-    assert lapack.lu(a) is lapack.qr(a, True) is None
+    assert lapack.lu(a) is lapack.qr(a, 140, True) is None
     q, r = jnp.linalg.qr(a)
     np.testing.assert_allclose(np.asarray(q) @ np.asarray(r), a, atol=1e-3)
     lower = np.tril(a) + 12 * np.eye(140, dtype="f4")

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.passes.ranges import clamped_inside, known_comparison
 from functrax.backends.passes.rule import Made, New, Rule
 from functrax.backends.passes.update_rules import choice_of_update, read_where_written
 from functrax.core import dtypes
@@ -196,6 +197,8 @@ def _same_cases(eqn: Eqn, made: Made) -> Any:
 def _known_choice(eqn: Eqn, made: Made) -> Any:
     """An index that no case has means the first one."""
     which, *cases = eqn.invars
+    spread = made.by(broadcast_in_dim, which)
+    which = which if spread is None else spread.invars[0]
     if type(which) is not Literal:
         return None
     number = int(which.val)
@@ -449,13 +452,15 @@ RULES: tuple[Rule, ...] = (
     Rule("x ** n", ("integer_pow", "pow"), _power),
     Rule("x ** 2", ("square",), _square),
     Rule("equal cases", ("select_n",), _same_cases),
-    Rule("known choice", ("select_n",), _known_choice, constant=True),
+    Rule("known choice", ("select_n",), _known_choice),
     Rule("choice by complement", ("select_n",), _choice_by_complement),
     Rule("choice in choice", ("select_n",), _choice_in_choice),
     Rule("choice of an update", ("select_n",), choice_of_update),
     Rule("read where it is written", ("scatter",), read_where_written),
     Rule("max(x, x)", ("max", "min", "and", "or"), _of_equals),
     Rule("max(x, -inf)", ("max", "min"), _extremum_with_bound, constant=True),
+    Rule("known by ranges", ("eq", "ne", "lt", "le", "gt", "ge"), known_comparison, constant=True),
+    Rule("inside its limits", ("clamp",), clamped_inside, constant=True),
     Rule("x == x", ("eq", "ne", "lt", "le", "gt", "ge"), _comparison_of_equals),
     Rule("not not x", ("not",), _complement),
     Rule("x and True", ("and", "or", "xor"), _logic_with_constant, constant=True),

@@ -93,6 +93,16 @@ EXAMPLES = {
     ),
     "max(x, x)": (F, "a:f32[4] = max x x; z:f32[4] = exp a", "z:f32[4] = exp x"),
     "max(x, -inf)": (F, "a:f32[4] = max x -inf:f32[]; z:f32[4] = exp a", "z:f32[4] = exp x"),
+    "known by ranges": (
+        N,
+        "a:i32[4] = max x 2:i32[]; z:bool[4] = lt a 2:i32[]",
+        "z:bool[4] = broadcast_in_dim[shape=(4,), dims=()] False:bool[]",
+    ),
+    "inside its limits": (
+        N,
+        "a:i32[4] = rem x 5:i32[]; b:i32[4] = clamp -4:i32[] a 4:i32[]; z:i32[4] = neg b",
+        "a:i32[4] = rem x 5:i32[]; z:i32[4] = neg a",
+    ),
     "x == x": (
         N,
         "z:bool[4] = le x x",

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from functrax.core import dtypes
 from functrax.core.primitive import Value
+from functrax.core.prims.convert import convert_element_type
 from functrax.lax.elementwise import abs as absolute, max as larger, min as smaller, rsqrt
 from functrax.lax.programs.bessel_fits import COEFFICIENTS, LIMITS
 from functrax.lax.programs.gamma import polynomial
@@ -34,7 +34,8 @@ def _scaled(order: int, x: Any, exact: bool) -> Any:
 
 def _reciprocal_root(x: Any) -> Any:
     """``1 / sqrt(x)`` to 45 bits, of numbers that are float32: a step of Newton's from those."""
-    root = rsqrt(x.astype(np.float32)).astype(x.dtype)
+    narrow = convert_element_type.bind(x, dtype=dtypes.float32)
+    root = convert_element_type.bind(rsqrt(narrow), dtype=dtypes.float64)
     return root + root * (0.5 - 0.5 * x * root * root)
 
 

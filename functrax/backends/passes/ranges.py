@@ -49,6 +49,10 @@ class Range(NamedTuple):
     least: int
     most: int
 
+    def holds(self, o: Range) -> bool:
+        """Whether another one is inside."""
+        return self.least <= o.least and o.most <= self.most
+
     def both(self, o: Range) -> Range:
         """What is in both, or this where nothing is."""
         least, most = max(self.least, o.least), min(self.most, o.most)
@@ -73,10 +77,13 @@ def range_of(x: Atom, made: Made, depth: int = _DEPTH) -> Range | None:
     eqn = made.get(x)
     if eqn is None or depth == 0:
         return whole
-    found = _computed(eqn, made, depth - 1)
-    # What leaves the dtype has wrapped around.
-    fits = found is not None and whole.least <= found.least and found.most <= whole.most
-    return found if fits else whole
+    known: Range | None = made.ranges.get((x, depth))
+    if known is None:
+        found = _computed(eqn, made, depth - 1)
+        # What leaves the dtype has wrapped around.
+        known = found if found is not None and whole.holds(found) else whole
+        made.ranges[x, depth] = known
+    return known
 
 
 def _exactly(value: Any) -> Range | None:
@@ -151,7 +158,7 @@ def _where(
     if by is None or whole is None:
         return known
     there = _sum(narrowed, by)
-    return there if whole.least <= there.least and there.most <= whole.most else known
+    return there if whole.holds(there) else known
 
 
 def _sum(x: Range, y: Range) -> Range:
@@ -224,4 +231,4 @@ def clamped_inside(eqn: Eqn, made: Made) -> Any:
     low, x, high = (range_of(operand, made) for operand in eqn.invars)
     if low is None or x is None or high is None or eqn.invars[1].aval is not eqn.outvars[0].aval:
         return None
-    return eqn.invars[1] if low.most <= x.least and x.most <= high.least else None
+    return eqn.invars[1] if Range(low.most, high.least).holds(x) else None

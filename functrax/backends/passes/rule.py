@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from functrax.core.jaxpr import Atom, Eqn
@@ -19,7 +19,15 @@ class New(NamedTuple):
 
 
 class Made(dict[Atom, Eqn]):
-    """For each variable the equation that makes it."""
+    """For each variable the equation that makes it.
+
+    Attributes:
+      ranges: what was found of values that many steps back (``passes/ranges.py``).
+    """
+
+    def __init__(self, eqns: Mapping[Atom, Eqn] | None = None) -> None:
+        super().__init__(eqns or {})
+        self.ranges: dict[tuple[Atom, int], Any] = {}
 
     def by(self, primitive: Primitive, x: Atom) -> Eqn | None:
         """The equation that makes ``x``, if it applies the primitive."""

@@ -8,6 +8,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.passes import ranges as ranges_module
 from functrax.backends.passes.ranges import Range, range_of
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.passes.rule import Made
@@ -92,6 +93,24 @@ def test_values_are_in_their_ranges(block):
         after = simplify(jaxpr, Rewrites())
         assert check.same_bits(check.run_reference(after, [x]), check.run_reference(jaxpr, [x]))
     assert narrower > 100
+
+
+def test_each_value_is_looked_at_a_few_times(monkeypatch):
+    """However many ways lead to it: choices between choices double them at each step."""
+    looked = []
+    computed = ranges_module._computed
+    monkeypatch.setattr(
+        ranges_module, "_computed", lambda eqn, *rest: looked.append(eqn) or computed(eqn, *rest)
+    )
+
+    def f(n):
+        for k in range(40):
+            n = jnp.where(n < k, n + 3, jnp.where(n < 2 * k, n * 3 + n, n - 1))
+        return jnp.where(n < 0, n + 5, n)
+
+    jaxpr = program(f, np.arange(N, dtype=np.int32))
+    simplify(jaxpr, Rewrites())
+    assert 0 < len(looked) <= 8 * len(jaxpr.eqns)
 
 
 @pytest.mark.parametrize(

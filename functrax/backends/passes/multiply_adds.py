@@ -12,7 +12,7 @@ Start at :func:`multiply_adds`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.passes.dce import uses
@@ -22,7 +22,6 @@ from functrax.core.config import state as options
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import add, mul, neg, sub
 from functrax.core.prims.fused import fma
-from functrax.core.recorded import applied
 
 _SUMS: Final = frozenset({add, sub})
 
@@ -80,11 +79,7 @@ def _rounded_once(eqn: Eqn, number: int, factors: Sequence[Atom]) -> list[Eqn]:
 
 def _negated(x: Atom, eqn: Eqn, made: list[Eqn]) -> Atom:
     if isinstance(x, Literal):
-        return Literal(applied(_minus, x.val), x.aval)
+        return Literal(-x.val, x.aval)
     negative = Var(x.aval)
     made.append(Eqn(neg, (x,), (negative,), {}, eqn.source))
     return negative
-
-
-def _minus(number: Any) -> Any:
-    return -number

@@ -8,7 +8,8 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.cpu_info import cpu_info
+from functrax.backends.cpu_info import CpuInfo
+from functrax.backends.passes import multiply_adds as passes
 from functrax.backends.passes.multiply_adds import multiply_adds
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.config import Override
@@ -17,7 +18,13 @@ from tests.backends.passes import pass_checks as check
 
 X, Y, Z = (np.linspace(a, a + 1, 12, dtype=np.float32) for a in (1, 2, 3))
 
-pytestmark = pytest.mark.skipif(not cpu_info().has_fma, reason="the processor rounds each product")
+FMA, NONE = (CpuInfo("x86_64", "", frozenset(flags)) for flags in ({"fma"}, ()))
+
+
+@pytest.fixture(autouse=True)
+def processor(monkeypatch):
+    """The pass writes for a processor that has the instruction, wherever it is tested."""
+    monkeypatch.setattr(passes, "cpu_info", lambda: FMA)
 
 
 def program(function, *args):
@@ -90,6 +97,11 @@ def test_steps_of_loops():
 def test_strict_mode_rounds_each():
     with Override("strict", True):
         assert names(after(lambda x, y, z: x * y + z, X, Y, Z)) == ["mul", "add"]
+
+
+def test_a_processor_without_the_instruction_rounds_each(monkeypatch):
+    monkeypatch.setattr(passes, "cpu_info", lambda: NONE)
+    assert names(after(lambda x, y, z: x * y + z, X, Y, Z)) == ["mul", "add"]
 
 
 def test_rewrites_are_counted_and_limited():

@@ -298,7 +298,7 @@ def _qr(site: Site) -> list[Launch | None]:
     return [
         site.own(f"part_{site.char}{wide}", (x,), (a,), (m, n, m * n, n, 0), copied),
         _ufunc(site, "qr_r_raw", (a,), (tau,), cost, changed=(a,)),
-        *[_ufunc(site, make, (a, tau), (x,), cost) for x in q],
+        *[_ufunc(site, make, (a, tau), (slot,), cost) for slot in q],
         site.own(f"part_{wide}{site.char}", (a,), (r,), (k, n, m * n, n, 1), copied),
     ]
 

@@ -22,12 +22,11 @@ from functrax.backends.llvm.writer import Known, Writer
 from functrax.core import dtypes
 from functrax.core.errors import VerificationError
 from functrax.core.lowering import Scalar
+from functrax.core.prims.fused import fma
 
 _INT32 = np.dtype(np.int32)
 #: Bytes of vectors that are long.
 _WIDE: Final = 64
-#: Dtypes in which processors multiply and add in one step.
-_FUSED: Final = frozenset({dtypes.float32, dtypes.float64})
 
 
 class Nodes:
@@ -82,7 +81,7 @@ class Nodes:
 
     def accumulated(self, node: Scalar) -> Scalar:
         """What a reduction carries after one more value: a product is rounded once with the sum."""
-        if not self.contract or node.op != "add" or node.dtype not in _FUSED:
+        if not self.contract or node.op != "add" or node.dtype not in fma.accepts:
             return node
         total, value = node.args
         if value.op != "mul" or not cpu_info().has_fma:

@@ -15,6 +15,7 @@ from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.primitive import Primitive
 from functrax.core.prims.reduce import (
+    kept_axes,
     reduce_and,
     reduce_max,
     reduce_min,
@@ -62,7 +63,7 @@ def _reduced_before(eqn: Eqn, copies: Eqn) -> list[Eqn]:
     left = [k for k, d in enumerate(dims) if d not in axes]
     row = Var(out.aval.update(shape=tuple([source.aval.shape[k] for k in left])))
     reduced = tuple([k for k, d in enumerate(dims) if d in axes])
-    kept = [d for d in range(len(copies.params["shape"])) if d not in axes]
+    kept = kept_axes(len(copies.params["shape"]), axes)
     params = {"shape": out.aval.shape, "dims": tuple([kept.index(dims[k]) for k in left])}
     return [
         Eqn(eqn.primitive, (source,), (row,), {**eqn.params, "axes": reduced}, eqn.source),

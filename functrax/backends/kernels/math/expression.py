@@ -4,8 +4,8 @@ What enters is a Builder and a Scalar; what leaves, after arithmetic on :class:`
 Scalar of a formula.  Numbers in a formula take the dtype of what they meet.
 
 A product and a sum here are two operations, each of which rounds.  With :func:`muladd` they are one
-wherever the processor has it.  Formulas that rest on an exact product
-say so with :func:`fma`, which costs several operations where the processor has none.
+wherever the processor has it.  Formulas that rest on an exact product say so with :func:`fma`,
+which costs several operations where the processor has none.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pickle
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -323,7 +324,8 @@ def test_what_is_imported_on_demand():
         tree = ast.parse(inspect.getsource(package))
         (block,) = [x for x in tree.body if isinstance(x, ast.If)]
         imports = [x for x in block.body if isinstance(x, ast.ImportFrom)]
-        declared = {alias.asname for x in imports for alias in x.names}
+        absent = set() if "int1" in dir(ml_dtypes) else {"int1", "uint1"}  # before ml_dtypes 0.6
+        declared = {alias.asname for x in imports for alias in x.names} - absent
         loaded = f"import sys, {package.__name__} as p; print(*vars(p))"
         done = subprocess.run(
             [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
@@ -332,6 +334,8 @@ def test_what_is_imported_on_demand():
         assert declared <= set(dir(package))
         for x in imports:
             for alias in x.names:
+                if alias.name in absent:
+                    continue
                 found = getattr(package, alias.name)
                 if x.module == package.__name__:
                     assert found is importlib.import_module(f"{x.module}.{alias.name}")

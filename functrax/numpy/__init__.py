@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from functrax.core.arguments import explain_all as _explain_all, explained_member as _explained
-from functrax.core.dtypes import finfo as finfo, iinfo as iinfo
+from functrax.core.dtypes import STORED as _STORED, finfo as finfo, iinfo as iinfo
 from functrax.core.lazy import on_demand as _on_demand, sources as _sources
 from functrax.core.operators import Array as Array
 from functrax.core.promotion import promote_types as promote_types, result_type as result_type
@@ -587,11 +587,7 @@ else:
                     "median nanmedian nanpercentile nanquantile percentile quantile"
                 ),
                 "functrax.numpy.sets": "intersect1d isin setdiff1d setxor1d union1d",
-                "functrax.numpy.stored_types": (
-                    "float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
-                    "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 "
-                    "float8_e5m2fnuz float8_e8m0fnu int1 int2 int4 uint1 uint2 uint4"
-                ),
+                "functrax.numpy.stored_types": " ".join(x.name for x in _STORED),
                 "functrax.numpy.uniqueness": (
                     "unique unique_all unique_counts unique_inverse unique_values"
                 ),

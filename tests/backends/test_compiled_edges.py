@@ -166,9 +166,10 @@ def test_extreme_indices(dtype: Any) -> None:
     i = Dim(0)
     read = IndexMap((41,), (5,), (Load(0, [i]),))
     folded = IndexMap((41,), (5,), (Load(0, [i]) % 5,))
+    turned = IndexMap((41,), (5,), (4 - Load(0, [i]),))
     with functrax.enable_x64():
         x, y = numbers(5, dtype=np.int32), numbers(41, dtype=np.int32)
-        for chosen in (read, folded):
+        for chosen in (read, folded, turned):
             check(lambda v, k: reindex.bind(v, k, map=chosen, fill=like(v, -7)), x, n)  # noqa: B023
             for op in ("add", "max", "set"):
                 check(lambda v, w, k: scatter.bind(v, w, k, map=chosen, op=op), x, y, n)  # noqa: B023

@@ -82,6 +82,25 @@ class Indices:
         holds = b.compare(kind, value, b.const(0, value.dtype))
         return holds if guard is None else b.both(guard, holds)
 
+    def within(self, guard: Scalar | None, expr: IndexExpr, size: int) -> Scalar | None:
+        """A guard, and that an expression is at least 0 and less than a size.
+
+        Of what is read from an array nothing is proven: there it is one comparison without sign.
+        """
+        if not self.is_dynamic(expr):
+            return self.both(self.both(guard, expr >= 0), expr < size)
+        b = self.builder
+        dtype = INT32 if size < _LIMIT and self._fits_dynamic(expr) else _INT64
+        unsigned = np.dtype(np.uint32 if dtype == INT32 else np.uint64)
+        value = b.convert(self.integer(expr, dtype), unsigned)
+        holds = b.compare("lt", value, self._number(size, unsigned))
+        return holds if guard is None else b.both(guard, holds)
+
+    def is_inside(self, address: IndexExpr, size: int) -> bool:
+        """Whether an address is proven to be at least 0 and less than a size."""
+        interval = None if self.is_dynamic(address) else bounds(address, self.extents)
+        return interval is not None and 0 <= interval[0] and interval[1] < size
+
     def _note_break(self, condition: Condition) -> None:
         """Remember where a condition on one dim changes, so that loops can be split there."""
         atoms = [atom for atom, _ in condition.expr.terms]
@@ -109,9 +128,11 @@ class Indices:
         return all(self._fits(part) for atom, _ in expr.terms for part in _parts_of(atom))
 
     def _fits_dynamic(self, expr: IndexExpr) -> bool:
-        """Whether a comparison with 0 is right in 32 bits: ``+-e + c`` of a 32-bit ``e``.
+        """Whether a comparison with 0, or with a size without sign, is right in 32 bits: ``+-e + c``
+        of a 32-bit ``e``.
 
-        ``size - 1 - e`` wraps for a very negative ``e`` only, which ``e >= 0`` refuses.
+        ``c - e`` wraps for a very negative ``e`` only: ``e >= 0`` refuses it, and what has wrapped
+        is negative, which is larger than any size without sign.
         """
         if len(expr.terms) != 1:
             return False

@@ -285,6 +285,8 @@ class Lowering:
     def read(self, x: Var, point: Point, guard: Scalar | None) -> Scalar:
         """An input of the group: what is in memory at its address."""
         address, offset = self._address(point, x.aval)
+        if guard is not None and offset is None and self.indices.is_inside(address, x.aval.size):
+            guard = None  # what is read outside of it has no importance
         args = tuple(a for a in (offset, guard) if a is not None)
         attr = (self.inputs[x], address, offset is not None, guard is not None)
         return self.builder.node("load", x.aval.dtype, args, attr)

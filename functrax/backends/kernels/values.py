@@ -278,7 +278,7 @@ class Values:
             nonlocal inside
             array = loads[operand]
             for expr, size in zip(indices, array.aval.shape, strict=True):
-                inside = self.indices.both(self.indices.both(inside, expr >= 0), expr < size)
+                inside = self.indices.within(inside, expr, size)
             where = tuple(map(self.indices.simplify, indices))
             return self.indices.dynamic(self.at(array, where, inside))
 
@@ -287,5 +287,5 @@ class Values:
             holds = condition.substitute(dims, load)  # which adds to what is inside
             inside = self.indices.both(inside, holds)
         for expr, size in zip(exprs, index_map.codomain, strict=True):
-            inside = self.indices.both(self.indices.both(inside, expr >= 0), expr < size)
+            inside = self.indices.within(inside, expr, size)
         return exprs, inside

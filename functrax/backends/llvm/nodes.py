@@ -122,7 +122,7 @@ class Nodes:
             self._dim(node)
         elif node.op == "int":
             name = w.number(node.attr, ("int", node.attr))
-            if node.dtype == _INT32:
+            if node.dtype.itemsize == 4:
                 name = w.narrow(name)
             w.know(id(node), name, False, 0)
         elif node.op == "given":

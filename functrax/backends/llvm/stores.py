@@ -17,6 +17,7 @@ from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.writer import Writer
 from functrax.core.errors import VerificationError
 from functrax.core.lowering import Scalar
+from functrax.core.records import replace
 
 
 class Stores:
@@ -39,6 +40,10 @@ class Stores:
         for x in (store.value, store.offset, store.guard):
             if x is not None:
                 self.nodes.value(x)
+        branch = None
+        if guard is not None and self._is_single(store):
+            branch, store = w.operand(guard).name, replace(store, guard=None)
+            w.open_branch()
         if store.combine is not None:
             old = w.builder.node("acc", value.dtype, (), ("store", store.buffer, w.count()))
             here = len(w.levels) - 1  # it changes from one point to the next
@@ -47,16 +52,25 @@ class Stores:
             value = b.whole(store.combine.combine(b, b.parts(old), b.parts(value)))
             self.nodes.value(value)
         self._write(store, value)
+        if branch is not None:
+            w.close_branch(branch)
+
+    def _is_single(self, store: Store) -> bool:
+        """Whether one element is written: outside of vectors, or a value that all lanes share."""
+        w = self.writer
+        if w.vector_level <= 0 or w.lanes == 1:
+            return True
+        _, _, stride = self.memory.pointer(store.buffer, store.address)
+        values = (store.value, store.offset)
+        return stride == 0 and not any(w.operand(x).vector for x in values if x is not None)
 
     def _write(self, store: Store, value: Scalar) -> None:
         w = self.writer
         dtype = w.kernel.operands[store.buffer].dtype
         pointer, _, stride = self.memory.pointer(store.buffer, store.address)
-        inside_vector = w.vector_level > 0 and w.lanes > 1
         level = len(w.levels) - 1
         scattered = store.offset is not None and w.operand(store.offset).vector
-        alone = stride == 0 and not scattered and not w.operand(value).vector
-        if not inside_vector or alone:  # a value that all lanes share is written once
+        if self._is_single(store):
             self._write_scalar(store, value, pointer, level)
             return
         if stride == 0 and not scattered:
@@ -120,12 +134,4 @@ class Stores:
         name = self.memory.to_memory(w.operand(value).name, dtype, 1, level)
         pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
         write = f"  store {memory_type(dtype)} {name}, ptr {pointer}{alignment(dtype)}"
-        lines = w.levels[level].lines
-        if store.guard is None:
-            lines.append(write)
-            return
-        label = f"if{w.count()}"
-        inside = w.operand(store.guard).name
-        lines.append(f"  br i1 {inside}, label %{label}.then, label %{label}")
-        lines += [f"{label}.then:", write, f"  br label %{label}", f"{label}:"]
-        w.levels[level].block = label
+        w.levels[level].lines.append(write)

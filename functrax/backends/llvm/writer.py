@@ -250,6 +250,20 @@ class Writer:
             self.known.pop(key, None)
         return level.lines
 
+    def open_branch(self) -> None:
+        """Begin a level that is done only where a condition of the level around it holds."""
+        self.open_level(f"if{self.count()}.then")
+
+    def close_branch(self, holds: str) -> None:
+        """End the innermost level, which is done where a bool holds."""
+        then = self.levels[-1].block
+        label = then.removesuffix(".then")
+        lines = self.close_level()
+        outer = self.levels[-1]
+        outer.lines += [f"  br i1 {holds}, label %{then}, label %{label}", f"{then}:", *lines]
+        outer.lines += [f"  br label %{label}", f"{label}:"]
+        outer.block = label
+
     def open_loop(self, low: str, carried: Carried) -> Names:
         """Begin a loop from ``low`` on; the names in it of what it carries."""
         before = self.levels[-1].block

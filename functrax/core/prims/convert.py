@@ -43,6 +43,8 @@ class ConvertElementType(Elementwise):
             x = x.real
         if dtypes.is_integer(dtype) and dtypes.is_float(x.dtype):
             return _saturate(x, dtype)
+        if x.dtype in dtypes.STORED_INTEGERS:  # ml_dtypes before 0.5.4 makes no bfloat16 of int2
+            x = x.astype(dtypes.compute_dtype(x.dtype))
         return x.astype(dtype)
 
     def lower(self, b: Builder, x: Scalar, *, dtype: Any, weak_type: bool = False) -> Scalar:

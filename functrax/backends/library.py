@@ -1,9 +1,10 @@
 """Functions that launches call beside the compiler's own kernels, found by name.
 
-A name enters; an address leaves, if this process has such a function: one of the extension's, or
-an inner loop of a NumPy ufunc.  Those of ``numpy.linalg`` and ``numpy.fft`` are C functions of
-arrays, sizes and strides that need no lock of Python's; the extension's function ``call_loop``
-calls them as a kernel.  Addresses hold in one process, names in all: programs on disk have names.
+A name enters; an address leaves, if this process has such a function: one of the extension's, one
+of LAPACK, or an inner loop of a NumPy ufunc.  Those of ``numpy.linalg`` and ``numpy.fft`` are C
+functions of arrays, sizes and strides that need no lock of Python's; the extension's function
+``call_loop`` calls them as a kernel.  Addresses hold in one process, names in all: programs on disk
+have names.
 
 NumPy documents where a ufunc keeps its loops (``PyUFuncObject``), and has never moved it.  Nothing
 is called that does not look as described: the counts, the name and the types of the loop must be
@@ -23,8 +24,10 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.core import native
+from functrax.core.prims import lapack
 from functrax.core.records import record
 
+LAPACK: Final = "LAPACK"
 LINALG: Final = "numpy.linalg._umath_linalg"
 FFT: Final = "numpy.fft._pocketfft_umath"
 
@@ -34,9 +37,10 @@ class LibraryFunction:
     """A function by its name.
 
     Args:
-      module: the module whose ufunc it is an inner loop of; empty for the extension's functions.
-      name: of the ufunc, or of the function.
-      types: the characters of the loop's dtypes, as in ``ufunc.types``.
+      module: the module whose ufunc it is an inner loop of; :data:`LAPACK` for what that has, and
+        empty for the extension's functions.
+      name: of the ufunc, or of the function (LAPACK's without the dtype's letter).
+      types: the characters of the loop's dtypes, as in ``ufunc.types``; LAPACK's has one.
       data: what the loop is called with, instead of the loop itself.
     """
 
@@ -61,6 +65,11 @@ class LibraryFunction:
 def numpy_loop(module: str, name: str, types: str) -> LibraryFunction | None:
     """The inner loop of a ufunc for some dtypes, if it is there and can be called."""
     return None if _loop(module, name, types) is None else LibraryFunction(module, name, types)
+
+
+def lapack_function(name: str, char: str) -> LibraryFunction | None:
+    """A function of LAPACK or BLAS for a dtype's character, if NumPy brings it."""
+    return None if _of_lapack(name, char) is None else LibraryFunction(LAPACK, name, char)
 
 
 def own_function(name: str) -> LibraryFunction | None:
@@ -102,8 +111,31 @@ class _Ufunc(ctypes.Structure):
 
 
 @cache
+def _of_lapack(name: str, char: str) -> tuple[int, int] | None:
+    _know_threads()
+    found = lapack.function(name, char)
+    return None if found is None else (_address(found), 0)
+
+
+@cache
+def _know_threads() -> None:
+    """Tell the extension how to change LAPACK's number of threads."""
+    control = lapack.thread_control()
+    if control is not None and native.extension is not None:
+        native.extension.configure_blas_threads(*map(_address, control))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@cache
 def _loop(module: str, name: str, types: str) -> tuple[int, int] | None:
     """The addresses of an inner loop and of its data."""
+    if module == LAPACK:
+        return _of_lapack(name, types)
+    if module == LINALG:
+        _know_threads()
     if sys.implementation.name != "cpython":
         return None
     try:

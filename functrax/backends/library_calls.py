@@ -1,15 +1,16 @@
 """Equations that library functions compute: linear algebra, Fourier transforms and ``top_k``.
 
 An equation enters, with the slots of its operands and results; launches leave, or None where the
-NumPy reference is to be called instead: for empty arrays, for matrices so large that the blocked
-algorithms of the reference are faster, and in a process that lacks a function
+NumPy reference is to be called instead: for empty arrays, and in a process that lacks a function
 (``backends/library.py``).
 
-What ``numpy.linalg`` computes by inner loops of ufuncs, these do by the same loops on the same
-numbers, float32 made float64 on the way in and back, so the bits are the reference's; but matrices
-of more than :data:`SMALL` rows stay in single precision, which takes half the time.  Triangular
-solutions, eliminations and most transforms are loops of the extension (``native/matrix_loops.cpp``,
-``native/fourier_loops.cpp``); transforms of other lengths are the loops of ``numpy.fft``.
+Matrices of up to :data:`SMALL` rows are computed by what computes them in ``numpy.linalg``, inner
+loops of ufuncs, on the same numbers, float32 made float64 on the way in and back, so the bits are
+the reference's.  Larger ones stay in single precision, which takes half the time, and go to LAPACK
+by its own functions where NumPy brings it (``native/lapack_loops.cpp``, decision 0027).  Small
+triangular solutions and eliminations and most transforms are loops of the extension
+(``native/matrix_loops.cpp``, ``native/fourier_loops.cpp``); transforms of other lengths are the
+loops of ``numpy.fft``.
 
 Start at :func:`library_launches`.
 """
@@ -28,6 +29,7 @@ from functrax.backends.library import (
     FFT,
     LINALG,
     LibraryFunction,
+    lapack_function,
     numpy_loop,
     own_function,
     signature,
@@ -39,13 +41,16 @@ from functrax.core.jaxpr import Eqn
 from functrax.core.prims.matrix_values import MOST_WORK
 from functrax.core.records import record
 
-#: LAPACK has threads of its own for larger matrices: those are computed by one thread of ours.
+#: Larger matrices are computed by one thread of ours, for LAPACK has threads of its own.
 SMALL: Final = 64
 #: So are matrices that take fewer nanoseconds each: OpenBLAS's calls wait for a lock.
 WORTH_THREADS: Final = 5_000
+#: With threads of its own LAPACK takes longer for matrices of fewer multiplications.
+ALONE: Final = 1 << 25
 #: Of longer rows, more than a quarter is selected by sorting.
 SHORT_ROW: Final = 256
 _READS, _WRITES = 1, 2
+_BLOCK: Final = 64  # columns that LAPACK reflects together
 _CALL: Final = 150  # estimated nanoseconds of calling LAPACK for one matrix
 _DOUBLE: Final = {"f": "d", "F": "D", "d": "d", "D": "D"}
 _REAL: Final = {"f": "f", "F": "f", "d": "d", "D": "d"}
@@ -82,6 +87,22 @@ class Site:
         is_vector = self.name == "lu_pivots_to_permutation"
         return math.prod(self.shape[: -1 if is_vector else -2])
 
+    @property
+    def work(self) -> int:
+        """About how many multiplications a matrix takes."""
+        m, n = self.shape[-2:]
+        return int(m * n * min(m, n))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its matrices are so small that LAPACK takes longer than loops."""
+        return self.work <= SMALL**3
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether LAPACK is to have one thread."""
+        return not self.is_small and self.work < ALONE
+
     def own(
         self,
         function: str,
@@ -106,6 +127,39 @@ class Site:
             units * cost,
             owner=LaunchCode(found),
         )
+
+    def by_lapack(
+        self,
+        functions: Sequence[str],
+        scratch: tuple[int, ...],
+        params: Sequence[int],
+        cost: int,
+    ) -> list[Launch | None]:
+        """The launch of the extension's function that calls some of LAPACK, for all matrices.
+
+        Args:
+          functions: the names that they have in LAPACK.
+          scratch: slots that it needs beside the results.
+          params: what follows their addresses, the number of matrices, and whether it is alone.
+          cost: estimated nanoseconds of a matrix.
+        """
+        caller = own_function(f"lapack_{self.name}_{self.char}")
+        found = [lapack_function(name, self.char) for name in functions]
+        if caller is None or None in found:
+            return [None]
+        known = [x for x in found if x is not None]
+        return [
+            Launch(
+                caller.address,
+                self.name,
+                self.inputs,
+                (*self.outputs, *scratch),
+                (*[x.address for x in known], self.units, int(self.is_alone), *params),
+                1,
+                self.units * cost,
+                owner=LaunchCode(caller, tuple(enumerate(known))),
+            )
+        ]
 
 
 @record
@@ -153,7 +207,8 @@ def loop_launch(
       cost: estimated nanoseconds of a unit.
       inner: how often the loop runs for a unit.
     """
-    caller = LibraryFunction("", "call_loop")
+    is_alone = loop.module == LINALG and site.is_alone
+    caller = LibraryFunction("", "call_loop_alone" if is_alone else "call_loop")
     data = LibraryFunction(loop.module, loop.name, loop.types, data=True)
     inputs = tuple(dict.fromkeys(a.slot for a in arguments if a.slot not in written))
     number = {slot: n for n, slot in enumerate((*inputs, *written))}
@@ -202,7 +257,7 @@ def _ufunc(
     given = len(operands)
     wide: Sequence[str] = chars
     loop = None
-    if min(site.shape[-2:]) > SMALL:
+    if not site.is_small:
         loop = _loop_of(name, chars, given)
     if loop is None:
         wide = [_DOUBLE[c] for c in chars]
@@ -214,7 +269,7 @@ def _ufunc(
         for text in re.findall(r"\(([^)]*)\)", signature(LINALG, name))
     ]
     count = site.units
-    is_split = site.shape[-1] <= SMALL and cost >= WORTH_THREADS
+    is_split = site.is_small and cost >= WORTH_THREADS
     sizes: dict[str, int] = {}
     arguments = []
     for k, (slot, core) in enumerate(zip((*operands, *results), cores, strict=True)):
@@ -251,12 +306,21 @@ def _cubic(site: Site, factor: int) -> int:
 def _linear_solve(site: Site) -> list[Launch | None]:
     n, count = site.avals[1].shape[-2:]
     cost = _cubic(site, 1) + n * n * count // 3
+    if not site.is_small:
+        scratch = site.builder.value((n, n), site.avals[0].dtype), site.builder.value((n,), "l")
+        found = site.by_lapack(("trsm", "trsv", "getrf"), scratch, (n, count), cost)
+        if None not in found:
+            return found
     return [_ufunc(site, "solve", site.inputs, site.outputs, cost)]
 
 
 def _cholesky(site: Site) -> list[Launch | None]:
     n = site.shape[-1]
     size = site.avals[0].dtype.itemsize
+    if not site.is_small:
+        found = site.by_lapack(("potrf",), (), (n,), _cubic(site, 1))
+        if None not in found:
+            return found
     return [
         _ufunc(site, "cholesky_lo", site.inputs, site.outputs, _cubic(site, 1)),
         # of a matrix that is not positive definite, too, which NumPy fills with NaN
@@ -284,15 +348,21 @@ def _svd(site: Site) -> list[Launch | None]:
 
 def _qr(site: Site) -> list[Launch | None]:
     *lead, m, n = site.shape
-    wide = _DOUBLE[site.char]
     temporary = site.builder.value
-    (x,), (*q, r) = site.inputs, site.outputs
-    a, tau = temporary((*lead, m, n), wide), temporary((*lead, min(m, n)), wide)
-    if wide != site.char and m * n * min(m, n) > MOST_WORK:  # by LAPACK, in single precision
-        return [None]
     whole = site.params["full_matrices"] and m > n
     k = m if whole else min(m, n)
     cost = _cubic(site, 4)
+    if not site.is_small:
+        work = _BLOCK * max(m, n)
+        scratch = [temporary((x,), site.char) for x in (m * max(n, k), min(m, n), work)]
+        names = ("geqrf", "ungqr" if site.char in "FD" else "orgqr")
+        params = (m, n, k, len(site.outputs) - 1, work)
+        found = site.by_lapack(names, tuple(scratch), params, cost)
+        if None not in found or site.work > MOST_WORK:
+            return found
+    wide = _DOUBLE[site.char]
+    (x,), (*q, r) = site.inputs, site.outputs
+    a, tau = temporary((*lead, m, n), wide), temporary((*lead, min(m, n)), wide)
     copied = 10 + m * n // 2
     make = "qr_complete" if whole else "qr_reduced"
     return [
@@ -311,6 +381,15 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
     n = site.shape[-1]
     rows, columns = site.avals[1].shape[-2:]
     count = columns if params["left_side"] else rows
+    conjugated = params["conjugate_a"] and site.char in "FD"
+    if not site.is_small and (params["transpose_a"] or not conjugated):
+        names = ("left_side", "lower", "transpose_a", "unit_diagonal")
+        left, lower, transposed, unit = [int(params[x]) for x in names]
+        how = (left, lower, transposed, int(conjugated), unit)
+        cost = _CALL + n * n * count // 8
+        found = site.by_lapack(("trsm", "trsv"), (), (rows, columns, *how), cost)
+        if None not in found:
+            return found
     if n * n * count > MOST_WORK:
         return [None]
     row, column = n, 1
@@ -322,7 +401,6 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
     if not lower:  # from the last pivot backwards
         first, row, column = n * n - 1, -row, -column
         start, step = (n - 1) * step, -step
-    conjugated = params["conjugate_a"] and site.char in "FD"
     numbers = (
         *(n, count, n * n, rows * columns),
         *(first, row, column, int(conjugated), int(params["unit_diagonal"])),
@@ -335,6 +413,10 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
 def _lu(site: Site) -> list[Launch | None]:
     m, n = site.shape[-2:]
     work = m * n * min(m, n)
+    if not site.is_small:
+        k = min(m, n)
+        scratch = site.builder.value((m, n), site.avals[0].dtype), site.builder.value((k,), "l")
+        return site.by_lapack(("getrf",), scratch, (m, n), _cubic(site, 1))
     if work > MOST_WORK:
         return [None]
     cost = 10 + work // 3 + 4 * m * n
@@ -465,7 +547,7 @@ def _transform(
 #: What these give by library functions has other last bits than the reference's results.
 OTHER_BITS: Final = frozenset(
     (
-        *("triangular_solve", "lu", "cofactor", "fft", "linear_solve"),
+        *("triangular_solve", "lu", "cofactor", "fft", "linear_solve", "qr"),
         *("cholesky", "det", "slogdet", "eigh", "svd"),
     )
 )

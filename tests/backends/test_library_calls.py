@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.linalg import _umath_linalg
 
 import functrax
 import functrax.numpy as jnp
@@ -16,7 +15,7 @@ from functrax import lax
 from functrax.backends import disk_cache, library, program_cache
 from functrax.backends.compiler import compile_program
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.library_calls import PRIMITIVES, SMALL
+from functrax.backends.library_calls import PRIMITIVES
 from functrax.backends.program import HostCall, all_programs
 from functrax.backends.runtime import NATIVE, PYTHON
 from functrax.core.config import config
@@ -80,12 +79,10 @@ def test_numpys_loops_give_numpys_bits(name: str, char: str) -> None:
 
 @pytest.mark.parametrize("char", "fdFD")
 def test_solutions_have_numpys_bits(char: str) -> None:
-    for shape in ((6, 6), (70, 3, 3), (2, 80, 80)):  # in float64 all at once, in parts, one by one
+    for shape in ((6, 6), (70, 3, 3)):  # all at once, and in parts
         a, b = random(*shape, char=char), random(*shape[:-1], 2, char=char, seed=1)
         (got,) = results(jnp.linalg.solve, a, b)
-        types = f"{char}{char}->{char}"  # of large matrices; others are solved in double precision
-        wanted = _umath_linalg.solve(a, b, signature=types) if shape[-1] > SMALL else None
-        np.testing.assert_array_equal(got, np.linalg.solve(a, b) if wanted is None else wanted)
+        np.testing.assert_array_equal(got, np.linalg.solve(a, b))
 
 
 @pytest.mark.parametrize("char", "fdFD")

@@ -99,7 +99,7 @@ class Indices:
     def is_inside(self, address: IndexExpr, size: int) -> bool:
         """Whether an address is proven to be at least 0 and less than a size."""
         interval = None if self.is_dynamic(address) else bounds(address, self.extents)
-        return interval is not None and 0 <= interval[0] and interval[1] < size
+        return interval is not None and interval[0] >= 0 and interval[1] < size
 
     def _note_break(self, condition: Condition) -> None:
         """Remember where a condition on one dim changes, so that loops can be split there."""
@@ -128,8 +128,8 @@ class Indices:
         return all(self._fits(part) for atom, _ in expr.terms for part in _parts_of(atom))
 
     def _fits_dynamic(self, expr: IndexExpr) -> bool:
-        """Whether a comparison with 0, or with a size without sign, is right in 32 bits: ``+-e + c``
-        of a 32-bit ``e``.
+        """Whether comparisons with 0, or with a size without sign, are right in 32 bits: those of
+        ``+-e + c`` with a 32-bit ``e``.
 
         ``c - e`` wraps for a very negative ``e`` only: ``e >= 0`` refuses it, and what has wrapped
         is negative, which is larger than any size without sign.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "blas_threads.h"
 #include "small_array.h"
 
 namespace py = pybind11;
@@ -125,6 +126,13 @@ void call_loop(void** buffers, const std::int64_t* params, std::int64_t begin, s
   }
 }
 
+// The same, for loops that call LAPACK, which has one thread then.
+void call_loop_alone(void** buffers, const std::int64_t* params, std::int64_t begin,
+                     std::int64_t end) {
+  const blas_threads::OneThread alone(true);
+  call_loop(buffers, params, begin, end);
+}
+
 }  // namespace
 
 py::dict functions() {
@@ -133,8 +141,10 @@ py::dict functions() {
     found[f.first] = reinterpret_cast<std::uintptr_t>(f.second);
   };
   add({"call_loop", call_loop});
+  add({"call_loop_alone", call_loop_alone});
   for (const Named& f : matrix_loops()) add(f);
   for (const Named& f : fourier_loops()) add(f);
+  for (const Named& f : lapack_loops()) add(f);
   for (const Named& f : selection_loops()) add(f);
   return found;
 }

@@ -21,6 +21,8 @@ using Named = std::pair<const char*, program::Kernel>;
 const std::vector<Named>& matrix_loops();
 // Fourier transforms (fourier_loops.cpp).
 const std::vector<Named>& fourier_loops();
+// Factorisations and solutions by LAPACK (lapack_loops.cpp).
+const std::vector<Named>& lapack_loops();
 // The largest elements (selection_loops.cpp).
 const std::vector<Named>& selection_loops();
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "blas_threads.h"
 #include "boundary.h"
 #include "buffer.h"
 #include "buffer_exporter.h"
@@ -172,5 +173,7 @@ PYBIND11_MODULE(_native, module) {
   module.def("set_num_threads", set_num_threads, py::arg("threads"), "Choose how many.");
   module.def("library_functions", functrax::library::functions,
              "Names and addresses of the kernels that the extension holds.");
+  module.def("configure_blas_threads", functrax::blas_threads::configure, py::arg("get"),
+             py::arg("set"), "Addresses of functions that get and set a library's threads.");
   add_object_loader(module);
 }

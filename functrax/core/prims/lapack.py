@@ -43,10 +43,19 @@ def _numbers(*values: int) -> list[Any]:
     return [ctypes.byref(ctypes.c_int64(v)) for v in values]
 
 
-def _function(name: str, x: Any) -> Any:
-    """A function for the dtype of ``x``, or None without the library."""
+def function(name: str, char: str) -> Any:
+    """A function of LAPACK or BLAS for a dtype's character, or None without the library."""
     found = library()
-    return None if found is None else getattr(found, f"scipy_{_LETTERS[x.dtype.char]}{name}_64_")
+    return None if found is None else getattr(found, f"scipy_{_LETTERS[char]}{name}_64_")
+
+
+def thread_control() -> tuple[Any, Any] | None:
+    """The functions that get and set the library's number of threads; None without the library."""
+    names = [f"scipy_openblas_{verb}_num_threads64_" for verb in ("get", "set")]
+    if not all(hasattr(library(), name) for name in names):
+        return None
+    get, set_ = [getattr(library(), name) for name in names]
+    return get, set_
 
 
 def _with_work(call: Any, before: list[Any], dtype: Any, after: list[Any]) -> None:
@@ -64,7 +73,7 @@ def schur(x: Any) -> tuple[Any, Any] | None:
     Args:
       x: a square matrix of float32, float64, complex64 or complex128.
     """
-    call, n = _function("gees", x), x.shape[0]
+    call, n = function("gees", x.dtype.char), x.shape[0]
     if call is None or n == 0:
         return None
     t, z = np.array(x, order="F"), np.zeros_like(x, order="F")
@@ -91,7 +100,7 @@ def triangular_solve(
     Row-major matrices are their own transposes to a library that counts by columns, so what is
     solved is ``x^T op(a)^T = b^T``, from the other side.
     """
-    call = _function("trsm", a)
+    call = function("trsm", a.dtype.char)
     if call is None or 0 in b.shape:
         return None
     if conjugated and not transposed:  # which the library does not have
@@ -110,7 +119,7 @@ def triangular_solve(
 
 def lu(x: Any) -> tuple[Any, Any] | None:
     """``(lu, pivots)`` of one matrix, the pivots counted from 0; None without the library."""
-    call = _function("getrf", x)
+    call = function("getrf", x.dtype.char)
     if call is None or x.size == 0:
         return None
     m, n = x.shape
@@ -124,7 +133,7 @@ def lu(x: Any) -> tuple[Any, Any] | None:
 
 def qr(x: Any, columns: int, compute_q: bool) -> tuple[Any, ...] | None:
     """``(q, r)`` of one matrix, so many columns of ``q``; or ``(r,)``; None without the library."""
-    factor = _function("geqrf", x)
+    factor = function("geqrf", x.dtype.char)
     if factor is None or x.size == 0:
         return None
     m, n = x.shape
@@ -140,7 +149,7 @@ def qr(x: Any, columns: int, compute_q: bool) -> tuple[Any, ...] | None:
         return (r,)
     q = np.zeros((m, columns), x.dtype, order="F")
     q[:, :k] = a[:, :k]
-    make = _function("ungqr" if x.dtype.kind == "c" else "orgqr", x)
+    make = function("ungqr" if x.dtype.kind == "c" else "orgqr", x.dtype.char)
     _with_work(
         make,
         [*_numbers(m, columns, k), _pointer(q), *size, _pointer(tau)],

@@ -21,6 +21,7 @@ from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import ReferenceDevice, in_numpy
 from functrax.backends.runtime import load
 from functrax.core import monitoring
+from functrax.core.collection import paused
 from functrax.core.config import compile_context, state as options
 from functrax.core.jaxpr import Jaxpr
 from functrax.core.primitive import Primitive
@@ -117,7 +118,8 @@ class CpuDevice(Device):
             preload.compiling()
             from functrax.backends.compiler import compile_program
 
-            found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
+            with paused():
+                found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
             if not guarded:
                 from functrax.backends import program_cache
 

@@ -8,6 +8,8 @@ and the look at all old objects that follows fell into the first call of a progr
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Pause:
@@ -37,3 +39,18 @@ def age() -> None:
     if not gc.get_freeze_count():  # the program's own frozen objects stay so
         gc.freeze()
         gc.unfreeze()
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """No collections in this block, for most of what it makes stays or has no cycles.
+
+    What is garbage then is found by the collection that follows, which looks at it first.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -33,7 +33,7 @@ from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.lowering import MATH, Scalar
+from functrax.core.lowering import MATH, WORK, Scalar
 from functrax.core.option_text import decisions
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
@@ -340,11 +340,11 @@ def kernel_cost(kernel: Kernel) -> int:
     """Estimated nanoseconds of a kernel on one thread."""
     if kernel.tiling is not None:
         return math.trunc(kernel.tiling.cycles * _CYCLE)
-    loops = [kernel.extents[d] for d in (*kernel.outer, *kernel.inner)]
-    points = math.prod(loops)
+    points = kernel.points
     if any(stage.condition is not None for stage in kernel.stages):
         points *= _STEPS
-    work = sum(_FUNCTION if node.op in MATH else 1 for node in kernel.nodes() if node.args)
+    operations = [node.op for node in kernel.nodes() if node.args]
+    work = sum([_FUNCTION if op in MATH else WORK.get(op, 1) for op in operations])
     moved = sum(min(o.size, points) * o.dtype.itemsize for o in kernel.operands)
     return math.trunc(points * work * _OPERATION / kernel.lanes + moved * _BYTE)
 

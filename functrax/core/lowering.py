@@ -25,6 +25,8 @@ unless said):
 - ``popcount clz``: of integers, the result too; ``clz`` of 0 is the number of bits.
 - the functions of ``MATH``: expanded by the target into the operations above.
 - ``const``: a number; ``load``, ``index``: made by the kernel, not by primitives.
+- ``threefry(k0, k1, x0, x1)``: two words of random bits, as the primitive ``threefry2x32``; of
+  these ``word`` gives one, whose number is its ``attr``; expanded by the target.
 - ``real(z) imag(z)``: the parts of a complex number; ``complex(x, y)``: the number that has them.
 
 No other operation takes or gives complex numbers: a Builder writes those with real ones
@@ -87,6 +89,12 @@ COMPLEX_MATH: Final = frozenset(
         *("sin", "cos", "tan", "sinh", "cosh", "tanh"),
     )
 )
+
+#: Two words of random bits, and one of two words.
+THREEFRY: Final = "threefry"
+WORD: Final = "word"
+#: As how many others an operation counts.
+WORK: Final = {THREEFRY: 119, WORD: 0}
 
 _COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _BOOL: Final = np.dtype(np.bool_)
@@ -360,6 +368,11 @@ class Builder:
         if x.is_constant:
             return self._constant(np.asarray(x.attr).view(dtype)[()], dtype)
         return self.node("bitcast", dtype, (x,))
+
+    def threefry(self, *words: Scalar) -> tuple[Scalar, Scalar]:
+        """Two words of random bits from two words of a key and two of a counter, ``uint32``."""
+        both = self.node(THREEFRY, words[0].dtype, words)
+        return self.node(WORD, both.dtype, (both,), 0), self.node(WORD, both.dtype, (both,), 1)
 
     def is_nan(self, x: Scalar) -> Scalar:
         """Whether a float is NaN."""

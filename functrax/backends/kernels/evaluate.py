@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from functrax.backends.kernels.ir import ordered
 from functrax.core import dtypes
-from functrax.core.lowering import MATH, Builder, Scalar
+from functrax.core.lowering import MATH, WORD, Builder, Scalar
 from functrax.core.primitive import registry
 from functrax.core.prims import bits
 from functrax.core.prims.fma_values import fma
+from functrax.core.prims.threefry_values import threefry2x32
 
 Array: TypeAlias = "NDArray[Any]"
 #: ``(builder, *operands)`` -> a function of ``MATH``, in other operations.
@@ -74,6 +75,8 @@ def _value(
         value = _expanded(node, operands, expansions)
     elif node.op in MATH:
         value = _math(node.op, operands)
+    elif node.op == WORD:
+        value = operands[0][node.attr]
     elif node.op in _PLAIN:
         value = np.asarray(_PLAIN[node.op](*operands))
     elif node.op in _RULES:
@@ -163,6 +166,7 @@ _PLAIN: Final[dict[str, Callable[..., Any]]] = {
     "real": np.real,
     "imag": np.imag,
     "complex": registry["complex"].reference,
+    "threefry": lambda *words: np.stack(threefry2x32(*words)),
 }
 #: ``(dtype of the result, *operands)`` -> the result.
 _RULES: Final[dict[str, Callable[..., Any]]] = {

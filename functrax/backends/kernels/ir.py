@@ -32,6 +32,7 @@ Whether things fit together is checked by :func:`verify`.  Start at :class:`Kern
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,7 +41,7 @@ import numpy as np
 from functrax.backends.kernels.tiling import Tiling
 from functrax.core.errors import VerificationError
 from functrax.core.index_expr import Dim, IndexExpr
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.lowering import WORK, Builder, Scalar
 from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.records import field, record
 
@@ -236,6 +237,17 @@ class Kernel:
     def nodes(self) -> list[Scalar]:
         """All nodes, operands first."""
         return ordered(self.roots())
+
+    @property
+    def points(self) -> int:
+        """How many points its loops have."""
+        return math.prod([self.extents[d] for d in (*self.outer, *self.inner)])
+
+    @property
+    def work(self) -> int:
+        """How many operations and reads a point takes."""
+        nodes = [node for node in self.nodes() if node.args or node.op == "load"]
+        return sum([WORK.get(node.op, 1) for node in nodes])
 
     def __str__(self) -> str:
         return kernel_text(self)

@@ -24,7 +24,7 @@ from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.index_expr import Dim, IndexExpr, as_expr
 from functrax.core.jaxpr import Atom, Eqn, Literal, Var
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.lowering import WORK, Builder, Scalar
 
 #: The most lanes of a row, the most rows that are carried, and the most instructions of a step, in
 #: vectors of 64 bytes.
@@ -206,5 +206,5 @@ def _instructions(kernel: Kernel) -> int:
         if node.args or node.op == "load":
             vectors = -(-node.dtype.itemsize * kernel.lanes // VECTOR_BYTES)
             written_out = node.op in EXPANSIONS and often[node.op] <= FEW_CALLS
-            total += vectors * (MATH_INSTRUCTIONS if written_out else 1)
+            total += vectors * (MATH_INSTRUCTIONS if written_out else WORK.get(node.op, 1))
     return total

@@ -337,7 +337,7 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
     touched = {number for _, number, _ in accesses(kernel)}
     widest = max(real_dtype(kernel.operands[k].dtype).itemsize for k in touched)
     lanes = vector = target.vector_bytes // max(widest, 2)
-    work = sum(1 for n in kernel.nodes() if n.args or n.op == "load")
+    work = kernel.work
     if target.strict and v in kernel.inner:
         lanes = STRICT_LANES
     elif v in kernel.inner and any(s.scan is not None for s in kernel.stages):
@@ -353,7 +353,7 @@ def _choose_lanes(kernel: Kernel, target: Target) -> None:
             v in kernel.outer and lanes > 2 * vector and _is_mostly_tail(kernel.extents[v], lanes)
         ):
             lanes //= 2
-    elif any(n.op in MATH for n in kernel.nodes()) and _points(kernel) >= MANY_POINTS:
+    elif any(n.op in MATH for n in kernel.nodes()) and kernel.points >= MANY_POINTS:
         lanes *= 2  # two chains of dependent operations at a time
     elif work <= 2 * LIGHT:
         lanes = max(lanes, _lanes_of_a_line(kernel))
@@ -377,10 +377,6 @@ def _lanes_of_a_line(kernel: Kernel) -> int:
     return CACHE_LINE // max(sizes) if sizes else 0
 
 
-def _points(kernel: Kernel) -> int:
-    return math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
-
-
 def _is_column_sum(kernel: Kernel) -> bool:
     """Whether a kernel does one reduction, along columns."""
     across = kernel.vector in kernel.outer and len(kernel.stages) == 1
@@ -397,7 +393,7 @@ def _choose_shared(kernel: Kernel) -> None:
     if kernel.tile is not None:
         share_tiles(kernel)
         return
-    total = _points(kernel)
+    total = kernel.points
     long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
     if long_enough:
         shared = long_enough[0]
@@ -453,9 +449,8 @@ def _choose_pieces(kernel: Kernel, target: Target) -> None:
         if coefficient(address, v) == 1 and not kernel.operands[number].scratch:
             arrays[number] = kernel.operands[number].dtype.itemsize
     size = sum(kernel.operands[k].size * n for k, n in arrays.items())
-    nodes = kernel.nodes()
-    work = sum(1 for n in nodes if n.args or n.op == "load")
-    if size < FROM_MEMORY or work > LIGHT or any(n.op in MATH for n in nodes):
+    has_functions = any(n.op in MATH for n in kernel.nodes())
+    if size < FROM_MEMORY or kernel.work > LIGHT or has_functions:
         return
     if not arrays:
         return
@@ -484,7 +479,7 @@ def _choose_ahead(kernel: Kernel) -> None:
         return
     d = kernel.outer[-1]
     size = sum(
-        kernel.operands[buffer].dtype.itemsize * _points(kernel)
+        kernel.operands[buffer].dtype.itemsize * kernel.points
         for buffer, address in first_rows(kernel)
         if coefficient(address, d)
     )

@@ -151,7 +151,7 @@ class Loops:
         k = w.kernel
         if not w.masked or k.tile is not None or k.vector is None or "tails" in k.off:
             return False
-        if sum(1 for node in k.nodes() if node.args or node.op == "load") > WORK_TWICE:
+        if k.work > WORK_TWICE:
             return False
         if k.extents[k.vector] >= LEAST_VECTORS * w.lanes:
             return True

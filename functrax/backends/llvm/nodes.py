@@ -18,10 +18,11 @@ from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm.instructions import OPERATIONS, constant, emit, llvm_type
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.math_calls import MathCalls
+from functrax.backends.llvm.threefry import Threefry, call
 from functrax.backends.llvm.writer import Known, Writer
 from functrax.core import dtypes
 from functrax.core.errors import VerificationError
-from functrax.core.lowering import Scalar
+from functrax.core.lowering import THREEFRY, WORD, Scalar
 from functrax.core.prims.fused import fma
 
 _INT32 = np.dtype(np.int32)
@@ -44,6 +45,7 @@ class Nodes:
         self.loads = loads
         self.contract = contract
         self.math = MathCalls(writer.kernel.nodes())
+        self.threefry = Threefry(writer.kernel)
 
     def value(self, root: Scalar) -> Known:
         """The name of a node, whose instructions are written if they are not yet."""
@@ -75,6 +77,8 @@ class Nodes:
 
     def _instead(self, node: Scalar) -> Scalar | None:
         """The expansion of a function, which is written in its place; else None."""
+        if node.op == WORD:
+            return self.threefry.word(self.writer.builder, node)
         if node.op not in EXPANSIONS or self.math.calls(node):
             return None
         return EXPANSIONS[node.op](self.writer.builder, *node.args)
@@ -131,6 +135,12 @@ class Nodes:
             w.know(id(node), self._lanes(node), True, 0)
         elif node.op in ("permute", "lane"):
             self._from_lanes(node)
+        elif node.op == THREEFRY:
+            vector, level, names = self._operands(node)
+            right = call(w, names, w.lanes if vector else 1)
+            w.know(id(node), w.line(right, level), vector, level)
+        elif node.op == WORD:
+            self._word(node)
         else:
             self._operation(node)
 
@@ -167,6 +177,14 @@ class Nodes:
         name = w.line(text, found.level)
         w.know(id(node), name, node.op == "permute", found.level)
 
+    def _word(self, node: Scalar) -> None:
+        """One of two words that a call gives."""
+        w = self.writer
+        found = w.operand(node.args[0])
+        type_ = llvm_type(node.dtype, w.lanes if found.vector else 1)
+        right = f"extractvalue {{{type_}, {type_}}} {found.name}, {node.attr}"
+        w.know(id(node), w.line(right, found.level), found.vector, found.level)
+
     def _dim(self, node: Scalar) -> None:
         w = self.writer
         index = w.known["dim", node.attr]
@@ -191,13 +209,19 @@ class Nodes:
                 got=repr(node.op),
                 fix="report this: the compiler wrote a kernel that it cannot emit",
             )
-        found = [w.operand(x) for x in node.args]
-        vector = any(f.vector for f in found)
-        level = max(f.level for f in found)
-        names = [w.as_vector(x) for x in node.args] if vector else [f.name for f in found]
+        vector, level, names = self._operands(node)
         lanes = w.lanes if vector else 1
         if called:
             name = w.line(self.math.call(node, names, lanes), level)
         else:
             name = emit(node, names, lanes, w.fresh, w.levels[level].lines)
         w.know(id(node), name, vector, level)
+
+    def _operands(self, node: Scalar) -> tuple[bool, int, list[str]]:
+        """Whether any operand is a vector, the innermost level of them, and their names so."""
+        w = self.writer
+        found = [w.operand(x) for x in node.args]
+        vector = any(f.vector for f in found)
+        level = max(f.level for f in found)
+        names = [w.as_vector(x) for x in node.args] if vector else [f.name for f in found]
+        return vector, level, names

@@ -87,7 +87,7 @@ class Stages:
         if stage.condition is not None:
             return True
         steps = k.extents[k.inner[-1]] if stage.carries and stage.scan is None else 0
-        return steps * len(k.nodes()) >= LONG
+        return steps * k.work >= LONG
 
     def _starts(self, stage: Stage) -> Carried:
         """The types and first values of what a stage carries."""

@@ -214,7 +214,7 @@ class Writer:
         something whose first word is a function of that pointer.
         """
         self.looks = True
-        steps = 1 << max(LEAST_STEPS, WORK_BETWEEN - len(self.kernel.nodes()).bit_length())
+        steps = 1 << max(LEAST_STEPS, WORK_BETWEEN - self.kernel.work.bit_length())
         label, level = self.open[-1], self.levels[-1]
         level.lines += [
             f"  %{label}.seldom = and i64 {self.loop_index()}, {steps - 1}",

@@ -15,7 +15,8 @@ from typing import Final
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
-from functrax.core.lowering import MATH, Builder, Scalar
+from functrax.core.lowering import MATH, WORD, Builder, Scalar
+from functrax.core.prims.lowered_bits import threefry2x32
 from functrax.transforms.hlo.nodes import Computation, Node, Shape
 from functrax.transforms.hlo.opcodes import OPCODES
 
@@ -72,10 +73,14 @@ class _Writer:
 
     def _inputs(self, x: Scalar) -> tuple[Scalar, ...]:
         """What must be written before: the operands, or the expansion."""
-        if x.op not in MATH or x.op in OPCODES:
+        if not _is_expanded(x):
             return x.args
         if x not in self._expanded:
-            self._expanded[x] = EXPANSIONS[x.op](self._builder, *x.args)
+            if x.op == WORD:
+                found = threefry2x32(self._builder, *x.args[0].args)[x.attr]
+            else:
+                found = EXPANSIONS[x.op](self._builder, *x.args)
+            self._expanded[x] = found
         return (self._expanded[x],)
 
     def _node(self, x: Scalar) -> Node:
@@ -86,7 +91,7 @@ class _Writer:
             number: int = x.attr
             return self._operands[number]
         args: list[Node] = [self._nodes[a] for a in self._inputs(x)]
-        if x.op in MATH and x.op not in OPCODES:
+        if _is_expanded(x):
             return args[0]
         special = _SPECIAL.get(x.op)
         if special is not None:
@@ -94,6 +99,10 @@ class _Writer:
         if x.op in _COMPARISONS:
             return w.compare(x.op.upper(), *args)
         return _kept(w, x, w.op(OPCODES[x.op], ShapedArray(self._shape, x.dtype), *args))
+
+
+def _is_expanded(x: Scalar) -> bool:
+    return (x.op in MATH or x.op == WORD) and x.op not in OPCODES
 
 
 def _kept(w: Computation, x: Scalar, out: Node) -> Node:

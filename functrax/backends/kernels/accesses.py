@@ -43,7 +43,7 @@ def first_rows(kernel: Kernel) -> list[tuple[int, IndexExpr]]:
     """The arrays and addresses of which the first stage of a kernel reads rows of vectors."""
     found: dict[tuple[int, IndexExpr], None] = {}
     for reduction in kernel.stages[0].reductions:
-        for node in ordered(iter(reduction.values)):
+        for node in ordered(reduction.values):
             if node.op == "load" and node.attr[2:] == (False, False):
                 buffer, address = node.attr[:2]
                 if coefficient(address, kernel.vector) == 1:

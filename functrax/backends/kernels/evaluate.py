@@ -57,7 +57,7 @@ def evaluate(
     """
     values: dict[int, Array] = {}
     with np.errstate(all="ignore"):
-        for node in ordered(iter(outputs)):
+        for node in ordered(outputs):
             operands = [values[id(a)] for a in node.args]
             values[id(node)] = _value(node, operands, leaf, expansions)
     return [values[id(node)] for node in outputs]

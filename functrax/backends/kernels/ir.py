@@ -33,7 +33,7 @@ Whether things fit together is checked by :func:`verify`.  Start at :class:`Kern
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -208,6 +208,10 @@ class Kernel:
     aligned: Store | None = None
     off: frozenset[str] = frozenset()
     tiling: Tiling | None = None
+    #: Roots, and the nodes that they need.
+    _sorted: tuple[tuple[Scalar, ...], list[Scalar]] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def units(self) -> int:
@@ -235,8 +239,11 @@ class Kernel:
             yield from (x for x in (store.value, store.offset, store.guard) if x is not None)
 
     def nodes(self) -> list[Scalar]:
-        """All nodes, operands first."""
-        return ordered(self.roots())
+        """All nodes, operands first; they are sorted again when others are needed."""
+        roots = tuple(self.roots())
+        if self._sorted is None or self._sorted[0] != roots:
+            self._sorted = roots, ordered(roots)
+        return self._sorted[1]
 
     @property
     def points(self) -> int:
@@ -253,25 +260,23 @@ class Kernel:
         return kernel_text(self)
 
 
-def ordered(roots: Iterator[Scalar]) -> list[Scalar]:
+def ordered(roots: Iterable[Scalar]) -> list[Scalar]:
     """The nodes that the roots need, each after its operands."""
-    found: set[int] = set()
-    out: list[Scalar] = []
+    out: dict[Scalar, None] = {}
     for root in roots:
-        stack: list[Scalar | None] = [root]
+        stack = [root]
         while stack:
-            node = stack.pop()
-            if node is None:  # what is beneath it has had its operands
-                done = stack.pop()
-                assert done is not None
-                out.append(done)
-            elif id(node) not in found:
-                found.add(id(node))
-                if node.args:
-                    stack += (node, None, *node.args[::-1])
-                else:
-                    out.append(node)
-    return out
+            node = stack[-1]
+            if node in out:
+                stack.pop()
+                continue
+            waiting = len(stack)
+            for x in node.args[::-1]:
+                if x not in out:
+                    stack.append(x)
+            if len(stack) == waiting:
+                out[stack.pop()] = None
+    return list(out)
 
 
 def verify(kernel: Kernel) -> None:
@@ -327,7 +332,7 @@ def _check_order(kernel: Kernel, check: Any) -> None:
         roots = [v for r in stage.reductions for v in r.values]
         roots += [c.new for c in stage.carries]
         roots += [s.value for s in stage.stores]
-        for node in ordered(iter(roots)):
+        for node in ordered(roots):
             early = node.op == "result" and id(node) not in available
             check(not early, "a reduction's result is used before it is there", node)
         available |= {id(x) for r in stage.reductions for x in r.results}
@@ -402,7 +407,7 @@ def _expression(
     root: Scalar, names: dict[int, str], seen: set[int], lines: list[str], indent: int
 ) -> str:
     """Write the nodes that a root needs, one a line; returns its name."""
-    for node in ordered(iter((root,))):
+    for node in ordered((root,)):
         if node.op == "given":
             names[id(node)] = str(np.asarray(node.attr, f"i{node.dtype.itemsize}").view(node.dtype))
         elif node.op in ("const", "int"):

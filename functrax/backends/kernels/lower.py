@@ -341,7 +341,7 @@ class Lowering:
 def _dims_of(root: Scalar) -> set[int]:
     """The dims that a value depends on."""
     found: set[int] = set()
-    for node in ordered(iter((root,))):
+    for node in ordered((root,)):
         if node.op == "load":
             found.update(node.attr[1].used_dims())
         elif node.op == "dim":

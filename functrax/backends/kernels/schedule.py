@@ -217,7 +217,7 @@ class Rewriting:
     def scalar(self, root: Scalar) -> Scalar:
         """An expression in the new dims."""
         new = self.new
-        for node in ordered(iter((root,))):
+        for node in ordered((root,)):
             if id(node) not in new:
                 new[id(node)] = self._node(node)
         return new[id(root)]

@@ -39,7 +39,7 @@ class Side:
     def of(cls, kernel: Kernel, value: Scalar) -> Side:
         """The facts about an expression of a kernel."""
         dims = dims_of(value)
-        loads = (node.attr[0] for node in ordered(iter((value,))) if node.op == "load")
+        loads = (node.attr[0] for node in ordered((value,)) if node.op == "load")
         arrays = {k: kernel.operands[k].size for k in loads}
         place = None
         if value.op == "load" and not value.args:
@@ -51,7 +51,7 @@ class Side:
 
 def stride(value: Scalar, dim: int) -> int:
     """How far apart in memory neighbours along a dim are, where an expression reads most."""
-    loads = [node for node in ordered(iter((value,))) if node.op == "load"]
+    loads = [node for node in ordered((value,)) if node.op == "load"]
     steps = [coefficient(node.attr[1], dim) for node in loads]
     return max(steps, key=abs, default=0)
 
@@ -59,7 +59,7 @@ def stride(value: Scalar, dim: int) -> int:
 def dims_of(value: Scalar) -> frozenset[int]:
     """The dims that an expression depends on."""
     dims: set[int] = set()
-    for node in ordered(iter((value,))):
+    for node in ordered((value,)):
         if node.op == "load":
             dims |= node.attr[1].used_dims()
         elif node.op == "dim":

@@ -110,7 +110,7 @@ def merged(
 def affine_nodes(root: Scalar) -> dict[int, IndexExpr]:
     """The integers of an expression that are affine in the dims, by the identity of their nodes."""
     found: dict[int, IndexExpr] = {}
-    for node in ordered(iter((root,))):
+    for node in ordered((root,)):
         expr = _affine(node, found)
         if expr is not None:
             found[id(node)] = expr
@@ -145,7 +145,7 @@ def _affine(node: Scalar, found: dict[int, IndexExpr]) -> IndexExpr | None:
 def _forms(root: Scalar, affine: dict[int, IndexExpr]) -> list[IndexExpr]:
     """The affine expressions that a side consists of."""
     forms: dict[IndexExpr, None] = {}
-    for node in ordered(iter((root,))):
+    for node in ordered((root,)):
         if node.op == "load":
             forms[node.attr[1]] = None
         if id(node) in affine:
@@ -209,7 +209,7 @@ class _Rewritten:
 
     def scalar(self, root: Scalar) -> Scalar:
         """An expression over the new dims."""
-        for node in ordered(iter((root,))):
+        for node in ordered((root,)):
             self.new[id(node)] = self._node(node)
         return self.new[id(root)]
 

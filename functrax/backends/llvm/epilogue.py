@@ -81,7 +81,7 @@ class Epilogue:
         w, t = self.writer, self.tiling
         places: dict[tuple[int, IndexExpr], bool] = {}
         values = [x for store in w.kernel.rows for x in (store.value, store.guard) if x is not None]
-        for node in ordered(iter(values)):
+        for node in ordered(values):
             if node.op == "load" and not node.attr[2] and node.attr[0] != t.scratch:
                 places.setdefault((node.attr[0], node.attr[1]), False)
         for store in w.kernel.rows:

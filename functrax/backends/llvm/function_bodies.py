@@ -49,12 +49,12 @@ class FunctionBody:
 
     def write(self, root: Scalar) -> None:
         """The nodes of an expression; what is unlikely in one block, which may be skipped."""
-        nodes = ordered(iter((root,)))
+        nodes = ordered((root,))
         choices = [node for node in nodes if node.op == UNLIKELY]
         if choices:
             tests = {id(node.args[0]): node.args[0] for node in choices}
             usual = [x for node in choices for x in (node.args[0], node.args[2])]
-            self._compute(ordered(iter(usual)))
+            self._compute(ordered(usual))
             self._branch(list(tests.values()), choices)
         self._compute(nodes)
 
@@ -76,7 +76,7 @@ class FunctionBody:
         before = dict(self.names)
         chosen = []
         for node in choices:
-            self._compute(ordered(iter((node.args[1],))))
+            self._compute(ordered((node.args[1],)))
             args = [self.name(x) for x in node.args]
             chosen.append(emit(node, args, self.lanes, self._fresh, self.lines))
         self.names = before  # what is computed here is not known after it

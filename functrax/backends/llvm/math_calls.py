@@ -86,7 +86,7 @@ def _function(name: str, op: str, dtype: np.dtype[Any], lanes: int) -> str:
 @cache
 def _branches(op: str, dtype: np.dtype[Any]) -> bool:
     """Whether a function has a part that is hardly ever needed."""
-    return any(node.op == UNLIKELY for node in ordered(iter((_expression(op, dtype)[1],))))
+    return any(node.op == UNLIKELY for node in ordered((_expression(op, dtype)[1],)))
 
 
 def _expression(name: str, dtype: np.dtype[Any]) -> tuple[list[Scalar], Scalar]:
@@ -98,7 +98,7 @@ def _expression(name: str, dtype: np.dtype[Any]) -> tuple[list[Scalar], Scalar]:
 def _written(b: Builder, root: Scalar) -> Scalar:
     """An expression in which no function of ``EXPANSIONS`` is left."""
     new: dict[int, Scalar] = {}
-    for node in ordered(iter((root,))):
+    for node in ordered((root,)):
         args = tuple(new[id(x)] for x in node.args)
         if node.op in EXPANSIONS:
             new[id(node)] = _written(b, EXPANSIONS[node.op](b, *args))

@@ -34,6 +34,7 @@ Point: TypeAlias = tuple[IndexExpr, ...]
 #: exponentially many.
 MAX_VALUES = 8192
 _Key: TypeAlias = "tuple[Atom, Point, Scalar | None]"
+_Part: TypeAlias = "tuple[Atom, Point, Scalar | None, Scalar | None]"
 
 
 class NotAKernelError(Exception):
@@ -118,6 +119,7 @@ class Values:
         self.total = total
         self._known: dict[_Key, tuple[Scalar, ...]] = {}
         self._images: dict[tuple[Eqn, Point, Scalar | None], Any] = {}
+        self._operands: dict[tuple[Eqn, Point, Scalar | None], list[_Part]] = {}
 
     def at(self, x: Atom, point: Point, guard: Scalar | None = None) -> Scalar:
         """A value at a point.
@@ -199,12 +201,17 @@ class Values:
         points = self.source.reduced_points(eqn, point)
         return self.source.reduced(eqn, point, [self._one(eqn.invars[0], p, None) for p in points])
 
-    def _parts(
-        self, eqn: Eqn, point: Point, guard: Scalar | None
-    ) -> list[tuple[Atom, Point, Scalar | None, Scalar | None]]:
+    def _parts(self, eqn: Eqn, point: Point, guard: Scalar | None) -> list[_Part]:
         """For each operand of a concatenation where it is read, the guard there, and whether the
         element is before its end.
         """
+        key = (eqn, point, guard)
+        found = self._operands.get(key)
+        if found is None:
+            found = self._operands[key] = self._parts_now(eqn, point, guard)
+        return found
+
+    def _parts_now(self, eqn: Eqn, point: Point, guard: Scalar | None) -> list[_Part]:
         axis, position, out = eqn.params["axis"], point[eqn.params["axis"]], []
         begin = 0
         for x in eqn.invars:

@@ -46,6 +46,7 @@ class Nodes:
         self.contract = contract
         self.math = MathCalls(writer.kernel.nodes())
         self.threefry = Threefry(writer.kernel)
+        self._expanded: dict[Scalar, Scalar] = {}
 
     def value(self, root: Scalar) -> Known:
         """The name of a node, whose instructions are written if they are not yet."""
@@ -57,11 +58,11 @@ class Nodes:
             if id(node) in known or node.op == "const":
                 stack.pop()
                 continue
-            other = self._instead(node)
+            other = None if node.op in OPERATIONS else self._instead(node)
             instead = other is not None
             args = node.args if other is None else (other,)
             missing = [x for x in args if id(x) not in known and x.op != "const"]
-            if not missing and not instead and self._divides_a_row(node):
+            if not missing and node.op == "div" and self._divides_a_row(node):
                 args, instead = (self._by_reciprocal(node),), True
                 missing = [x for x in args if id(x) not in known]
             if missing:
@@ -81,7 +82,11 @@ class Nodes:
             return self.threefry.word(self.writer.builder, node)
         if node.op not in EXPANSIONS or self.math.calls(node):
             return None
-        return EXPANSIONS[node.op](self.writer.builder, *node.args)
+        found = self._expanded.get(node)
+        if found is None:
+            expand = EXPANSIONS[node.op]
+            found = self._expanded[node] = expand(self.writer.builder, *node.args)
+        return found
 
     def accumulated(self, node: Scalar) -> Scalar:
         """What a reduction carries after one more value: a product is rounded once with the sum."""
@@ -94,11 +99,11 @@ class Nodes:
         return self.writer.builder.fma(x, y, total)
 
     def _divides_a_row(self, node: Scalar) -> bool:
-        """Whether vectors of float32 are divided by a number that is the same for a whole loop.
+        """Whether it divides vectors of float32 by a number that is the same for a whole loop.
 
         Long vectors are divided slowly: 16 lanes in 16 cycles on several processors.
         """
-        if node.op != "div" or node.dtype != dtypes.float32 or not self.contract:
+        if node.dtype != dtypes.float32 or not self.contract:
             return False
         info = cpu_info()
         if 4 * self.writer.lanes < _WIDE or info.vector_bytes < _WIDE or info.divides_fast:
@@ -120,7 +125,9 @@ class Nodes:
 
     def _compute(self, node: Scalar) -> None:
         w = self.writer
-        if node.op == "load":
+        if node.op in OPERATIONS:
+            self._operation(node)
+        elif node.op == "load":
             self.loads.load(node)
         elif node.op == "dim":
             self._dim(node)
@@ -142,7 +149,7 @@ class Nodes:
         elif node.op == WORD:
             self._word(node)
         else:
-            self._operation(node)
+            self._function(node)
 
     def _given(self, node: Scalar) -> str:
         """A float among the run-time arguments."""
@@ -202,26 +209,30 @@ class Nodes:
 
     def _operation(self, node: Scalar) -> None:
         w = self.writer
-        called = self.math.calls(node)
-        if node.op not in OPERATIONS and not called:
+        vector, level, names = self._operands(node)
+        lanes = w.lanes if vector else 1
+        name = emit(node, names, lanes, w.fresh, w.levels[level].lines)
+        w.know(id(node), name, vector, level)
+
+    def _function(self, node: Scalar) -> None:
+        w = self.writer
+        if not self.math.calls(node):
             raise VerificationError(
                 f"kernel {w.kernel.name}: an operation that no instruction does",
                 got=repr(node.op),
                 fix="report this: the compiler wrote a kernel that it cannot emit",
             )
         vector, level, names = self._operands(node)
-        lanes = w.lanes if vector else 1
-        if called:
-            name = w.line(self.math.call(node, names, lanes), level)
-        else:
-            name = emit(node, names, lanes, w.fresh, w.levels[level].lines)
-        w.know(id(node), name, vector, level)
+        right = self.math.call(node, names, w.lanes if vector else 1)
+        w.know(id(node), w.line(right, level), vector, level)
 
     def _operands(self, node: Scalar) -> tuple[bool, int, list[str]]:
         """Whether any operand is a vector, the innermost level of them, and their names so."""
         w = self.writer
         found = [w.operand(x) for x in node.args]
-        vector = any(f.vector for f in found)
-        level = max(f.level for f in found)
-        names = [w.as_vector(x) for x in node.args] if vector else [f.name for f in found]
+        vector, level = False, 0
+        for x in found:
+            vector = vector or x.vector
+            level = max(level, x.level)
+        names = [w.as_vector(x) for x in node.args] if vector else [x.name for x in found]
         return vector, level, names

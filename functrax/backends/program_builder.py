@@ -115,7 +115,8 @@ class ProgramBuilder:
             kind: Kind = "output" if n in number else s.kind
             position = number.get(n, counts.get(kind, 0))
             counts[kind] = counts.get(kind, 0) + 1
-            slots.append(Slot(kind, s.shape, s.dtype, position, s.value))
+            same = kind == s.kind and position == s.number
+            slots.append(s if same else Slot(kind, s.shape, s.dtype, position, s.value))
         inputs = tuple(n for n, s in enumerate(slots) if s.kind == "input")
         program = Program(
             self.name,

@@ -96,6 +96,8 @@ class IndexExpr:
         return _substitute(self, {k: as_expr(e) for k, e in dims.items()}, load or Load, {})
 
     def __add__(self, other: Index) -> IndexExpr:
+        if type(other) is int:
+            return _moved(self, other)
         right = as_expr(other)
         return add_terms(self.const + right.const, (*self.terms, *right.terms))
 
@@ -105,6 +107,8 @@ class IndexExpr:
         return self * -1
 
     def __sub__(self, other: Index) -> IndexExpr:
+        if type(other) is int:
+            return _moved(self, -other)
         that = as_expr(other)
         return add_terms(self.const - that.const, (*self.terms, *[(x, -c) for x, c in that.terms]))
 
@@ -411,6 +415,14 @@ def linear(const: int, terms: Mapping[Atom, int]) -> IndexExpr:
     if len(kept) > 1:
         kept.sort(key=_by_sort_key)
     return Sum(const, tuple(kept))
+
+
+def _moved(expr: IndexExpr, step: int) -> IndexExpr:
+    """The expression plus an integer; its terms stay as they are."""
+    const, terms = expr.const + step, expr.terms
+    if const == 0 and len(terms) == 1 and terms[0][1] == 1:
+        return terms[0][0]
+    return Sum(const, terms)
 
 
 def add_terms(const: int, terms: Iterable[tuple[Atom, int]]) -> IndexExpr:

@@ -19,7 +19,7 @@ from functrax.core import native
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MACHINERY = ("<frozen", contextlib.__file__)
-_is_internal: dict[CodeType, bool] = {}
+_is_internal: dict[str, bool] = {}
 
 
 class SourceLine:
@@ -157,7 +157,7 @@ def is_internal(code: CodeType) -> bool:
     """Whether code is functrax's own, or Python's machinery around it."""
     name = code.co_filename
     answer = name.startswith((_PACKAGE, *_MACHINERY)) or name == "<string>"
-    _is_internal[code] = answer
+    _is_internal[name] = answer
     return answer
 
 
@@ -167,7 +167,7 @@ def user_line() -> SourceLine | None:
     known = _is_internal
     while frame is not None:
         code = frame.f_code
-        internal = known.get(code)
+        internal = known.get(code.co_filename)
         if internal is None:
             internal = is_internal(code)
         if not internal:

@@ -3,7 +3,8 @@
 A function such as ``sin`` is some forty instructions, which are written in place: they share what
 they can with their neighbours, and keep their operands in registers.  What LLVM does with a long
 block takes more than proportional time, so where a kernel has more than ``IN_PLACE`` of one kind
-they are calls of one function, in the text of the same module.  It does the same operations.
+they are calls of one function, in the text of the same module.  It does the same operations.  In a
+kernel of few points, which LLVM compiles for longer than it runs, more than ``FEW_IN_PLACE`` are.
 
 Functions with a part that is ``unlikely`` are called wherever they are: there they can branch
 (``llvm/function_bodies.py``).
@@ -28,6 +29,9 @@ from functrax.core.lowering import MATH, Builder, Scalar
 
 #: So many of one kind are written in place, at most.
 IN_PLACE: Final = 8
+#: And in a kernel of fewer points than these.
+FEW_IN_PLACE: Final = 2
+MANY_POINTS: Final = 4096
 #: What the names of the functions begin with; then come the operation, the dtype and the lanes.
 _PREFIX: Final = "functrax.math"
 
@@ -40,14 +44,16 @@ class MathCalls:
 
     Args:
       nodes: of the kernel.
+      points: how many points its loops have.
 
     Attributes:
       texts: of the functions that were called, by name.
     """
 
-    def __init__(self, nodes: Iterable[Scalar]) -> None:
+    def __init__(self, nodes: Iterable[Scalar], points: int) -> None:
+        most = IN_PLACE if points >= MANY_POINTS else FEW_IN_PLACE
         count = Counter((node.op, node.dtype) for node in nodes if node.op in EXPANSIONS)
-        self._kinds: set[Kind] = {kind for kind, n in count.items() if n > IN_PLACE}
+        self._kinds: set[Kind] = {kind for kind, n in count.items() if n > most}
         self.texts: dict[str, str] = {}
 
     def calls(self, node: Scalar) -> bool:

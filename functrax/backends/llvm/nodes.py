@@ -44,7 +44,7 @@ class Nodes:
         self.writer = writer
         self.loads = loads
         self.contract = contract
-        self.math = MathCalls(writer.kernel.nodes())
+        self.math = MathCalls(writer.kernel.nodes(), writer.kernel.points)
         self.threefry = Threefry(writer.kernel)
         self._expanded: dict[Scalar, Scalar] = {}
 

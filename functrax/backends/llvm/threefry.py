@@ -6,8 +6,8 @@ once for all kernels:
 
     {words, words} threefry(k0, k1, x0, x1)
 
-where each is a vector of as many lanes as the kernel's, or a scalar.  Other kernels have the
-instructions in place, where several of them overlap.
+where each is a vector of as many lanes as the kernel's, or a scalar.  Kernels of many points have
+the instructions in place, where several of them overlap: calls would make them a fifth slower.
 
 Start at :class:`Threefry`.
 """
@@ -16,18 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
 
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.function_bodies import FunctionBody
 from functrax.backends.llvm.instructions import llvm_type
+from functrax.backends.llvm.math_calls import MANY_POINTS
 from functrax.backends.llvm.writer import NAME, Writer
 from functrax.core import dtypes
 from functrax.core.lowering import THREEFRY, Builder, Scalar
 from functrax.core.prims.lowered_bits import threefry2x32
-
-#: Kernels of so many points have all instructions in place: calls would make them a fifth slower.
-MANY_POINTS: Final = 4096
 
 
 class Threefry:

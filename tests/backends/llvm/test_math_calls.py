@@ -52,8 +52,8 @@ def test_calls_give_the_bits_of_what_is_written_in_place(name, shape, monkeypatc
     x = jnp.asarray(np.random.default_rng(0).uniform(-2, 2, shape).astype(np.float32))
     function, scale = FUNCTIONS[name]
     found = {}
-    for most in (math_calls.IN_PLACE, 1000):
-        monkeypatch.setattr(math_calls, "IN_PLACE", most)
+    for most in (math_calls.FEW_IN_PLACE, 1000):
+        monkeypatch.setattr(math_calls, "FEW_IN_PLACE", most)
         with Override("strict", True):
             f = functrax.jit(chain(function, scale, 20))
             found[most] = np.asarray(f(x))
@@ -68,12 +68,16 @@ def test_calls_give_the_bits_of_what_is_written_in_place(name, shape, monkeypatc
     np.testing.assert_allclose(first, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_few_are_written_in_place():
-    f = functrax.jit(chain(jnp.tanh, 0.9, math_calls.IN_PLACE))
-    f(jnp.ones(64))
+@pytest.mark.parametrize(
+    ("size", "most"),
+    [(64, math_calls.FEW_IN_PLACE), (math_calls.MANY_POINTS, math_calls.IN_PLACE)],
+)
+def test_few_are_written_in_place(size, most):
+    f = functrax.jit(chain(jnp.tanh, 0.9, most))
+    f(jnp.ones(size))
     assert all("functrax.math" not in t for t in texts(f))
-    f = functrax.jit(chain(jnp.tanh, 0.9, math_calls.IN_PLACE + 1))
-    f(jnp.ones(64))
+    f = functrax.jit(chain(jnp.tanh, 0.9, most + 1))
+    f(jnp.ones(size))
     (text,) = texts(f)
     assert text.count("define internal") == 1
     assert function_name(text) == "functrax_kernel"
@@ -93,7 +97,7 @@ def test_every_function_compiles(name, dtype):
     builder = Builder()
     operands = [builder.node("given", dtype, (), n) for n in range(MATH[name])]
     node = builder.math(name, *operands)
-    calls = math_calls.MathCalls([node] * (math_calls.IN_PLACE + 1))
+    calls = math_calls.MathCalls([node] * (math_calls.IN_PLACE + 1), 1)
     assert calls.calls(node)
     lanes = 16
     type_ = llvm_type(dtype, lanes)

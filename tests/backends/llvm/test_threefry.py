@@ -8,7 +8,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax.backends.codegen import group_code
-from functrax.backends.llvm import threefry
+from functrax.backends.llvm.math_calls import MANY_POINTS
 from functrax.backends.passes.groups import fused
 from functrax.backends.pipeline import run_pipeline
 from functrax.core.prims.bitwise import threefry2x32
@@ -40,7 +40,7 @@ def calls(count, size):
     return [text for _, text in kernel.emitted.calls]
 
 
-@pytest.mark.parametrize("size", [1, 2, 37, threefry.MANY_POINTS], ids=str)
+@pytest.mark.parametrize("size", [1, 2, 37, MANY_POINTS], ids=str)
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_words_are_those_of_the_reference(count, size):
     x = np.arange(size, dtype=np.uint32)
@@ -59,4 +59,4 @@ def test_small_kernels_with_several_call_one_function():
 
 def test_others_have_the_instructions_in_place():
     assert calls(1, 16) == []
-    assert calls(3, threefry.MANY_POINTS) == []
+    assert calls(3, MANY_POINTS) == []

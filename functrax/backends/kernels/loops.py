@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -174,11 +174,19 @@ def _carried(eqn: Eqn) -> Sequence[Var]:
     return eqn.outvars if number is None else eqn.outvars[:number]
 
 
+_FAMILIES: Final = ("elementwise", "reindex", "reindex_reduce")
+#: What is written in the place of an equation: what it holds, or its operands.
+_OPENED: Final = ("fused", "contraction", "optimization_barrier")
+
+
 def opened(jaxpr: Jaxpr) -> Opened:
     """A program's inputs, equations and results, with groups replaced by what they hold."""
     eqns: list[Eqn] = []
 
     def write(program: Jaxpr, operands: Sequence[Atom]) -> list[Atom]:
+        for eqn in program.eqns:  # before any is written, for one of them refuses the loop
+            if eqn.primitive.name not in _OPENED:
+                _check_lowers(eqn)
         env: dict[Atom, Atom] = dict(zip(program.invars, operands, strict=True))
         for eqn in program.eqns:
             invars = [env.get(x, x) for x in eqn.invars]
@@ -189,7 +197,6 @@ def opened(jaxpr: Jaxpr) -> Opened:
                 env.update(zip(eqn.outvars, invars, strict=True))
                 continue
             outvars = [Var(v.aval) for v in eqn.outvars]
-            _check_lowers(eqn)
             eqns.append(Eqn(eqn.primitive, invars, outvars, eqn.params, eqn.source))
             env.update(zip(eqn.outvars, outvars, strict=True))
         return [env.get(x, x) for x in program.outvars]
@@ -202,6 +209,8 @@ def _check_lowers(eqn: Eqn) -> None:
     """Refuse an equation that has no scalar expression, or does something besides."""
     if eqn.primitive.has_side_effects(dict(eqn.params)):
         raise NotAKernelError("a step has effects")
+    if eqn.primitive.family not in _FAMILIES:
+        raise NotAKernelError(f"{eqn.primitive.name} inside a kernel")
     avals = tuple(x.aval for x in (*eqn.invars, *eqn.outvars))
     if not all(a.dtype in dtypes.ALL and a.size for a in avals):
         raise NotAKernelError("no numbers at all")

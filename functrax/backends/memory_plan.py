@@ -108,11 +108,12 @@ def plan_memory(program: Program) -> Program:
                 layout.give(place, padded(size))
         for slot in ends[time]:
             layout.give(offsets[slot], _room(program.slots[slot].nbytes))
-    slots = tuple(
-        replace(s, offset=offsets.get(n, -1), shares=shared.get(n, -1))
-        for n, s in enumerate(program.slots)
+    slots = list(program.slots)
+    for n in offsets.keys() | shared.keys():
+        slots[n] = replace(slots[n], offset=offsets.get(n, -1), shares=shared.get(n, -1))
+    return replace(
+        program, slots=tuple(slots), workspaces=tuple(workspaces), arena=layout.end, peak=peak
     )
-    return replace(program, slots=slots, workspaces=tuple(workspaces), arena=layout.end, peak=peak)
 
 
 def _plan_inside(x: Instruction) -> Instruction:

@@ -90,11 +90,14 @@ class ProgramBuilder:
         inputs = [n for n, s in enumerate(self._slots) if s.kind == "input"]
         ends = inputs, outputs
         aliases = shared_results(self._slots, self._instructions, self._runs, *ends, carry)
+        first = aliases
         if carry is None:
-            aliases = tuple([x for x in aliases if self._slots[outputs[x[0]]].nbytes >= SLACK])
-        found = in_runs(self._slots, self._instructions, *ends, aliases)
-        self._instructions, self._runs = found
-        return shared_results(self._slots, self._instructions, self._runs, *ends, carry)
+            first = tuple([x for x in aliases if self._slots[outputs[x[0]]].nbytes >= SLACK])
+        instructions, runs = in_runs(self._slots, self._instructions, *ends, first)
+        if instructions == self._instructions and runs == self._runs:
+            return aliases
+        self._instructions, self._runs = instructions, runs
+        return shared_results(self._slots, instructions, runs, *ends, carry)
 
     def build(self, outputs: Sequence[int], aliases: Aliases = (), *, code: Any = None) -> Program:
         """The program with these results, checked, its memory planned.

@@ -142,12 +142,13 @@ class Builder:
 
     def __init__(self) -> None:
         self._nodes: dict[Any, Scalar] = {}
+        self._integers: dict[tuple[int, np.dtype[Any]], Scalar] = {}
 
     def node(
         self, op: str, dtype: np.dtype[Any], args: tuple[Scalar, ...] = (), attr: Any = None
     ) -> Scalar:
         """The node of an operation, made if there is none."""
-        key = (op, dtype, *map(id, args), attr)
+        key = (op, dtype, args, attr)
         found = self._nodes.get(key)
         if found is None:
             found = self._nodes[key] = Scalar(op, dtype, args, attr)
@@ -155,6 +156,14 @@ class Builder:
 
     def const(self, value: Any, dtype: np.dtype[Any]) -> Scalar:
         """A number of a dtype; converted to it as NumPy would."""
+        if type(value) is not int:
+            return self._converted(value, dtype)
+        found = self._integers.get((value, dtype))
+        if found is None:
+            found = self._integers[value, dtype] = self._converted(value, dtype)
+        return found
+
+    def _converted(self, value: Any, dtype: np.dtype[Any]) -> Scalar:
         number = np.asarray(value).astype(dtype)[()]
         if dtype.kind == "c":
             part = dtypes.real_dtype(dtype)
@@ -175,12 +184,13 @@ class Builder:
 
     def _arithmetic(self, op: str, *args: Scalar) -> Scalar:
         dtype = args[0].dtype
-        if any(a.dtype != dtype for a in args):
-            raise DTypeError(
-                f"a kernel's {op} takes operands of one dtype",
-                got=", ".join(str(a.dtype) for a in args),
-                fix="convert them first, with Builder.convert",
-            )
+        for x in args:
+            if x.dtype is not dtype and x.dtype != dtype:
+                raise DTypeError(
+                    f"a kernel's {op} takes operands of one dtype",
+                    got=", ".join(str(a.dtype) for a in args),
+                    fix="convert them first, with Builder.convert",
+                )
         if dtype in _LOW_PRECISION:
             wide = [self.widen(a) for a in args]
             return self.convert(self.node(op, dtypes.float32, tuple(wide)), dtype)

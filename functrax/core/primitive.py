@@ -218,11 +218,11 @@ class Primitive(ABC):
 
     def is_numeric(self, avals: tuple[ShapedArray, ...], params: dict[str, Any]) -> bool:
         """Whether all operands and results are of dtypes that kernels read and write."""
-        if not all(a.dtype in dtypes.ALL for a in avals):
+        if not dtypes.ALL.issuperset([a.dtype for a in avals]):
             return False
         outs = self.infer(avals, params)
         results = outs if isinstance(outs, tuple) else (outs,)
-        return all(a.dtype in dtypes.ALL for a in results)
+        return dtypes.ALL.issuperset([a.dtype for a in results])
 
     def simplify(self, *args: Value, **params: Any) -> Value | None:
         """An equal value that needs no operation, if there is one, else None.

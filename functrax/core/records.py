@@ -160,7 +160,9 @@ def _init(cls: Any, members: list[Field[Any]]) -> Callable[..., None]:
                 values = _bound(cls, members, args, kwargs)
             self.__dict__.update(values)
         elif (rest := defaults.get(len(args))) is not None:
-            self.__dict__.update(zip(names, args), **rest)
+            self.__dict__.update(zip(names, args))
+            if rest:
+                self.__dict__.update(rest)
         else:
             self.__dict__.update(_bound(cls, members, args, kwargs))
         if checked:

@@ -88,6 +88,8 @@ def _ways_into(a: KernelGroup, b: KernelGroup, written: set[Var]) -> Ways:
 
     Numbers of rows are none: they are not computed again, but rows are gone through again.
     """
+    if not b.ways:
+        return HERE
     read = b.reads.keys() & a.writes
     ways = [HERE if is_row_value(a, v) else b.ways.get(v, HERE) for v in read]
     if all(way == HERE for way in ways):

@@ -100,7 +100,8 @@ def _best_partition(jaxpr: Jaxpr, takes: Takes) -> Fusion | None:
     for _ in range(ROUNDS):
         if len(best.groups) < 2 or best.cost() <= ENOUGH * best.least_cost():
             break
-        others = [Fusion(jaxpr, Rewrites(), best.barred | {pair}, takes) for pair in best.merged]
+        barred = [best.barred | {pair} for pair in best.merged]
+        others = [Fusion(jaxpr, Rewrites(), pairs, takes, best.views) for pairs in barred]
         for other in others:
             other.merge()
         other = min(others, key=Fusion.cost, default=best)
@@ -126,6 +127,7 @@ class Fusion:
         rewrites: Rewrites,
         barred: Barred = frozenset(),
         takes: Takes = contraction_kernels_take,
+        views: Views | None = None,
     ) -> None:
         self.jaxpr = jaxpr
         self.rewrites = rewrites
@@ -134,15 +136,16 @@ class Fusion:
         self.recomputed = 0.0
         self.eqns = jaxpr.eqns
         self.takes = takes
-        self.fusible = all_fusible(self.eqns, takes)
-        self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
+        if views is None:
+            position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
+            views = Views(self.eqns, all_fusible(self.eqns, takes), position)
+        self.views, self.fusible, self.position = views, views.fusible, views.position
         self.groups: dict[int, KernelGroup] = {}
         self.group_of: dict[int, int] = {}  # as they were before any merge
         self.merged_into: dict[int, int] = {}
         self.readers: dict[Var, set[int]] = {}  # groups that read a value
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
         self.graph = KernelGraph()
-        self.views = Views(self.eqns, self.fusible, self.position)
         self.spaces = Spaces(self.eqns, self.views, barred)
         self.reasons: dict[tuple[int, int], str] = {}
         #: Minus what a merge saves, the two groups, and their versions then.
@@ -344,8 +347,8 @@ class Fusion:
     def _propose_all(self, n: int, first: int = 0) -> None:
         """Propose merges of a group with those near it whose numbers are not below ``first``."""
         group = self.groups[n]
-        others = {m for m in self.graph.predecessors[n] if m in self.groups}
-        others |= {m for m in self.graph.successors[n] if m in self.groups}
+        near = self.graph.predecessors[n] | self.graph.successors[n]
+        others = near & self.groups.keys()
         if group.center is None:
             siblings: set[int] = set()
             for v in group.reads:
@@ -376,15 +379,13 @@ class Fusion:
     def _saved(self, a: KernelGroup, b: KernelGroup) -> float:
         """Bytes that a merge saves."""
         saved = float(LAUNCH)
-        through = b.reads.keys() & a.writes
         views = False
-        for v in through:
-            size = nbytes(v)
-            alone = len(self.readers[v]) == 1 and v not in self.outside  # b is the only reader
-            saved += 2 * size if alone else size
-            views = views or not b.reads[v]
-        for v in b.reads.keys() & a.reads.keys():
-            if v not in through:
+        for v, here in b.reads.items():
+            if v in a.writes:
+                alone = len(self.readers[v]) == 1 and v not in self.outside  # b is the only reader
+                saved += 2 * nbytes(v) if alone else nbytes(v)
+                views = views or not here
+            elif v in a.reads:
                 saved += nbytes(v)
         return saved - recomputed(a, b, self._written_after(a, b)) if views else saved
 

@@ -68,7 +68,7 @@ class Spaces:
             return None, f"size: more than {MAX_GROUP} equations"
         if a.size + b.size > MAX_COMPUTED:
             return None, f"size: more than {MAX_COMPUTED} equations computed for each element"
-        if self.barred and any({p, q} <= a.eqns | b.eqns for p, q in self.barred):
+        if self.barred and self._are_barred(a, b):
             return None, "cost: other partitions are cheaper"
         if a.center is not None or b.center is not None:
             through = [v for v in b.reads if v in a.writes]
@@ -93,6 +93,12 @@ class Spaces:
                 if not space.holds(v.aval.shape):
                     return None, "shape: a value of another shape is needed outside"
         return space, ""
+
+    def _are_barred(self, a: KernelGroup, b: KernelGroup) -> bool:
+        """Whether equations are among them that must not share a kernel."""
+        return any(
+            (p in a.eqns or p in b.eqns) and (q in a.eqns or q in b.eqns) for p, q in self.barred
+        )
 
     def _into_update(
         self, a: KernelGroup, b: KernelGroup, through: list[Var], written: set[Var]

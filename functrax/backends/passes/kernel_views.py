@@ -71,6 +71,7 @@ class Views:
             for v in eqn.outvars
         }
         self._steps: dict[Hashable, int] = {}
+        self._reads: dict[Eqn, dict[Var, bool]] = {}
 
     def step(self, *key: Hashable) -> int:
         """The number of one step of a :data:`Way`."""
@@ -103,6 +104,12 @@ class Views:
 
     def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
         """The values that an equation reads, by way of views: whether at its own points."""
+        reads = self._reads.get(eqn)
+        if reads is None:
+            reads = self._reads[eqn] = self._find_reads(eqn)
+        return reads
+
+    def _find_reads(self, eqn: Eqn) -> dict[Var, bool]:
         if eqn.primitive is contraction:  # it has the views that are good for it
             return {x: False for x in eqn.invars if isinstance(x, Var)}
         made = self.made

@@ -26,7 +26,10 @@ then the arrays, of ``For`` and ``Cond`` the bounds and the index in front.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
+
+import numpy as np
 
 from functrax.backends.host_calls import adapter
 from functrax.backends.memory_plan import workspace
@@ -76,9 +79,14 @@ def _encode(program: Program, numbers: dict[Program, int]) -> tuple[Any, ...]:
 
 
 def _slot(s: Slot) -> tuple[Any, ...]:
-    text = ShapedArray(s.shape, s.dtype).str_short()
-    kind = _KINDS[s.kind]
+    kind, text = _KINDS[s.kind], _type_text(s.shape, s.dtype)
     return kind, s.number, s.nbytes, s.offset, s.shares, s.shape, s.dtype, s.value, text
+
+
+@lru_cache(maxsize=256)
+def _type_text(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """A type for people; most slots of a program have one of a few."""
+    return ShapedArray(shape, dtype).str_short()
 
 
 def _instruction(

@@ -8,10 +8,14 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax.backends.codegen import group_code
+from functrax.backends.kernels.ir import ordered
 from functrax.backends.llvm.math_calls import MANY_POINTS
 from functrax.backends.passes.groups import fused
 from functrax.backends.pipeline import run_pipeline
+from functrax.core import dtypes
+from functrax.core.lowering import THREEFRY, WORK, Builder
 from functrax.core.prims.bitwise import threefry2x32
+from functrax.core.prims.lowered_bits import threefry2x32 as threefry_words
 from functrax.core.prims.threefry_values import threefry2x32 as values
 
 KEY = np.array([0x13198A2E, 0x03707344], np.uint32)
@@ -60,3 +64,9 @@ def test_small_kernels_with_several_call_one_function():
 def test_others_have_the_instructions_in_place():
     assert calls(1, 16) == []
     assert calls(3, MANY_POINTS) == []
+
+
+def test_it_counts_as_the_operations_that_it_is():
+    b = Builder()
+    words = threefry_words(b, *[b.node("argument", dtypes.uint32, (), k) for k in range(4)])
+    assert sum(bool(node.args) for node in ordered(words)) == WORK[THREEFRY]

@@ -28,6 +28,7 @@ from functrax.backends.kernels.schedule import Target, schedule
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, Request, machine, request
+from functrax.backends.loops.build import build
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
@@ -194,6 +195,23 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     )
 
 
+def _look_at(kernel: Kernel, contract: bool) -> None:
+    """Verify and dump a kernel, as far as that is asked for."""
+    if kernel.tiling is not None:
+        shown = str(kernel)
+        if options.check:
+            verify(kernel)
+    else:
+        from functrax.backends.loops import text, verify as trees  # which few programs need
+
+        tree = build(kernel, contract)
+        shown = text.text(tree)
+        if options.check:
+            trees.verify(tree)
+    if dumped("kernels"):
+        dump("kernels", kernel.name, "kernel", shown)
+
+
 def _target() -> Target:
     off = decisions(options.schedule_off)
     if options.strict:
@@ -244,12 +262,11 @@ def loop_code(eqn: Eqn) -> GroupCode:
 
 
 def _kernel_code(kernel: Kernel) -> KernelCode:
-    if options.check:
-        verify(kernel)
+    contract = not options.strict
+    if options.check or dumped("kernels"):
+        _look_at(kernel, contract)
     with step("emit", kernel.name):
-        emitted = emit_kernel(kernel, contract=not options.strict)
-    if dumped("kernels"):
-        dump("kernels", kernel.name, "kernel", str(kernel))
+        emitted = emit_kernel(kernel, contract=contract)
     modules = [emitted.text, *dict(emitted.calls).values()]
     if dumped("llvm"):
         dump("llvm", kernel.name, "llvm", "\n".join(modules))

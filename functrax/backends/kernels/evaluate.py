@@ -59,16 +59,17 @@ def evaluate(
     with np.errstate(all="ignore"):
         for node in ordered(outputs):
             operands = [values[id(a)] for a in node.args]
-            values[id(node)] = _value(node, operands, leaf, expansions)
+            values[id(node)] = value_of(node, operands, leaf, expansions)
     return [values[id(node)] for node in outputs]
 
 
-def _value(
+def value_of(
     node: Scalar,
     operands: list[Array],
     leaf: Callable[..., Any],
-    expansions: Mapping[str, Expansion],
+    expansions: Mapping[str, Expansion] = NO_EXPANSIONS,
 ) -> Array:
+    """The value of one node, from those of its operands; see :func:`evaluate`."""
     if node.op == "const":
         value = np.asarray(node.attr)
     elif node.op in expansions:

@@ -78,6 +78,7 @@ class Store:
       combine: how the element is updated, or None to set it.
       independent: the dims along which a scatter never meets an element again; None for a store
         that writes every element once.
+      streams: whether it goes past the caches, where it writes whole lines.
     """
 
     buffer: int
@@ -87,6 +88,7 @@ class Store:
     guard: Scalar | None = None
     combine: Reduction | None = None
     independent: frozenset[int] | None = None
+    streams: bool = False
 
     @property
     def serial(self) -> bool:
@@ -219,6 +221,11 @@ class Kernel:
         if self.tiling is not None:
             return self.tiling.units(self.extents)
         return 1 if self.shared is None else -(-self.extents[self.shared] // self.grain)
+
+    @property
+    def updated(self) -> frozenset[int]:
+        """The arrays of which elements are written in the steps of a loop, maybe more than once."""
+        return frozenset(s.buffer for stage in self.stages for s in stage.stores if s.serial)
 
     def stores(self) -> Iterator[Store]:
         """All stores."""

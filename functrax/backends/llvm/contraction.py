@@ -18,11 +18,10 @@ from dataclasses import replace
 import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient, is_streamed
-from functrax.backends.kernels.ir import Store
+from functrax.backends.kernels.ir import Kernel, Store
 from functrax.backends.kernels.tiling import Reading, pitch_of_columns
 from functrax.backends.llvm.epilogue import Epilogue, Range
 from functrax.backends.llvm.instructions import llvm_type
-from functrax.backends.llvm.loops import Loops
 from functrax.backends.llvm.memory import Memory
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tile_sums import BAKED, Sums, sums_text
@@ -37,20 +36,21 @@ FETCHING = 4
 class Contraction:
     """Writes the loops of a contraction."""
 
-    def __init__(self, writer: Writer, memory: Memory, loops: Loops, stores: Stores) -> None:
+    def __init__(self, writer: Writer, kernel: Kernel, memory: Memory, stores: Stores) -> None:
         self.writer = writer
+        self.kernel = kernel
         self.memory = memory
-        tiling = writer.kernel.tiling
+        tiling = kernel.tiling
         assert tiling is not None
         self.tiling = tiling
-        (reduction,) = writer.kernel.stages[0].reductions
+        (reduction,) = kernel.stages[0].reductions
         self.dtype: np.dtype[np.generic] = reduction.how.carries[0]
         self.element = llvm_type(self.dtype, 1)
         #: The rows and the columns of a tile.
         self.height = writer.number(tiling.height, ("height",))
         self.columns = writer.number(tiling.width * tiling.lanes, ("width",))
         self.result = self._result()
-        self.epilogue = Epilogue(writer, memory, loops, stores)
+        self.epilogue = Epilogue(writer, kernel, memory, stores)
         #: Where the right side of the next unit begins, for functions that fetch.
         self.next_unit = ""
         #: Where the tile of columns begins, and where those of its unit end.
@@ -61,7 +61,7 @@ class Contraction:
     def units(self) -> None:
         """The loop over units, and all that is in it."""
         w, t = self.writer, self.tiling
-        extents = w.kernel.extents
+        extents = self.kernel.extents
         if t.on_unit:
             from functrax.backends.llvm.matrix_units import configured
 
@@ -85,7 +85,7 @@ class Contraction:
         columns = self._range(places[-2], width * t.column_tiles, t.columns, "columns")
         if t.block is None:
             with self._in_tiles(rows, columns) as tile:
-                inner = w.kernel.inner
+                inner = self.kernel.inner
                 self.epilogue.prefetch(tile)
                 length = w.extent(inner[0])
                 if self.result is None or t.turned is not None:
@@ -159,7 +159,7 @@ class Contraction:
     def _open_tiles(self, block: Range, size: int, d: int, first: int, side: Reading) -> None:
         """Begin the loop over tiles of a block, which defines the dim where they begin."""
         w = self.writer
-        extent = w.kernel.extents[d]
+        extent = self.kernel.extents[d]
         w.open_loop(block[0], [])
         begin = w.loop_index()
         moves = not side.packed and extent >= size
@@ -180,7 +180,7 @@ class Contraction:
 
     def _result(self) -> Store | None:
         """The store of the sums as they are, in whole vectors, if that is all that follows them."""
-        k, t = self.writer.kernel, self.tiling
+        k, t = self.kernel, self.tiling
         if len(k.rows) != 1 or (t.turned is None and (t.on_unit or t.block is not None)):
             return None
         (store,) = k.rows
@@ -277,7 +277,7 @@ class Contraction:
         w, t = self.writer, self.tiling
         assert t.block is not None
         dim, size = t.block
-        inner = w.kernel.inner
+        inner = self.kernel.inner
         outside = inner[: inner.index(dim)]
         high = w.extent(dim)
         done = []
@@ -346,7 +346,7 @@ class Contraction:
             panel = w.line(f"getelementptr {self.element}, ptr %b{t.scratch}, i64 {start}")
             steps = [t.width * t.lanes]
             for d in reversed(dims[1:]):
-                steps.insert(0, steps[0] * w.kernel.extents[d])
+                steps.insert(0, steps[0] * self.kernel.extents[d])
             first = (
                 bases[1],
                 w.table(self._numbers(dims, right, steps) + fetched),
@@ -410,11 +410,11 @@ class Contraction:
 
     def _numbers(self, dims: Sequence[int], *right: Sequence[int]) -> list[int]:
         """The numbers that a function of sums reads; these are the steps of what is not left."""
-        w, t = self.writer, self.tiling
-        numbers = [t.left.step, w.kernel.extents[t.columns]]
+        t = self.tiling
+        numbers = [t.left.step, self.kernel.extents[t.columns]]
         for d, *steps in zip(dims, *right, strict=True):
             numbers += [coefficient(t.left.address, d), *steps]
-        return numbers + [w.kernel.extents[d] for d in dims[1:]]
+        return numbers + [self.kernel.extents[d] for d in dims[1:]]
 
     def _form(self, loops: int) -> Sums:
         """What function adds up the products of a tile."""
@@ -422,7 +422,7 @@ class Contraction:
         step = t.left.step if 0 <= t.left.step <= BAKED or t.height == 1 else None
         if t.on_unit:
             return Sums(self.dtype, t.height, t.width, t.lanes, loops, None, False, dot=t.dot)
-        narrow = self.writer.kernel.extents[t.columns] < t.width * t.lanes
+        narrow = self.kernel.extents[t.columns] < t.width * t.lanes
         masked = narrow and not t.right.packed
         return Sums(
             self.dtype,
@@ -438,13 +438,13 @@ class Contraction:
 
     def _dims_inside(self) -> tuple[int, ...]:
         """The inner dims that are in the loops of a tile."""
-        inner, block = self.writer.kernel.inner, self.tiling.block
+        inner, block = self.kernel.inner, self.tiling.block
         return inner if block is None else inner[inner.index(block[0]) :]
 
     def _fetches(self, loops: int) -> bool:
         """Whether tiles ask for what later ones read of the right side."""
         t = self.tiling
-        narrow = self.writer.kernel.extents[t.columns] < t.width * t.lanes
+        narrow = self.kernel.extents[t.columns] < t.width * t.lanes
         return loops == 1 and t.row_tiles >= FETCHING and not narrow and not t.on_unit
 
 

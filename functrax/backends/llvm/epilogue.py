@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from functrax.backends.kernels.accesses import coefficient
-from functrax.backends.kernels.ir import ordered
-from functrax.backends.llvm.loops import Loops
+from functrax.backends.kernels.ir import Kernel, ordered
 from functrax.backends.llvm.memory import Memory
 from functrax.backends.llvm.short_strides import STRIDES
 from functrax.backends.llvm.stores import Stores
@@ -27,12 +26,12 @@ Range: TypeAlias = "tuple[str, str]"
 class Epilogue:
     """Writes the loops of the row stores of a contraction."""
 
-    def __init__(self, writer: Writer, memory: Memory, loops: Loops, stores: Stores) -> None:
+    def __init__(self, writer: Writer, kernel: Kernel, memory: Memory, stores: Stores) -> None:
         self.writer = writer
+        self.kernel = kernel
         self.memory = memory
-        self.loops = loops
         self.writes = stores
-        tiling = writer.kernel.tiling
+        tiling = kernel.tiling
         assert tiling is not None
         self.tiling = tiling
         #: The rows and the columns of a tile.
@@ -47,7 +46,7 @@ class Epilogue:
         for d, (low, high), size in zip((t.rows, t.columns), tile, sizes, strict=True):
             end = w.line(f"add i64 {low}, {size}")
             loops.append((d, (low, w.smaller(end, high))))
-        if w.kernel.vector == t.rows:
+        if self.kernel.vector == t.rows:
             loops.reverse()
         return loops
 
@@ -58,7 +57,7 @@ class Epilogue:
         than they take to come.
         """
         w, t = self.writer, self.tiling
-        if w.kernel.vector is None or "ahead" in w.kernel.off:
+        if self.kernel.vector is None or "ahead" in self.kernel.off:
             return
         (outer, (first, last)), (inner, (low, _)) = self._own(tile)
         rows = list(self._rows_of_epilogue(outer, inner))
@@ -72,19 +71,21 @@ class Epilogue:
             pointer, _, _ = self.memory.pointer(buffer, address)
             step = coefficient(address, inner)
             size = (length - 1) * step + 1
-            size *= w.kernel.operands[buffer].dtype.itemsize
+            size *= self.kernel.operands[buffer].dtype.itemsize
             self.memory.prefetch_lines(pointer, size, len(w.levels) - 1, write)
         w.close_loop("1", last, [])
 
     def _rows_of_epilogue(self, outer: int, inner: int) -> Iterator[tuple[int, IndexExpr, bool]]:
         """Arrays and addresses of which the epilogue of a tile touches some rows, each once."""
-        w, t = self.writer, self.tiling
+        t = self.tiling
         places: dict[tuple[int, IndexExpr], bool] = {}
-        values = [x for store in w.kernel.rows for x in (store.value, store.guard) if x is not None]
+        values = [
+            x for store in self.kernel.rows for x in (store.value, store.guard) if x is not None
+        ]
         for node in ordered(values):
             if node.op == "load" and not node.attr[2] and node.attr[0] != t.scratch:
                 places.setdefault((node.attr[0], node.attr[1]), False)
-        for store in w.kernel.rows:
+        for store in self.kernel.rows:
             if store.offset is None:
                 places[store.buffer, store.address] = True
         for (buffer, address), write in places.items():
@@ -102,8 +103,8 @@ class Epilogue:
         w.define_dim(inner, w.loop_index())
         w.vector_level = len(w.levels) - 1
         w.masked = True
-        self.loops.define_tail(w.loop_index(), high)
-        for store in w.kernel.rows:
+        w.define_tail(w.loop_index(), high)
+        for store in self.kernel.rows:
             self.writes.store(store)
         w.vector_level = -1
         w.close_loop(str(w.lanes), high, [])

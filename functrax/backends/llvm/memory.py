@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.kernels.accesses import CACHE_LINE, coefficient, first_rows
+from functrax.backends.kernels.accesses import CACHE_LINE
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.writer import Writer
-from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Scalar
 
 _BOOL = np.dtype(np.bool_)
@@ -205,19 +205,18 @@ class Memory:
             f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 {int(write)}, i32 3, i32 1)"
         )
 
-    def prefetch_rows(self) -> None:
-        """Ask for the lines of the next row where the first stage will read what is here now."""
+    def first_line(self, buffer: int, address: IndexExpr, dim: int, low: str) -> str:
+        """The first index of a dim, from one on, at whose address a cache line begins."""
         w = self.writer
-        ahead, level = w.kernel.ahead, len(w.levels) - 1
-        for buffer, address in first_rows(w.kernel):
-            step = coefficient(address, ahead)
-            if not step:
-                continue
-            dtype = w.kernel.operands[buffer].dtype
-            pointer, _, _ = self.pointer(buffer, address)
-            number = w.number(step, ("stride", buffer, ahead, step))
-            row = w.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {number}", level)
-            self.prefetch_lines(row, w.lanes * dtype.itemsize, level, write=False)
+        dtype = w.kernel.operands[buffer].dtype
+        others = [(a, c) for a, c in address.terms if a != Dim(dim)]
+        row, _, _ = self.pointer(buffer, add_terms(address.const, others))
+        start = w.line(f"getelementptr {memory_type(dtype)}, ptr {row}, i64 {low}")
+        place = w.line(f"ptrtoint ptr {start} to i64")
+        missing = w.line(f"sub i64 0, {place}")
+        missing = w.line(f"and i64 {missing}, {CACHE_LINE - 1}")
+        missing = w.line(f"lshr i64 {missing}, {dtype.itemsize.bit_length() - 1}")
+        return w.line(f"add i64 {low}, {missing}")
 
     def prefetch_lines(self, pointer: str, size: int, level: int, write: bool) -> None:
         """Ask for the cache lines of so many bytes from a pointer on."""

@@ -16,6 +16,7 @@ import numpy as np
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm.instructions import OPERATIONS, constant, emit, llvm_type
+from functrax.backends.llvm.lanes import Lanes
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.math_calls import MathCalls
 from functrax.backends.llvm.threefry import Threefry, call
@@ -23,7 +24,6 @@ from functrax.backends.llvm.writer import Known, Writer
 from functrax.core import dtypes
 from functrax.core.errors import VerificationError
 from functrax.core.lowering import THREEFRY, WORD, Scalar
-from functrax.core.prims.fused import fma
 
 _INT32 = np.dtype(np.int32)
 #: Bytes of vectors that are long.
@@ -46,6 +46,7 @@ class Nodes:
         self.contract = contract
         self.math = MathCalls(writer.kernel.nodes(), writer.kernel.points)
         self.threefry = Threefry(writer.kernel)
+        self.lanes = Lanes(writer, self)
         self._expanded: dict[Scalar, Scalar] = {}
 
     def value(self, root: Scalar) -> Known:
@@ -71,7 +72,7 @@ class Nodes:
             stack.pop()
             if instead:
                 same = w.operand(args[0])
-                w.know(id(node), same.name, same.vector, same.level)
+                w.know(id(node), same.name, same.vector, same.level, same.lanes)
             else:
                 self._compute(node)
         return w.operand(root)
@@ -87,16 +88,6 @@ class Nodes:
             expand = EXPANSIONS[node.op]
             found = self._expanded[node] = expand(self.writer.builder, *node.args)
         return found
-
-    def accumulated(self, node: Scalar) -> Scalar:
-        """What a reduction carries after one more value: a product is rounded once with the sum."""
-        if not self.contract or node.op != "add" or node.dtype not in fma.accepts:
-            return node
-        total, value = node.args
-        if value.op != "mul" or not cpu_info().has_fma:
-            return node
-        x, y = value.args
-        return self.writer.builder.fma(x, y, total)
 
     def _divides_a_row(self, node: Scalar) -> bool:
         """Whether it divides vectors of float32 by a number that is the same for a whole loop.
@@ -136,6 +127,18 @@ class Nodes:
             if node.dtype.itemsize == 4:
                 name = w.narrow(name)
             w.know(id(node), name, False, 0)
+        elif node.op == "number":
+            key, value = node.attr
+            w.know(id(node), w.number(value, key), False, 0)
+        elif node.op == "units":
+            w.know(id(node), f"%{node.attr}", False, 0)
+        elif node.op == "line":
+            buffer, address, dim = node.attr
+            low = w.operand(node.args[0]).name
+            name = self.loads.memory.first_line(buffer, address, dim, low)
+            w.know(id(node), name, False, len(w.levels) - 1)
+        elif node.op == "across":
+            self.lanes.across(node)
         elif node.op == "given":
             w.know(id(node), self._given(node), False, 0)
         elif node.op == "lanes":
@@ -143,9 +146,8 @@ class Nodes:
         elif node.op in ("permute", "lane"):
             self._from_lanes(node)
         elif node.op == THREEFRY:
-            vector, level, names = self._operands(node)
-            right = call(w, names, w.lanes if vector else 1)
-            w.know(id(node), w.line(right, level), vector, level)
+            lanes, level, names = self._operands(node)
+            w.know(id(node), w.line(call(w, names, lanes), level), lanes > 1, level, lanes)
         elif node.op == WORD:
             self._word(node)
         else:
@@ -209,10 +211,9 @@ class Nodes:
 
     def _operation(self, node: Scalar) -> None:
         w = self.writer
-        vector, level, names = self._operands(node)
-        lanes = w.lanes if vector else 1
+        lanes, level, names = self._operands(node)
         name = emit(node, names, lanes, w.fresh, w.levels[level].lines)
-        w.know(id(node), name, vector, level)
+        w.know(id(node), name, lanes > 1, level, lanes)
 
     def _function(self, node: Scalar) -> None:
         w = self.writer
@@ -222,17 +223,19 @@ class Nodes:
                 got=repr(node.op),
                 fix="report this: the compiler wrote a kernel that it cannot emit",
             )
-        vector, level, names = self._operands(node)
-        right = self.math.call(node, names, w.lanes if vector else 1)
-        w.know(id(node), w.line(right, level), vector, level)
+        lanes, level, names = self._operands(node)
+        w.know(id(node), w.line(self.math.call(node, names, lanes), level), lanes > 1, level, lanes)
 
-    def _operands(self, node: Scalar) -> tuple[bool, int, list[str]]:
-        """Whether any operand is a vector, the innermost level of them, and their names so."""
+    def _operands(self, node: Scalar) -> tuple[int, int, list[str]]:
+        """How many lanes the operands have, the innermost level of them, and their names so."""
         w = self.writer
         found = [w.operand(x) for x in node.args]
-        vector, level = False, 0
+        lanes, level = 1, 0
         for x in found:
-            vector = vector or x.vector
-            level = max(level, x.level)
-        names = [w.as_vector(x) for x in node.args] if vector else [x.name for x in found]
-        return vector, level, names
+            if x.lanes > lanes:
+                lanes = x.lanes
+            if x.level > level:
+                level = x.level
+        vectors = lanes > 1
+        names = [w.as_vector(x, lanes) for x in node.args] if vectors else [x.name for x in found]
+        return lanes, level, names

@@ -8,7 +8,7 @@ Start at :meth:`Stores.store`.
 
 from __future__ import annotations
 
-from functrax.backends.kernels.accesses import CACHE_LINE, is_streamed
+from functrax.backends.kernels.accesses import CACHE_LINE
 from functrax.backends.kernels.ir import Store
 from functrax.backends.llvm import short_strides
 from functrax.backends.llvm.loads import Loads
@@ -86,7 +86,7 @@ class Stores:
         size = dtype.itemsize
         if stride == 1 and not scattered:
             pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
-            if mask is None and is_streamed(w.kernel, store):
+            if mask is None and store.streams:
                 self._stream(f"store {type_} {name}, ptr {pointer}", size, level)
                 return
             if w.kernel.tile is not None:

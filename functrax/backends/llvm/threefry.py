@@ -22,6 +22,7 @@ from functrax.backends.llvm.function_bodies import FunctionBody
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.math_calls import MANY_POINTS
 from functrax.backends.llvm.writer import NAME, Writer
+from functrax.backends.loops.tree import Function
 from functrax.core import dtypes
 from functrax.core.lowering import THREEFRY, Builder, Scalar
 from functrax.core.prims.lowered_bits import threefry2x32
@@ -30,7 +31,7 @@ from functrax.core.prims.lowered_bits import threefry2x32
 class Threefry:
     """The random bits of one kernel."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel | Function) -> None:
         several = sum([node.op == THREEFRY for node in kernel.nodes()]) > 1
         self._called = several and kernel.points < MANY_POINTS
         self._written: dict[Scalar, tuple[Scalar, Scalar]] = {}

@@ -18,11 +18,14 @@ import numpy as np
 
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.instructions import constant, llvm_type
+from functrax.backends.loops.tree import Function
 from functrax.core.lowering import Scalar
 from functrax.core.records import field, record
 
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
 NAME: Final = "functrax_kernel"
+_BOOL: Final = np.dtype(np.bool_)
+_INT32: Final = np.dtype(np.int32)
 
 #: A loop is asked to end after a number of steps that is a power of two: about 2 to this power of
 #: operations, and 2 to that of steps at least.
@@ -31,12 +34,12 @@ LEAST_STEPS: Final = 4
 
 
 class Known:
-    """The name of a node's value, whether it is a vector, and in which level it is."""
+    """The name of a node's value, whether it is a vector, in which level it is, and its lanes."""
 
-    __slots__ = ("level", "name", "vector")
+    __slots__ = ("lanes", "level", "name", "vector")
 
-    def __init__(self, name: str, vector: bool, level: int) -> None:
-        self.name, self.vector, self.level = name, vector, level
+    def __init__(self, name: str, vector: bool, level: int, lanes: int = 1) -> None:
+        self.name, self.vector, self.level, self.lanes = name, vector, level, lanes
 
 
 @record(frozen=False)
@@ -62,7 +65,7 @@ class Writer:
       kernel: with a schedule.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel | Function) -> None:
         self.kernel = kernel
         self.builder = kernel.builder
         self.levels = [Level()]
@@ -79,24 +82,16 @@ class Writer:
         #: The lanes of a vector; fewer while the lanes of one are added up.
         self.lanes = kernel.lanes if kernel.vector is not None else 1
         #: Whether a vector may reach past the extent; the mask of the lanes that do not.
-        self.masked = self._needs_mask()
+        self.masked = False
         self.tail: Scalar | None = None
         #: The level of the loop over the vector dim while that is open, else -1.
         self.vector_level = -1
         #: Whether a long loop looks now and then whether it is to end.
         self.looks = False
         #: Arrays of which elements are written in the steps of a loop, maybe more than once.
-        self.updated = {s.buffer for stage in kernel.stages for s in stage.stores if s.serial}
+        self.updated = kernel.updated
         self._counter = 0
         self._number_of: dict[Any, str] = {}
-
-    def _needs_mask(self) -> bool:
-        k = self.kernel
-        if k.vector is None or self.lanes == 1:
-            return False
-        if k.extents[k.vector] % self.lanes or k.aligned is not None:
-            return True
-        return k.vector == k.shared and k.grain % self.lanes != 0
 
     def count(self) -> int:
         """The next number, for a label or a key that no other has."""
@@ -114,9 +109,13 @@ class Writer:
         self.levels[level].lines.append(f"  {name} = {right}")
         return name
 
-    def know(self, key: Any, name: str, vector: bool, level: int) -> Known:
-        """Remember a name until its level is closed."""
-        found = self.known[key] = Known(name, vector, level)
+    def know(
+        self, key: Any, name: str, vector: bool, level: int, lanes: int | None = None
+    ) -> Known:
+        """Remember a name until its level is closed; a vector has all lanes, or those given."""
+        if lanes is None:
+            lanes = self.lanes if vector else 1
+        found = self.known[key] = Known(name, vector, level, lanes)
         self.levels[level].known.append(key)
         return found
 
@@ -164,17 +163,20 @@ class Writer:
         element = llvm_type(dtype, 1)
         return "<" + ", ".join(f"{element} {k}" for k in range(self.lanes)) + ">"
 
-    def splat(self, name: str, dtype: np.dtype[Any], lines: list[str]) -> str:
+    def splat(
+        self, name: str, dtype: np.dtype[Any], lines: list[str], lanes: int | None = None
+    ) -> str:
         """A scalar in every lane."""
-        vector, element = llvm_type(dtype, self.lanes), llvm_type(dtype, 1)
+        lanes = self.lanes if lanes is None else lanes
+        vector, element = llvm_type(dtype, lanes), llvm_type(dtype, 1)
         one, all_ = self.fresh(), self.fresh()
         if dtype.kind == "c":
-            pairs = ", ".join(["i32 0, i32 1"] * self.lanes)
-            mask = f"<{2 * self.lanes} x i32> <{pairs}>"
+            pairs = ", ".join(["i32 0, i32 1"] * lanes)
+            mask = f"<{2 * lanes} x i32> <{pairs}>"
             lines.append(f"  {all_} = shufflevector {element} {name}, {element} poison, {mask}")
             return all_
         lines.append(f"  {one} = insertelement {vector} poison, {element} {name}, i64 0")
-        zero = f"<{self.lanes} x i32> zeroinitializer"
+        zero = f"<{lanes} x i32> zeroinitializer"
         lines.append(f"  {all_} = shufflevector {vector} {one}, {vector} poison, {zero}")
         return all_
 
@@ -184,19 +186,34 @@ class Writer:
             return Known(constant(node.attr, node.dtype, 1), False, 0)
         return self.known[id(node)]
 
-    def as_vector(self, node: Scalar) -> str:
-        """The value of a computed node in all lanes."""
+    def as_vector(self, node: Scalar, lanes: int | None = None) -> str:
+        """The value of a computed node in all lanes, or in so many."""
+        lanes = self.lanes if lanes is None else lanes
         if node.op == "const":
-            return constant(node.attr, node.dtype, self.lanes)
+            return constant(node.attr, node.dtype, lanes)
         found = self.known[id(node)]
         if found.vector:
             return found.name
-        key = ("splat", id(node))
+        key = ("splat", id(node), lanes)
         splat = self.known.get(key)
         if splat is None:
-            name = self.splat(found.name, node.dtype, self.levels[found.level].lines)
-            splat = self.know(key, name, True, found.level)
+            name = self.splat(found.name, node.dtype, self.levels[found.level].lines, lanes)
+            splat = self.know(key, name, True, found.level, lanes)
         return splat.name
+
+    def in_lanes(self, node: Scalar, lanes: int) -> str:
+        """The value of a computed node in so many lanes, which may be one."""
+        return self.operand(node).name if lanes == 1 else self.as_vector(node, lanes)
+
+    def define_tail(self, index: str, high: str) -> None:
+        """A mask of the lanes that are inside the extent."""
+        left = self.line(f"sub i64 {high}, {index}")
+        self.know("inside", left, False, len(self.levels) - 1)
+        narrow = self.line(f"trunc i64 {left} to i32")
+        count = self.splat(narrow, _INT32, self.levels[-1].lines)
+        name = self.line(f"icmp slt <{self.lanes} x i32> {self.iota(_INT32)}, {count}")
+        self.tail = self.builder.node("tail", _BOOL)
+        self.know(id(self.tail), name, True, len(self.levels) - 1)
 
     def define_dim(self, d: int, index: str) -> None:
         """Give a dim its index in the innermost level."""

@@ -1,0 +1,195 @@
+"""The statements of a tree: loops, what they carry, and what is done in them.
+
+Each loop is a level (``writer``); a value that it carries is a phi of it.
+
+Start at :meth:`Statements.write`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.ir import Store
+from functrax.backends.llvm.instructions import llvm_type
+from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.nodes import Nodes
+from functrax.backends.llvm.stores import Stores
+from functrax.backends.llvm.tiles import Tiles
+from functrax.backends.llvm.writer import Names, Writer
+from functrax.backends.loops.tree import (
+    Bind,
+    Body,
+    Carried,
+    Let,
+    Loop,
+    Poll,
+    Prefetch,
+    Running,
+    Tile,
+    While,
+)
+from functrax.core.lowering import Scalar
+
+
+class Statements:
+    """Writes the body of a function."""
+
+    def __init__(
+        self, writer: Writer, memory: Memory, tiles: Tiles, nodes: Nodes, stores: Stores
+    ) -> None:
+        self.writer = writer
+        self.memory = memory
+        self.tiles = tiles
+        self.nodes = nodes
+        self.stores = stores
+
+    def write(self, body: Body) -> None:
+        """Write statements into the innermost level."""
+        for statement in body:
+            _WRITTEN[type(statement)](self, statement)
+
+    # ---- loops ----------------------------------------------------------------------------------
+
+    def _loop(self, loop: Loop) -> None:
+        w = self.writer
+        low, high = self._name(loop.begin), self._name(loop.end)
+        first = self._first(loop.carries)
+        skipped = (w.levels[-1].block, low, first) if loop.maybe_empty else None
+        names = w.open_loop(low, first)
+        w.define_dim(loop.dim, w.loop_index())
+        is_vector = loop.kind == "vector"
+        before = w.masked
+        if is_vector:
+            w.vector_level, w.masked = len(w.levels) - 1, loop.masked
+            if loop.masked:
+                w.define_tail(w.loop_index(), high)
+        self._know(loop.carries, names)
+        self.write(loop.body)
+        new = self._new(loop.carries)
+        if is_vector:
+            w.vector_level, w.masked = -1, before
+        self._results(loop.carries, w.close_loop(str(loop.step), high, new, skipped))
+
+    def _while(self, loop: While) -> None:
+        w = self.writer
+        names = w.open_loop("0", self._first(loop.carries))
+        label = w.open[-1]
+        w.define_dim(loop.dim, w.loop_index())
+        self._know(loop.carries, names)
+        holds = self.nodes.value(loop.condition).name
+        level = w.levels[-1]
+        level.lines.append(f"  br i1 {holds}, label %{label}.body, label %{label}.exit")
+        level.lines.append(f"{label}.body:")
+        level.block = f"{label}.body"
+        self.write(loop.body)
+        w.close_loop("1", None, self._new(loop.carries))
+        self._results(loop.carries, names)
+
+    def _bind(self, bind: Bind) -> None:
+        w = self.writer
+        names = [name for _, name in self._first(bind.carries)]
+        index = self._name(bind.index)
+        inside = None if bind.inside is None else self.nodes.value(bind.inside).name
+        w.open_level(w.levels[-1].block)
+        w.define_dim(bind.dim, index)
+        before = w.vector_level
+        if bind.vector:
+            w.vector_level = len(w.levels) - 1
+        label = f"tile{w.count()}"
+        level = w.levels[-1]
+        if inside is not None:
+            level.lines.append(f"  br i1 {inside}, label %{label}, label %{label}.end")
+            level.lines.append(f"{label}:")
+            level.block = label
+        self._know(bind.carries, names)
+        self.write(bind.body)
+        new = self._new(bind.carries)
+        w.vector_level = before
+        block, lines = w.levels[-1].block, w.close_level()
+        outer = w.levels[-1]
+        outer.lines += lines
+        outer.block = block
+        if inside is not None:
+            outer.lines += [f"  br label %{label}.end", f"{label}.end:"]
+            outer.block = f"{label}.end"
+        self._results(bind.carries, new)
+
+    def _tile(self, tile: Tile) -> None:
+        self.tiles.begin = self.writer.known["dim", tile.corner].name
+        for lane, point in enumerate(tile.points):
+            self.tiles.lane = lane
+            self._bind(point)
+
+    # ---- what they carry ------------------------------------------------------------------------
+
+    def _name(self, x: Scalar) -> str:
+        return self.nodes.value(x).name
+
+    def _first(self, carries: Sequence[Carried]) -> list[tuple[str, str]]:
+        """The types and first values of what is carried."""
+        for c in carries:
+            self.nodes.value(c.first)
+        return [
+            (llvm_type(c.first.dtype, c.lanes), self.writer.in_lanes(c.first, c.lanes))
+            for c in carries
+        ]
+
+    def _know(self, carries: Sequence[Carried], names: Names) -> None:
+        level = len(self.writer.levels) - 1
+        for c, name in zip(carries, names, strict=True):
+            self.writer.know(id(c.acc), name, c.lanes > 1, level, c.lanes)
+
+    def _new(self, carries: Sequence[Carried]) -> Names:
+        for c in carries:
+            self.nodes.value(c.new)
+        return [self.writer.in_lanes(c.new, c.lanes) for c in carries]
+
+    def _results(self, carries: Sequence[Carried], names: Names) -> None:
+        level = len(self.writer.levels) - 1
+        for c, name in zip(carries, names, strict=True):
+            self.writer.know(id(c.result), name, c.lanes > 1, level, c.lanes)
+
+    # ---- others ---------------------------------------------------------------------------------
+
+    def _let(self, let: Let) -> None:
+        for value in let.values:
+            self.nodes.value(value)
+        for name, value in zip(let.names, let.values):
+            found = self.writer.operand(value)
+            self.writer.know(
+                id(name), found.name, found.vector, len(self.writer.levels) - 1, found.lanes
+            )
+
+    def _running(self, running: Running) -> None:
+        self.nodes.lanes.running(running.scan, running.last)
+
+    def _prefetch(self, prefetch: Prefetch) -> None:
+        w = self.writer
+        step = coefficient(prefetch.address, prefetch.dim)
+        dtype = w.kernel.operands[prefetch.buffer].dtype
+        level = len(w.levels) - 1
+        pointer, _, _ = self.memory.pointer(prefetch.buffer, prefetch.address)
+        number = w.number(step, ("stride", prefetch.buffer, prefetch.dim, step))
+        row = w.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {number}", level)
+        self.memory.prefetch_lines(row, w.lanes * dtype.itemsize, level, write=False)
+
+    def _poll(self, poll: Poll) -> None:
+        self.writer.look()
+
+    def _store(self, store: Store) -> None:
+        self.stores.store(store)
+
+
+_WRITTEN: Final[dict[type, Callable[[Statements, Any], None]]] = {
+    Loop: Statements._loop,
+    While: Statements._while,
+    Bind: Statements._bind,
+    Tile: Statements._tile,
+    Let: Statements._let,
+    Running: Statements._running,
+    Prefetch: Statements._prefetch,
+    Poll: Statements._poll,
+    Store: Statements._store,
+}

@@ -1,0 +1,322 @@
+"""What a tree computes, statement by statement, in NumPy.
+
+Arrays enter and are written to.  Lanes of a vector are an array; all else is a number at a time, in
+the order of the loops, one unit after the other.  What must not matter is made conspicuous: lanes
+that are masked out and values where a guard is false are read as what no program expects.
+
+Start at :func:`interpret`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functrax.backends.kernels.evaluate import NO_EXPANSIONS, Expansion, value_of
+from functrax.backends.kernels.ir import Store
+from functrax.backends.loops.tree import (
+    Bind,
+    Body,
+    Carried,
+    Function,
+    Let,
+    Loop,
+    Poll,
+    Prefetch,
+    Running,
+    Tile,
+    While,
+)
+from functrax.core.errors import VerificationError
+from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.lowering import Scalar
+from functrax.core.prims.lowered_reductions import Reduction
+
+Array = NDArray[Any]
+#: What is read where nothing is to be read, as bytes.
+_NOTHING: Final = 0x5B
+
+
+def interpret(
+    function: Function,
+    arrays: Sequence[Array],
+    expansions: Mapping[str, Expansion] = NO_EXPANSIONS,
+) -> None:
+    """Do what a tree says with arrays.
+
+    Args:
+      function: the tree.
+      arrays: for each operand the elements in one axis; those that are written are changed, and
+        scratch is there, too.
+      expansions: what to put in the place of functions of ``MATH``, by name.
+
+    Raises:
+      VerificationError: an element is read or written that is not in its array, or a value is used
+        that is not there.
+    """
+    with np.errstate(all="ignore"):
+        _Interpreter(function, arrays, expansions).body(function.body)
+
+
+class _Interpreter:
+    def __init__(
+        self, function: Function, arrays: Sequence[Array], expansions: Mapping[str, Expansion]
+    ) -> None:
+        self.function, self.arrays, self.expansions = function, arrays, expansions
+        self.indices: dict[int, Array] = {}
+        #: What has been computed, by open body: it stays as it is until the body ends.
+        self.known: list[dict[Scalar, Array]] = [{}]
+        self.tail: Array | None = None
+
+    def body(self, body: Body) -> None:
+        for statement in body:
+            _DONE[type(statement)](self, statement)
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def value(self, root: Scalar) -> Array:
+        """The value of an expression here."""
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if self._find(node) is not None:
+                stack.pop()
+                continue
+            missing = [x for x in node.args if self._find(x) is None]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            operands = [self._known(x) for x in node.args]
+            self.known[-1][node] = value_of(node, operands, self._leaf, self.expansions)
+        return self._known(root)
+
+    def _find(self, node: Scalar) -> Array | None:
+        return next((k[node] for k in reversed(self.known) if node in k), None)
+
+    def _known(self, node: Scalar) -> Array:
+        found = self._find(node)
+        assert found is not None
+        return found
+
+    def _leaf(self, node: Scalar, *operands: Array) -> Array:
+        attr, dtype = node.attr, node.dtype
+        if node.op == "load":
+            return self._load(node, operands)
+        if node.op == "dim":
+            return np.asarray(self.indices[attr].astype(dtype))
+        if node.op == "int":
+            return np.asarray(attr, dtype)
+        if node.op == "given":
+            return np.asarray(attr, f"i{dtype.itemsize}").view(dtype)
+        if node.op == "number":
+            return np.asarray(attr[1], dtype)
+        if node.op == "units":
+            return np.asarray(0 if attr == "begin" else self.function.units, dtype)
+        if node.op == "line":  # which depends on where the array is: any index does
+            return operands[0]
+        if node.op == "tail" and self.tail is not None:
+            return self.tail
+        if node.op == "lanes":
+            return np.asarray(attr, dtype)
+        if node.op == "permute":
+            return np.asarray(operands[0][..., list(attr)]) if operands[0].ndim else operands[0]
+        if node.op == "lane":
+            return np.asarray(operands[0][attr]) if operands[0].ndim else operands[0]
+        if node.op == "across":
+            how, n, lanes = attr
+            shape = np.broadcast_shapes(*[x.shape for x in operands]) or (self.function.lanes,)
+            return self._across(how, [np.broadcast_to(x, shape) for x in operands], lanes)[n]
+        raise VerificationError(
+            f"kernel {self.function.name}: a value is used that is not there",
+            got=repr(node),
+            fix="report this: the compiler made a wrong kernel",
+        )
+
+    def _across(self, how: Reduction, values: Sequence[Array], lanes: int) -> Sequence[Array]:
+        while values[0].shape[0] > lanes:
+            half = values[0].shape[0] // 2
+            sides = [x[:half] for x in values], [x[half:] for x in values]
+            values = self._combined(how, *sides)
+        return values if lanes > 1 else [x[0] for x in values]
+
+    def _combined(
+        self, how: Reduction, left: Sequence[Array], right: Sequence[Array]
+    ) -> list[Array]:
+        b = self.function.builder
+        sides: list[tuple[Scalar, ...]] = []
+        here: dict[Scalar, Array] = {}
+        for side, values in (("left", left), ("right", right)):
+            leaves = [b.node("acc", x.dtype, (), (side, n)) for n, x in enumerate(values)]
+            here.update(zip(leaves, values))
+            sides.append(tuple(leaves))
+        self.known.append(here)
+        found = [self.value(x) for x in how.combine(b, *sides)]
+        self.known.pop()
+        return found
+
+    # ---- memory ---------------------------------------------------------------------------------
+
+    def _place(self, address: IndexExpr, offset: Array | None) -> Array:
+        place: Array = np.asarray(address.const)
+        for atom, coef in address.terms:
+            assert isinstance(atom, Dim)
+            place = place + self.indices[atom.number] * coef
+        return place if offset is None else place + offset.astype(np.int64)
+
+    def _touched(self, guard: Array | None, place: Array) -> Array:
+        """Where an element is touched: inside the guard and, in a vector loop, its end."""
+        found = np.ones(place.shape, bool) if guard is None else np.asarray(guard)
+        if self.tail is not None and (place.ndim or found.ndim):
+            found = found & self.tail
+        return np.broadcast_to(found, np.broadcast_shapes(found.shape, place.shape))
+
+    def _check(self, buffer: int, place: Array, touched: Array) -> None:
+        place = np.broadcast_to(place, touched.shape)[touched]
+        if place.size and not (place.min() >= 0 and place.max() < len(self.arrays[buffer])):
+            raise VerificationError(
+                f"kernel {self.function.name}: an element that is not in its array",
+                got=f"b{buffer}[{place.min()}:{place.max() + 1}] of {len(self.arrays[buffer])}",
+                fix="report this: the compiler made a wrong kernel",
+            )
+
+    def _load(self, node: Scalar, operands: Sequence[Array]) -> Array:
+        buffer, address, has_offset, has_guard = node.attr
+        place = self._place(address, operands[0] if has_offset else None)
+        touched = self._touched(operands[-1] if has_guard else None, place)
+        self._check(buffer, place, touched)
+        raw = np.full(max(touched.size, 1) * node.dtype.itemsize, _NOTHING, np.uint8)
+        if node.dtype == np.bool_:
+            raw[:] = 1
+        found = raw.view(node.dtype)[: touched.size].reshape(touched.shape)
+        found[touched] = self.arrays[buffer][np.broadcast_to(place, touched.shape)[touched]]
+        return found
+
+    def _store(self, s: Store) -> None:
+        if s.guard is not None and s.guard.is_constant and not s.guard.attr:
+            return
+        value = self.value(s.value)
+        offset = None if s.offset is None else self.value(s.offset)
+        guard = None if s.guard is None else self.value(s.guard)
+        place = self._place(s.address, offset)
+        touched = self._touched(guard, place)
+        self._check(s.buffer, place, touched)
+        array = self.arrays[s.buffer]
+        places = np.broadcast_to(place, touched.shape)[touched]
+        values = np.broadcast_to(value, touched.shape)[touched]
+        if s.combine is not None:
+            old = array[places]
+            parts = [self._parts(x) for x in (old, values)]
+            new = self._combined(s.combine, *parts)
+            values = new[0] if len(new) == 1 else (new[0] + 1j * new[1]).astype(array.dtype)
+        array[places] = values
+
+    def _parts(self, x: Array) -> list[Array]:
+        return [x.real.copy(), x.imag.copy()] if x.dtype.kind == "c" else [x]
+
+    # ---- loops ----------------------------------------------------------------------------------
+
+    def _step(self, carries: Sequence[Carried], values: list[Array], body: Body) -> list[Array]:
+        """One step, from what is carried to what is carried on."""
+        self.known.append({c.acc: x for c, x in zip(carries, values, strict=True)})
+        self.body(body)
+        values = [self._in_lanes(self.value(c.new), c.lanes) for c in carries]
+        self.known.pop()
+        return values
+
+    def _in_lanes(self, x: Array, lanes: int) -> Array:
+        return x if lanes == 1 else np.broadcast_to(x, (lanes,))
+
+    def _first(self, carries: Sequence[Carried]) -> list[Array]:
+        return [self._in_lanes(self.value(c.first), c.lanes) for c in carries]
+
+    def _results(self, carries: Sequence[Carried], values: list[Array]) -> None:
+        for c, x in zip(carries, values, strict=True):
+            self.known[-1][c.result] = x
+
+    def _loop(self, s: Loop) -> None:
+        values = self._first(s.carries)
+        before = self.tail
+        low, high = int(self.value(s.begin)), int(self.value(s.end))
+        for index in range(low, high, s.step):
+            if s.kind == "vector":
+                lanes = np.arange(index, index + s.step)
+                self.indices[s.dim] = lanes
+                self.tail = lanes < high if s.masked else None
+            else:
+                self.indices[s.dim] = np.asarray(index)
+            values = self._step(s.carries, values, s.body)
+        self.tail = before
+        self._results(s.carries, values)
+
+    def _while(self, s: While) -> None:
+        values, step = self._first(s.carries), 0
+        while True:
+            self.indices[s.dim] = np.asarray(step)
+            self.known.append({c.acc: x for c, x in zip(s.carries, values, strict=True)})
+            holds = self.value(s.condition)
+            self.known.pop()
+            if not holds:
+                break
+            values = self._step(s.carries, values, s.body)
+            step += 1
+        self._results(s.carries, values)
+
+    def _bind(self, s: Bind) -> None:
+        values = self._first(s.carries)
+        if s.inside is not None and not self.value(s.inside):
+            return
+        index = self.value(s.index)
+        before = self.indices.get(s.dim)
+        self.indices[s.dim] = index + np.arange(self.function.lanes) if s.vector else index
+        values = self._step(s.carries, values, s.body)
+        if before is not None:
+            self.indices[s.dim] = before
+        self._results(s.carries, values)
+
+    def _tile(self, s: Tile) -> None:
+        self.body(s.points)
+
+    # ---- others ---------------------------------------------------------------------------------
+
+    def _let(self, s: Let) -> None:
+        values = [self.value(x) for x in s.values]
+        for name, value in zip(s.names, values):
+            self.known[-1][name] = value
+
+    def _running(self, s: Running) -> None:
+        scan, lanes = s.scan, self.function.lanes
+        values = [self._in_lanes(self.value(x), lanes) for x in scan.values]
+        b, distance = self.function.builder, 1
+        while distance < lanes:
+            empty = [self.value(x) for x in scan.how.empty(b)]
+            moved = [
+                np.concatenate([np.full(distance, e), x[:-distance]])
+                for e, x in zip(empty, values, strict=True)
+            ]
+            values = self._combined(scan.how, moved, values)
+            distance *= 2
+        before = [self._in_lanes(self.value(x), lanes) for x in scan.accs]
+        values = self._combined(scan.how, before, values)
+        for node, leaf, x in zip(scan.results, s.last, values, strict=True):
+            self.known[-1][node] = x
+            self.known[-1][leaf] = np.broadcast_to(x[-1], (lanes,))
+
+    def _nothing(self, s: Prefetch | Poll) -> None:
+        pass
+
+
+_DONE: Final[dict[type, Callable[[_Interpreter, Any], None]]] = {
+    Loop: _Interpreter._loop,
+    While: _Interpreter._while,
+    Bind: _Interpreter._bind,
+    Tile: _Interpreter._tile,
+    Let: _Interpreter._let,
+    Running: _Interpreter._running,
+    Prefetch: _Interpreter._nothing,
+    Poll: _Interpreter._nothing,
+    Store: _Interpreter._store,
+}

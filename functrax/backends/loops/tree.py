@@ -1,0 +1,257 @@
+"""The loop IR: what a kernel does, as a tree of statements.
+
+A :class:`Function` has buffers and a body.  A statement is a loop, a store, or one of a few others
+that follow; their values are the scalar expressions of ``core/lowering.py``, whose equal ones are
+one object.  Their leaves are:
+
+- ``load``: attr ``(buffer, address)``, where ``address`` is affine in the indices of loops;
+  operands: a further offset where it is not (attr[2]), and a bool outside which nothing is read and
+  the value is arbitrary (attr[3]);
+- ``dim``: the index of a loop or a :class:`Bind`; ``int``: an integer that depends on sizes, a
+  run-time argument; ``given``: a float that is one too, by its bits; ``number``: attr ``(key,
+  value)``, an integer that loops begin, end or step by, equal only to those with its key;
+- ``acc``, ``result``: what a loop carries, in a step and after the last one, and what a
+  :class:`Let` names;
+- ``tail``: whether a lane is inside the vector loop around it;
+- ``line``: attr ``(buffer, address, dim)``, operand an index of that dim: the first index from it
+  on at whose address a cache line begins; ``units``: the first unit of the launch, and their end.
+
+A value has lanes if it depends on the index of the vector loop around it.  ``across`` combines
+lanes: attr ``(how, n, lanes)``, the ``n``-th of what a reduction makes of its operands' lanes.
+
+Start at :class:`Function`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from functrax.backends.kernels.ir import Operand, Reduce, Store, ordered
+from functrax.core.index_expr import IndexExpr
+from functrax.core.lowering import Builder, Scalar
+from functrax.core.records import field, record
+
+INDEX: Final = np.dtype(np.int64)
+
+
+@record(eq=False)
+class Carried:
+    """What goes from one step of a loop to the next.
+
+    Args:
+      first: its value before the first step.
+      acc: the leaf that stands for it in a step.
+      new: its value after the step.
+      result: the leaf that stands for it after the last step.
+      lanes: how many values it is.
+    """
+
+    first: Scalar
+    acc: Scalar
+    new: Scalar
+    result: Scalar
+    lanes: int = 1
+
+
+@record(eq=False)
+class Loop:
+    """Steps over the indices of a dim.
+
+    Args:
+      kind: ``"serial"``; ``"units"``, which threads share; ``"vector"``, whose steps are of
+        ``step`` neighbouring points at once.
+      dim: whose index it steps.
+      begin: the first index.
+      end: where the indices end.
+      step: between indices.
+      body: what is done in each step.
+      carries: what goes from step to step.
+      masked: a vector may reach past the end, and its lanes that do are left out.
+      maybe_empty: there may be no step; else the first one is done in any case.
+    """
+
+    kind: str
+    dim: int
+    begin: Scalar
+    end: Scalar
+    step: int
+    body: Body
+    carries: tuple[Carried, ...] = ()
+    masked: bool = False
+    maybe_empty: bool = False
+
+
+@record(eq=False)
+class While:
+    """Steps as long as a condition holds.
+
+    Args:
+      dim: the number of the step.
+      condition: a bool, of what is carried.
+      body: what is done in each step.
+      carries: what goes from step to step.
+    """
+
+    dim: int
+    condition: Scalar
+    body: Body
+    carries: tuple[Carried, ...]
+
+
+@record(eq=False)
+class Bind:
+    """Statements with an index that is given: one step of a loop that is unrolled.
+
+    Args:
+      dim: whose index it is.
+      index: its value.
+      body: the statements.
+      carries: what goes from the step before to the next.
+      vector: whether the index is that of the first of all lanes.
+      inside: a bool; where it is false nothing is done.  None for always.
+    """
+
+    dim: int
+    index: Scalar
+    body: Body
+    carries: tuple[Carried, ...] = ()
+    vector: bool = False
+    inside: Scalar | None = None
+
+
+@record(eq=False)
+class Tile:
+    """A square of points: the lanes of a vector loop, and as many indices of another dim.
+
+    What is contiguous along that dim is read in rows, once for all points, and transposed.
+
+    Args:
+      corner: the dim of a loop by as many, whose index is the first of the other one's.
+      points: what is done with each of its indices.
+    """
+
+    corner: int
+    points: tuple[Bind, ...]
+
+
+@record(eq=False)
+class Let:
+    """Names for values, which are computed here.
+
+    Args:
+      names: leaves that stand for them from here on; none if they are only to be computed.
+      values: the values.
+    """
+
+    names: tuple[Scalar, ...]
+    values: tuple[Scalar, ...]
+
+
+@record(eq=False)
+class Running:
+    """Running results along the lanes of a vector.
+
+    Args:
+      scan: how values are put together: the values, leaves for the results of the vector before,
+        and the leaves of the running results.
+      last: leaves for what goes on, the result of the last lane, in all lanes.
+    """
+
+    scan: Reduce
+    last: tuple[Scalar, ...]
+
+
+@record(eq=False)
+class Prefetch:
+    """Asks for the lines of an array that are a step of an outer dim further on.
+
+    Args:
+      buffer: the array.
+      address: what is read now.
+      dim: the outer dim.
+    """
+
+    buffer: int
+    address: IndexExpr
+    dim: int
+
+
+@record(eq=False)
+class Poll:
+    """Asks now and then whether the kernel is to end."""
+
+
+Statement: TypeAlias = "Loop | While | Bind | Tile | Let | Running | Prefetch | Poll | Store"
+Body: TypeAlias = "tuple[Statement, ...]"
+
+
+@record(frozen=False, eq=False)
+class Function:
+    """A kernel as a tree.
+
+    Args:
+      name: for people.
+      builder: that made its expressions.
+      operands: the arrays, in the order of the launch.
+      extents: the sizes of dims, of those that have one.
+      body: what it does.
+      units: how many units of work threads share.
+      vector: the dim whose neighbouring points are computed at once, or None.
+      lanes: how many.
+      tile: the dim that a :class:`Tile` is over, or None.
+      fetches: whether rows are asked for some lines before they are read.
+      updated: the arrays of which a loop may write an element more than once.
+      points: how many points its loops have.
+      work: how many operations and reads a point takes.
+    """
+
+    name: str
+    builder: Builder
+    operands: list[Operand]
+    extents: tuple[int, ...]
+    body: Body
+    units: int = 1
+    vector: int | None = None
+    lanes: int = 1
+    tile: int | None = None
+    fetches: bool = False
+    updated: frozenset[int] = frozenset()
+    points: int = 1
+    work: int = 1
+    _nodes: list[Scalar] | None = field(default=None, repr=False, compare=False)
+
+    def statements(self) -> Iterator[Statement]:
+        """All statements, outer ones first."""
+        stack: list[Any] = list(self.body[::-1])
+        while stack:
+            statement = stack.pop()
+            yield statement
+            stack += getattr(statement, "points", getattr(statement, "body", ()))[::-1]
+
+    def stores(self) -> Iterator[Store]:
+        """All stores."""
+        return (s for s in self.statements() if type(s) is Store)
+
+    def nodes(self) -> list[Scalar]:
+        """The values that statements need, operands first, but bounds of loops."""
+        if self._nodes is None:
+            self._nodes = ordered([x for s in self.statements() for x in values_of(s)])
+        return self._nodes
+
+
+def values_of(statement: Statement) -> Iterator[Scalar]:
+    """The values that a statement computes by itself, but bounds of loops."""
+    for carried in getattr(statement, "carries", ()):
+        yield from (carried.first, carried.new)
+    if type(statement) is While:
+        yield statement.condition
+    elif type(statement) is Let:
+        yield from statement.values
+    elif type(statement) is Running:
+        yield from statement.scan.values
+    elif type(statement) is Store:
+        found = (statement.value, statement.offset, statement.guard)
+        yield from (x for x in found if x is not None)

@@ -1,0 +1,289 @@
+"""Whether a tree says something that can be done.
+
+Start at :func:`verify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from functrax.backends.kernels.ir import Store
+from functrax.backends.loops.tree import (
+    Bind,
+    Body,
+    Carried,
+    Function,
+    Let,
+    Loop,
+    Poll,
+    Prefetch,
+    Running,
+    Tile,
+    While,
+)
+from functrax.core.errors import VerificationError
+from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.lowering import Scalar
+
+_BOOL: Final = np.dtype(np.bool_)
+#: The least and the largest of some integers.
+Interval: TypeAlias = "tuple[int, int]"
+#: Any index, where nothing is known of it.
+_ANY: Final = (-(1 << 62), 1 << 62)
+_LEAVES: Final = frozenset(("acc", "result"))
+
+
+def verify(function: Function) -> None:
+    """Check scopes, types, places and what loops write.
+
+    Raises:
+      VerificationError: an index or a carried value is used outside of its loop; types do not fit;
+        an array is written that is not declared so; an element is read or written, without a guard,
+        that may be outside of its array; or points that run at once write one element.
+    """
+    _Verifier(function).body(function.body)
+
+
+class _Verifier:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        #: The indices that are known, and what they may be.
+        self.dims: dict[int, Interval] = {}
+        #: The leaves and values that are known, by open body.
+        self.known: list[set[Scalar]] = [set()]
+        self.in_masked = False
+        #: The dims of which several indices run at once.
+        self.at_once: list[int] = []
+
+    def check(self, holds: bool, what: str, got: object) -> None:
+        """Raise what is wrong."""
+        if not holds:
+            raise VerificationError(
+                f"kernel {self.function.name}: {what}",
+                got=str(got),
+                fix="report this: the compiler made a wrong kernel",
+            )
+
+    def body(self, body: Body) -> None:
+        """Statements of a body of their own."""
+        self.known.append(set())
+        self.statements(body)
+        self.known.pop()
+
+    def statements(self, body: Body) -> None:
+        """Statements one after the other."""
+        for statement in body:
+            _CHECKED[type(statement)](self, statement)
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def value(self, root: Scalar) -> None:
+        """Check what an expression needs."""
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if any(node in known for known in self.known):
+                continue
+            self.check(node.op not in _LEAVES, "a value is used outside of its loop", node)
+            self._node(node)
+            self.known[-1].add(node)
+            stack += node.args
+
+    def _node(self, node: Scalar) -> None:
+        if node.op == "dim":
+            self.check(node.attr in self.dims, "an index is used outside of its loop", node)
+        elif node.op == "tail":
+            self.check(self.in_masked, "a mask is used outside of a masked loop", node)
+        elif node.op == "load":
+            buffer, address, has_offset, has_guard = node.attr
+            operand = self._operand(buffer)
+            self.check(node.dtype == operand.dtype, "a load's dtype", node)
+            self.check(len(node.args) == has_offset + has_guard, "a load's operands", node)
+            if has_guard:
+                self.check(node.args[-1].dtype == _BOOL, "a guard that is no bool", node)
+            self._place(buffer, address, has_offset or has_guard)
+        elif node.op == "select":
+            same = node.args[1].dtype == node.args[2].dtype == node.dtype
+            self.check(same and node.args[0].dtype == _BOOL, "a select's dtypes", node)
+
+    def _operand(self, buffer: int) -> Any:
+        self.check(0 <= buffer < len(self.function.operands), "an array that is not there", buffer)
+        return self.function.operands[buffer]
+
+    def _place(self, buffer: int, address: IndexExpr, is_open: bool) -> None:
+        """Check an address; one with a guard or an offset may be anything."""
+        low = high = address.const
+        for atom, coef in address.terms:
+            known = isinstance(atom, Dim) and atom.number in self.dims
+            self.check(known, "an address that is not affine in the indices", address)
+            ends = [coef * x for x in self.dims[getattr(atom, "number", 0)]]
+            low, high = low + min(ends), high + max(ends)
+        size = self._operand(buffer).size
+        inside = is_open or (low >= 0 and high < size)
+        self.check(inside, "an element that is not in its array", f"b{buffer}[{low}:{high + 1}]")
+
+    def range_of(self, node: Scalar) -> Interval:
+        """What an index may be."""
+        op, args = node.op, node.args
+        if op == "const":
+            return int(node.attr), int(node.attr)
+        if op == "number":
+            return node.attr[1], node.attr[1]
+        if op == "dim":
+            return self.dims.get(node.attr, _ANY)
+        if op == "units":
+            return 0, self.function.units
+        if op == "line":
+            return self.range_of(args[0])[0], _ANY[1]
+        found = [self.range_of(x) for x in args]
+        if op == "add":
+            part = _part(args[1], args[0])
+            if part is not None and part[1] <= 1:
+                return found[0][0], max(self.range_of(part[0])[1], found[0][0])
+            return found[0][0] + found[1][0], found[0][1] + found[1][1]
+        if op == "sub":
+            return found[0][0] - found[1][1], found[0][1] - found[1][0]
+        if op == "mul":
+            ends = [x * y for x in found[0] for y in found[1]]
+            return min(ends), max(ends)
+        if op == "div" and found[1][0] == found[1][1] > 0 and found[0][0] >= 0:
+            return found[0][0] // found[1][0], found[0][1] // found[1][0]
+        if op == "and" and found[0][0] >= 0:
+            return 0, found[0][1]
+        if op == "select" and args[0].op == "lt" and args[0].args == args[1:]:  # the smaller one
+            return min(found[1][0], found[2][0]), min(found[1][1], found[2][1])
+        return _ANY
+
+    # ---- loops ----------------------------------------------------------------------------------
+
+    def _carrying(self, carries: Sequence[Carried], body: Body, condition: Any = None) -> None:
+        for c in carries:
+            self.value(c.first)
+        self.known.append({c.acc for c in carries})
+        if condition is not None:
+            self.value(condition)
+        self.statements(body)
+        for c in carries:
+            self.value(c.new)
+            same = c.first.dtype == c.acc.dtype == c.new.dtype == c.result.dtype
+            self.check(same, "what a loop carries changes its dtype", c.acc)
+        self.known.pop()
+        self.known[-1] |= {c.result for c in carries}
+
+    def _loop(self, s: Loop) -> None:
+        self.check(s.kind in ("serial", "units", "vector"), "a kind of loop", s.kind)
+        self.check(s.dim not in self.dims, "a dim is in two loops", s.dim)
+        self.value(s.begin)
+        self.value(s.end)
+        high = self.range_of(s.end)[1] - 1
+        self.dims[s.dim] = self.range_of(s.begin)[0], max(high, self.range_of(s.begin)[0])
+        before = self.in_masked
+        self.in_masked = before or s.masked
+        if s.kind != "serial":
+            self.at_once.append(s.dim)
+        self._carrying(s.carries, s.body)
+        if s.kind != "serial":
+            self.at_once.pop()
+        self.in_masked = before
+        del self.dims[s.dim]
+
+    def _while(self, s: While) -> None:
+        self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)
+        self.dims[s.dim] = 0, _ANY[1]
+        self._carrying(s.carries, s.body, s.condition)
+        del self.dims[s.dim]
+
+    def _bind(self, s: Bind) -> None:
+        self.value(s.index)
+        if s.inside is not None:
+            self.value(s.inside)
+        self.check(s.dim not in self.dims, "a dim is in two loops", s.dim)
+        low, high = self.range_of(s.index)
+        if s.dim < len(self.function.extents):  # what goes beyond its extent is not done
+            high = min(high + self.function.lanes, self.function.extents[s.dim]) - 1
+            low = max(min(low, high), 0)
+        self.dims[s.dim] = low, max(low, high)
+        if s.vector:
+            self.at_once.append(s.dim)
+        self._carrying(s.carries, s.body)
+        if s.vector:
+            self.at_once.pop()
+        del self.dims[s.dim]
+
+    def _tile(self, s: Tile) -> None:
+        self.check(s.corner in self.dims, "a tile outside of its loop", s.corner)
+        self.statements(s.points)
+
+    # ---- others ---------------------------------------------------------------------------------
+
+    def _let(self, s: Let) -> None:
+        for value in s.values:
+            self.value(value)
+        for name, value in zip(s.names, s.values):
+            self.check(name.dtype == value.dtype, "a name of another dtype", name)
+        self.known[-1] |= set(s.names)
+
+    def _running(self, s: Running) -> None:
+        for value in (*s.scan.values, *s.scan.accs):
+            self.value(value)
+        self.known[-1] |= {*s.scan.results, *s.last}
+
+    def _prefetch(self, s: Prefetch) -> None:
+        self.check(s.dim in self.dims, "a fetch along a dim that is in no loop", s.dim)
+
+    def _poll(self, s: Poll) -> None:
+        pass
+
+    def _store(self, s: Store) -> None:
+        operand = self._operand(s.buffer)
+        self.check(operand.written, "a store to an array that is only read", s.buffer)
+        self.check(s.value.dtype == operand.dtype, "a store's dtype", s.value.dtype)
+        for x in (s.value, s.offset, s.guard):
+            if x is not None:
+                self.value(x)
+        self._place(s.buffer, s.address, s.offset is not None or s.guard is not None)
+        if s.independent is None and s.offset is None:
+            self._check_once(s)
+
+    def _check_once(self, s: Store) -> None:
+        """Check that points that run at once write elements of their own."""
+        steps = sorted(
+            (abs(coef), getattr(atom, "number", 0)) for atom, coef in s.address.terms if coef
+        )
+        reach = 0
+        for step, d in steps:
+            low, high = self.dims[d]
+            alone = step > reach or low == high or d not in self.at_once
+            self.check(alone, "points that run at once write one element", s.address)
+            reach += step * (high - low)
+
+
+def _part(length: Scalar, low: Scalar) -> tuple[Scalar, Fraction] | None:
+    """The end of a range from ``low`` on, and the part of it that a length is at most."""
+    if length.op == "sub" and length.args[1] is low:
+        return length.args[0], Fraction(1)
+    if len(length.args) != 2 or not length.args[1].is_constant:
+        return None
+    count, found = int(length.args[1].attr), _part(length.args[0], low)
+    if found is None or length.op not in ("and", "div", "mul"):
+        return None
+    if length.op == "and":  # a multiple of a power of two
+        return found if count < 0 else None
+    return found[0], found[1] * (count if length.op == "mul" else Fraction(1, count))
+
+
+_CHECKED: Final[dict[type, Callable[[_Verifier, Any], None]]] = {
+    Loop: _Verifier._loop,
+    While: _Verifier._while,
+    Bind: _Verifier._bind,
+    Tile: _Verifier._tile,
+    Let: _Verifier._let,
+    Running: _Verifier._running,
+    Prefetch: _Verifier._prefetch,
+    Poll: _Verifier._poll,
+    Store: _Verifier._store,
+}

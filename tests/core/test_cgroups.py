@@ -151,6 +151,8 @@ with open(sys.argv[1], "w") as file:
 import functrax.numpy as jnp
 from functrax.backends import runtime, threads
 print(threads.default_num_threads(), runtime.CURRENT.num_threads())
+with open("/proc/self/cgroup") as file:
+    print(os.path.basename(os.path.dirname(sys.argv[1])) in file.read())
 """
 
 
@@ -189,4 +191,7 @@ def test_a_quota_of_one_processor(group: Path) -> None:
         check=False,
     )
     assert found.returncode == 0, found.stderr
-    assert found.stdout.split() == ["1", "1"]
+    *threads, is_inside = found.stdout.split()
+    if is_inside == "False":
+        pytest.skip("something takes processes out of the group")
+    assert threads == ["1", "1"]

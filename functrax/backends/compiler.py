@@ -339,7 +339,7 @@ class Assembly:
 
     def _host_call(self, eqn: Eqn) -> None:
         """Functions of libraries, or else a call of the reference."""
-        from functrax.backends.library_calls import library_launches  # which few programs need
+        from functrax.backends.libraries.calls import library_launches  # which few programs need
 
         function = _reference_call(eqn)
         inputs = self._operands(eqn.invars)

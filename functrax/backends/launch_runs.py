@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from functrax.backends.library import LibraryFunction
+from functrax.backends.libraries.functions import LibraryFunction
 from functrax.backends.llvm.jit import LaunchCode
 from functrax.backends.program import Aliases, Copy, Instruction, Launch, Slot
 

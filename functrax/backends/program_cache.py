@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends import disk_cache
-from functrax.backends.library import LibraryFunction
+from functrax.backends.libraries.functions import LibraryFunction
 from functrax.backends.llvm.jit import Compiled, LaunchCode, machine
 from functrax.backends.program import Cond, Copy, For, Launch, Program, Scan, Slot, While
 from functrax.backends.program_key import program_key

@@ -127,7 +127,7 @@ def _executable(
 
 
 def _is_compiled(eqn: Eqn) -> bool:
-    from functrax.backends.library_calls import OTHER_BITS  # parts of the compiler
+    from functrax.backends.libraries.calls import OTHER_BITS  # parts of the compiler
     from functrax.backends.passes.kernel_groups import is_fusible
 
     name = eqn.primitive.name

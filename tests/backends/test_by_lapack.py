@@ -14,9 +14,9 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends import library
 from functrax.backends.compiler import compile_program
-from functrax.backends.library_calls import ALONE, SMALL
+from functrax.backends.libraries import functions as library
+from functrax.backends.libraries.site import ALONE, SMALL
 from functrax.backends.program import HostCall, Launch, all_programs
 from functrax.core import native
 from functrax.core.contexts import enable_x64

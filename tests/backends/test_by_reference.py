@@ -13,7 +13,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax.backends.compiler import compile_program
-from functrax.backends.library_calls import PRIMITIVES
+from functrax.backends.libraries.calls import PRIMITIVES
 from functrax.backends.program import HostCall
 from functrax.core import dtypes
 from functrax.core.jaxpr import Jaxpr

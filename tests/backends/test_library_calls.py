@@ -12,10 +12,11 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends import disk_cache, library, program_cache
+from functrax.backends import disk_cache, program_cache
 from functrax.backends.compiler import compile_program
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.library_calls import PRIMITIVES
+from functrax.backends.libraries import functions as library
+from functrax.backends.libraries.calls import PRIMITIVES
 from functrax.backends.program import HostCall, all_programs
 from functrax.backends.runtime import NATIVE, PYTHON
 from functrax.core.config import config

@@ -129,7 +129,8 @@ class _Interpreter:
         if node.op == "across":
             how, n, lanes = attr
             shape = np.broadcast_shapes(*[x.shape for x in operands]) or (self.function.lanes,)
-            return self._across(how, [np.broadcast_to(x, shape) for x in operands], lanes)[n]
+            values = [np.broadcast_to(x, shape) for x in operands]
+            return np.asarray(self._across(how, values, lanes)[n])
         raise VerificationError(
             f"kernel {self.function.name}: a value is used that is not there",
             got=repr(node),

@@ -2,8 +2,8 @@
 // matrices, Fourier transforms, and selection.
 //
 // Each has the form of a kernel (program.h), so the executor knows nothing of them. Their names and
-// addresses go out; functrax/backends/library.py looks them up, and library_calls.py writes their
-// params. Their Python twin is the NumPy reference of the primitive.
+// addresses go out; functrax/backends/libraries looks them up, and writes their params. Their
+// Python twin is the NumPy reference of the primitive.
 
 #pragma once
 

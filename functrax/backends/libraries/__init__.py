@@ -1,0 +1,1 @@
+"""Library functions that programs launch beside kernels; see ``calls.py``."""

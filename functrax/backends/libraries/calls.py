@@ -1,0 +1,74 @@
+"""Equations that library functions compute: linear algebra, Fourier transforms and ``top_k``.
+
+An equation enters, with the slots of its operands and results; launches leave, or None where the
+NumPy reference is to be called instead: for empty arrays, and in a process that lacks a function
+(``libraries/functions.py``).
+
+Start at :func:`library_launches`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from functrax.backends.libraries import linear_algebra
+from functrax.backends.libraries.fourier import fft
+from functrax.backends.libraries.functions import own_function
+from functrax.backends.libraries.site import Site
+from functrax.backends.program import Launch
+from functrax.backends.program_builder import ProgramBuilder
+from functrax.core.jaxpr import Eqn
+
+#: Of longer rows, more than a quarter is selected by sorting.
+SHORT_ROW: Final = 256
+
+
+def _top_k(site: Site) -> list[Launch | None]:
+    k, axis = site.params["k"], site.params["axis"]
+    dtype, shape = site.avals[0].dtype, site.shape
+    length, inner = shape[axis], math.prod(shape[axis + 1 :])
+    if (4 * k > length > SHORT_ROW) or dtype.kind not in "fi" or dtype.itemsize < 4:
+        return [None]
+    units = math.prod(shape) // length
+    name = f"top_k_{dtype.kind}{dtype.itemsize}"
+    cost = 10 + length // 4 + 40 * k
+    return [site.own(name, site.inputs, site.outputs, (length, k, inner), cost, units)]
+
+
+#: What these give by library functions has other last bits than the reference's results.
+OTHER_BITS: Final = frozenset(
+    (
+        *("triangular_solve", "lu", "cofactor", "fft", "linear_solve", "qr"),
+        *("cholesky", "det", "slogdet", "eigh", "svd"),
+    )
+)
+
+_RULES: Final[dict[str, Callable[[Site], list[Launch | None]]]] = {
+    **linear_algebra.RULES,
+    "fft": fft,
+    "top_k": _top_k,
+}
+#: What library functions compute.
+PRIMITIVES: Final = frozenset(_RULES)
+
+
+def library_launches(
+    builder: ProgramBuilder, eqn: Eqn, inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> list[Launch] | None:
+    """Launches that compute an equation; None where there are none.
+
+    Args:
+      builder: of the program that it is in.
+      eqn: an equation that no kernel computes.
+      inputs: the slots of its operands.
+      outputs: the slots of its results.
+    """
+    rule = _RULES.get(eqn.primitive.name)
+    if rule is None or own_function("call_loop") is None:
+        return None
+    if any(x.aval.size == 0 for x in (*eqn.invars, *eqn.outvars)):
+        return None
+    found = rule(Site(builder, eqn, inputs, outputs))
+    return None if None in found else [x for x in found if x is not None]

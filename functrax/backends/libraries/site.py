@@ -1,0 +1,202 @@
+"""Launches of library functions for one equation.
+
+Start at :class:`Site` and :func:`loop_launch`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from functrax.backends.libraries.functions import (
+    LINALG,
+    LibraryFunction,
+    lapack_function,
+    own_function,
+)
+from functrax.backends.llvm.jit import LaunchCode
+from functrax.backends.program import Launch
+from functrax.backends.program_builder import ProgramBuilder
+from functrax.core.jaxpr import Eqn
+from functrax.core.records import record
+
+#: Larger matrices are computed by one thread of ours, for LAPACK has threads of its own.
+SMALL: Final = 64
+#: With threads of its own LAPACK takes longer for matrices of fewer multiplications.
+ALONE: Final = 1 << 25
+
+
+class Site:
+    """Where an equation's launches go.
+
+    Args:
+      builder: makes temporaries and constants.
+      eqn: the equation.
+      inputs: the slots of its operands.
+      outputs: the slots of its results.
+    """
+
+    def __init__(
+        self,
+        builder: ProgramBuilder,
+        eqn: Eqn,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+    ) -> None:
+        self.builder = builder
+        self.name = eqn.primitive.name
+        self.params = eqn.params
+        self.inputs, self.outputs = inputs, outputs
+        self.avals = tuple([x.aval for x in eqn.invars])
+        self.shape = self.avals[0].shape
+        self.char = self.avals[0].dtype.char
+
+    @property
+    def units(self) -> int:
+        """How many matrices there are, or vectors of pivots."""
+        is_vector = self.name == "lu_pivots_to_permutation"
+        return math.prod(self.shape[: -1 if is_vector else -2])
+
+    @property
+    def work(self) -> int:
+        """About how many multiplications a matrix takes."""
+        m, n = self.shape[-2:]
+        return int(m * n * min(m, n))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether its matrices are so small that LAPACK takes longer than loops."""
+        return self.work <= SMALL**3
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether LAPACK is to have one thread."""
+        return not self.is_small and self.work < ALONE
+
+    def own(
+        self,
+        function: str,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        params: Sequence[int],
+        cost: int,
+        units: int | None = None,
+    ) -> Launch | None:
+        """A launch of one of the extension's functions, with the cost of one unit."""
+        found = own_function(function)
+        if found is None:
+            return None
+        units = self.units if units is None else units
+        return Launch(
+            found.address,
+            self.name,
+            inputs,
+            outputs,
+            tuple(params),
+            units,
+            units * cost,
+            owner=LaunchCode(found),
+        )
+
+    def by_lapack(
+        self,
+        functions: Sequence[str],
+        scratch: tuple[int, ...],
+        params: Sequence[int],
+        cost: int,
+    ) -> list[Launch | None]:
+        """The launch of the extension's function that calls some of LAPACK, for all matrices.
+
+        Args:
+          functions: the names that they have in LAPACK.
+          scratch: slots that it needs beside the results.
+          params: what follows their addresses, the number of matrices, and whether it is alone.
+          cost: estimated nanoseconds of a matrix.
+        """
+        caller = own_function(f"lapack_{self.name}_{self.char}")
+        found = [lapack_function(name, self.char) for name in functions]
+        if caller is None or None in found:
+            return [None]
+        known = [x for x in found if x is not None]
+        return [
+            Launch(
+                caller.address,
+                self.name,
+                self.inputs,
+                (*self.outputs, *scratch),
+                (*[x.address for x in known], self.units, int(self.is_alone), *params),
+                1,
+                self.units * cost,
+                owner=LaunchCode(caller, tuple(enumerate(known))),
+            )
+        ]
+
+
+@record
+class Argument:
+    """How an argument of a loop lies in a slot, in bytes.
+
+    Args:
+      slot: the slot.
+      unit: from one unit to the next.
+      core: from one element to the next, along each core dimension.
+      inner: from one run of the loop to the next, within a unit.
+      offset: of the first element.
+      converted: whether it is converted from, or to, single precision.
+      numbers: in a run, of what is converted.
+    """
+
+    slot: int
+    unit: int
+    core: tuple[int, ...]
+    inner: int = 0
+    offset: int = 0
+    converted: int = 0
+    numbers: int = 0
+
+
+def loop_launch(
+    site: Site,
+    loop: LibraryFunction,
+    arguments: Sequence[Argument],
+    written: tuple[int, ...],
+    dims: Sequence[int],
+    units: int,
+    cost: int,
+    inner: int = 1,
+) -> Launch:
+    """A launch of ``call_loop`` in ``native/library.cpp``, which says what its params are.
+
+    Args:
+      site: of the equation.
+      loop: an inner loop of NumPy.
+      arguments: its arguments.
+      written: the slots that it writes; all others are read only.
+      dims: the sizes of its core dimensions.
+      units: how many units there are.
+      cost: estimated nanoseconds of a unit.
+      inner: how often the loop runs for a unit.
+    """
+    is_alone = loop.module == LINALG and site.is_alone
+    caller = LibraryFunction("", "call_loop_alone" if is_alone else "call_loop")
+    data = LibraryFunction(loop.module, loop.name, loop.types, data=True)
+    inputs = tuple(dict.fromkeys(a.slot for a in arguments if a.slot not in written))
+    number = {slot: n for n, slot in enumerate((*inputs, *written))}
+    params = [loop.address, data.address, len(arguments), inner, len(dims)]
+    params.append(sum(len(a.core) for a in arguments))
+    for a in arguments:
+        params += [number[a.slot], a.offset, a.unit, a.inner, a.converted, a.numbers]
+    params += dims
+    for a in arguments:
+        params += a.core
+    return Launch(
+        caller.address,
+        site.name,
+        inputs,
+        written,
+        tuple(params),
+        units,
+        units * cost,
+        owner=LaunchCode(caller, ((0, loop), (1, data))),
+    )

@@ -1,8 +1,8 @@
 """The CPU device: programs are compiled to machine code.
 
-Operations outside ``jit`` are recorded and run together (``backends/eager.py``).  One that is run
+Operations outside ``jit`` are recorded and run together (``backends/eager``).  One that is run
 by itself is run by the reference device's rules, and in strict mode as a program of one equation
-(``backends/single_operations.py``).  The compiler is imported with the first program, for
+(``backends/eager/single_operations.py``).  The compiler is imported with the first program, for
 ``import functrax`` is a part of the start of programs that need none.
 
 Start at :class:`CpuDevice`.
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrax.backends import eager as eager, nan_check, preload, single_operations
+from functrax.backends import eager as eager, nan_check, preload
 from functrax.backends.device import Device, Executable, register
+from functrax.backends.eager import single_operations
 from functrax.backends.reference import ReferenceDevice, in_numpy
 from functrax.backends.runtime import load
 from functrax.core import monitoring

@@ -32,7 +32,7 @@ available: bool = extension is not None
 def eager_method(function: F) -> F:
     """A method that applies an operation; C++ records it where it can be recorded at once.
 
-    What it needs for that ``backends/eager.py`` tells it; until then the function is called.
+    What it needs for that ``backends/eager`` tells it; until then the function is called.
     """
     if extension is None:
         return function

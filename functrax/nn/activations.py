@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
-from functrax.backends.recipes import with_recipe
+from functrax.backends.eager.recipes import with_recipe
 from functrax.core.errors import ShapeError
 from functrax.core.operators import Array
 from functrax.core.primitive import Value

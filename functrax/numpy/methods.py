@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from functrax.backends import array_places
-from functrax.backends.recipes import with_recipe
+from functrax.backends.eager.recipes import with_recipe
 from functrax.core import dtypes
 from functrax.core.errors import ShapeError
 from functrax.core.operators import Array, install

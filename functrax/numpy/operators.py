@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.recipes import with_recipe
+from functrax.backends.eager.recipes import with_recipe
 from functrax.core import dtypes, native
 from functrax.core.errors import DTypeError
 from functrax.core.operators import Array

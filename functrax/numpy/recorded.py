@@ -1,8 +1,8 @@
 """Functions that have recipes: outside of ``jit`` they are recorded without being called.
 
 What the functions named here record follows from the types of the arrays and from the values of
-their other arguments, as :func:`~functrax.backends.recipes.with_recipe` wants it.  Others look at
-values (``nonzero``, ``repeat``), or take lists of arrays.
+their other arguments, as :func:`~functrax.backends.eager.recipes.with_recipe` wants it.  Others
+look at values (``nonzero``, ``repeat``), or take lists of arrays.
 
 Start at :func:`record_all`.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from functrax.backends.recipes import with_recipe
+from functrax.backends.eager.recipes import with_recipe
 
 #: Functions of ``functrax.numpy``.
 _NAMES: Final = (

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.recipes import with_recipe
+from functrax.backends.eager.recipes import with_recipe
 from functrax.core import dtypes
 from functrax.core.config import state as options
 from functrax.core.errors import UnavailableError

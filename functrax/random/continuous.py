@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrax import lax, numpy as jnp
-from functrax.backends.recipes import with_recipe, with_recipe_of_keys
+from functrax.backends.eager.recipes import with_recipe, with_recipe_of_keys
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core import dtypes
 from functrax.core.config import state as options

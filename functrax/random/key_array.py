@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from functrax.backends.recipes import add_wrapper
+from functrax.backends.eager.recipes import add_wrapper
 from functrax.core.array import ConcreteArray
 from functrax.core.dtypes import prng_key, uint32
 from functrax.core.errors import DTypeError, IndexingError

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.recipes import with_recipe_of_keys
+from functrax.backends.eager.recipes import with_recipe_of_keys
 from functrax.core import dtypes
 from functrax.core.array import from_numpy
 from functrax.core.config import state as options

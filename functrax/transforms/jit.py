@@ -386,7 +386,7 @@ def clear_caches() -> None:
     for jitted in list(_all_jitted):
         jitted.clear_cache()
     shared_traces.forget()
-    from functrax.backends import eager_run
+    from functrax.backends.eager import run as eager_run
 
     eager_run.forget()
 

@@ -24,7 +24,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.backends import eager, recipes
+from functrax.backends import eager
+from functrax.backends.eager import recipes
 from functrax.core import native
 from functrax.core.aval import ShapedArray
 from functrax.core.config import Override, state as options

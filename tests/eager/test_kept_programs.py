@@ -11,7 +11,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends import eager_run
+from functrax.backends.eager import run as eager_run
 
 N = 300
 

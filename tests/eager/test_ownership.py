@@ -18,7 +18,8 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends import eager, eager_run, internal_errors
+from functrax.backends import eager, internal_errors
+from functrax.backends.eager import run as eager_run
 from functrax.core import native
 
 pytestmark = pytest.mark.skipif(native.extension is None, reason="nothing is recorded")

@@ -13,7 +13,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import random
-from functrax.backends.recipes import with_recipe
+from functrax.backends.eager.recipes import with_recipe
 from functrax.core import native
 from functrax.core.config import Override
 from functrax.random import cipher, continuous, discrete, keys

@@ -16,7 +16,8 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends import compiler, eager, eager_run
+from functrax.backends import compiler, eager
+from functrax.backends.eager import run as eager_run
 from functrax.backends.pipeline import run_pipeline
 from functrax.backends.threads import thread_pool
 from functrax.core import native

@@ -15,9 +15,8 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends import eager_run
 from functrax.backends.device import device_of
-from functrax.backends.eager import signature_of
+from functrax.backends.eager import run as eager_run, signature_of
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import Override

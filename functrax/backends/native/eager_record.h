@@ -1,4 +1,4 @@
-// Recording of operations outside of jit: the fast half of backends/eager.py.
+// Recording of operations outside of jit: the fast half of backends/eager/__init__.py.
 //
 // An EagerMethod stands in the place of Primitive.bind, or of an operator of arrays. Where it can
 // tell at once what the Python function would record (operands that are concrete arrays and

@@ -1,5 +1,5 @@
 // Regions: what recorded operations have in common that need one another. As Region of
-// backends/eager_graph.py.
+// backends/eager/graph.py.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // Running what is recorded. What some operations need is cut out of the graph (eager_cut.h); if a
-// program is known for such a cut it is run, else Python makes one (backends/eager_run.py).
+// program is known for such a cut it is run, else Python makes one (backends/eager/run.py).
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // What recording and running eager operations have in common: what Python told of its classes, and
-// how nodes are read. The classes are those of backends/eager_graph.py.
+// how nodes are read. The classes are those of backends/eager/graph.py.
 
 #pragma once
 
@@ -23,7 +23,7 @@ struct Python {
   PyObject *signatures, *mode, *is_internal, *user_line, *record;
   PyObject *compute, *compute_single, *recover;
   PyObject* simplify_name;
-  // Bounds, see backends/eager.py and eager_graph.py.
+  // Bounds, see backends/eager/__init__.py and graph.py.
   long long most_nodes, patience, small_bytes, most_growth, most_repeated, few_bytes, most_bytes;
 };
 
@@ -56,7 +56,7 @@ PyObject* make_signature_type();  // functrax._native.EagerSignature
 // None where they are not recorded; null with an error set.
 PyObject* current_mode();
 
-// eager_configure(classes, signatures, functions, bounds): see backends/eager.py.
+// eager_configure(classes, signatures, functions, bounds): see backends/eager/__init__.py.
 PyObject* configure(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace functrax::eager

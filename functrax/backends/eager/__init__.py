@@ -3,7 +3,7 @@
 :func:`record` is what the bottom interpreter does with an operation on arrays.  Types are inferred,
 and errors of shapes and dtypes raised, at once; the operation itself becomes a node of a graph, and
 arrays of it are what the user gets.  Looking at one of them (``ConcreteArray.value``) cuts out what
-it depends on and runs it as one program (``native/eager_run.h``, ``backends/eager_run.py``).
+it depends on and runs it as one program (``native/eager_run.h``, ``backends/eager/run.py``).
 
 What may act on the world is not recorded: side effects, operations that hold programs, and all
 operations while ``debug_nans`` looks for the one at fault, and operations on memory that others may
@@ -26,9 +26,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from functrax.backends import eager_run, nan_check
+from functrax.backends import nan_check
 from functrax.backends.device import execute
-from functrax.backends.eager_graph import (
+from functrax.backends.eager import run as eager_run
+from functrax.backends.eager.graph import (
     FEW_BYTES,
     GROWN,
     REPEATED,

@@ -21,10 +21,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends import nan_check, single_operations
+from functrax.backends import nan_check
 from functrax.backends.deferred import Deferred
 from functrax.backends.device import Executable, device_of
-from functrax.backends.eager_graph import CHEAP, Cut, Signature
+from functrax.backends.eager import single_operations
+from functrax.backends.eager.graph import CHEAP, Cut, Signature
 from functrax.backends.internal_errors import report
 from functrax.backends.reference import in_numpy, rule_of
 from functrax.core import native
@@ -64,7 +65,7 @@ def compute(*fields: Any) -> tuple[list[Any], Executable | None]:
     """The results of a cut that has no program yet, and its program if it gets one.
 
     Args:
-      fields: those of :class:`~functrax.backends.eager_graph.Cut`.
+      fields: those of :class:`~functrax.backends.eager.graph.Cut`.
 
     Raises:
       MemoryError: if there is not enough memory, with a note of the line that needs most.
@@ -85,7 +86,7 @@ def recover(error: Exception, fields: tuple[Any, ...]) -> list[Any]:
 
     Args:
       error: what it raised.
-      fields: those of :class:`~functrax.backends.eager_graph.Cut`.
+      fields: those of :class:`~functrax.backends.eager.graph.Cut`.
 
     Raises:
       Exception: what the operations themselves raise.

@@ -29,6 +29,7 @@ from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, Request, machine, request
 from functrax.backends.loops.build import build
+from functrax.backends.loops.tree import Function
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
@@ -195,17 +196,16 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     )
 
 
-def _look_at(kernel: Kernel, contract: bool) -> None:
+def _look_at(kernel: Kernel, tree: Function | None) -> None:
     """Verify and dump a kernel, as far as that is asked for."""
-    if kernel.tiling is not None:
+    if tree is None:
         shown = str(kernel)
         if options.check:
             verify(kernel)
     else:
         from functrax.backends.loops import text, verify as trees  # which few programs need
 
-        tree = build(kernel, contract)
-        shown = text.text(tree)
+        shown = text.text(tree) if dumped("kernels") else ""
         if options.check:
             trees.verify(tree)
     if dumped("kernels"):
@@ -263,10 +263,11 @@ def loop_code(eqn: Eqn) -> GroupCode:
 
 def _kernel_code(kernel: Kernel) -> KernelCode:
     contract = not options.strict
-    if options.check or dumped("kernels"):
-        _look_at(kernel, contract)
     with step("emit", kernel.name):
-        emitted = emit_kernel(kernel, contract=contract)
+        tree = None if kernel.tiling is not None else build(kernel, contract)
+        if options.check or dumped("kernels"):
+            _look_at(kernel, tree)
+        emitted = emit_kernel(kernel, contract=contract, tree=tree)
     modules = [emitted.text, *dict(emitted.calls).values()]
     if dumped("llvm"):
         dump("llvm", kernel.name, "llvm", "\n".join(modules))

@@ -28,6 +28,7 @@ from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import NAME, Writer
 from functrax.backends.loops.build import build
+from functrax.backends.loops.tree import Function
 from functrax.core.records import record
 
 
@@ -46,23 +47,25 @@ class Emitted:
     calls: tuple[tuple[int, str], ...] = ()
 
 
-def emit_kernel(kernel: Kernel, contract: bool = True) -> Emitted:
+def emit_kernel(kernel: Kernel, contract: bool = True, tree: Function | None = None) -> Emitted:
     """The LLVM IR of a scheduled kernel.
 
     Args:
       kernel: with a schedule.
       contract: whether reductions may round a product once with its sum.
+      tree: of the kernel, where it is known; contractions have none.
     """
-    return _Emitter(kernel, contract).run()
+    if tree is None and kernel.tiling is None:
+        tree = build(kernel, contract)
+    return _Emitter(kernel, contract, tree).run()
 
 
 class _Emitter:
     """The parts, put together."""
 
-    def __init__(self, kernel: Kernel, contract: bool) -> None:
-        self.kernel = kernel
-        self.tree = None if kernel.tiling is not None else build(kernel, contract)
-        self.writer = Writer(self.tree or kernel)
+    def __init__(self, kernel: Kernel, contract: bool, tree: Function | None) -> None:
+        self.kernel, self.tree = kernel, tree
+        self.writer = Writer(tree or kernel)
         memory = Memory(self.writer)
         tiles = Tiles(self.writer, memory)
         loads = Loads(self.writer, memory, tiles)

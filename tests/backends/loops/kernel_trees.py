@@ -17,6 +17,7 @@ from functrax.backends.loops.build import build
 from functrax.backends.loops.interpret import interpret
 from functrax.backends.loops.parse import parse
 from functrax.backends.loops.text import text
+from functrax.backends.loops.tree import Function
 from functrax.backends.loops.verify import verify
 
 #: The interpreter takes some microseconds for each operation.
@@ -29,8 +30,10 @@ class Kernels:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: dict[Any, tuple[Kernel, emit.Emitted, bool]] = {}
 
-        def noting(kernel: Kernel, contract: bool = True) -> emit.Emitted:
-            emitted = emit.emit_kernel(kernel, contract)
+        def noting(
+            kernel: Kernel, contract: bool = True, tree: Function | None = None
+        ) -> emit.Emitted:
+            emitted = emit.emit_kernel(kernel, contract, tree)
             if kernel.tiling is None:
                 self.found.setdefault((emitted.text, emitted.numbers), (kernel, emitted, contract))
             return emitted

@@ -3,8 +3,8 @@
 // A kernel whose units are vectors, or groups of vectors side by side. A pass for each radix goes
 // from one half of the scratch memory to the other; real and imaginary parts are apart, and several
 // vectors next to one another, so that loops have contiguous operands. The roots of unity are an
-// operand (functrax/backends/libraries/fourier_tables.py), so no call computes them. Each element is computed
-// by the same operations however many vectors go together.
+// operand (functrax/backends/libraries/fourier_tables.py), so no call computes them. Each element
+// is computed by the same operations however many vectors go together.
 //
 // Start at transform.
 

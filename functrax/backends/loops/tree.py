@@ -231,10 +231,6 @@ class Function:
             yield statement
             stack += getattr(statement, "points", getattr(statement, "body", ()))[::-1]
 
-    def stores(self) -> Iterator[Store]:
-        """All stores."""
-        return (s for s in self.statements() if type(s) is Store)
-
     def nodes(self) -> list[Scalar]:
         """The values that statements need, operands first, but bounds of loops."""
         if self._nodes is None:

@@ -198,18 +198,15 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 def _look_at(kernel: Kernel, tree: Function | None) -> None:
     """Verify and dump a kernel, as far as that is asked for."""
-    if tree is None:
-        shown = str(kernel)
-        if options.check:
-            verify(kernel)
-    else:
-        from functrax.backends.loops import text, verify as trees  # which few programs need
+    from functrax.backends.loops import text, verify as trees  # which few programs need
 
-        shown = text.text(tree) if dumped("kernels") else ""
-        if options.check:
+    if options.check:
+        if tree is None:
+            verify(kernel)
+        else:
             trees.verify(tree)
     if dumped("kernels"):
-        dump("kernels", kernel.name, "kernel", shown)
+        dump("kernels", kernel.name, "kernel", str(kernel) if tree is None else text.text(tree))
 
 
 def _target() -> Target:

@@ -64,7 +64,7 @@ def results(function: Any, *args: Any) -> list[np.ndarray[Any, Any]]:
     return [np.asarray(x) for x in functrax.tree.leaves(functrax.jit(function)(*args))]
 
 
-def close(x: Any, y: Any, char: str) -> None:
+def assert_close(x: Any, y: Any, char: str) -> None:
     bound = 2e-4 if char in "fF" else 1e-12
     np.testing.assert_allclose(x, y, rtol=bound, atol=bound * max(float(np.abs(y).max()), 1))
 
@@ -77,7 +77,7 @@ def test_cholesky(char: str, without_lapack: bool) -> None:
         (got,) = results(
             lambda x: lax.linalg.cholesky(x, symmetrize_input=False), wrong_above.astype(char)
         )
-        close(got, np.linalg.cholesky(x), char)
+        assert_close(got, np.linalg.cholesky(x), char)
         assert not np.triu(got, 1).any()
 
 
@@ -96,7 +96,7 @@ def test_solutions(char: str, without_lapack: bool) -> None:
         b = random(*lead, N, columns, char=char, seed=1)
         (got,) = results(jnp.linalg.solve, a, b)
         wide = "D" if char in "FD" else "d"
-        close(got, np.linalg.solve(a.astype(wide), b.astype(wide)), char)
+        assert_close(got, np.linalg.solve(a.astype(wide), b.astype(wide)), char)
 
 
 def test_a_singular_system_has_no_solution(without_lapack: bool) -> None:
@@ -116,7 +116,9 @@ def test_triangles_of_every_kind(char: str, without_lapack: bool) -> None:
             shape = (2, N, count) if how["left_side"] else (2, count, N)
             b = random(*shape, char=char, seed=1)
             (got,) = results(lambda a, b, how=how: triangular_solve(a, b, **how), a, b)
-            close(got, triangular_solve.reference(a.astype(wide), b.astype(wide), **how), char)
+            assert_close(
+                got, triangular_solve.reference(a.astype(wide), b.astype(wide), **how), char
+            )
 
 
 @pytest.mark.parametrize("char", "fdFD")
@@ -127,7 +129,7 @@ def test_elimination(shape: tuple[int, ...], char: str) -> None:
     x[..., :, 3] = 0  # a pivot of zero
     wide = "D" if char in "FD" else "d"
     got, wanted = results(lax.linalg.lu, x), matrix_values.lu(x.astype(wide))
-    close(got[0], wanted[0], char)
+    assert_close(got[0], wanted[0], char)
     np.testing.assert_array_equal(got[1], wanted[1])
     np.testing.assert_array_equal(got[2], wanted[2])
 
@@ -139,9 +141,11 @@ def test_rotations(shape: tuple[int, ...], char: str, without_lapack: bool) -> N
     for mode in ("reduced", "complete"):
         q, r = results(lambda x, mode=mode: jnp.linalg.qr(x, mode=mode), x)
         wanted = np.linalg.qr(x, mode=mode)
-        close(r, wanted.R, char)
-        close(q, wanted.Q, char)
-    close(results(lambda x: jnp.linalg.qr(x, mode="r"), x)[0], np.linalg.qr(x, mode="r"), char)
+        assert_close(r, wanted.R, char)
+        assert_close(q, wanted.Q, char)
+    assert_close(
+        results(lambda x: jnp.linalg.qr(x, mode="r"), x)[0], np.linalg.qr(x, mode="r"), char
+    )
 
 
 def test_all_of_it_is_launched() -> None:

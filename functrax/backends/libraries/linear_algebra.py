@@ -105,8 +105,7 @@ def _loop_of(name: str, chars: Sequence[str], given: int) -> LibraryFunction | N
 
 def _cubic(site: Site, factor: int) -> int:
     """Nanoseconds for a matrix: some thirds of a nanosecond for each element of a cube."""
-    m, n = site.shape[-2:]
-    return _CALL + factor * m * n * min(m, n) // 3
+    return _CALL + factor * site.work // 3
 
 
 def _linear_solve(site: Site) -> list[Launch | None]:
@@ -115,8 +114,8 @@ def _linear_solve(site: Site) -> list[Launch | None]:
     if not site.is_small:
         scratch = site.builder.value((n, n), site.avals[0].dtype), site.builder.value((n,), "l")
         found = site.by_lapack(("trsm", "trsv", "getrf"), scratch, (n, count), cost)
-        if None not in found:
-            return found
+        if found is not None:
+            return [found]
     return [_ufunc(site, "solve", site.inputs, site.outputs, cost)]
 
 
@@ -125,8 +124,8 @@ def _cholesky(site: Site) -> list[Launch | None]:
     size = site.avals[0].dtype.itemsize
     if not site.is_small:
         found = site.by_lapack(("potrf",), (), (n,), _cubic(site, 1))
-        if None not in found:
-            return found
+        if found is not None:
+            return [found]
     return [
         _ufunc(site, "cholesky_lo", site.inputs, site.outputs, _cubic(site, 1)),
         # of a matrix that is not positive definite, too, which NumPy fills with NaN
@@ -164,8 +163,8 @@ def _qr(site: Site) -> list[Launch | None]:
         names = ("geqrf", "ungqr" if site.char in "FD" else "orgqr")
         params = (m, n, k, len(site.outputs) - 1, work)
         found = site.by_lapack(names, tuple(scratch), params, cost)
-        if None not in found or site.work > MOST_WORK:
-            return found
+        if found is not None or site.work > MOST_WORK:
+            return [found]
     wide = _DOUBLE[site.char]
     (x,), (*q, r) = site.inputs, site.outputs
     a, tau = temporary((*lead, m, n), wide), temporary((*lead, min(m, n)), wide)
@@ -194,8 +193,8 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
         how = (left, lower, transposed, int(conjugated), unit)
         cost = _CALL + n * n * count // 8
         found = site.by_lapack(("trsm", "trsv"), (), (rows, columns, *how), cost)
-        if None not in found:
-            return found
+        if found is not None:
+            return [found]
     if n * n * count > MOST_WORK:
         return [None]
     row, column = n, 1
@@ -218,14 +217,15 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
 
 def _lu(site: Site) -> list[Launch | None]:
     m, n = site.shape[-2:]
-    work = m * n * min(m, n)
     if not site.is_small:
-        k = min(m, n)
-        scratch = site.builder.value((m, n), site.avals[0].dtype), site.builder.value((k,), "l")
-        return site.by_lapack(("getrf",), scratch, (m, n), _cubic(site, 1))
-    if work > MOST_WORK:
-        return [None]
-    cost = 10 + work // 3 + 4 * m * n
+        scratch = (
+            site.builder.value((m, n), site.avals[0].dtype),
+            site.builder.value((min(m, n),), "l"),
+        )
+        found = site.by_lapack(("getrf",), scratch, (m, n), _cubic(site, 1))
+        if found is not None or site.work > MOST_WORK:
+            return [found]
+    cost = 10 + site.work // 3 + 4 * m * n
     return [site.own(f"lu_{site.char}", site.inputs, site.outputs, (m, n), cost)]
 
 

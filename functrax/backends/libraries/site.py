@@ -105,7 +105,7 @@ class Site:
         scratch: tuple[int, ...],
         params: Sequence[int],
         cost: int,
-    ) -> list[Launch | None]:
+    ) -> Launch | None:
         """The launch of the extension's function that calls some of LAPACK, for all matrices.
 
         Args:
@@ -116,21 +116,19 @@ class Site:
         """
         caller = own_function(f"lapack_{self.name}_{self.char}")
         found = [lapack_function(name, self.char) for name in functions]
-        if caller is None or None in found:
-            return [None]
         known = [x for x in found if x is not None]
-        return [
-            Launch(
-                caller.address,
-                self.name,
-                self.inputs,
-                (*self.outputs, *scratch),
-                (*[x.address for x in known], self.units, int(self.is_alone), *params),
-                1,
-                self.units * cost,
-                owner=LaunchCode(caller, tuple(enumerate(known))),
-            )
-        ]
+        if caller is None or len(known) < len(found):
+            return None
+        return Launch(
+            caller.address,
+            self.name,
+            self.inputs,
+            (*self.outputs, *scratch),
+            (*[x.address for x in known], self.units, int(self.is_alone), *params),
+            1,
+            self.units * cost,
+            owner=LaunchCode(caller, tuple(enumerate(known))),
+        )
 
 
 @record

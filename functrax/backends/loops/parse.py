@@ -113,18 +113,23 @@ class _Parser:
 
     def _statements(self, depth: int) -> list[Statement]:
         found: list[Statement] = []
-        while self.at < len(self.lines) and self.lines[self.at][0] == depth:
+        while self._values(depth):
             line = self.lines[self.at][1]
             if line.startswith("next "):
                 break
             self.at += 1
-            named = re.fullmatch(r"(v\d+):(\w+) = (.*)", line)
-            if named:
-                self.names[named[1]] = self._right(named[3], dtypes.as_dtype(named[2]))
-                continue
             rule = _RULES.get(line.split(" ", 1)[0], _Parser._store)
             found.append(rule(self, line, depth))
         return found
+
+    def _values(self, depth: int) -> bool:
+        """Read lines of values; whether a line of this depth follows."""
+        while self.at < len(self.lines) and self.lines[self.at][0] == depth:
+            named = self._next(r"(v\d+):(\w+) = (.*)")
+            if named is None:
+                return True
+            self.names[named[1]] = self._right(named[3], dtypes.as_dtype(named[2]))
+        return False
 
     def _inside(self, depth: int) -> tuple[tuple[Carried, ...], Scalar | None, Body]:
         """What a loop carries, its condition, and its statements."""
@@ -136,23 +141,13 @@ class _Parser:
             acc = self._leaf("acc", name, dtype)
             begun.append((first_value, acc, int(lanes)))
             results.append((result, dtype))
-        condition = None
-        # Lines of values may come before the condition.
-        statements: list[Statement] = []
-        while self.at < len(self.lines) and self.lines[self.at][0] == depth:
-            named = self._next(r"(v\d+):(\w+) = (.*)")
-            if named:
-                self.names[named[1]] = self._right(named[3], dtypes.as_dtype(named[2]))
-                continue
-            holds = self._next(r"condition (.*)")
-            if holds:
-                condition = self._operand(holds[1])
-            break
-        statements += self._statements(depth)
+        self._values(depth)
+        holds = self._next(r"condition (.*)")
+        condition = None if holds is None else self._operand(holds[1])
+        statements = self._statements(depth)
         new = []
         for _ in begun:
-            while named := self._next(r"(v\d+):(\w+) = (.*)"):
-                self.names[named[1]] = self._right(named[3], dtypes.as_dtype(named[2]))
+            self._values(depth)
             new.append(self._operand(self._need(r"next r\d+ = (.*)")[1]))
         self.names = outer
         carries = tuple(

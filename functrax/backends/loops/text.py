@@ -137,10 +137,7 @@ class _Text:
 
     def _body(self, body: Body) -> None:
         before, self.known = self.known, set(self.known)
-        self.depth += 1
-        for statement in body:
-            _WRITTEN[type(statement)](self, statement)
-        self.depth -= 1
+        self._inside(body)
         self.known = before
 
     def _carrying(self, carries: Sequence[Carried], inside: Callable[[], None]) -> None:
@@ -162,7 +159,7 @@ class _Text:
         self.known = before
 
     def _inside(self, body: Body) -> None:
-        """Statements of a body that carries something: what they know is known to what follows."""
+        """Statements of a body; what they know is known to what follows in it."""
         self.depth += 1
         for statement in body:
             _WRITTEN[type(statement)](self, statement)

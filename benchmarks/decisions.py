@@ -22,9 +22,11 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn, random
+from functrax.backends.loops.strategies import left_out
 from functrax.core.config import Override
-from functrax.core.option_text import DECISIONS
 
+#: What can be left out.
+DECISIONS = left_out()
 #: How often with and without take turns.
 TURNS = 3
 #: Results of a sum in another order may differ by so much, relative to the largest one.
@@ -73,16 +75,20 @@ SMALL: Case = ("x * y + z, 64 x 9 x 5", lambda x, y, z: x * y + z, ((64, 9, 5),)
 
 CASES: dict[str, tuple[Case, ...]] = {
     "merge": (SMALL,),
-    "vector": (SCALE, SUM, SOFTMAX, TURNED),
-    "tails": (SOFTMAX, ROWS),
-    "tiles": (TURNED, LARGE_TURNED, BACK),
-    "rows": (SOFTMAX, NORM),
-    "blocks": (SUM, COLUMNS, RUNNING),
-    "pieces": (SCALE, SUM, ROWS),
-    "ahead": (UPDATE, LARGE_SOFTMAX, NORM),
-    "streams": (SCALE, LARGE_TURNED, PAD),
+    "vectorize": (SCALE, SUM, SOFTMAX, TURNED),
+    "peel": (SOFTMAX, ROWS),
+    "narrow": (SUM, ROWS, NORM),
+    "turn": (TURNED, LARGE_TURNED, BACK),
+    "split": (LARGE_TURNED,),
+    "reorder": (LARGE_TURNED,),
+    "stage": (SOFTMAX, NORM),
+    "block": (SUM, COLUMNS, RUNNING),
+    "interleave": (SCALE, SUM, ROWS),
+    "align": (PAD, JOIN),
+    "prefetch": (UPDATE, LARGE_SOFTMAX, NORM),
+    "stream": (SCALE, LARGE_TURNED, PAD),
     "parts": (PAD, JOIN),
-    "threads": (SCALE, SOFTMAX, NORMAL),
+    "parallelize": (SCALE, SOFTMAX, NORMAL),
 }
 
 
@@ -96,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"{unknown[0]!r} is none of {', '.join(DECISIONS)}")
     print(
-        f"{'decision':9} {'function':27} {'with':>9} {'without':>9} {'ratio':>7}  results",
+        f"{'decision':11} {'function':27} {'with':>9} {'without':>9} {'ratio':>7}  results",
         flush=True,
     )
     agree = True
@@ -115,13 +121,13 @@ def compared(decision: str, case: Case, seconds: float) -> tuple[str, bool]:
     arguments = [jnp.asarray(rng.standard_normal(s).astype(np.float32)) for s in shapes]
     compiled = functrax.jit(function)
     results, times = [], []
-    for left_out in ("", decision):
-        with Override("schedule_off", left_out):
+    for off in ("", decision):
+        with Override("schedule_off", off):
             results.append(np.asarray(compiled(*arguments)))
     found: dict[str, list[float]] = {"": [], decision: []}
     for _ in range(TURNS):
-        for left_out, taken in found.items():
-            with Override("schedule_off", left_out):
+        for off, taken in found.items():
+            with Override("schedule_off", off):
                 taken += calls(compiled, arguments, seconds / TURNS)
     times = [float(np.median(taken)) * 1e3 for taken in found.values()]
     text, same = agreement(*results)

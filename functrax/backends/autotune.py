@@ -26,8 +26,10 @@ from functrax.backends import disk_cache
 from functrax.backends.kernels.arrays import with_own_arrays
 from functrax.backends.kernels.ir import Kernel, Operand
 from functrax.backends.kernels.strategy import Plan
-from functrax.backends.llvm.emit import emit_kernel
+from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import circumstances, request
+from functrax.backends.loops.strategies import scheduled_trees
+from functrax.backends.loops.strategies.target import Target
 from functrax.core.records import replace
 
 #: Contractions of fewer cycles are not worth measuring.
@@ -46,7 +48,10 @@ _known: Final[dict[bytes, str]] = {}
 
 
 def fastest(
-    kernel: Kernel, plans: Sequence[Plan], kernels_of: Callable[[Plan], list[Kernel]]
+    kernel: Kernel,
+    plans: Sequence[Plan],
+    kernels_of: Callable[[Plan], list[Kernel]],
+    target: Target,
 ) -> Plan:
     """The plan that is computed in the least time.
 
@@ -54,6 +59,7 @@ def fastest(
       kernel: the contraction.
       plans: for it, the one that the model chooses first.
       kernels_of: makes a plan's kernels.
+      target: what they run on.
     """
     if plans[0].cycles < LEAST_CYCLES:
         return plans[0]
@@ -66,7 +72,7 @@ def fastest(
     key = disk_cache.content_key("autotune", circumstances(), str(kernel), " ".join(found))
     chosen = _remembered(key)
     if chosen not in found:
-        times = {text: _seconds(kernels_of(plan)) for text, plan in found.items()}
+        times = {text: _seconds(kernels_of(plan), target) for text, plan in found.items()}
         chosen = min(times, key=times.__getitem__)
         about = ", ".join(f"{text}: {seconds * 1e3:.3f} ms" for text, seconds in times.items())
         disk_cache.current().put(key, chosen.encode(), about)
@@ -103,10 +109,10 @@ def _remembered(key: bytes) -> str | None:
     return known
 
 
-def _seconds(kernels: Sequence[Kernel]) -> float:
+def _seconds(kernels: Sequence[Kernel], target: Target) -> float:
     """How long kernels take, one after the other, on one thread; the best of a few runs."""
     arrays = [_array(operand) for operand in kernels[-1].operands]
-    calls = [_call(kernel, arrays) for kernel in kernels]
+    calls = [call for kernel in kernels for call in _calls(kernel, arrays, target)]
     best = float("inf")
     for _ in range(RUNS):
         begin = time.perf_counter()
@@ -125,22 +131,32 @@ def _array(operand: Operand) -> np.ndarray[Any, Any]:
     return np.full(size * operand.dtype.itemsize + 2 * _ROOM, byte, np.uint8)
 
 
-def _call(kernel: Kernel, arrays: Sequence[np.ndarray[Any, Any]]) -> Callable[[], None]:
-    """A function that runs a kernel on some of the arrays."""
+def _calls(
+    kernel: Kernel, arrays: Sequence[np.ndarray[Any, Any]], target: Target
+) -> Iterator[Callable[[], None]]:
+    """Functions that run a kernel on some of the arrays."""
     own, (read, written) = with_own_arrays(kernel)
-    emitted = emit_kernel(own)
-    code = request(emitted.text, own.name).compiled
-    called = [(place, request(text, own.name).compiled) for place, text in emitted.calls]
+    pointers = [-(-arrays[n].ctypes.data // _ROOM) * _ROOM for n in (*read, *written)]
+    if own.tiling is not None:
+        yield _call(emit_kernel(own), own.name, own.tiling.units(own.extents), pointers)
+        return
+    for part, tree in scheduled_trees(own, target):
+        yield _call(emit_kernel(tree), part.name, tree.units, pointers)
+
+
+def _call(emitted: Emitted, name: str, units: int, pointers: Sequence[int]) -> Callable[[], None]:
+    """A function that runs a kernel on arrays."""
+    code = request(emitted.text, name).compiled
+    called = [(place, request(text, name).compiled) for place, text in emitted.calls]
     numbers = list(emitted.numbers)
     for place, inner in called:
         numbers[place] = inner.address
-    pointers = [-(-arrays[n].ctypes.data // _ROOM) * _ROOM for n in (*read, *written)]
     buffers = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
     given = (ctypes.c_int64 * max(1, len(numbers)))(*numbers)
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     function = ctypes.CFUNCTYPE(None, *types)(code.address)
 
-    def call(alive: object = (code, called, arrays)) -> None:
-        function(ctypes.addressof(buffers), ctypes.addressof(given), 0, own.units)
+    def call(alive: object = (code, called)) -> None:
+        function(ctypes.addressof(buffers), ctypes.addressof(given), 0, units)
 
     return call

@@ -24,11 +24,11 @@ from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered, verify
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.kernels.schedule import Target, schedule
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, Request, machine, request
-from functrax.backends.loops.build import build
+from functrax.backends.loops.strategies import scheduled_trees
+from functrax.backends.loops.strategies.target import Target
 from functrax.backends.loops.tree import Function
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
@@ -36,7 +36,7 @@ from functrax.core.config import state as options
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import MATH, WORK, Scalar
-from functrax.core.option_text import decisions
+from functrax.core.option_text import words
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.recorded import gcd
@@ -60,7 +60,8 @@ class KernelCode:
     """A kernel ready to be launched.
 
     Args:
-      kernel: its loops.
+      kernel: what it computes, and its schedule.
+      units: how many units of work threads share.
       emitted: its text and its run-time arguments.
       request: its machine code, which may not be made yet.
       calls: the machine code of the functions that it calls, in the order of ``emitted.calls``.
@@ -70,6 +71,7 @@ class KernelCode:
     """
 
     kernel: Kernel
+    units: int
     emitted: Emitted
     request: Request
     calls: tuple[Request, ...]
@@ -166,7 +168,7 @@ def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     for kernel in kernels:
         plain, arrays = with_own_arrays(kernel)
         read, written = (tuple([number[n] for n in x]) for x in arrays)
-        codes.append(replace(_kernel_code(plain), arrays=(read, written)))
+        codes += [replace(x, arrays=(read, written)) for x in _kernel_codes(plain)]
     temporaries = tuple([kernels[-1].operands[n] for n in own])
     return GroupCode(temporaries, (), tuple(codes), tuple(range(len(jaxpr.invars))))
 
@@ -182,35 +184,16 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     with step("lower", name):
         found = lower_group(jaxpr, name, options.strict, "parts" not in _target().off)
         lowered = [_possible(kernel) for kernel in found]
-    with step("schedule", name):
-        kernels = [k for kernel in lowered for k in schedule(kernel, _target())]
+    codes = [code for kernel in lowered for code in _kernel_codes(kernel)]
     copies, fill = _before_update(jaxpr)
     inputs = read_inputs(jaxpr)
     known = len(inputs) + len(jaxpr.outvars)
-    return GroupCode(
-        tuple(o for o in kernels[-1].operands[known:] if not o.scratch),
-        copies,
-        tuple(map(_kernel_code, kernels)),
-        inputs,
-        fill,
-    )
-
-
-def _look_at(kernel: Kernel, tree: Function | None) -> None:
-    """Verify and dump a kernel, as far as that is asked for."""
-    from functrax.backends.loops import text, verify as trees  # which few programs need
-
-    if options.check:
-        if tree is None:
-            verify(kernel)
-        else:
-            trees.verify(tree)
-    if dumped("kernels"):
-        dump("kernels", kernel.name, "kernel", str(kernel) if tree is None else text.text(tree))
+    temporaries = [o for o in codes[-1].kernel.operands[known:] if not o.scratch]
+    return GroupCode(tuple(temporaries), copies, tuple(codes), inputs, fill)
 
 
 def _target() -> Target:
-    off = decisions(options.schedule_off)
+    off = words(options.schedule_off)
     if options.strict:
         return Target(strict=True, off=off)  # the same on every machine
     cpu = cpu_info()
@@ -220,6 +203,7 @@ def _target() -> Target:
         dots=cpu.dots,
         second_cache=cpu.second_cache,
         several_pages=cpu.several_pages,
+        has_fma=cpu.has_fma,
     )
 
 
@@ -249,22 +233,53 @@ def loop_code(eqn: Eqn) -> GroupCode:
             lowered = lower_loop(eqn, options.strict)
         kernel = _possible(lowered.kernel)
     known = len(kernel.operands)
-    with step("schedule", name):
-        kernels = [kernel] if kernel.vector is not None else schedule(kernel, _target())
-    temporaries = tuple(o for o in kernels[-1].operands[known:] if not o.scratch)
+    codes = _kernel_codes(kernel)
+    temporaries = tuple([o for o in codes[-1].kernel.operands[known:] if not o.scratch])
     number = {x: n for n, x in reversed(list(enumerate(eqn.invars)))}
     copies = tuple((number[x], len(eqn.invars) + k) for x, k in lowered.copies)
     reads = tuple(number[x] for x in lowered.reads)
-    return GroupCode(temporaries, copies, tuple(map(_kernel_code, kernels)), reads)
+    return GroupCode(temporaries, copies, tuple(codes), reads)
 
 
-def _kernel_code(kernel: Kernel) -> KernelCode:
-    contract = not options.strict
+def _kernel_codes(kernel: Kernel) -> list[KernelCode]:
+    """The code of a kernel, which may be several that run one after the other."""
+    if kernel.tiling is not None:
+        if options.check:
+            verify(kernel)
+        if dumped("kernels"):
+            dump("kernels", kernel.name, "kernel", str(kernel))
+        units = kernel.tiling.units(kernel.extents)
+        return [_kernel_code(kernel, kernel, units, kernel_cost(kernel))]
+    look = _verified if options.check else None
+    with step("schedule", kernel.name):
+        found = scheduled_trees(kernel, _target(), look)
+    codes = []
+    for part, tree in found:
+        if dumped("kernels"):
+            from functrax.backends.loops.text import text  # which few programs need
+
+            dump("kernels", part.name, "kernel", f"{part}\n\n{text(tree)}")
+        in_place = _in_place(part, tree)
+        codes.append(_kernel_code(part, tree, tree.units, kernel_cost(part), in_place))
+    return codes
+
+
+def _verified(tree: Function) -> None:
+    from functrax.backends.loops.verify import verify as check  # which few programs need
+
+    check(tree)
+
+
+def _kernel_code(
+    kernel: Kernel,
+    tree: Kernel | Function,
+    units: int,
+    cost: int,
+    in_place: tuple[tuple[int, int], ...] = (),
+) -> KernelCode:
+    """The code of one kernel, of which ``tree`` is what is emitted."""
     with step("emit", kernel.name):
-        tree = None if kernel.tiling is not None else build(kernel, contract)
-        if options.check or dumped("kernels"):
-            _look_at(kernel, tree)
-        emitted = emit_kernel(kernel, contract=contract, tree=tree)
+        emitted = emit_kernel(tree, not options.strict)
     modules = [emitted.text, *dict(emitted.calls).values()]
     if dumped("llvm"):
         dump("llvm", kernel.name, "llvm", "\n".join(modules))
@@ -273,12 +288,12 @@ def _kernel_code(kernel: Kernel) -> KernelCode:
         calls = tuple(request(text, kernel.name) for _, text in emitted.calls)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", "\n".join(map(machine().assembly, modules)))
-    return KernelCode(kernel, emitted, asked, calls, kernel_cost(kernel), _in_place(kernel))
+    return KernelCode(kernel, units, emitted, asked, calls, cost, in_place)
 
 
-def _in_place(kernel: Kernel) -> tuple[tuple[int, int], ...]:
+def _in_place(kernel: Kernel, tree: Function) -> tuple[tuple[int, int], ...]:
     """Pairs (written, read) of arrays of which each element is read where it is written, before."""
-    if kernel.inner or kernel.tile is not None or kernel.tiling is not None:
+    if kernel.inner or tree.tile is not None:
         return ()
     written = [s.buffer for s in kernel.rows]
     if len(set(written)) != len(written):
@@ -397,5 +412,5 @@ def _fill_code(out: Var, value: Any) -> KernelCode:
     number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
     eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
     (plain,) = lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill")
-    (kernel,) = schedule(plain, _target())
-    return _kernel_code(kernel)
+    (code,) = _kernel_codes(plain)
+    return code

@@ -283,7 +283,7 @@ class Assembly:
             packs = first >= known and writers[first] == len(written) == 1
             key = kernel.compiled.address, reads
             place, launch = self._packed.get(key, (0, None)) if packs else (0, None)
-            numbers = kernel.numbers, kernel.kernel.units
+            numbers = kernel.numbers, kernel.units
             if launch is None or place < self._place or (launch.params, launch.units) != numbers:
                 for n in written:
                     if n not in slots:
@@ -427,7 +427,7 @@ def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...])
         inputs,
         outputs,
         code.numbers,
-        code.kernel.units,
+        code.units,
         code.cost,
         aliases=tuple([(j - len(inputs), i) for j, i in code.in_place if i < len(inputs) <= j]),
         owner=LaunchCode(code.compiled, code.called),

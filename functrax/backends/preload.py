@@ -37,7 +37,7 @@ from functrax.core.collection import age
 #: In this order; each brings along what it needs, so later ones have little left to load.
 MODULES: Final = (
     "functrax.backends.pipeline",
-    "functrax.backends.kernels.schedule",
+    "functrax.backends.loops.strategies",
     "functrax.backends.codegen",
     "functrax.backends.compiler",
 )

@@ -307,10 +307,8 @@ OPTIONS: Final[dict[str, Option]] = {
             "schedule_off",
             "text",
             "",
-            "What schedules of kernels shall not do, joined by commas: "
-            + ", ".join(option_text.DECISIONS)
-            + ".",
-            form=option_text.decisions,
+            "Kinds of rewrites that schedules of kernels leave out, joined by commas.",
+            form=option_text.words,
             compiled=True,
         ),
         Option(

@@ -16,6 +16,7 @@ from functrax.backends import autotune, codegen
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.strategy import Plan
+from functrax.backends.loops.strategies.target import Target
 from functrax.core.config import Override
 from tests.backends.test_contraction_kernels import Array, draw, group, run
 
@@ -26,9 +27,9 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     found: list[str] = []
     seconds = autotune._seconds
 
-    def noted(kernels: list[Kernel]) -> float:
+    def noted(kernels: list[Kernel], target: Target) -> float:
         found.append(str(kernels[-1].tiling))
-        return seconds(kernels)
+        return seconds(kernels, target)
 
     monkeypatch.setattr(autotune, "_seconds", noted)
     monkeypatch.setattr(autotune, "LEAST_CYCLES", 0)
@@ -65,7 +66,7 @@ def test_every_plan_gives_the_same_bits(
 
     def nth(n: int) -> Callable[..., float]:
         counted = iter(range(1000))
-        return lambda kernels: 0.0 if next(counted) == n else 1.0
+        return lambda kernels, target: 0.0 if next(counted) == n else 1.0
 
     for n in range(0, 10, 3):
         monkeypatch.setattr(autotune, "_seconds", nth(n))
@@ -126,11 +127,13 @@ def test_different_bits_are_not_candidates(measured: list[str]) -> None:
     x = np.zeros((64, 96), np.float32)
     seen: list[Plan] = []
 
-    def pick(kernel: Kernel, plans: list[Plan], make: Callable[[Plan], list[Kernel]]) -> Plan:
+    def pick(
+        kernel: Kernel, plans: list[Plan], make: Callable[[Plan], list[Kernel]], target: Target
+    ) -> Plan:
         from functrax.core.records import replace
 
         others = [replace(plan, block=(kernel.inner[-1], 32)) for plan in plans]
-        seen.append(autotune.fastest(kernel, [plans[0], *others], make))
+        seen.append(autotune.fastest(kernel, [plans[0], *others], make, target))
         return seen[-1]
 
     inner = group(lambda x, y: x @ y, x, x.T).eqns[0].params["jaxpr"]

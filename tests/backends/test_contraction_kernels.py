@@ -19,9 +19,10 @@ from functrax.backends.cpu import CpuDevice
 from functrax.backends.kernels import strategy
 from functrax.backends.kernels.accesses import accesses, coefficient
 from functrax.backends.kernels.contraction import contraction_kernels
-from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import emit_kernel
+from functrax.backends.loops.strategies import scheduled_trees
+from functrax.backends.loops.strategies.target import Target
 from functrax.backends.members import Members
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.pipeline import run_pipeline
@@ -442,24 +443,27 @@ def test_panels_are_turned_in_registers_where_the_last_one_is_not_whole(columns:
     inner = group(lambda x, y: x @ y.T, x, y).eqns[0].params["jaxpr"]
     *before, last = contraction_kernels(inner, "x", Target())
     assert str(last.tiling).endswith("right packed")
-    assert before and all("gather" not in emit_kernel(kernel).text for kernel in before)
+    trees = [tree for kernel in before for _, tree in scheduled_trees(kernel, Target())]
+    assert trees and all("gather" not in emit_kernel(tree).text for tree in trees)
     got = run(lambda x, y: x @ y.T, x, y)
     agree(got, *products("mk,nk->mn", x, y), 90, EPS[np.float32])
 
 
-@pytest.mark.parametrize("off", ["", "ahead"])
+@pytest.mark.parametrize("off", ["", "prefetch"])
 def test_windows_are_stored_in_the_order_in_which_their_image_is_read(off: str) -> None:
     def same(x: Any, w: Any) -> Any:
         return lax.conv_general_dilated(x, w, (1, 1), "SAME")
 
     shapes = (2, 64, 32, 32), (64, 64, 3, 3)
     inner = group(same, *[np.zeros(s, np.float32) for s in shapes]).eqns[0].params["jaxpr"]
-    kernels = contraction_kernels(inner, "x", Target(off=frozenset(off.split())))
+    target = Target(off=frozenset(off.split()))
+    kernels = contraction_kernels(inner, "x", target)
     (windows,) = (k for k in kernels if k.name.endswith(".windows"))
+    ((windows, tree),) = scheduled_trees(windows, target)
     (address,) = (a for a, _, stored in accesses(windows) if not stored)
     steps = [abs(coefficient(address, d)) for d in windows.outer]
     assert steps == sorted(steps, reverse=True)
-    assert ("llvm.prefetch" in emit_kernel(windows).text) == (not off)
+    assert ("llvm.prefetch" in emit_kernel(tree).text) == (not off)
 
 
 def test_windows_past_the_caches_begin_rows_with_a_short_vector():
@@ -470,5 +474,4 @@ def test_windows_past_the_caches_begin_rows_with_a_short_vector():
     same = functrax.jit(lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME"))
     compiled = CpuDevice().compiled(same.lower(image(1001), weights).jaxpr)
     kernels = [code.kernel for work in compiled.works for code in work.code.kernels]
-    aligned = [kernel for kernel in kernels if kernel.aligned is not None]
-    assert aligned and all(kernel.aligned in kernel.rows for kernel in aligned)
+    assert any(x.kind == "align" for kernel in kernels for x in kernel.schedule)

@@ -17,10 +17,9 @@ import functrax.numpy as jnp
 from functrax import lax, nn
 from functrax.backends import codegen
 from functrax.backends.cpu_info import CpuInfo, cpu_info
-from functrax.backends.kernels import accesses, lower, schedule
+from functrax.backends.kernels import accesses, lower
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.llvm import emit
-from functrax.core import option_text
+from functrax.backends.loops.strategies import left_out, reductions
 from functrax.core.config import Override
 
 pytestmark = pytest.mark.usefixtures("without_plans")
@@ -32,16 +31,23 @@ def numbers(*shape: int) -> np.ndarray[Any, Any]:
 
 @pytest.fixture
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Kernel, str]]:
-    """The kernels that are emitted, and their texts."""
+    """The kernels that are emitted, with their schedules, and their texts."""
     found: list[tuple[Kernel, str]] = []
 
-    def noting(kernel: Kernel, **options: Any) -> emit.Emitted:
-        text = emit.emit_kernel(kernel, **options)
-        found.append((kernel, text.text))
-        return text
+    def noting(kernel: Kernel, *args: Any) -> codegen.KernelCode:
+        code = made(kernel, *args)
+        found.append((kernel, code.emitted.text))
+        return code
 
-    monkeypatch.setattr(codegen, "emit_kernel", noting)
+    made = codegen._kernel_code
+    monkeypatch.setattr(codegen, "_kernel_code", noting)
     return found
+
+
+def words(kernel: Kernel, kind: str) -> list[int]:
+    """The last numbers of a kernel's rewrites of a kind: its pieces, the points of a unit."""
+    found = [str(x).split() for x in kernel.schedule]
+    return [int(x[-1].lstrip("db")) for x in found if x[0] == kind]
 
 
 def run(function: Callable[..., Any], *args: Any) -> np.ndarray[Any, Any]:
@@ -105,8 +111,8 @@ def test_long_columns_are_summed_in_blocks(
     x = numbers(*shape)
     got = run(lambda v: jnp.sum(v, 0), x)
     assert len(emitted) == 2
-    assert emitted[0][0].units * emitted[0][0].grain >= shape[0]
-    assert x.nbytes >= schedule.SPAN
+    assert any(x.kind == "block" for x in emitted[0][0].rewrites)
+    assert x.nbytes >= reductions.SPAN
     np.testing.assert_allclose(got, x.sum(0, dtype=np.float64), rtol=1e-6, atol=1e-5)
 
 
@@ -144,7 +150,7 @@ def test_long_rows_are_read_in_pieces_side_by_side(
     wide = numbers(37, 32_771)
     sums = wide.sum(1, dtype=np.float64)
     np.testing.assert_allclose(run(lambda v: jnp.sum(v, 1), wide), sums, rtol=1e-4)
-    pieces = [kernel.pieces for kernel, _ in emitted if kernel.units > 1 or kernel.inner]
+    pieces = [n for kernel, _ in emitted for n in words(kernel, "interleave")]
     assert max(pieces) > 2
 
 
@@ -156,7 +162,7 @@ def test_rows_are_in_one_piece_where_a_processor_fetches_across_pages(
     x = numbers(1 << 20)
     np.testing.assert_array_equal(run(lambda v: v * 4 - 9, x), x * 4 - 9)
     run(lambda v: jnp.sum(v * 9), x)
-    assert [kernel.pieces for kernel, _ in emitted] == [1] * len(emitted)
+    assert emitted and not any(words(kernel, "interleave") for kernel, _ in emitted)
 
 
 @pytest.mark.parametrize("columns", [259, 1024, 1027, 70_000])
@@ -171,7 +177,7 @@ def test_rows_that_begin_in_the_middle_of_a_line(
         np.testing.assert_array_equal(got, np.concatenate([x[:, 7:], np.roll(x, 1, 1)], 1))
         np.testing.assert_array_equal(run(lambda v: v[:, 5:], x), x[:, 5:])
     if columns > 1024 and x.itemsize > 1:
-        assert any(kernel.aligned is not None for kernel, _ in emitted)
+        assert any(words(kernel, "align") for kernel, _ in emitted)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -214,7 +220,7 @@ def test_a_running_maximum_keeps_nan_from_where_it_is() -> None:
     np.testing.assert_array_equal(found, np.arange(len(x)) >= 70_000)
 
 
-@pytest.mark.parametrize("decision", option_text.DECISIONS)
+@pytest.mark.parametrize("decision", left_out())
 @pytest.mark.parametrize("strict", [False, True])
 def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
     x, row = numbers(600, 401), numbers(401)
@@ -232,7 +238,7 @@ def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
         with Override("schedule_off", decision):
             for name, function in functions.items():
                 got = run(function, x, row)
-                if strict and decision not in ("vector", "blocks"):
+                if strict and decision not in ("vectorize", "block"):
                     np.testing.assert_array_equal(got, want[name], name)
                 else:
                     np.testing.assert_allclose(got, want[name], rtol=2e-6, atol=2e-5, err_msg=name)
@@ -244,12 +250,12 @@ def test_the_next_row_is_fetched_while_one_is_computed(
     """Also at the ends of rows that no vector divides, and after the last row."""
     x = numbers(1100, 1003)
     got = run(lambda v: nn.softmax(v * 7, 1), x)
-    assert emitted[-1][0].ahead is not None and "llvm.prefetch" in emitted[-1][1]
-    with Override("schedule_off", "ahead"):
+    assert words(emitted[-1][0], "prefetch") and "llvm.prefetch" in emitted[-1][1]
+    with Override("schedule_off", "prefetch"):
         np.testing.assert_array_equal(run(lambda v: nn.softmax(v * 7, 1), x), got)
     assert "llvm.prefetch" not in emitted[-1][1]
     run(lambda v: nn.softmax(v * 9, 1), numbers(64, 1003))
-    assert emitted[-1][0].ahead is None, "it is in a cache"
+    assert not words(emitted[-1][0], "prefetch"), "it is in a cache"
 
 
 @pytest.mark.parametrize("fast", [False, True])
@@ -348,7 +354,7 @@ def test_what_is_written_through_the_caches_is_not_done_in_pieces(
 ) -> None:
     monkeypatch.setattr(CpuInfo, "several_pages", True)
     run(lambda v: v * 5 - 3, numbers(1 << 20))
-    assert emitted[0][0].pieces == 1
+    assert not words(emitted[0][0], "interleave")
 
 
 def check_transposes(shape: tuple[int, ...], perm: tuple[int, ...], scale: int) -> None:
@@ -385,7 +391,7 @@ def test_stripes_of_transposes(
     monkeypatch.setattr(accesses, "STREAMED", 0 if streamed else 1 << 60)
     check_transposes(shape, perm, 4 if streamed else 8)
     (kernel, text), *_ = emitted
-    assert kernel.tile is not None and kernel.units > 1
+    assert words(kernel, "turn") and words(kernel, "parallelize")
     assert streamed or "!nontemporal" not in text
 
 
@@ -415,7 +421,8 @@ def test_lines_that_collide_are_written_side_by_side(
 ) -> None:
     monkeypatch.setattr(accesses, "STREAMED", 0 if streamed else 1 << 60)
     check_transposes(shape, perm, 16 if streamed else 32)
-    assert emitted[0][0].beside == (past if streamed else cached)
+    kernel, beside = emitted[0][0], past if streamed else cached
+    assert words(kernel, "split") == ([beside * kernel.lanes] if beside > 1 else [])
 
 
 @pytest.mark.parametrize(
@@ -436,7 +443,7 @@ def test_tiles_of_short_dims_have_lanes_for_all_of_one(
     np.testing.assert_array_equal(run(lambda v: v.T * 3, x), x.T * 3)
     kernel, _ = emitted[-1]
     if lanes == 1:
-        assert kernel.tile is None
+        assert not words(kernel, "turn")
     else:
         assert kernel.lanes == min(lanes, cpu_info().vector_bytes // 4)
 

@@ -22,8 +22,8 @@ from functrax import lax
 from functrax.backends import codegen
 from functrax.backends.cpu_info import CpuInfo, cpu_info
 from functrax.backends.kernels.contraction import contraction_kernels
-from functrax.backends.kernels.schedule import Target
 from functrax.backends.llvm.emit import emit_kernel
+from functrax.backends.loops.strategies.target import Target
 from tests.backends.test_contraction_kernels import EPS, Array, agree, draw, group, products, run
 
 BF16 = ml_dtypes.bfloat16

@@ -184,8 +184,8 @@ def test_a_wrong_pass_and_its_rewrite_are_named(monkeypatch: pytest.MonkeyPatch)
 def test_a_wrong_kernel_is_named_with_its_equations(monkeypatch: pytest.MonkeyPatch) -> None:
     real = codegen.emit_kernel
 
-    def wrong(kernel: Any, **options: Any) -> Any:
-        emitted = real(kernel, **options)
+    def wrong(kernel: Any, *options: Any) -> Any:
+        emitted = real(kernel, *options)
         if "sqrt" not in kernel.name:
             return emitted
         return dataclasses.replace(emitted, text=emitted.text.replace(" fadd ", " fsub "))
@@ -207,8 +207,8 @@ def test_a_wrong_kernel_is_named_with_its_equations(monkeypatch: pytest.MonkeyPa
 def test_a_wrong_kernel_inside_a_loop_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     real = codegen.emit_kernel
 
-    def wrong(kernel: Any, **options: Any) -> Any:
-        emitted = real(kernel, **options)
+    def wrong(kernel: Any, *options: Any) -> Any:
+        emitted = real(kernel, *options)
         return dataclasses.replace(emitted, text=emitted.text.replace(" fmul ", " fadd "))
 
     monkeypatch.setattr(codegen, "emit_kernel", wrong)

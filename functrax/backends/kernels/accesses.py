@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from functrax.backends.kernels.ir import Kernel, Store, ordered
+from functrax.backends.kernels.ir import Kernel, Store
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 
 #: Arrays of this many bytes are written past the caches: they would only push out others.
@@ -39,18 +39,6 @@ def coefficient(address: IndexExpr, d: int | None) -> int:
     return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
 
 
-def first_rows(kernel: Kernel) -> list[tuple[int, IndexExpr]]:
-    """The arrays and addresses of which the first stage of a kernel reads rows of vectors."""
-    found: dict[tuple[int, IndexExpr], None] = {}
-    for reduction in kernel.stages[0].reductions:
-        for node in ordered(reduction.values):
-            if node.op == "load" and node.attr[2:] == (False, False):
-                buffer, address = node.attr[:2]
-                if coefficient(address, kernel.vector) == 1:
-                    found[buffer, address] = None
-    return list(found)
-
-
 def row_address(kernel: Kernel) -> tuple[IndexExpr, int]:
     """The number of a row, and how many there are."""
     place: IndexExpr = add_terms(0, ())
@@ -61,10 +49,15 @@ def row_address(kernel: Kernel) -> tuple[IndexExpr, int]:
     return place, rows
 
 
-def is_streamed(kernel: Kernel, store: Store) -> bool:
+def is_streamed(kernel: Kernel, store: Store, aligned: bool = False) -> bool:
     """Whether a store of whole vectors goes past the caches: to a large array, in lines.
 
     That the array begins at a line is for the kernel to see when it runs.
+
+    Args:
+      kernel: with its vector dim and lanes.
+      store: one of its stores.
+      aligned: whether its rows begin with a short vector, up to a line.
     """
     if not is_large(kernel, store):
         return False
@@ -72,12 +65,12 @@ def is_streamed(kernel: Kernel, store: Store) -> bool:
     vector = size * kernel.lanes
     steps = [c for a, c in store.address.terms if a.dims_mask != 1 << (kernel.vector or 0)]
     whole = all(step * size % vector == 0 for step in (*steps, store.address.const))
-    return vector % CACHE_LINE == 0 and (whole or kernel.aligned is store)
+    return vector % CACHE_LINE == 0 and (whole or aligned)
 
 
 def is_large(kernel: Kernel, store: Store) -> bool:
     """Whether a store sets elements of an array too large to be of use in the caches."""
     operand = kernel.operands[store.buffer]
-    if "streams" in kernel.off or operand.scratch or store.offset or store.combine or store.guard:
+    if operand.scratch or store.offset or store.combine or store.guard:
         return False
     return operand.dtype.itemsize * operand.size >= STREAMED

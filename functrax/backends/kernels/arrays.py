@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from functrax.backends.kernels.ir import Kernel, Store
-from functrax.backends.kernels.schedule import Rewriting
+from functrax.backends.kernels.merge import Rewriting
 from functrax.core.lowering import Scalar
 from functrax.core.records import replace
 
@@ -22,7 +22,7 @@ Arrays: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def with_own_arrays(kernel: Kernel) -> tuple[Kernel, Arrays]:
-    """A scheduled kernel that has its own arrays alone, and which they are in its group."""
+    """A kernel that has its own arrays alone, and which they are in its group."""
     written = dict.fromkeys(store.buffer for store in kernel.stores())
     loaded = dict.fromkeys(node.attr[0] for node in kernel.nodes() if node.op == "load")
     scratch = [n for n, operand in enumerate(kernel.operands) if operand.scratch]
@@ -42,9 +42,7 @@ def with_own_arrays(kernel: Kernel) -> tuple[Kernel, Arrays]:
             scratch=new[tiling.scratch],
         )
     renamed = _Renamed(kernel, new).kernel(kernel)
-    stores = zip(kernel.stores(), renamed.stores(), strict=True)
-    aligned = next((y for x, y in stores if x is kernel.aligned), None)
-    renamed = replace(renamed, operands=operands, tiling=tiling, aligned=aligned)
+    renamed = replace(renamed, operands=operands, tiling=tiling)
     aliased = [kernel.operands[n].alias for n in read]
     arrays = tuple([n if alias is None else alias for n, alias in zip(read, aliased, strict=True)])
     return renamed, (arrays, tuple(write))

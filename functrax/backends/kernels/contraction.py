@@ -28,7 +28,7 @@ from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.lower import split_dims
-from functrax.backends.kernels.schedule import Rewriting, Target, collapse, schedule
+from functrax.backends.kernels.merge import Rewriting, merged
 from functrax.backends.kernels.sides import Side, dims_of
 from functrax.backends.kernels.staging import staged
 from functrax.backends.kernels.strategy import Plan, ranked
@@ -40,6 +40,7 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
+from functrax.backends.loops.strategies.target import Target
 from functrax.core import dtypes
 from functrax.core.index_expr import IndexExpr
 from functrax.core.index_form import flatten
@@ -49,7 +50,7 @@ from functrax.core.prims.lowered_reductions import Fold
 from functrax.core.records import replace
 
 #: What chooses one of several plans.
-Pick: TypeAlias = "Callable[[Kernel, list[Plan], Callable[[Plan], list[Kernel]]], Plan]"
+Pick: TypeAlias = "Callable[[Kernel, list[Plan], Callable[[Plan], list[Kernel]], Target], Plan]"
 #: Dtypes that a contraction adds up in.
 _ACCUMULATORS = frozenset(
     {dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64}
@@ -84,7 +85,7 @@ def takes(jaxpr: Jaxpr) -> bool:
 def contraction_kernels(
     jaxpr: Jaxpr, name: str, target: Target, pick: Pick | None = None
 ) -> list[Kernel]:
-    """The kernels of a contraction, scheduled.
+    """The kernels of a contraction: the sums with their tiling, what stores sides without.
 
     Args:
       jaxpr: its program.
@@ -107,8 +108,8 @@ def contraction_kernels(
 def _scheduled(kernel: Kernel, target: Target, pick: Pick | None) -> list[Kernel]:
     """The kernels of a contraction, or of a part of one."""
     if not kernel.stages:
-        return schedule(kernel, target)
-    kernel = collapse(kernel)
+        return [kernel]
+    kernel = merged(kernel)
     kernel.off = target.off
     (reduction,) = kernel.stages[0].reductions
     (product,) = reduction.values
@@ -124,7 +125,7 @@ def _scheduled(kernel: Kernel, target: Target, pick: Pick | None) -> list[Kernel
     kernel, plans = min((form for form in forms if form[1]), key=lambda form: form[1][0].cost)
     plan = plans[0]
     if pick is not None:
-        plan = pick(kernel, plans, lambda plan: staged(kernel, plan, target))
+        plan = pick(kernel, plans, lambda plan: staged(kernel, plan, target), target)
     return staged(kernel, plan, target)
 
 

@@ -3,14 +3,11 @@
 A :class:`Kernel` has loops over *dims*.  Its ``outer`` loops are independent of one another; inside
 them run its :class:`Stage` s, one after the other, each of which runs the ``inner`` loops once:
 
-    for unit in begin, end:                  (threads share the units)
-        for outer dims:
-            for stage in stages:
-                for inner dims:              (a row: what is reduced)
-                    accumulate the stage's reductions; do the stage's stores
-            do the row stores
-
-A unit is a block of ``grain`` points of one of the dims, the *shared* one.
+    for outer dims:
+        for stage in stages:
+            for inner dims:              (a row: what is reduced)
+                accumulate the stage's reductions; do the stage's stores
+        do the row stores
 
 A kernel without reductions has no inner loops and no stages, and all its stores are row stores.
 Softmax has three stages: the maximum, the sum that uses it, the quotient that uses both.
@@ -159,6 +156,25 @@ class Stage:
         )
 
 
+@record
+class Done:
+    """A rewrite that a kernel went through before it had a tree.
+
+    Args:
+      kind: its name.
+      dims: it is about.
+      size: of a block; None for others.
+    """
+
+    kind: str
+    dims: tuple[int, ...]
+    size: int | None = None
+
+    def __str__(self) -> str:
+        words = [self.kind, *[f"d{d}" for d in self.dims]]
+        return " ".join([*words, str(self.size)] if self.size is not None else words)
+
+
 @record(frozen=False)
 class Kernel:
     """Loops and what they compute.
@@ -174,18 +190,12 @@ class Kernel:
       rows: stores that follow the stages.
       vector: the dim whose neighbouring points are computed at once, or None.
       lanes: how many.
-      shared: the dim whose blocks are the units of work that threads share, or None.
-      grain: how many of its points make a unit.
-      tile: the dim of which ``lanes`` neighbouring points are computed together with those of the
-        vector dim, so that what is contiguous along it is read in rows and transposed; or None.
-      beside: how many tiles along the vector dim come one after the other at each place of the dims
-        inside of it, so that lines are written side by side.
-      pieces: in how many pieces, side by side, a row or unit of the vector dim is gone through.
-      ahead: the outer dim along which the next row is fetched while this one is computed; or None.
+      block: the dim of which it does one block only, the block's size, and the outer dim that is
+        the block's number; or None.
       fetches: whether it asks for what it reads in rows some lines before it reads them.
-      aligned: a store before whose first whole line each row has a vector of its own; or None.
+      rewrites: what was done to it so far.
+      schedule: the rewrites of its tree.
       off: what its schedule shall not do (the option ``schedule_off``).
-      unit: the number of a dim that stands for the number of the unit, where one is needed.
       tiling: the schedule of a contraction, in place of what is shared.
     """
 
@@ -199,28 +209,16 @@ class Kernel:
     rows: list[Store]
     vector: int | None = None
     lanes: int = 1
-    shared: int | None = None
-    grain: int = 1
-    unit: int | None = None
-    tile: int | None = None
-    beside: int = 1
-    pieces: int = 1
-    ahead: int | None = None
+    block: tuple[int, int, int] | None = None
     fetches: bool = False
-    aligned: Store | None = None
+    rewrites: tuple[Done, ...] = ()
+    schedule: tuple[Any, ...] = ()
     off: frozenset[str] = frozenset()
     tiling: Tiling | None = None
     #: Roots, and the nodes that they need.
     _sorted: tuple[tuple[Scalar, ...], list[Scalar]] | None = field(
         default=None, repr=False, compare=False
     )
-
-    @property
-    def units(self) -> int:
-        """How many units of work threads share."""
-        if self.tiling is not None:
-            return self.tiling.units(self.extents)
-        return 1 if self.shared is None else -(-self.extents[self.shared] // self.grain)
 
     @property
     def updated(self) -> frozenset[int]:
@@ -255,7 +253,10 @@ class Kernel:
     @property
     def points(self) -> int:
         """How many points its loops have."""
-        return math.prod([self.extents[d] for d in (*self.outer, *self.inner)])
+        sizes = {d: self.extents[d] for d in (*self.outer, *self.inner)}
+        if self.block is not None:
+            sizes[self.block[0]] = self.block[1]
+        return math.prod(sizes.values())
 
     @property
     def work(self) -> int:
@@ -302,7 +303,7 @@ def verify(kernel: Kernel) -> None:
                 fix="report this: the compiler made a wrong kernel",
             )
 
-    loops = (*kernel.outer, *kernel.inner, *(() if kernel.unit is None else (kernel.unit,)))
+    loops = (*kernel.outer, *kernel.inner)
     if kernel.tiling is not None:
         first = kernel.tiling.first_row
         loops = (*loops, first, first + 1, first + 2)
@@ -310,8 +311,7 @@ def verify(kernel: Kernel) -> None:
     check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
     innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}
     vector = kernel.vector
-    placed = vector is None or vector in innermost or kernel.tile in innermost
-    placed = placed or kernel.tiling is not None
+    placed = vector is None or vector in innermost or kernel.tiling is not None
     check(placed, "the vector dim is not innermost", vector)
     for node in kernel.nodes():
         if node.op == "load":
@@ -359,8 +359,6 @@ def kernel_text(kernel: Kernel) -> str:
     for k, operand in enumerate(kernel.operands):
         mode = "scratch" if operand.scratch else "out" if operand.written else "in"
         lines.append(f"  {mode} b{k}: {operand.dtype}[{operand.size}]")
-    if kernel.shared is not None:
-        lines.append(f"  units: d{kernel.shared} in blocks of {kernel.grain}")
     if kernel.tiling is not None:
         lines.append(f"  {kernel.tiling}")
     indent = _open_loops(kernel, kernel.outer, lines, 1)
@@ -376,16 +374,15 @@ def kernel_text(kernel: Kernel) -> str:
             )
         _store_lines(stage.stores, names, seen, lines, inside)
     _store_lines(kernel.rows, names, known, lines, indent)
+    if kernel.rewrites or kernel.schedule:
+        lines.append("  schedule:")
+        lines += [f"    {x}" for x in (*kernel.rewrites, *kernel.schedule)]
     return "\n".join(lines)
 
 
 def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
     for d in dims:
-        step = f" step {kernel.lanes}" if d in (kernel.vector, kernel.tile) else ""
-        if d == kernel.vector and kernel.beside > 1:
-            step += f", {kernel.beside} side by side"
-        if d == kernel.vector and kernel.pieces > 1:
-            step += f" in {kernel.pieces} pieces"
+        step = f" step {kernel.lanes}" if d == kernel.vector else ""
         lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}:")
         indent += 1
     return indent

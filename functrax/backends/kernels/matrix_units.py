@@ -20,7 +20,6 @@ from typing import Final
 
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.strategy import (
     LAUNCH,
@@ -35,6 +34,7 @@ from functrax.backends.kernels.strategy import (
     ranked,
 )
 from functrax.backends.kernels.words import DOTS, Words, in_words
+from functrax.backends.loops.strategies.target import Target
 from functrax.core.records import replace
 
 #: Rows of a matrix, words in one, and sums in a row.

@@ -17,7 +17,7 @@ import numpy as np
 from functrax.backends.kernels.accesses import CACHE_LINE, coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
-from functrax.backends.kernels.schedule import Rewriting, Target, schedule
+from functrax.backends.kernels.merge import Rewriting
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.strategy import Plan
 from functrax.backends.kernels.tiling import (
@@ -26,6 +26,7 @@ from functrax.backends.kernels.tiling import (
     lanes_of_columns,
     pitch_of_columns,
 )
+from functrax.backends.loops.strategies.target import Target
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.records import replace
@@ -40,7 +41,7 @@ UNITS, FEW_UNITS, UNIT_CYCLES = 16, 8, 40_000
 
 
 def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
-    """The kernels of a contraction, scheduled; all have the same operands, but for scratch."""
+    """The kernels of a contraction; all have the same operands, but for scratch."""
     operands = list(kernel.operands)
     kernels = []
     readings = []
@@ -58,11 +59,10 @@ def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
         operands.append(Operand(side.value.dtype, total, True))
         kernels.append(before)
         readings.append(reading)
-    fetches = "ahead" not in target.off
+    fetches = "prefetch" not in target.off
     kernels = [replace(k, operands=list(operands), fetches=fetches) for k in kernels]
-    out = [part for k in kernels for part in schedule(k, target)]
-    out.append(_main(replace(kernel, operands=operands), plan, target, readings[0], readings[1]))
-    return out
+    whole = replace(kernel, operands=operands)
+    return [*kernels, _main(whole, plan, target, readings[0], readings[1])]
 
 
 def _dtype(kernel: Kernel) -> np.dtype[Any]:

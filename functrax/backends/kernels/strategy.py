@@ -19,10 +19,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from functrax.backends.kernels.accesses import CACHE_LINE, coefficient
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.kernels.schedule import Target
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.tiling import lanes_of_columns, pitch_of_columns
 from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.loops.strategies.target import Target
 from functrax.core.records import record, replace
 
 Way: TypeAlias = Literal["in place", "packed", "windows", "rows"]

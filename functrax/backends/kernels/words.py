@@ -34,7 +34,7 @@ import numpy as np
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage
-from functrax.backends.kernels.schedule import Rewriting
+from functrax.backends.kernels.merge import Rewriting
 from functrax.backends.kernels.sides import dims_of, stride
 from functrax.core import dtypes
 from functrax.core.index_expr import Dim, IndexExpr, add_terms

@@ -27,9 +27,9 @@ from functrax.backends.llvm.statements import Statements
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import NAME, Writer
-from functrax.backends.loops.build import build
+from functrax.backends.loops.build import frame
 from functrax.backends.loops.tree import Function
-from functrax.core.records import record
+from functrax.core.records import record, replace
 
 
 @record
@@ -47,25 +47,27 @@ class Emitted:
     calls: tuple[tuple[int, str], ...] = ()
 
 
-def emit_kernel(kernel: Kernel, contract: bool = True, tree: Function | None = None) -> Emitted:
-    """The LLVM IR of a scheduled kernel.
+def emit_kernel(kernel: Kernel | Function, contract: bool = True) -> Emitted:
+    """The LLVM IR of a kernel.
 
     Args:
-      kernel: with a schedule.
-      contract: whether reductions may round a product once with its sum.
-      tree: of the kernel, where it is known; contractions have none.
+      kernel: its tree; or a contraction, with its tiling.
+      contract: whether operations may be rounded otherwise than one after the other.
     """
-    if tree is None and kernel.tiling is None:
-        tree = build(kernel, contract)
-    return _Emitter(kernel, contract, tree).run()
+    return _Emitter(kernel, contract).run()
+
+
+def _frame(kernel: Kernel) -> Function:
+    """A contraction without its loops, which ``contraction`` writes."""
+    return replace(frame(kernel), vector=kernel.vector, lanes=kernel.lanes)
 
 
 class _Emitter:
     """The parts, put together."""
 
-    def __init__(self, kernel: Kernel, contract: bool, tree: Function | None) -> None:
-        self.kernel, self.tree = kernel, tree
-        self.writer = Writer(tree or kernel)
+    def __init__(self, kernel: Kernel | Function, contract: bool) -> None:
+        self.kernel = kernel
+        self.writer = Writer(kernel if isinstance(kernel, Function) else _frame(kernel))
         memory = Memory(self.writer)
         tiles = Tiles(self.writer, memory)
         loads = Loads(self.writer, memory, tiles)
@@ -87,12 +89,13 @@ class _Emitter:
                 continue
             w.header.append(f"  %bp{n} = getelementptr ptr, ptr %buffers, i64 {n}")
             w.header.append(f"  %b{n} = load ptr, ptr %bp{n}")
-        if self.tree is None:
+        if type(self.kernel) is Kernel:
             from functrax.backends.llvm.contraction import Contraction  # which few programs need
 
             Contraction(w, self.kernel, self.memory, self.stores).units()
         else:
-            self.statements.write(self.tree.body)
+            assert type(self.kernel) is Function
+            self.statements.write(self.kernel.body)
         body = w.levels[0].lines
         text = "\n".join([*w.header, *body])
         called = "\n".join(self.math.texts.values())

@@ -57,7 +57,7 @@ class Epilogue:
         than they take to come.
         """
         w, t = self.writer, self.tiling
-        if self.kernel.vector is None or "ahead" in self.kernel.off:
+        if self.kernel.vector is None or "prefetch" in self.kernel.off:
             return
         (outer, (first, last)), (inner, (low, _)) = self._own(tile)
         rows = list(self._rows_of_epilogue(outer, inner))

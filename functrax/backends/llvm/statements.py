@@ -163,7 +163,13 @@ class Statements:
             )
 
     def _running(self, running: Running) -> None:
-        self.nodes.lanes.running(running.scan, running.last)
+        w = self.writer
+        if w.vector_level == len(w.levels) - 1:
+            self.nodes.lanes.running(running.scan, running.last)
+            return
+        for node, leaf in zip(running.scan.results, running.last, strict=True):
+            found = self.nodes.value(node)
+            w.know(id(leaf), found.name, found.vector, len(w.levels) - 1, found.lanes)
 
     def _prefetch(self, prefetch: Prefetch) -> None:
         w = self.writer

@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.instructions import constant, llvm_type
 from functrax.backends.loops.tree import Function
 from functrax.core.lowering import Scalar
@@ -62,10 +61,10 @@ class Writer:
     """The text of one kernel so far.
 
     Args:
-      kernel: with a schedule.
+      kernel: its tree; of a contraction without statements.
     """
 
-    def __init__(self, kernel: Kernel | Function) -> None:
+    def __init__(self, kernel: Function) -> None:
         self.kernel = kernel
         self.builder = kernel.builder
         self.levels = [Level()]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functrax.backends.kernels.evaluate import NO_EXPANSIONS, Expansion, value_of
-from functrax.backends.kernels.ir import Store
+from functrax.backends.kernels.ir import Reduce, Store
 from functrax.backends.loops.tree import (
     Bind,
     Body,
@@ -70,6 +70,8 @@ class _Interpreter:
         #: What has been computed, by open body: it stays as it is until the body ends.
         self.known: list[dict[Scalar, Array]] = [{}]
         self.tail: Array | None = None
+        #: The lanes of the innermost loop.
+        self.lanes = 1
 
     def body(self, body: Body) -> None:
         for statement in body:
@@ -240,17 +242,18 @@ class _Interpreter:
 
     def _loop(self, s: Loop) -> None:
         values = self._first(s.carries)
-        before = self.tail
+        before, lanes = self.tail, self.lanes
+        self.lanes = s.step if s.kind == "vector" else 1
         low, high = int(self.value(s.begin)), int(self.value(s.end))
         for index in range(low, high, s.step):
             if s.kind == "vector":
-                lanes = np.arange(index, index + s.step)
-                self.indices[s.dim] = lanes
-                self.tail = lanes < high if s.masked else None
+                points = np.arange(index, index + s.step)
+                self.indices[s.dim] = points
+                self.tail = points < high if s.masked else None
             else:
                 self.indices[s.dim] = np.asarray(index)
             values = self._step(s.carries, values, s.body)
-        self.tail = before
+        self.tail, self.lanes = before, lanes
         self._results(s.carries, values)
 
     def _while(self, s: While) -> None:
@@ -288,8 +291,19 @@ class _Interpreter:
         for name, value in zip(s.names, values):
             self.known[-1][name] = value
 
+    def _reduce(self, s: Reduce) -> None:
+        values = [self.value(x) for x in s.values]
+        empty = [self.value(x) for x in s.how.empty(self.function.builder)]
+        if self.tail is not None and self.lanes > 1:  # lanes beyond the end add nothing
+            values = [np.where(self.tail, x, e) for x, e in zip(values, empty, strict=True)]
+        before = [self.value(x) for x in s.accs]
+        if before[0].ndim and before[0].shape < values[0].shape:  # lanes may be added up first
+            values = list(self._across(s.how, values, before[0].shape[0]))
+        for leaf, x in zip(s.results, self._combined(s.how, before, values), strict=True):
+            self.known[-1][leaf] = x
+
     def _running(self, s: Running) -> None:
-        scan, lanes = s.scan, self.function.lanes
+        scan, lanes = s.scan, self.lanes
         values = [self._in_lanes(self.value(x), lanes) for x in scan.values]
         b, distance = self.function.builder, 1
         while distance < lanes:
@@ -304,7 +318,7 @@ class _Interpreter:
         values = self._combined(scan.how, before, values)
         for node, leaf, x in zip(scan.results, s.last, values, strict=True):
             self.known[-1][node] = x
-            self.known[-1][leaf] = np.broadcast_to(x[-1], (lanes,))
+            self.known[-1][leaf] = np.broadcast_to(x[-1], (lanes,)) if lanes > 1 else x
 
     def _nothing(self, s: Prefetch | Poll) -> None:
         pass
@@ -316,6 +330,7 @@ _DONE: Final[dict[type, Callable[[_Interpreter, Any], None]]] = {
     Bind: _Interpreter._bind,
     Tile: _Interpreter._tile,
     Let: _Interpreter._let,
+    Reduce: _Interpreter._reduce,
     Running: _Interpreter._running,
     Prefetch: _Interpreter._nothing,
     Poll: _Interpreter._nothing,

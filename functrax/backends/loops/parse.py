@@ -28,6 +28,7 @@ from functrax.backends.loops.tree import (
     Tile,
     While,
 )
+from functrax.backends.loops.verify import KINDS
 from functrax.core import dtypes
 from functrax.core.errors import ArgumentError
 from functrax.core.index_expr import Dim, IndexExpr, add_terms
@@ -135,11 +136,13 @@ class _Parser:
         """What a loop carries, its condition, and its statements."""
         outer = dict(self.names)
         begun, results = [], []
-        while found := self._next(r"carry (r\d+): (\w+)\[(\d+)\] = (.*) -> (r\d+)"):
-            name, dtype, lanes, first, result = found.groups()
+        while found := self._next(
+            r"carry (r\d+): (\w+)\[(\d+)\] = (.*) -> (r\d+)( for all lanes)?"
+        ):
+            name, dtype, lanes, first, result, alike = found.groups()
             first_value = self._operand(first)
             acc = self._leaf("acc", name, dtype)
-            begun.append((first_value, acc, int(lanes)))
+            begun.append((first_value, acc, int(lanes), not alike))
             results.append((result, dtype))
         self._values(depth)
         holds = self._next(r"condition (.*)")
@@ -152,8 +155,10 @@ class _Parser:
         self.names = outer
         carries = tuple(
             [
-                Carried(first, acc, value, self._leaf("result", *result), lanes)
-                for (first, acc, lanes), value, result in zip(begun, new, results, strict=True)
+                Carried(first, acc, value, self._leaf("result", *result), lanes, varies)
+                for (first, acc, lanes, varies), value, result in zip(
+                    begun, new, results, strict=True
+                )
             ]
         )
         return carries, condition, tuple(statements)
@@ -164,13 +169,14 @@ class _Parser:
 
     def _loop(self, line: str, depth: int) -> Loop:
         found = self._match(
-            r"(\w+) d(\d+) in (.*):(\S*|extent\(.*\)) step (\d+)( masked)?( maybe empty)?",
+            r"(\w+) d(\d+) in (.*):(\S*|extent\(.*\)) step (\d+)"
+            r"( masked)?( maybe empty)?( peeled)?",
             line,
         )
-        kind, dim, low, high, step, masked, empty = found.groups()
+        kind, dim, low, high, step, *marks = found.groups()
         begin, end = self._operand(low), self._operand(high)
         carries, _, body = self._inside(depth + 1)
-        return Loop(kind, int(dim), begin, end, int(step), body, carries, bool(masked), bool(empty))
+        return Loop(kind, int(dim), begin, end, int(step), body, carries, *map(bool, marks))
 
     def _while(self, line: str, depth: int) -> While:
         dim = int(self._match(r"while d(\d+)", line)[1])
@@ -199,6 +205,13 @@ class _Parser:
 
     def _compute(self, line: str, depth: int) -> Let:
         return Let((), tuple(self._operands(line.removeprefix("compute "))))
+
+    def _reduce(self, line: str, depth: int) -> Reduce:
+        found = self._match(rf"reduce ({_HOW}) (.*) onto (.*) -> (.*)", line)
+        values, accs = (tuple(self._operands(found[k])) for k in (2, 3))
+        names = [x.split(":") for x in found[4].split(", ")]
+        results = tuple([self._leaf("result", *x) for x in names])
+        return Reduce(_how(found[1]), values, accs, results)
 
     def _running(self, line: str, depth: int) -> Running:
         found = self._match(rf"running ({_HOW}) (.*) after (.*) -> (.*) last (.*)", line)
@@ -296,14 +309,13 @@ class _Parser:
 
 
 _RULES: Final[dict[str, Callable[[_Parser, str, int], Statement]]] = {
-    "serial": _Parser._loop,
-    "units": _Parser._loop,
-    "vector": _Parser._loop,
+    **dict.fromkeys(KINDS, _Parser._loop),
     "while": _Parser._while,
     "bind": _Parser._bind,
     "tile": _Parser._tile,
     "let": _Parser._let,
     "compute": _Parser._compute,
+    "reduce": _Parser._reduce,
     "running": _Parser._running,
     "prefetch": _Parser._prefetch,
     "poll": _Parser._poll,

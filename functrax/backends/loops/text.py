@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Store
+from functrax.backends.kernels.ir import Reduce, Store
 from functrax.backends.loops.tree import (
     INDEX,
     Bind,
@@ -148,7 +148,7 @@ class _Text:
             acc, result = self._name(c.acc), self._name(c.result)
             self._line(
                 f"carry {acc}: {c.acc.dtype}[{c.lanes}] = {_short(c.first) or self._name(c.first)}"
-                f" -> {result}"
+                f" -> {result}{'' if c.varies else ' for all lanes'}"
             )
         self.depth -= 1
         inside()
@@ -173,6 +173,7 @@ class _Text:
         self._firsts(s.carries)
         low, high = self._value(s.begin), self._value(s.end)
         marks = (" masked" if s.masked else "") + (" maybe empty" if s.maybe_empty else "")
+        marks += " peeled" if s.peeled else ""
         self._line(f"{s.kind} d{s.dim} in {low}:{high} step {s.step}{marks}")
         self._carrying(s.carries, lambda: self._inside(s.body))
 
@@ -205,6 +206,12 @@ class _Text:
             self._line(f"compute {', '.join(values)}")
         for name, value in zip(s.names, values):
             self._line(f"let {self._name(name)}:{name.dtype} = {value}")
+
+    def _reduce(self, s: Reduce) -> None:
+        values = ", ".join([self._value(x) for x in s.values])
+        accs = ", ".join(map(self._name, s.accs))
+        results = ", ".join([f"{self._name(x)}:{x.dtype}" for x in s.results])
+        self._line(f"reduce {how_text(s.how)} {values} onto {accs} -> {results}")
 
     def _running(self, s: Running) -> None:
         values = ", ".join([self._value(x) for x in s.scan.values])
@@ -240,6 +247,7 @@ _WRITTEN: Final[dict[type, Callable[[_Text, Any], None]]] = {
     Bind: _Text._bind,
     Tile: _Text._tile,
     Let: _Text._let,
+    Reduce: _Text._reduce,
     Running: _Text._running,
     Prefetch: _Text._prefetch,
     Poll: _Text._poll,

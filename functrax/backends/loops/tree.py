@@ -25,6 +25,7 @@ Start at :class:`Function`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -47,6 +48,7 @@ class Carried:
       new: its value after the step.
       result: the leaf that stands for it after the last step.
       lanes: how many values it is.
+      varies: whether it has a value for each lane of a vector loop around.
     """
 
     first: Scalar
@@ -54,6 +56,7 @@ class Carried:
     new: Scalar
     result: Scalar
     lanes: int = 1
+    varies: bool = True
 
 
 @record(eq=False)
@@ -61,8 +64,8 @@ class Loop:
     """Steps over the indices of a dim.
 
     Args:
-      kind: ``"serial"``; ``"units"``, which threads share; ``"vector"``, whose steps are of
-        ``step`` neighbouring points at once.
+      kind: ``"parallel"``, whose steps do not depend on one another; ``"serial"``; ``"threads"``,
+        which threads share; ``"vector"``, whose steps are of ``step`` neighbouring points at once.
       dim: whose index it steps.
       begin: the first index.
       end: where the indices end.
@@ -71,6 +74,7 @@ class Loop:
       carries: what goes from step to step.
       masked: a vector may reach past the end, and its lanes that do are left out.
       maybe_empty: there may be no step; else the first one is done in any case.
+      peeled: the first or the last steps of a loop, which were taken off.
     """
 
     kind: str
@@ -82,6 +86,7 @@ class Loop:
     carries: tuple[Carried, ...] = ()
     masked: bool = False
     maybe_empty: bool = False
+    peeled: bool = False
 
 
 @record(eq=False)
@@ -152,12 +157,12 @@ class Let:
 
 @record(eq=False)
 class Running:
-    """Running results along the lanes of a vector.
+    """Running results of an associative operation, along the loop around it.
 
     Args:
-      scan: how values are put together: the values, leaves for the results of the vector before,
-        and the leaves of the running results.
-      last: leaves for what goes on, the result of the last lane, in all lanes.
+      scan: how values are put together: the values, leaves for the results of the step before, and
+        the running results.
+      last: leaves for what goes on; in a vector loop the result of the last lane, in all lanes.
     """
 
     scan: Reduce
@@ -184,7 +189,9 @@ class Poll:
     """Asks now and then whether the kernel is to end."""
 
 
-Statement: TypeAlias = "Loop | While | Bind | Tile | Let | Running | Prefetch | Poll | Store"
+Statement: TypeAlias = (
+    "Loop | While | Bind | Tile | Let | Reduce | Running | Prefetch | Poll | Store"
+)
 Body: TypeAlias = "tuple[Statement, ...]"
 
 
@@ -206,6 +213,8 @@ class Function:
       updated: the arrays of which a loop may write an element more than once.
       points: how many points its loops have.
       work: how many operations and reads a point takes.
+      nodes_: the values of its statements, operands first, where they are known.
+      counter: gives numbers of dims and leaves that nothing else has.
     """
 
     name: str
@@ -221,7 +230,16 @@ class Function:
     updated: frozenset[int] = frozenset()
     points: int = 1
     work: int = 1
-    _nodes: list[Scalar] | None = field(default=None, repr=False, compare=False)
+    nodes_: list[Scalar] | None = field(default=None, repr=False)
+    counter: Iterator[int] = field(default_factory=lambda: count(1 << 20), repr=False)
+
+    def new_dim(self) -> int:
+        """A dim that no other loop has."""
+        return next(self.counter)
+
+    def leaf(self, op: str, dtype: np.dtype[Any]) -> Scalar:
+        """A leaf that no other value is."""
+        return self.builder.node(op, dtype, (), ("loop", next(self.counter)))
 
     def statements(self) -> Iterator[Statement]:
         """All statements, outer ones first."""
@@ -233,9 +251,9 @@ class Function:
 
     def nodes(self) -> list[Scalar]:
         """The values that statements need, operands first, but bounds of loops."""
-        if self._nodes is None:
-            self._nodes = ordered([x for s in self.statements() for x in values_of(s)])
-        return self._nodes
+        if self.nodes_ is None:
+            self.nodes_ = ordered([x for s in self.statements() for x in values_of(s)])
+        return self.nodes_
 
 
 def values_of(statement: Statement) -> Iterator[Scalar]:
@@ -244,10 +262,52 @@ def values_of(statement: Statement) -> Iterator[Scalar]:
         yield from (carried.first, carried.new)
     if type(statement) is While:
         yield statement.condition
-    elif type(statement) is Let:
+    elif type(statement) is Let or type(statement) is Reduce:
         yield from statement.values
     elif type(statement) is Running:
         yield from statement.scan.values
     elif type(statement) is Store:
         found = (statement.value, statement.offset, statement.guard)
         yield from (x for x in found if x is not None)
+
+
+# ---- bounds of loops ----------------------------------------------------------------------------
+
+
+def zero(b: Builder) -> Scalar:
+    """The index 0."""
+    return b.const(0, INDEX)
+
+
+def number(b: Builder, key: object, value: int) -> Scalar:
+    """An integer that loops begin, end or step by: a run-time argument."""
+    return b.node("number", INDEX, (), (key, value))
+
+
+def extent(b: Builder, dim: int, value: int) -> Scalar:
+    """The extent of a dim."""
+    return number(b, ("extent", dim), value)
+
+
+def index(b: Builder, dim: int) -> Scalar:
+    """The index of a loop."""
+    return b.node("dim", INDEX, (), dim)
+
+
+def smaller(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    """The smaller one of two integers."""
+    return b.select(b.compare("lt", x, y), x, y)
+
+
+def plus(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    """A sum of integers, of which one may be 0."""
+    return y if _is_zero(x) else x if _is_zero(y) else b.add(x, y)
+
+
+def length(b: Builder, low: Scalar, high: Scalar) -> Scalar:
+    """How many indices there are from one on to before another."""
+    return high if _is_zero(low) else b.sub(high, low)
+
+
+def _is_zero(x: Scalar) -> bool:
+    return x.op == "const" and not x.attr

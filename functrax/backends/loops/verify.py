@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Store
+from functrax.backends.kernels.ir import Reduce, Store
 from functrax.backends.loops.tree import (
     Bind,
     Body,
@@ -35,6 +35,8 @@ Interval: TypeAlias = "tuple[int, int]"
 #: Any index, where nothing is known of it.
 _ANY: Final = (-(1 << 62), 1 << 62)
 _LEAVES: Final = frozenset(("acc", "result"))
+#: Kinds of loops.
+KINDS: Final = ("parallel", "serial", "threads", "vector")
 
 
 def verify(function: Function) -> None:
@@ -175,7 +177,7 @@ class _Verifier:
         self.known[-1] |= {c.result for c in carries}
 
     def _loop(self, s: Loop) -> None:
-        self.check(s.kind in ("serial", "units", "vector"), "a kind of loop", s.kind)
+        self.check(s.kind in KINDS, "a kind of loop", s.kind)
         self.check(s.dim not in self.dims, "a dim is in two loops", s.dim)
         self.value(s.begin)
         self.value(s.end)
@@ -184,6 +186,7 @@ class _Verifier:
         before = self.in_masked
         self.in_masked = before or s.masked
         if s.kind != "serial":
+            self.check(not s.carries or s.kind == "vector", "a loop at once that carries", s.dim)
             self.at_once.append(s.dim)
         self._carrying(s.carries, s.body)
         if s.kind != "serial":
@@ -226,6 +229,11 @@ class _Verifier:
         for name, value in zip(s.names, s.values):
             self.check(name.dtype == value.dtype, "a name of another dtype", name)
         self.known[-1] |= set(s.names)
+
+    def _reduce(self, s: Reduce) -> None:
+        for value in (*s.values, *s.accs):
+            self.value(value)
+        self.known[-1] |= set(s.results)
 
     def _running(self, s: Running) -> None:
         for value in (*s.scan.values, *s.scan.accs):
@@ -282,6 +290,7 @@ _CHECKED: Final[dict[type, Callable[[_Verifier, Any], None]]] = {
     Bind: _Verifier._bind,
     Tile: _Verifier._tile,
     Let: _Verifier._let,
+    Reduce: _Verifier._reduce,
     Running: _Verifier._running,
     Prefetch: _Verifier._prefetch,
     Poll: _Verifier._poll,

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from functrax.backends.kernels.schedule import in_blocks
+from functrax.backends.loops.strategies.reductions import in_blocks
 from functrax.backends.passes.contraction_groups import joined
 from functrax.backends.passes.kernel_groups import (
     LAUNCH,

@@ -16,7 +16,6 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.loops.build import build
 from functrax.backends.loops.parse import parse
 from functrax.backends.loops.text import text
 from functrax.backends.loops.verify import verify
@@ -113,7 +112,7 @@ def test_trees_of_large_kernels(kernels: Kernels) -> None:
     ):
         functrax.block_until_ready(functrax.jit(function)(v))
     kernels.check()
-    texts = [text(build(kernel)) for kernel, _, _ in kernels.found.values()]
+    texts = [text(tree) for _, tree, _ in kernels.found.values()]
     for word in (" vector\n", "line[", "prefetch", "tile d", "running", "grain("):
         assert any(word in x for x in texts), word
 
@@ -144,8 +143,8 @@ def written(name: str) -> str:
     with pytest.MonkeyPatch.context() as patch, functrax.backend("llvm"), Override("cache", False):
         kernels = Kernels(patch)
         functrax.block_until_ready(functrax.jit(programs[name])(numbers(7, 41)))
-    ((kernel, _, _),) = kernels.found.values()
-    return text(build(kernel))
+    ((_, tree, _),) = kernels.found.values()
+    return text(tree)
 
 
 WRONG = {

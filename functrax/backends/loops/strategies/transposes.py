@@ -2,7 +2,7 @@
 
 A tile is ``lanes`` points of the *tile* dim, along which an array is contiguous, by as many of the
 vector dim, along which results are: its rows are read, transposed in registers, and written as
-columns (``llvm/tiles.py``).  This file says in which order the tiles are visited.
+columns (``rewrites/turn.py``).  This file says in which order the tiles are visited.
 
 Memory is read well in long rows, from a few places at once, and written well in whole lines.  So
 the tiles of a *stripe*, ``lanes`` rows of what is read, come one after the other.  Each writes
@@ -25,6 +25,12 @@ from typing import Final
 
 from functrax.backends.kernels.accesses import accesses, coefficient, coefficients, is_streamed
 from functrax.backends.kernels.ir import Kernel
+from functrax.backends.loops.rewrites.order import Reorder, Split
+from functrax.backends.loops.rewrites.parallelize import Parallelize
+from functrax.backends.loops.rewrites.rewrite import Rewrite
+from functrax.backends.loops.rewrites.turn import Turn
+from functrax.backends.loops.strategies.lanes import reorder
+from functrax.backends.loops.strategies.rows import streams
 
 #: How many lines a stripe writes, at least: where lines go past the caches, and elsewhere.
 STREAMED_LINES: Final = 2048
@@ -45,110 +51,121 @@ UNIT: Final = 4096
 FEW_TILES: Final = 8
 
 
-def choose_tile(kernel: Kernel, vector_bytes: int) -> None:
-    """Read in rows what neighbouring lanes would read across rows (a transpose)."""
+def choose_tile(kernel: Kernel, vector_bytes: int) -> int | None:
+    """The dim along which to read in rows what neighbouring lanes would read across rows."""
     v = kernel.vector
-    if v is None or v not in kernel.outer or kernel.inner or "tiles" in kernel.off:
-        return
+    if v is None or v not in kernel.outer or kernel.inner:
+        return None
     if any(s.serial for s in kernel.stores()):
-        return
+        return None
     rank = len(kernel.extents)
     rows = [(coefficients(address, rank), stored) for address, _, stored in accesses(kernel)]
     if any(stored and row[v] != 1 for row, stored in rows):
-        return
+        return None
     widest = max(kernel.operands[k].dtype.itemsize for _, k, _ in accesses(kernel))
     if widest > LARGEST:
-        return
+        return None
     across = [row for row, _ in rows if row[v] not in (0, 1)]
     dims = [d for d in kernel.outer if d != v and any(row[d] == 1 for row in across)]
     if not dims:
-        return
+        return None
     w = max(dims, key=lambda d: (sum(row[d] == 1 for row in across), kernel.extents[d]))
     least = min(kernel.extents[v], kernel.extents[w])
     if least < LEAST_LANES:
-        return
+        return None
     lanes = min(vector_bytes // max(widest, 4), 16)
     while 2 * least <= lanes:  # one tile of more lanes is less work than two of fewer
         lanes //= 2
-    kernel.tile, kernel.lanes = w, lanes
-    _order_as_read(kernel, across)
+    kernel.lanes = lanes
+    _order_as_read(kernel, w, across)
+    return w
 
 
-def _order_as_read(kernel: Kernel, across: list[list[int]]) -> None:
+def _order_as_read(kernel: Kernel, tile: int, across: list[list[int]]) -> None:
     """Go through the dims as an array that is read in tiles has them in memory.
 
     Its rows are read from end to end then, a vector's lanes of them at once.  What is written are
     whole lines wherever they are.
     """
     source = max(across, key=lambda row: sum(1 for n in row if n))
-    others = [d for d in kernel.outer if d != kernel.tile]
+    others = [d for d in kernel.outer if d != tile]
     others.sort(key=lambda d: -abs(source[d]))
-    assert kernel.tile is not None
-    kernel.outer = (*others, kernel.tile)
+    reorder(kernel, "outer", (*others, tile))
 
 
-def share_tiles(kernel: Kernel) -> None:
-    """Choose the stripes, and which dim threads share.
+def transposes(kernel: Kernel, tile: int) -> list[Rewrite]:
+    """The rewrites that choose the stripes, which dim threads share, and tiles side by side.
 
     A stripe that is too long is cut along one of its dims, whose blocks are the units of work.
     """
     v = kernel.vector
-    assert v is not None and kernel.tile is not None
+    assert v is not None
     stripe = kernel.outer[kernel.outer.index(v) + 1 :]
-    streams = _only_streams(kernel)
-    limit = STREAMED_LINES if streams else CACHED_LINES
+    beside, units = _share_tiles(kernel, tile, stripe)
+    found: list[Rewrite] = [*units]
+    if beside > 1 and stripe:
+        found += [Split(v, beside * kernel.lanes), Reorder((*stripe, v))]
+    return [*found, Turn(tile), *streams(kernel)]
+
+
+def _share_tiles(
+    kernel: Kernel, tile: int, stripe: tuple[int, ...]
+) -> tuple[int, list[Parallelize]]:
+    """How many tiles are side by side, and what threads share."""
+    v = kernel.vector
+    assert v is not None
+    only_streams = _only_streams(kernel)
+    limit = STREAMED_LINES if only_streams else CACHED_LINES
     lines = 1
     alone = kernel.extents[v] <= kernel.lanes  # no other stripe writes beside this one
-    kernel.beside = _side_by_side(kernel, streams, math.prod(kernel.extents[d] for d in stripe))
+    length = math.prod(kernel.extents[d] for d in stripe)
+    beside = _side_by_side(kernel, tile, only_streams, length)
+
+    def shared(d: int, grain: int) -> tuple[int, list[Parallelize]]:
+        """Share a dim in blocks of at least ``grain`` points, in whole tiles."""
+        if d in (v, tile):
+            whole = kernel.lanes * (beside if d == v else 1)
+            grain = -(-grain // whole) * whole
+        return beside, [Parallelize(d, min(grain, kernel.extents[d]))]
+
     for d in reversed(stripe):
         if lines * kernel.extents[d] > 2 * limit and not alone:
-            _share(kernel, d, -(-limit // lines))
-            return
+            return shared(d, -(-limit // lines))
         lines *= kernel.extents[d]
     around = [d for d in kernel.outer if d not in stripe and d != v]
     steps = -(-kernel.extents[v] // kernel.lanes)
     points = math.prod(kernel.extents[d] for d in kernel.outer)
     for d in around:
         if kernel.extents[d] >= 2 * FEW_TILES or kernel.extents[d] > steps:
-            _share(kernel, d, -(-UNIT * kernel.extents[d] // points))
-            return
+            return shared(d, -(-UNIT * kernel.extents[d] // points))
     longest = max(stripe, key=lambda d: kernel.extents[d])
     if steps < FEW_TILES and kernel.extents[longest] > kernel.extents[v]:
-        _share(kernel, longest, -(-UNIT * kernel.extents[longest] // points))
-    else:
-        while kernel.beside > 1 and steps < FEW_TILES * kernel.beside:
-            kernel.beside //= 2
-        _share(kernel, v, -(-UNIT // lines))
+        return shared(longest, -(-UNIT * kernel.extents[longest] // points))
+    while beside > 1 and steps < FEW_TILES * beside:
+        beside //= 2
+    return shared(v, -(-UNIT // lines))
 
 
-def _side_by_side(kernel: Kernel, streams: bool, lines: int) -> int:
+def _side_by_side(kernel: Kernel, tile: int, only_streams: bool, lines: int) -> int:
     """How many tiles along the vector dim come one after the other, in a stripe of so many lines.
 
     More rows are read side by side then, which costs where nothing collides.
     """
-    v, w = kernel.vector, kernel.tile
+    v = kernel.vector
     written, read = [], []
     for address, k, stored in accesses(kernel):
         size = kernel.operands[k].dtype.itemsize
         if stored:
-            written.append(abs(coefficient(address, w)) * size)
+            written.append(abs(coefficient(address, tile)) * size)
         elif coefficient(address, v) not in (0, 1):
             read.append(abs(coefficient(address, v)) * size)
     if min(written) < COLLIDING or all(step % COLLIDING for step in (*written, *read)):
         return 1
-    if not streams:
+    if not only_streams:
         return MOST_BESIDE
     if lines <= CACHED_LINES:
         return 1
     return MOST_BESIDE if max(read) <= NEAR else MOST_BESIDE // 2
-
-
-def _share(kernel: Kernel, d: int, grain: int) -> None:
-    """Share a dim in blocks of at least ``grain`` points, in whole tiles."""
-    if d in (kernel.vector, kernel.tile):
-        whole = kernel.lanes * (kernel.beside if d == kernel.vector else 1)
-        grain = -(-grain // whole) * whole
-    kernel.shared, kernel.grain = d, min(grain, kernel.extents[d])
 
 
 def _only_streams(kernel: Kernel) -> bool:

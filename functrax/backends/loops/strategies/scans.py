@@ -4,19 +4,37 @@ What enters is the kernel of one scan along its vector dim.  The first kernel re
 the second turns the blocks' results into what comes before each block, and the third does the scan
 block by block, each from there.  Blocks follow from sizes alone, and so do the bits.
 
-Start at :func:`in_scans`.
+Start at :func:`scans`.
 """
 
 from __future__ import annotations
 
+import math
+
 from functrax.backends.kernels.accesses import row_address
-from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store
+from functrax.backends.kernels.ir import Carry, Done, Kernel, Operand, Reduce, Stage, Store
+from functrax.backends.loops.rewrites.parallelize import Parallelize
+from functrax.backends.loops.rewrites.rewrite import Rewrite
+from functrax.backends.loops.strategies.reductions import BLOCK, in_blocks
+from functrax.backends.loops.strategies.rows import ends_of_rows
+from functrax.backends.loops.strategies.threads import share
 from functrax.core.index_expr import Dim
 from functrax.core.lowering import Scalar
 from functrax.core.records import replace
 
 
-def in_scans(kernel: Kernel, grain: int) -> list[Kernel]:
+def scans(kernel: Kernel) -> list[tuple[Kernel, list[Rewrite]]]:
+    """A running result, in blocks if rows are few and long."""
+    rows = math.prod(kernel.extents[d] for d in kernel.outer)
+    (d,) = kernel.inner
+    long = kernel.vector == d and in_blocks(rows, kernel.extents[d])
+    if long and "block" not in kernel.off:
+        return _in_blocks(kernel, BLOCK)
+    units = share(kernel)
+    return [(kernel, [*units, *ends_of_rows(kernel, units)])]
+
+
+def _in_blocks(kernel: Kernel, grain: int) -> list[tuple[Kernel, list[Rewrite]]]:
     """The three kernels; two arrays for each number that is carried are appended to the operands.
 
     Args:
@@ -37,6 +55,7 @@ def in_scans(kernel: Kernel, grain: int) -> list[Kernel]:
     dtypes = [v.dtype for v in scan.values]
     operands = [*kernel.operands, *(Operand(t, units * rows, True) for t in dtypes * 2)]
     extents = (*kernel.extents, units)
+    done = (*kernel.rewrites, Done("scan", (d,), grain))
 
     def leaves(op: str, key: str) -> tuple[Scalar, ...]:
         attrs = [(key, k, False) if op == "acc" else (key, k) for k in range(width)]
@@ -51,13 +70,13 @@ def in_scans(kernel: Kernel, grain: int) -> list[Kernel]:
     blocks = replace(
         kernel,
         name=f"{kernel.name}.blocks",
+        outer=(unit, *kernel.outer),
+        block=(d, grain, unit),
         operands=operands,
         extents=extents,
         stages=[Stage([totals])],
         rows=[Store(first + k, place, x) for k, x in enumerate(totals.results)],
-        shared=d,
-        grain=grain,
-        unit=unit,
+        rewrites=done,
     )
     before = leaves("acc", "before")
     carries = [
@@ -81,6 +100,7 @@ def in_scans(kernel: Kernel, grain: int) -> list[Kernel]:
         ],
         vector=None,
         lanes=1,
+        rewrites=done,
     )
     carried = [
         replace(c, initial=x) for c, x in zip(stage.carries, loads(first + width), strict=True)
@@ -88,4 +108,9 @@ def in_scans(kernel: Kernel, grain: int) -> list[Kernel]:
     last = replace(
         blocks, name=kernel.name, stages=[replace(stage, carries=carried)], rows=list(kernel.rows)
     )
-    return [blocks, starts, last]
+    each = [Parallelize(unit, 1)]
+    return [
+        (blocks, [*each, *ends_of_rows(blocks, each)]),
+        (starts, []),
+        (last, [*each, *ends_of_rows(last, each)]),
+    ]

@@ -1,0 +1,94 @@
+"""Hints to memory: what is asked for before it is read, and what goes past the caches."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.ir import Reduce, Store, ordered
+from functrax.backends.loops import tree as trees
+from functrax.backends.loops.rewrites.rewrite import Rewrite, nest, nested
+from functrax.backends.loops.tree import Bind, Body, Function, Loop, Poll, Statement, Tile, While
+from functrax.core.index_expr import IndexExpr
+from functrax.core.records import record, replace
+
+
+@record
+class Prefetch(Rewrite):
+    """The next row is asked for while one is computed.
+
+    While a row is read for the first time nothing is computed, so it is asked for in the loop that
+    goes through it a second time, if there is one.
+
+    Args:
+      dim: of the innermost loop around those of a row.
+    """
+
+    kind: ClassVar[str] = "prefetch"
+    dim: int
+
+    def apply(self, tree: Function) -> Function:
+        """The tree that fetches ahead."""
+        body = tree.body
+        loops: list[Loop] = []
+        while not loops or loops[-1].dim != self.dim:
+            (loop,) = body
+            assert type(loop) is Loop
+            loops.append(loop)
+            body = loop.body
+        inner = [n for n, s in enumerate(body) if type(s) is Loop]
+        first, second = inner[0], inner[min(1, len(inner) - 1)]
+        rows = [x for x in _rows(tree, body[first]) if coefficient(x[1], self.dim)]
+        fetches = [trees.Prefetch(buffer, address, self.dim) for buffer, address in rows]
+        changed = list(body)
+        changed[second] = _with(body[second], fetches)
+        return replace(tree, body=(nested(loops, tuple(changed)),))
+
+
+def _rows(tree: Function, loop: Statement) -> list[tuple[int, IndexExpr]]:
+    """The arrays and addresses of which a reduction reads rows of vectors."""
+    assert type(loop) is Loop
+    found: dict[tuple[int, IndexExpr], None] = {}
+    for s in nest(loop)[-1].body:
+        for node in ordered(s.values) if type(s) is Reduce else ():
+            if node.op == "load" and node.attr[2:] == (False, False):
+                if coefficient(node.attr[1], tree.vector) == 1:
+                    found[node.attr[:2]] = None
+    return list(found)
+
+
+def _with(loop: Statement, fetches: list[trees.Prefetch]) -> Loop:
+    """A nest whose innermost steps fetch something first."""
+    assert type(loop) is Loop
+    loops = nest(loop)
+    body = loops[-1].body
+    polls = sum(type(s) is Poll for s in body[:1])
+    return nested(loops, (*body[:polls], *fetches, *body[polls:]))
+
+
+@record
+class Stream(Rewrite):
+    """Stores of whole vectors to an array go past the caches.
+
+    Args:
+      buffer: the array.
+    """
+
+    kind: ClassVar[str] = "stream"
+    buffer: int
+
+    def apply(self, tree: Function) -> Function:
+        """The tree with its stores marked."""
+        return replace(tree, body=self._body(tree.body))
+
+    def _body(self, body: Body) -> Body:
+        found: list[Statement] = []
+        for s in body:
+            if type(s) is Store and s.buffer == self.buffer:
+                s = replace(s, streams=True)
+            elif isinstance(s, (Loop, While, Bind)):
+                s = replace(s, body=self._body(s.body))
+            elif type(s) is Tile:
+                s = replace(s, points=self._body(s.points))
+            found.append(s)
+        return tuple(found)

@@ -1,0 +1,113 @@
+"""What rewrites have in common: their text, and how they find loops in a tree.
+
+Start at :class:`Rewrite`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar, Final, TypeVar
+
+from functrax.backends.loops.tree import Bind, Body, Function, Loop, Statement, While
+from functrax.core.records import replace
+
+_Rewrite = TypeVar("_Rewrite", bound="Rewrite")
+
+
+#: All rewrites, by the words that their texts begin with.
+KINDS: Final[dict[str, type[Rewrite]]] = {}
+
+
+class Rewrite(ABC):
+    """A change of a tree that keeps what it computes.
+
+    A subclass is a record of integers and tuples of integers.  A field whose name begins with
+    ``dim`` is written with a ``d``, one that begins with ``buffer`` with a ``b``.
+    """
+
+    #: The word that its text begins with.
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        KINDS[cls.kind] = cls
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the tree means something else without it, so that it is never left out."""
+        return False
+
+    @abstractmethod
+    def apply(self, tree: Function) -> Function:
+        """The tree that it makes of one."""
+
+    def __str__(self) -> str:
+        words = [self.kind]
+        for f in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            letter = _letter(f.name)
+            values = value if isinstance(value, tuple) else (value,)
+            words += [f"{letter}{int(x)}" for x in values]
+        return " ".join(words)
+
+    @classmethod
+    def of_words(cls: type[_Rewrite], words: Sequence[str]) -> _Rewrite:
+        """The rewrite whose text has these words after its kind."""
+        numbers = [int(x.lstrip("db")) for x in words]
+        names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+        if names[-1:] == ["dims"]:
+            many = numbers[len(names) - 1 :]
+            return cls(*numbers[: len(names) - 1], tuple(many))  # type: ignore[call-arg]
+        return cls(*numbers)
+
+
+def _letter(name: str) -> str:
+    return "d" if name.startswith("dim") else "b" if name.startswith("buffer") else ""
+
+
+Change = Callable[[Loop], Sequence[Statement]]
+
+
+def changed(body: Body, dim: int, change: Change) -> Body:
+    """A body in which other statements stand for each loop over a dim."""
+    found: list[Statement] = []
+    for s in body:
+        if type(s) is Loop and s.dim == dim:
+            found += change(s)
+        elif type(s) in (Loop, While, Bind):
+            inner = changed(s.body, dim, change)  # type: ignore[union-attr]
+            found.append(s if inner is s.body else replace(s, body=inner))  # type: ignore[union-attr]
+        else:
+            found.append(s)
+    same = len(found) == len(body) and all(x is y for x, y in zip(found, body))
+    return body if same else tuple(found)
+
+
+def on_loops(tree: Function, dim: int, change: Change, **facts: Any) -> Function:
+    """A tree in which other statements stand for each loop over a dim, and with other facts."""
+    return replace(tree, body=changed(tree.body, dim, change), **facts)
+
+
+def nest(loop: Loop) -> list[Loop]:
+    """A loop and the loops inside of it, as long as they stand alone."""
+    found = [loop]
+    while len(found[-1].body) == 1 and type(found[-1].body[0]) is Loop:
+        found.append(found[-1].body[0])
+    return found
+
+
+def nested(loops: Sequence[Loop], body: Body) -> Loop:
+    """Loops one inside the other, around a body."""
+    for loop in reversed(loops):
+        body = (replace(loop, body=body),)
+    (outermost,) = body
+    assert type(outermost) is Loop
+    return outermost
+
+
+def nests(body: Body) -> Iterator[list[Loop]]:
+    """The loops that stand in a body, each with those that stand alone inside of it."""
+    for s in body:
+        if type(s) is Loop:
+            yield nest(s)

@@ -1,0 +1,160 @@
+"""Strategies: which rewrites a kernel's loops go through, by the form of the kernel.
+
+What enters is a kernel as it was lowered; what leaves are one or more kernels, each with the list
+of rewrites that turn its plain tree into the one that is emitted.  In order:
+
+1. The dims along which a scatter may write one element twice become inner dims, which run in order;
+   neighbouring dims become one where every address allows it (``kernels/merge.py``).
+2. The dim along which most of the memory is contiguous is computed in lanes (``lanes``).
+3. By form: a running result (``scans``), a reduction (``reductions``), which may be done in blocks,
+   arrays that are contiguous along another dim (``transposes``), or a map.  What one stage computes
+   at some cost and a later one needs again stays in a row of memory (``kernels/rows.py``).
+4. Threads share units of work (``threads``); rows go through memory (``rows``).
+
+Blocks follow from shapes alone, so the bits of results do not depend on the number of threads.
+Where the target is *strict*, the order of a reduction follows from its shape and axes alone, not
+from what shares its kernel: along the last dim, if that is reduced, in ``STRICT_LANES`` lanes, else
+one element after the other; and dims that are reduced are not merged.
+
+Start at :func:`schedule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from functrax.backends.kernels.ir import Kernel, Stage
+from functrax.backends.kernels.merge import merged
+from functrax.backends.kernels.rows import keep_rows
+from functrax.backends.loops.build import build
+from functrax.backends.loops.rewrites import rewritten
+from functrax.backends.loops.rewrites.combine import Combine
+from functrax.backends.loops.rewrites.rewrite import KINDS, Rewrite
+from functrax.backends.loops.rewrites.vectorize import Narrow, Vectorize
+from functrax.backends.loops.strategies.lanes import (
+    choose_lanes,
+    choose_vector,
+    ends_in_row,
+    vector_innermost,
+)
+from functrax.backends.loops.strategies.reductions import block_of_reduction, in_two, narrow_lanes
+from functrax.backends.loops.strategies.rows import go_through_rows
+from functrax.backends.loops.strategies.scans import scans
+from functrax.backends.loops.strategies.target import Target
+from functrax.backends.loops.strategies.threads import share
+from functrax.backends.loops.strategies.transposes import choose_tile, transposes
+from functrax.backends.loops.tree import Function
+from functrax.core.errors import ArgumentError
+from functrax.core.records import replace
+
+#: Besides rewrites of trees, what can be left out: dims that are merged, values that are kept
+#: between stages, reductions and scans in blocks, and kernels for parts of what is put together.
+ALSO_OFF: Final = frozenset(("merge", "stage", "block", "parts"))
+#: A kernel, and what its plain tree is rewritten by.
+Scheduled: TypeAlias = "tuple[Kernel, list[Rewrite]]"
+
+
+def schedule(kernel: Kernel, target: Target) -> list[Scheduled]:
+    """The kernels that run one after the other.
+
+    The second one reads what the first one writes to the operands that were appended.
+    """
+    kernel.off = target.off
+    if kernel.vector is None:
+        found = _strategy(_with_lanes(kernel, target), target)
+    else:
+        found = [(kernel, [])]  # lanes are the rows of small arrays
+    return [(k, [*_lanes(k, target), *rewrites, Combine(_fuses(target))]) for k, rewrites in found]
+
+
+def scheduled_trees(
+    kernel: Kernel, target: Target, look: Callable[[Function], None] | None = None
+) -> list[tuple[Kernel, Function]]:
+    """The kernels that run one after the other, and their trees.
+
+    Args:
+      kernel: without a ``tiling``.
+      target: where it runs.
+      look: what is called with each tree on the way.
+
+    Raises:
+      ArgumentError: the target leaves out what is no rewrite.
+    """
+    unknown = target.off and target.off.difference(left_out())
+    if unknown:
+        raise ArgumentError(
+            "config: schedule_off: unknown rewrite",
+            got=repr(min(unknown)),
+            fix="some of " + ", ".join(left_out()) + ", joined by commas",
+        )
+    found = []
+    for part, rewrites in schedule(kernel, target):
+        tree = rewritten(build(part), rewrites, target.off, look)
+        done = [x for x in rewrites if x.kind not in target.off or x.is_required]
+        found.append((replace(part, schedule=tuple(done)), tree))
+    return found
+
+
+def left_out() -> list[str]:
+    """What can be left out of schedules, by name."""
+    return sorted({*KINDS, *ALSO_OFF} - {Combine.kind})
+
+
+def _strategy(kernel: Kernel, target: Target) -> list[Scheduled]:
+    """The rewrites of a kernel that has lanes, after these."""
+    tile = choose_tile(kernel, target.vector_bytes)
+    if "stage" not in target.off:
+        keep_rows(kernel)
+    if kernel.stages and kernel.stages[0].scan is not None:
+        return scans(kernel)
+    grain = None if "block" in target.off else block_of_reduction(kernel, target.strict)
+    if grain is not None:
+        return in_two(kernel, target, grain)
+    if tile is not None:
+        return [(kernel, transposes(kernel, tile))]
+    return [(kernel, go_through_rows(kernel, target, share(kernel)))]
+
+
+def _with_lanes(kernel: Kernel, target: Target) -> Kernel:
+    """The kernel with its dims merged and in order, its vector dim and its lanes."""
+    _scatter_loops(kernel)
+    if target.strict and any(s.reductions for s in kernel.stages):
+        along_row = ends_in_row(kernel)
+        kernel = merged(kernel, merge_inner=False)
+        kernel.vector = max(kernel.inner) if along_row else choose_vector(kernel, kernel.outer)
+    else:
+        kernel = merged(kernel)
+        kernel.vector = choose_vector(kernel)
+    vector_innermost(kernel)
+    choose_lanes(kernel, target)
+    return kernel
+
+
+def _lanes(kernel: Kernel, target: Target) -> list[Rewrite]:
+    """The rewrites that give a kernel its lanes."""
+    if kernel.vector is None or kernel.lanes == 1:
+        return []
+    found: list[Rewrite] = [Vectorize(kernel.vector, kernel.lanes)]
+    narrow = narrow_lanes(kernel, target)
+    if narrow < kernel.lanes:
+        found.append(Narrow(kernel.vector, narrow))
+    return found
+
+
+def _fuses(target: Target) -> bool:
+    """Whether reductions round a product once with its sum."""
+    return target.has_fma and not target.strict
+
+
+def _scatter_loops(kernel: Kernel) -> None:
+    """Make inner dims of those along which a scatter may meet an element again."""
+    updates = [s for s in kernel.rows if s.serial]
+    if not updates:
+        return
+    (store,) = updates
+    free = tuple(d for d in kernel.outer if d in (store.independent or ()))
+    kernel.inner = tuple(d for d in kernel.outer if d not in free)
+    kernel.outer = free
+    if kernel.inner:
+        kernel.stages, kernel.rows = [Stage([], kernel.rows)], []

@@ -1,0 +1,149 @@
+"""Which dim has lanes, and how many: what all strategies choose first.
+
+Start at :func:`choose_lanes`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from functrax.backends.kernels.accesses import (
+    CACHE_LINE,
+    accesses,
+    coefficient,
+    coefficients,
+    is_large,
+)
+from functrax.backends.kernels.ir import Done, Kernel
+from functrax.backends.loops.strategies.target import Target
+from functrax.core.dtypes import real_dtype
+from functrax.core.lowering import MATH
+
+#: Lanes of a reduction along the last dim, where its order must not depend on its kernel.
+STRICT_LANES: Final = 32
+#: Kernels with fewer nodes than this hide latencies by using more lanes.
+LIGHT: Final = 12
+#: Columns are reduced in shorter vectors if there are fewer than this and the last one has a mask.
+FEW_VECTORS: Final = 3
+#: Kernels of mathematical functions do, from this many points on, two vectors at a time.
+MANY_POINTS: Final = 1 << 18
+
+
+def ends_in_row(kernel: Kernel) -> bool:
+    """Whether the last dim is one that is reduced."""
+    dims = [d for d in (*kernel.outer, *kernel.inner) if kernel.extents[d] > 1]
+    return not dims or max(dims) in kernel.inner
+
+
+def choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | None:
+    """The dim, of some or of all, along which most accesses are contiguous.
+
+    Stores count twice, what is read at several places of one array once, and what is read or
+    written once for each row as much less as there are points in it.
+    """
+    if dims is None:
+        dims = (*kernel.outer, *kernel.inner)
+    if any(s.scan is not None for s in kernel.stages) and not _in_order(kernel):
+        dims = kernel.outer
+    if not dims:
+        return None
+    in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
+    candidates = kernel.outer if in_order else dims
+    best, best_score = None, (0.0, 0)
+    rank = len(kernel.extents)
+    rows = {
+        (number, *coefficients(address, rank)): 2.0 if stored else 1.0
+        for address, number, stored in accesses(kernel)
+    }
+    length = math.prod(kernel.extents[d] for d in kernel.inner)
+    for row in rows:
+        if not any(row[d + 1] for d in kernel.inner):
+            rows[row] /= length
+    for d in candidates:
+        if kernel.extents[d] < 2:
+            continue
+        steps = [(row[d + 1], weight) for row, weight in rows.items()]
+        contiguous = sum(weight for step, weight in steps if step == 1)
+        strided = sum(weight for step, weight in steps if step not in (0, 1))
+        full = min(kernel.extents[d] / 16, 1.0)
+        score = (full * (1 + contiguous) / (1 + strided), kernel.extents[d])
+        if score > best_score:
+            best, best_score = d, score
+    return best
+
+
+def _in_order(kernel: Kernel) -> bool:
+    """Whether a running result goes through memory as it lies there."""
+    (d,) = kernel.inner
+    return all(coefficient(address, d) == 1 for address, _, _ in accesses(kernel))
+
+
+def vector_innermost(kernel: Kernel) -> None:
+    """Let the vector dim be the innermost one of the outer or of the inner dims."""
+    v = kernel.vector
+    for name in ("outer", "inner"):
+        dims = getattr(kernel, name)
+        if v is not None and v in dims and dims[-1] != v:
+            reorder(kernel, name, (*(d for d in dims if d != v), v))
+
+
+def reorder(kernel: Kernel, name: str, dims: tuple[int, ...]) -> None:
+    """Let the outer or the inner dims go in this order."""
+    if getattr(kernel, name) != dims:
+        setattr(kernel, name, dims)
+        kernel.rewrites += (Done("reorder", dims),)
+
+
+def choose_lanes(kernel: Kernel, target: Target) -> None:
+    """How many neighbouring points of the vector dim are computed at once."""
+    v = kernel.vector
+    if v is None:
+        return
+    touched = {number for _, number, _ in accesses(kernel)}
+    widest = max(real_dtype(kernel.operands[k].dtype).itemsize for k in touched)
+    lanes = vector = target.vector_bytes // max(widest, 2)
+    work = kernel.work
+    if target.strict and v in kernel.inner:
+        lanes = STRICT_LANES
+    elif v in kernel.inner and any(s.scan is not None for s in kernel.stages):
+        pass  # what goes from step to step is short
+    elif kernel.inner:
+        if v in kernel.inner:  # vectors are added up before they are widened: two at least
+            lanes *= 4 if work <= 2 * LIGHT else 2
+        else:
+            lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
+        if work <= LIGHT and _is_column_sum(kernel) and target.vector_bytes >= 64:
+            lanes *= 2  # there are registers for it, and memory is read in longer pieces
+        while (
+            v in kernel.outer and lanes > 2 * vector and _is_mostly_tail(kernel.extents[v], lanes)
+        ):
+            lanes //= 2
+    elif any(n.op in MATH for n in kernel.nodes()) and kernel.points >= MANY_POINTS:
+        lanes *= 2  # two chains of dependent operations at a time
+    elif work <= 2 * LIGHT:
+        lanes = max(lanes, _lanes_of_a_line(kernel))
+    while lanes // 2 >= kernel.extents[v]:
+        lanes //= 2
+    kernel.lanes = lanes
+
+
+def _is_mostly_tail(extent: int, lanes: int) -> bool:
+    """Whether the last vector of a row, of which a part is masked out, is one of few."""
+    return extent % lanes != 0 and extent < FEW_VECTORS * lanes
+
+
+def _lanes_of_a_line(kernel: Kernel) -> int:
+    """How many lanes it takes to write whole cache lines, which go past the caches; else 0."""
+    sizes = [
+        kernel.operands[s.buffer].dtype.itemsize
+        for s in kernel.stores()
+        if is_large(kernel, s) and coefficient(s.address, kernel.vector) == 1
+    ]
+    return CACHE_LINE // max(sizes) if sizes else 0
+
+
+def _is_column_sum(kernel: Kernel) -> bool:
+    """Whether a kernel does one reduction, along columns."""
+    across = kernel.vector in kernel.outer and len(kernel.stages) == 1
+    return across and len(kernel.stages[0].reductions) == 1 and not kernel.stages[0].stores

@@ -1,0 +1,126 @@
+"""Long reductions: blocks by themselves, then all blocks of a row together.
+
+A reduction with few results and long rows, with very long rows, or of long columns, is done in
+blocks, whose results a second kernel reduces.
+
+Start at :func:`block_of_reduction`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from functrax.backends.kernels.accesses import accesses, coefficient, row_address
+from functrax.backends.kernels.ir import Done, Kernel, Operand, Stage, Store
+from functrax.backends.loops.rewrites.parallelize import Parallelize
+from functrax.backends.loops.rewrites.rewrite import Rewrite
+from functrax.backends.loops.rewrites.vectorize import is_widened_sum
+from functrax.backends.loops.strategies.lanes import choose_lanes
+from functrax.backends.loops.strategies.rows import ends_of_rows, go_through_rows
+from functrax.backends.loops.strategies.target import Target
+from functrax.backends.loops.strategies.threads import FEW_ROWS, share
+from functrax.core import dtypes
+from functrax.core.index_expr import Dim
+from functrax.core.records import replace
+
+#: A reduction is done in blocks when it has fewer rows than FEW_ROWS, and longer ones than this.
+BLOCK: Final = 1 << 15
+#: Longer rows are done in blocks whatever their number: one sum of so many is not accurate.
+LONG: Final = 1 << 20
+#: So is one along columns that reach over this many bytes: a block is so many rows, whose lines are
+#: fetched ahead side by side (a processor follows about so many pages), more if they are short.
+SPAN: Final = 1 << 21
+BLOCK_OF_ROWS: Final = 32
+LEAST_BLOCK: Final = 1 << 16
+#: Sums of fewer float32 are rounded once, in the end.
+LONG_ROW: Final = 256
+
+
+def block_of_reduction(kernel: Kernel, strict: bool) -> int | None:
+    """How many points of the longest inner dim make a block; None to reduce rows in one piece."""
+    rows = math.prod(kernel.extents[d] for d in kernel.outer)
+    length = math.prod(kernel.extents[d] for d in kernel.inner)
+    simple = len(kernel.stages) == 1 and not kernel.stages[0].carries
+    if not simple or not kernel.stages[0].reductions:
+        return None
+    shared = _longest_inner(kernel)
+    if in_blocks(rows, length):
+        grain = -(-BLOCK * kernel.extents[shared] // length)
+        return -(-grain // kernel.lanes) * kernel.lanes if shared == kernel.vector else grain
+    step = max(
+        coefficient(address, shared) * kernel.operands[k].dtype.itemsize
+        for address, k, _ in accesses(kernel)
+    )
+    if strict or kernel.vector in kernel.inner or step * kernel.extents[shared] < SPAN:
+        return None
+    return max(LEAST_BLOCK // step, BLOCK_OF_ROWS)
+
+
+def in_blocks(rows: int, length: int) -> bool:
+    """Whether rows of this length are reduced in blocks."""
+    return length > LONG or (rows < FEW_ROWS and length > BLOCK)
+
+
+def _longest_inner(kernel: Kernel) -> int:
+    return max(kernel.inner, key=lambda d: kernel.extents[d])
+
+
+def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, list[Rewrite]]]:
+    """Blocks of the longest inner dim by themselves, then all blocks of a row together."""
+    (stage,) = kernel.stages
+    b = kernel.builder
+    shared = _longest_inner(kernel)
+    units = -(-kernel.extents[shared] // grain)
+    unit = len(kernel.extents)  # a dim: the number of the block
+    row, rows = row_address(kernel)
+    across = kernel.vector in kernel.outer
+    operands = list(kernel.operands)
+    partial_stores, reductions = [], []
+    for reduction in stage.reductions:
+        values = []
+        for result in reduction.results:
+            number = len(operands)
+            operands.append(Operand(result.dtype, units * rows, True))
+            place = row + Dim(unit) * rows if across else row * units + Dim(unit)
+            partial_stores.append(Store(number, place, result))
+            values.append(b.node("load", result.dtype, (), (number, place, False, False)))
+        reductions.append(replace(reduction, values=tuple(values)))
+    extents = (*kernel.extents, units)
+    done = (*kernel.rewrites, Done("block", (shared,), grain))
+    blocks = replace(
+        kernel,
+        name=f"{kernel.name}.blocks",
+        operands=operands,
+        extents=extents,
+        outer=(unit, *kernel.outer),
+        rows=partial_stores,
+        block=(shared, grain, unit),
+        rewrites=done,
+    )
+    final = replace(
+        kernel,
+        operands=operands,
+        extents=extents,
+        inner=(unit,),
+        stages=[Stage(reductions, [])],
+        vector=kernel.vector if across or kernel.vector is None else unit,
+        rewrites=done,
+    )
+    choose_lanes(final, target)
+    each = [Parallelize(unit, 1)]
+    shares = share(final)
+    return [
+        (blocks, go_through_rows(blocks, target, each)),
+        (final, [*shares, *ends_of_rows(final, shares)]),
+    ]
+
+
+def narrow_lanes(kernel: Kernel, target: Target) -> int:
+    """The lanes that sums of float32 carry in float64: of long rows, one vector of them."""
+    sums = any(is_widened_sum(r) for stage in kernel.stages for r in stage.reductions)
+    if not sums or target.strict or kernel.vector not in kernel.inner:
+        return kernel.lanes
+    if math.prod(kernel.extents[d] for d in kernel.inner) < LONG_ROW:
+        return kernel.lanes
+    return min(kernel.lanes, target.vector_bytes // dtypes.float32.itemsize)

@@ -1,0 +1,197 @@
+"""How long rows go through memory: in pieces, from a cache line on, past the caches, ahead.
+
+Start at :func:`go_through_rows`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from functrax.backends.kernels.accesses import (
+    CACHE_LINE,
+    accesses,
+    coefficient,
+    is_large,
+    is_streamed,
+)
+from functrax.backends.kernels.ir import Kernel, Store, ordered
+from functrax.backends.loops.rewrites.interleave import Interleave
+from functrax.backends.loops.rewrites.memory import Prefetch, Stream
+from functrax.backends.loops.rewrites.parallelize import Parallelize
+from functrax.backends.loops.rewrites.peel import Align, Peel
+from functrax.backends.loops.rewrites.rewrite import Rewrite
+from functrax.backends.loops.strategies.lanes import LIGHT
+from functrax.backends.loops.strategies.target import Target
+from functrax.core.lowering import MATH
+from functrax.core.records import replace
+
+#: Kernels that move at least so many bytes, and do little with them, read several pages at once: so
+#: many of an array, and of all arrays.
+FROM_MEMORY: Final = 1 << 22
+MOST_PIECES: Final = 8
+MOST_PAGES: Final = 16
+PAGE: Final = 4096
+#: In units that are pieces of one row, so long.
+PIECE: Final = 4 * PAGE
+#: Rows of fewer vectors are not worth a short one at their beginning.
+LEAST_LINES: Final = 16
+#: Bytes of rows for which it pays to fetch the next one.
+LEAST_ROW: Final = 512
+LONGEST_ROW: Final = 16384
+#: The last vector of a row is computed apart from the others if it is one of this many, or if it is
+#: reduced along so many points of other dims; and if a point has no more operations than this.
+LEAST_VECTORS: Final = 4
+LONG_COLUMN: Final = 256
+WORK_TWICE: Final = 32
+
+
+def go_through_rows(
+    kernel: Kernel,
+    target: Target,
+    units: Sequence[Parallelize],
+) -> list[Rewrite]:
+    """How the vector dim is gone through.
+
+    Args:
+      kernel: with its vector dim and lanes.
+      target: where it runs.
+      units: what threads share of it.
+    """
+    shared = units[0] if units else None
+    aligned = _aligned_store(kernel, shared)
+    pieces, shared = _pieces(kernel, target, shared, aligned)
+    row = None if kernel.block or pieces > 1 else _row_ahead(kernel)
+    found: list[Rewrite] = [] if shared is None else [shared]
+    v = kernel.vector
+    if aligned is not None:
+        found.append(Align(_dim(v), aligned.buffer))
+    if row is not None:
+        found.append(Prefetch(row))
+    if pieces > 1:
+        return [*found, Interleave(_dim(v), pieces), *streams(kernel, aligned)]
+    return [*found, *ends_of_rows(kernel, units, aligned)]
+
+
+def ends_of_rows(
+    kernel: Kernel, units: Sequence[Parallelize], aligned: Store | None = None
+) -> list[Rewrite]:
+    """A loop of its own for the last vector of rows, and what is written past the caches."""
+    shared = units[0] if units else None
+    tails = [Peel(_dim(kernel.vector))] if _has_own_tail(kernel, shared, aligned) else []
+    return [*tails, *streams(kernel, aligned)]
+
+
+def _dim(v: int | None) -> int:
+    assert v is not None
+    return v
+
+
+def streams(kernel: Kernel, aligned: Store | None = None) -> list[Rewrite]:
+    """The results that are written past the caches."""
+    stores = [s for s in kernel.stores() if is_streamed(kernel, s, s is aligned)]
+    return [Stream(b) for b in dict.fromkeys(s.buffer for s in stores)]
+
+
+def _aligned_store(kernel: Kernel, shared: Parallelize | None) -> Store | None:
+    """The store whose rows begin with a short vector: its results are no whole lines, but many."""
+    v = kernel.vector
+    if v is None or kernel.inner or kernel.lanes == 1:
+        return None
+    stores = list(kernel.stores())
+    if len(stores) != 1 or any(s.serial or not is_large(kernel, s) for s in stores):
+        return None
+    (store,) = stores
+    size = kernel.operands[store.buffer].dtype.itemsize
+    whole = size * kernel.lanes % CACHE_LINE == 0
+    whole = whole and _length(kernel, shared) >= LEAST_LINES * kernel.lanes
+    usual = coefficient(store.address, v) == 1 and not is_streamed(kernel, store)
+    return store if whole and usual else None
+
+
+def _length(kernel: Kernel, shared: Parallelize | None) -> int:
+    """How many points of the vector dim come one after the other."""
+    v = _dim(kernel.vector)
+    if kernel.block is not None and kernel.block[0] == v:
+        return kernel.block[1]
+    return shared.grain if shared is not None and v == shared.dim else kernel.extents[v]
+
+
+def _pieces(
+    kernel: Kernel, target: Target, shared: Parallelize | None, aligned: Store | None
+) -> tuple[int, Parallelize | None]:
+    """In how many pieces side by side rows are gone through, and what threads share then.
+
+    Some processors fetch ahead within a page, and a few lines only: what they read from several
+    pages at once comes faster.  It does not matter to results but for the order of sums.
+    """
+    v = kernel.vector
+    if not target.several_pages or v is None or kernel.lanes == 1:
+        return 1, shared
+    if (kernel.inner and v not in kernel.inner) or (kernel.inner and target.strict):
+        return 1, shared
+    if any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages):
+        return 1, shared
+    written = [s for s in kernel.stores() if coefficient(s.address, v) == 1]
+    if not all(is_streamed(kernel, s, s is aligned) for s in written):
+        return 1, shared
+    arrays: dict[int, int] = {}
+    for address, k, _ in accesses(kernel):
+        if coefficient(address, v) == 1 and not kernel.operands[k].scratch:
+            arrays[k] = kernel.operands[k].dtype.itemsize
+    size = sum(kernel.operands[k].size * n for k, n in arrays.items())
+    has_functions = any(n.op in MATH for n in kernel.nodes())
+    if size < FROM_MEMORY or kernel.work > LIGHT or has_functions or not arrays:
+        return 1, shared
+    itemsize = min(arrays.values())
+    pieces = MOST_PIECES
+    while pieces * len(arrays) > MOST_PAGES:
+        pieces //= 2
+    if shared is not None and v == shared.dim and v in kernel.outer:
+        grain = min(max(shared.grain, pieces * PIECE // itemsize), kernel.extents[v])
+        shared = replace(shared, grain=grain)
+    while _length(kernel, shared) * itemsize < pieces * PAGE:
+        pieces //= 2
+    return max(pieces, 1), shared
+
+
+def _row_ahead(kernel: Kernel) -> int | None:
+    """The outer dim whose next row is asked for where a row is gone through several times.
+
+    While a row is read for the first time nothing is computed, and later nothing is fetched: a
+    processor fetches ahead within a page, so hardly beyond the end of a row.
+    """
+    v = kernel.vector
+    if v not in kernel.inner or not kernel.outer:
+        return None
+    if len(kernel.stages) + bool(kernel.rows) < 2 or any(s.ordered for s in kernel.stages):
+        return None
+    d = kernel.outer[-1]
+    first = {
+        (node.attr[0], node.attr[1])
+        for reduction in kernel.stages[0].reductions
+        for node in ordered(reduction.values)
+        if node.op == "load" and node.attr[2:] == (False, False)
+    }
+    size = sum(
+        kernel.operands[buffer].dtype.itemsize * kernel.points
+        for buffer, address in first
+        if coefficient(address, v) == 1 and coefficient(address, d)
+    )
+    row = size // math.prod(kernel.extents[n] for n in kernel.outer)
+    return d if size >= FROM_MEMORY and LEAST_ROW <= row <= LONGEST_ROW else None
+
+
+def _has_own_tail(kernel: Kernel, shared: Parallelize | None, aligned: Store | None) -> bool:
+    """Whether the last vector of a row has a loop of its own, so that others need no mask."""
+    v = kernel.vector
+    if v is None or kernel.lanes == 1 or kernel.work > WORK_TWICE:
+        return False
+    whole = kernel.extents[v] % kernel.lanes == 0 and _length(kernel, shared) % kernel.lanes == 0
+    if whole and aligned is None:
+        return False
+    if kernel.extents[v] >= LEAST_VECTORS * kernel.lanes:
+        return True
+    columns = kernel.inner and v in kernel.outer and kernel.extents[v] > kernel.lanes
+    return bool(columns) and math.prod(kernel.extents[d] for d in kernel.inner) >= LONG_COLUMN

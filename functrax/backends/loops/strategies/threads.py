@@ -1,0 +1,35 @@
+"""Which dim threads share, and in units of how many points.
+
+Start at :func:`share`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from functrax.backends.kernels.ir import Kernel
+from functrax.backends.loops.rewrites.parallelize import Parallelize
+from functrax.core.lowering import MATH
+
+#: The least number of points in a unit of work: of one with functions such as ``exp`` a part of it.
+UNIT: Final = 4096
+LEAST_UNIT: Final = 512
+#: Outer dims with fewer points than twice this are shared only where no other is longer.
+FEW_ROWS: Final = 8
+
+
+def share(kernel: Kernel) -> list[Parallelize]:
+    """Share the outermost outer dim that is long enough, else the longest one."""
+    if not kernel.outer:
+        return []
+    long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
+    if long_enough:
+        shared = long_enough[0]
+    else:
+        shared = max(kernel.outer, key=lambda d: kernel.extents[d])
+    per_point = max(kernel.points // kernel.extents[shared], 1)
+    functions = sum(1 for node in kernel.nodes() if node.op in MATH)
+    grain = -(-max(UNIT // (1 + functions), LEAST_UNIT) // per_point)
+    if shared == kernel.vector:
+        grain = -(-grain // kernel.lanes) * kernel.lanes
+    return [Parallelize(shared, max(1, min(grain, kernel.extents[shared])))]

@@ -30,13 +30,14 @@ from functrax.backends.llvm.jit import Compiled, Request, machine, request
 from functrax.backends.loops.strategies import scheduled_trees
 from functrax.backends.loops.strategies.target import Target
 from functrax.backends.loops.tree import Function
+from functrax.backends.pipeline import SCHEDULE
 from functrax.core import dtypes
 from functrax.core.aval import ShapedArray
 from functrax.core.config import state as options
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.lowering import MATH, WORK, Scalar
-from functrax.core.option_text import words
+from functrax.core.option_text import limits, words
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.recorded import gcd
@@ -141,7 +142,7 @@ def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 def _remembered(jaxpr: Jaxpr, name: str, make: Callable[[Jaxpr, str], GroupCode]) -> GroupCode:
     """The code that a function makes of a group, which is kept with the group's program."""
-    key = (make, options.strict, options.schedule_off, options.autotune)
+    key = (make, options.strict, options.schedule_off, options.opt_limit, options.autotune)
     code: GroupCode | None = jaxpr.memo.get(key)
     if code is None:
         code = jaxpr.memo[key] = make(jaxpr, name)
@@ -194,8 +195,9 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 def _target() -> Target:
     off = words(options.schedule_off)
+    limit = limits(options.opt_limit).get(SCHEDULE) if options.opt_limit else None
     if options.strict:
-        return Target(strict=True, off=off)  # the same on every machine
+        return Target(strict=True, off=off, limit=limit)  # the same on every machine
     cpu = cpu_info()
     return Target(
         machine().vector_bytes,
@@ -204,6 +206,7 @@ def _target() -> Target:
         second_cache=cpu.second_cache,
         several_pages=cpu.several_pages,
         has_fma=cpu.has_fma,
+        limit=limit,
     )
 
 

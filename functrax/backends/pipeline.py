@@ -139,6 +139,8 @@ PIPELINE: tuple[Pass, ...] = (
 )
 #: Passes that an option adds: values are computed again (``backends/memory_budget.py``).
 ADDED: tuple[str, ...] = ("spare",)
+#: What limits the rewrites of the trees of kernels, as passes' are limited.
+SCHEDULE = "schedule"
 
 
 @record
@@ -247,12 +249,14 @@ def run_pipeline(
 
 def _check_names(option: str, given: Mapping[str, int], passes: Sequence[Pass]) -> None:
     known = {*(step.name for step in (*PIPELINE, *passes)), *ADDED}
+    if option == "opt_limit":
+        known.add(SCHEDULE)
     unknown = sorted(given.keys() - known)
     if unknown:
         raise ArgumentError(
             f"config: {option} names a pass that there is not",
             got=", ".join(unknown),
-            fix="one of " + ", ".join([*(step.name for step in passes), *ADDED]),
+            fix="one of " + ", ".join(sorted(known)),
         )
 
 

@@ -15,11 +15,12 @@ from typing import Any
 
 from functrax.backends import pipeline
 from functrax.backends.bisection import first_wrong_rewrite
-from functrax.backends.compiler import CompiledProgram, Work
+from functrax.backends.compiler import CompiledProgram, Work, compile_program
 from functrax.backends.executor import Executable
 from functrax.backends.members import Members
 from functrax.backends.program import Instruction
 from functrax.backends.runtime import CURRENT, load
+from functrax.core.config import Override
 from functrax.core.errors import MiscompilationError
 from functrax.core.jaxpr import Eqn, Jaxpr, Var
 from functrax.core.printing import eqn_text
@@ -162,13 +163,32 @@ class _KernelChecks:
         if found is None:
             return
         members = self._members.of(eqn)
+        culprit, limit = _first_wrong_rewrite(work, alone, list(given.values()))
         raise MiscompilationError(
             f"check: the kernel {_title(eqn)} computes something else than its equations",
-            got="\n".join([str(found), *map(_line, members)]),
-            fix="report this with functrax.explain(f)(*args).kernels; "
+            got="\n".join([str(found), culprit, *map(_line, members)]),
+            fix=f"report this with functrax.explain(f)(*args).kernels; {limit}"
             "functrax.backend('interp') runs without the compiler",
             where=next((e.source for e in members if e.source is not None), None),
         )
+
+
+def _first_wrong_rewrite(work: Work, alone: Jaxpr, values: list[Any]) -> tuple[str, str]:
+    """What makes a kernel wrong: a rewrite of its loops, or all that comes before and after."""
+    kernels = [] if work.code is None else [code.kernel for code in work.code.kernels]
+    most = max([len(kernel.schedule) for kernel in kernels], default=0)
+    judge = Judge(alone, values)
+    for limit in range(most + 1):
+        with Override("opt_limit", f"{pipeline.SCHEDULE}={limit}"):
+            results = load(compile_program(alone).program)(values)
+        if judge.mismatch(results) is None:
+            continue
+        if limit == 0:
+            return "without any rewrite of its loops, too", ""
+        made = {str(k.schedule[limit - 1]) for k in kernels if limit <= len(k.schedule)}
+        avoided = f"FUNCTRAX_OPT_LIMIT={pipeline.SCHEDULE}={limit - 1} avoids it; "
+        return f"from the rewrite {limit} of its loops on: {', '.join(sorted(made))}", avoided
+    return "not when it is compiled alone", ""
 
 
 def _title(eqn: Eqn) -> str:

@@ -14,11 +14,16 @@ import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
 from functrax.backends import codegen, pipeline
+from functrax.backends.kernels.ir import Store
+from functrax.backends.loops.rewrites.peel import Peel
+from functrax.backends.loops.rewrites.rewrite import changed
+from functrax.backends.loops.tree import Function, Loop
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.pipeline import Pass
 from functrax.core.config import Override
 from functrax.core.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.prims.arithmetic import add, sub
+from functrax.core.records import replace
 from functrax.explanation.agreement import Judge
 from functrax.transforms.inspect_types import jaxpr_as_fun
 from tests.backends.passes.pass_checks import draw
@@ -201,7 +206,33 @@ def test_a_wrong_kernel_is_named_with_its_equations(monkeypatch: pytest.MonkeyPa
     text = str(caught.value)
     assert re.match(r"check: the kernel sqrt_add\w* computes something else", text)
     assert "30 elements differ" in text and "= add " in text
+    assert "without any rewrite of its loops, too" in text
     assert f":{f.__code__.co_firstlineno + 2} in f" in text
+
+
+def test_a_wrong_rewrite_of_loops_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Peel.apply
+
+    def wrong(self: Peel, tree: Function) -> Function:
+        """Stores zeros in the last vector of each row."""
+
+        def zeros(loop: Loop) -> list[Loop]:
+            body = [
+                replace(s, value=tree.builder.const(0, s.value.dtype)) if type(s) is Store else s
+                for s in loop.body
+            ]
+            return [replace(loop, body=tuple(body)) if loop.peeled else loop]
+
+        tree = real(self, tree)
+        return replace(tree, body=changed(tree.body, self.dim, zeros))
+
+    monkeypatch.setattr(Peel, "apply", wrong)
+    x = np.random.default_rng(0).standard_normal((70, 1001), dtype=np.float32)
+    with pytest.raises(errors.MiscompilationError) as caught:
+        functrax.check(lambda v: jnp.sqrt(abs(v)) + v)(x)
+    text = str(caught.value)
+    assert re.search(r"from the rewrite \d of its loops on: peel d\d", text), text
+    assert re.search(r"FUNCTRAX_OPT_LIMIT=schedule=\d avoids it", text)
 
 
 def test_a_wrong_kernel_inside_a_loop_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

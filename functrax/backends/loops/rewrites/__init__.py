@@ -9,7 +9,7 @@ Start at :func:`rewritten`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 
 from functrax.backends.loops.rewrites.rewrite import KINDS, Rewrite
 from functrax.backends.loops.tree import Function
@@ -18,7 +18,6 @@ from functrax.backends.loops.tree import Function
 def rewritten(
     tree: Function,
     schedule: Iterable[Rewrite],
-    off: Set[str] = frozenset(),
     look: Callable[[Function], None] | None = None,
 ) -> Function:
     """A tree after the rewrites of a schedule, one after the other.
@@ -26,14 +25,11 @@ def rewritten(
     Args:
       tree: the plain one.
       schedule: the rewrites.
-      off: kinds of rewrites that are left out where they can be.
       look: what is called with each tree on the way, the first and the last included.
     """
     if look is not None:
         look(tree)
     for rewrite in schedule:
-        if rewrite.kind in off and not rewrite.is_required:
-            continue
         tree = rewrite.apply(tree)
         if look is not None:
             look(tree)

@@ -90,9 +90,13 @@ def scheduled_trees(
         )
     found = []
     for part, rewrites in schedule(kernel, target):
-        tree = rewritten(build(part), rewrites, target.off, look)
-        done = [x for x in rewrites if x.kind not in target.off or x.is_required]
-        found.append((replace(part, schedule=tuple(done)), tree))
+        made = [
+            x
+            for n, x in enumerate(rewrites)
+            if x.is_required
+            or (x.kind not in target.off and (target.limit is None or n < target.limit))
+        ]
+        found.append((replace(part, schedule=tuple(made)), rewritten(build(part), made, look)))
     return found
 
 

@@ -13,6 +13,8 @@ class Target:
       vector_bytes: size of a vector register.
       strict: whether the order of reductions follows from shapes alone.
       off: kinds of rewrites that are left out (the option ``schedule_off``).
+      limit: how many rewrites of a tree are made at most (``schedule=n`` in the option
+        ``opt_limit``), besides those that are required; None for all.
       dots: kinds of instructions that add up products of narrow numbers (``kernels/words.py``).
       second_cache: bytes of it that a thread has.
       several_pages: whether memory is read faster from several pages at once.
@@ -26,3 +28,4 @@ class Target:
     second_cache: int = 2 << 20
     several_pages: bool = True
     has_fma: bool = True
+    limit: int | None = None

@@ -137,9 +137,6 @@ def _calls(
     """Functions that run a kernel on some of the arrays."""
     own, (read, written) = with_own_arrays(kernel)
     pointers = [-(-arrays[n].ctypes.data // _ROOM) * _ROOM for n in (*read, *written)]
-    if own.tiling is not None:
-        yield _call(emit_kernel(own), own.name, own.tiling.units(own.extents), pointers)
-        return
     for part, tree in scheduled_trees(own, target):
         yield _call(emit_kernel(tree), part.name, tree.units, pointers)
 

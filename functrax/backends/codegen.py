@@ -21,7 +21,7 @@ import numpy as np
 from functrax.backends.compile_log import found, step
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.dumps import dump, dumped
-from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered, verify
+from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.values import NotAKernelError
@@ -246,13 +246,6 @@ def loop_code(eqn: Eqn) -> GroupCode:
 
 def _kernel_codes(kernel: Kernel) -> list[KernelCode]:
     """The code of a kernel, which may be several that run one after the other."""
-    if kernel.tiling is not None:
-        if options.check:
-            verify(kernel)
-        if dumped("kernels"):
-            dump("kernels", kernel.name, "kernel", str(kernel))
-        units = kernel.tiling.units(kernel.extents)
-        return [_kernel_code(kernel, kernel, units, kernel_cost(kernel))]
     look = _verified if options.check else None
     with step("schedule", kernel.name):
         found = scheduled_trees(kernel, _target(), look)
@@ -262,8 +255,7 @@ def _kernel_codes(kernel: Kernel) -> list[KernelCode]:
             from functrax.backends.loops.text import text  # which few programs need
 
             dump("kernels", part.name, "kernel", f"{part}\n\n{text(tree)}")
-        in_place = _in_place(part, tree)
-        codes.append(_kernel_code(part, tree, tree.units, kernel_cost(part), in_place))
+        codes.append(_kernel_code(part, tree))
     return codes
 
 
@@ -275,12 +267,9 @@ def _verified(tree: Function) -> None:
 
 def _kernel_code(
     kernel: Kernel,
-    tree: Kernel | Function,
-    units: int,
-    cost: int,
-    in_place: tuple[tuple[int, int], ...] = (),
+    tree: Function,
 ) -> KernelCode:
-    """The code of one kernel, of which ``tree`` is what is emitted."""
+    """The code of one kernel, whose tree is emitted."""
     with step("emit", kernel.name):
         emitted = emit_kernel(tree, not options.strict)
     modules = [emitted.text, *dict(emitted.calls).values()]
@@ -291,7 +280,8 @@ def _kernel_code(
         calls = tuple(request(text, kernel.name) for _, text in emitted.calls)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", "\n".join(map(machine().assembly, modules)))
-    return KernelCode(kernel, units, emitted, asked, calls, cost, in_place)
+    cost, in_place = kernel_cost(kernel), _in_place(kernel, tree)
+    return KernelCode(kernel, tree.units, emitted, asked, calls, cost, in_place)
 
 
 def _in_place(kernel: Kernel, tree: Function) -> tuple[tuple[int, int], ...]:

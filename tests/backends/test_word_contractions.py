@@ -22,7 +22,9 @@ from functrax import lax
 from functrax.backends import codegen
 from functrax.backends.cpu_info import CpuInfo, cpu_info
 from functrax.backends.kernels.contraction import contraction_kernels
-from functrax.backends.llvm.emit import emit_kernel
+from functrax.backends.kernels.ir import Kernel
+from functrax.backends.llvm.emit import Emitted, emit_kernel
+from functrax.backends.loops.strategies import scheduled_trees
 from functrax.backends.loops.strategies.target import Target
 from tests.backends.test_contraction_kernels import EPS, Array, agree, draw, group, products, run
 
@@ -193,6 +195,12 @@ def test_prologues_and_epilogues(kind: str) -> None:
     agree(got, np.maximum(want, 1), bound, 80, EPS[np.float32])
 
 
+def emitted(kernel: Kernel) -> Emitted:
+    """A kernel as LLVM IR."""
+    ((_, tree),) = scheduled_trees(kernel, Target())
+    return emit_kernel(tree)
+
+
 @pytest.mark.parametrize("which", KINDS, ids=lambda kind: f"{kind[0]}-{kind[1]}")
 def test_texts(which: tuple[str, int]) -> None:
     """Of processors that this one is not, too."""
@@ -202,10 +210,10 @@ def test_texts(which: tuple[str, int]) -> None:
     inner = outer.eqns[0].params["jaxpr"]
     target = Target(width, dots=frozenset({name}))
     main = contraction_kernels(inner, "x", target)[-1]
-    text = "".join(text for _, text in emit_kernel(main).calls)
+    text = "".join(text for _, text in emitted(main).calls)
     assert KINDS[which][1] in text
     plain = contraction_kernels(inner, "x", Target(width))[-1]
-    assert KINDS[which][1] not in "".join(text for _, text in emit_kernel(plain).calls)
+    assert KINDS[which][1] not in "".join(text for _, text in emitted(plain).calls)
 
 
 def test_which_processor_has_what() -> None:

@@ -24,7 +24,7 @@ neighbouring points of it are computed at once.  What is computed are the scalar
 - ``acc``, ``result``: a reduction while it runs, and its value afterwards; ``tail``: whether a
   lane is inside the extent of the vector dim.
 
-Whether things fit together is checked by :func:`verify`.  Start at :class:`Kernel`.
+Start at :class:`Kernel`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.kernels.tiling import Tiling
-from functrax.core.errors import VerificationError
-from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.index_expr import IndexExpr
 from functrax.core.lowering import WORK, Builder, Scalar
 from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.records import field, record
@@ -285,71 +284,6 @@ def ordered(roots: Iterable[Scalar]) -> list[Scalar]:
             if len(stack) == waiting:
                 out[stack.pop()] = None
     return list(out)
-
-
-def verify(kernel: Kernel) -> None:
-    """Check that a kernel's parts fit together.
-
-    Raises:
-      VerificationError: a dim is in no loop or in two, an address is not affine, a reduction's
-        result is used before it is there, or an array is written that is not declared so.
-    """
-
-    def check(holds: bool, what: str, got: object) -> None:
-        if not holds:
-            raise VerificationError(
-                f"kernel {kernel.name}: {what}",
-                got=str(got),
-                fix="report this: the compiler made a wrong kernel",
-            )
-
-    loops = (*kernel.outer, *kernel.inner)
-    if kernel.tiling is not None:
-        first = kernel.tiling.first_row
-        loops = (*loops, first, first + 1, first + 2)
-    check(sorted(loops) == sorted(set(loops)), "a dim is in two loops", loops)
-    check(all(kernel.extents[d] >= 1 for d in loops), "a loop has no points", kernel.extents)
-    innermost = {dims[-1] for dims in (kernel.outer, kernel.inner) if dims}
-    vector = kernel.vector
-    placed = vector is None or vector in innermost or kernel.tiling is not None
-    check(placed, "the vector dim is not innermost", vector)
-    for node in kernel.nodes():
-        if node.op == "load":
-            _check_address(check, node.attr[1], loops)
-            check(node.dtype == kernel.operands[node.attr[0]].dtype, "a load's dtype", node)
-        if node.op == "dim":
-            check(node.attr in loops, "a dim has no loop", node.attr)
-    for store in kernel.stores():
-        _check_address(check, store.address, loops)
-        target = kernel.operands[store.buffer]
-        check(target.written, "a store to an array that is only read", store.buffer)
-        check(store.value.dtype == target.dtype, "a store's dtype", store.value.dtype)
-    _check_order(kernel, check)
-
-
-def _check_address(check: Any, address: IndexExpr, loops: tuple[int, ...]) -> None:
-    for atom, _ in address.terms:
-        check(isinstance(atom, Dim) and atom.number in loops, "an address is not affine", address)
-
-
-def _check_order(kernel: Kernel, check: Any) -> None:
-    """Results of reductions are used in later stages only; inner dims not in row stores."""
-    available: set[int] = set()
-    for stage in kernel.stages:
-        roots = [v for r in stage.reductions for v in r.values]
-        roots += [c.new for c in stage.carries]
-        roots += [s.value for s in stage.stores]
-        for node in ordered(roots):
-            early = node.op == "result" and id(node) not in available
-            check(not early, "a reduction's result is used before it is there", node)
-        available |= {id(x) for r in stage.reductions for x in r.results}
-        available |= {id(c.result) for c in stage.carries}
-    for node in ordered(s.value for s in kernel.rows):
-        if node.op == "load":
-            used = set(node.attr[1].used_dims())
-            check(used.isdisjoint(kernel.inner), "a row store depends on an inner dim", node)
-        if node.op == "result":
-            check(id(node) in available, "a result that no stage computes", node)
 
 
 def kernel_text(kernel: Kernel) -> str:

@@ -275,6 +275,7 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
         place = row * width + column
         if block is not None:
             place = place + Dim(first + 2)
+    of_sum = place
     tile = Operand(dtype, size, True, scratch=True)
     total = kernel.builder.node("load", dtype, (), (scratch, place, False, False))
     (reduction,) = kernel.stages[0].reductions
@@ -296,7 +297,7 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
     product = kernel.builder.node(known.op, dtype, tuple(factors), known.attr)
     tiling = Tiling(
         rows, columns, plan.height, plan.width, plan.lanes, left, right,
-        first, first + 1, scratch, sums if plan.copied else None, turned,
+        first, first + 1, scratch, of_sum, sums if plan.copied else None, turned,
         row_tiles, column_tiles, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         math.trunc(plan.cycles), dot,

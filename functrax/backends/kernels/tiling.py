@@ -90,6 +90,7 @@ class Tiling:
       first_row: the number of a dim that stands for the first row of a tile.
       first_column: the same of columns.
       scratch: the number of the operand that holds a tile, or all of a unit.
+      place: of the sum of a point in it, as the row stores read it.
       panel: where in scratch memory the first tile of rows of a unit copies what it reads of the
         right side, from where the others read it; None if each reads it for itself.
       block: how many points of an inner dim are done at a time; that dim and those after it are
@@ -115,6 +116,7 @@ class Tiling:
     first_row: int
     first_column: int
     scratch: int
+    place: IndexExpr
     panel: int | None
     turned: int | None
     row_tiles: int

@@ -1,4 +1,4 @@
-"""From a scheduled kernel to LLVM IR.
+"""From the tree of a kernel to LLVM IR.
 
 The text is written already vectorised, so LLVM needs no passes over it.  A kernel is a function
 
@@ -10,15 +10,14 @@ compiled once.  In front of the buffers stands whom long loops ask whether to go
 
 This file writes the frame.  Its parts, each of which uses those before it: ``writer`` has the lines
 and what is known; ``memory``, ``tiles`` and ``loads`` the reads; ``nodes``, ``lanes`` and
-``math_calls`` the computations; ``stores`` the writes; ``statements`` the loops of a tree
-(``backends/loops``); ``contraction`` the tiles of a sum of products.
+``math_calls`` the computations; ``stores`` the writes; ``tile_calls`` the sums of contractions;
+``statements`` the loops.
 
 Start at :func:`emit_kernel`.
 """
 
 from __future__ import annotations
 
-from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.instructions import definitions
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.memory import Memory, memory_type
@@ -27,9 +26,8 @@ from functrax.backends.llvm.statements import Statements
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import NAME, Writer
-from functrax.backends.loops.build import frame
 from functrax.backends.loops.tree import Function
-from functrax.core.records import record, replace
+from functrax.core.records import record
 
 
 @record
@@ -47,27 +45,22 @@ class Emitted:
     calls: tuple[tuple[int, str], ...] = ()
 
 
-def emit_kernel(kernel: Kernel | Function, contract: bool = True) -> Emitted:
+def emit_kernel(tree: Function, contract: bool = True) -> Emitted:
     """The LLVM IR of a kernel.
 
     Args:
-      kernel: its tree; or a contraction, with its tiling.
+      tree: the kernel.
       contract: whether operations may be rounded otherwise than one after the other.
     """
-    return _Emitter(kernel, contract).run()
-
-
-def _frame(kernel: Kernel) -> Function:
-    """A contraction without its loops, which ``contraction`` writes."""
-    return replace(frame(kernel), vector=kernel.vector, lanes=kernel.lanes)
+    return _Emitter(tree, contract).run()
 
 
 class _Emitter:
     """The parts, put together."""
 
-    def __init__(self, kernel: Kernel | Function, contract: bool) -> None:
-        self.kernel = kernel
-        self.writer = Writer(kernel if isinstance(kernel, Function) else _frame(kernel))
+    def __init__(self, tree: Function, contract: bool) -> None:
+        self.tree = tree
+        self.writer = Writer(tree)
         memory = Memory(self.writer)
         tiles = Tiles(self.writer, memory)
         loads = Loads(self.writer, memory, tiles)
@@ -75,13 +68,11 @@ class _Emitter:
         self.math = nodes.math
         self.stores = Stores(self.writer, memory, loads, nodes)
         self.statements = Statements(self.writer, memory, tiles, nodes, self.stores)
-        self.memory = memory
 
     def run(self) -> Emitted:
         """The whole function: its frame around the lines of its loops."""
         w = self.writer
-        k = w.kernel
-        for n, operand in enumerate(k.operands):
+        for n, operand in enumerate(self.tree.operands):
             if operand.scratch:
                 size = w.number(operand.size, ("scratch", n))
                 element = memory_type(operand.dtype)
@@ -89,14 +80,13 @@ class _Emitter:
                 continue
             w.header.append(f"  %bp{n} = getelementptr ptr, ptr %buffers, i64 {n}")
             w.header.append(f"  %b{n} = load ptr, ptr %bp{n}")
-        if type(self.kernel) is Kernel:
-            from functrax.backends.llvm.contraction import Contraction  # which few programs need
-
-            Contraction(w, self.kernel, self.memory, self.stores).units()
-        else:
-            assert type(self.kernel) is Function
-            self.statements.write(self.kernel.body)
+        self.statements.write(self.tree.body)
         body = w.levels[0].lines
+        if self.statements.on_unit:
+            from functrax.backends.llvm.matrix_units import configured, released
+
+            w.header += configured()
+            body += released()
         text = "\n".join([*w.header, *body])
         called = "\n".join(self.math.texts.values())
         fence = ["  fence seq_cst"] if self.stores.streams else []

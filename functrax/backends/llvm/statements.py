@@ -22,12 +22,16 @@ from functrax.backends.loops.tree import (
     Bind,
     Body,
     Carried,
+    If,
     Let,
     Loop,
     Poll,
     Prefetch,
     Running,
     Tile,
+    TileSum,
+    Touch,
+    TurnTile,
     While,
 )
 from functrax.core.lowering import Scalar
@@ -39,6 +43,8 @@ class Statements:
     def __init__(
         self, writer: Writer, memory: Memory, tiles: Tiles, nodes: Nodes, stores: Stores
     ) -> None:
+        #: Whether a matrix unit multiplies, which is configured before and released in the end.
+        self.on_unit = False
         self.writer = writer
         self.memory = memory
         self.tiles = tiles
@@ -70,7 +76,8 @@ class Statements:
         new = self._new(loop.carries)
         if is_vector:
             w.vector_level, w.masked = -1, before
-        self._results(loop.carries, w.close_loop(str(loop.step), high, new, skipped))
+        step = str(loop.step) if loop.by is None else self._name(loop.by)
+        self._results(loop.carries, w.close_loop(step, high, new, skipped))
 
     def _while(self, loop: While) -> None:
         w = self.writer
@@ -115,6 +122,31 @@ class Statements:
             outer.lines += [f"  br label %{label}.end", f"{label}.end:"]
             outer.block = f"{label}.end"
         self._results(bind.carries, new)
+
+    def _if(self, s: If) -> None:
+        holds = self.nodes.value(s.condition).name
+        for negated, body in ((False, s.body), (True, s.otherwise)):
+            if body:
+                label = self.writer.open_branch()
+                self.write(body)
+                self.writer.close_branch(label, holds, negated)
+
+    def _tile_sum(self, s: TileSum) -> None:
+        from functrax.backends.llvm.tile_calls import TileCalls  # which few programs need
+
+        self.on_unit |= s.on_unit
+        TileCalls(self.writer, self.memory, self.nodes).sums(s)
+
+    def _turn_tile(self, s: TurnTile) -> None:
+        from functrax.backends.llvm.tile_calls import TileCalls  # which few programs need
+
+        TileCalls(self.writer, self.memory, self.nodes).turn(s)
+
+    def _touch(self, s: Touch) -> None:
+        w = self.writer
+        size = s.count * w.kernel.operands[s.buffer].dtype.itemsize
+        pointer, _, _ = self.memory.pointer(s.buffer, s.address)
+        self.memory.prefetch_lines(pointer, size, len(w.levels) - 1, s.write)
 
     def _tile(self, tile: Tile) -> None:
         self.tiles.begin = self.writer.known["dim", tile.corner].name
@@ -192,7 +224,11 @@ _WRITTEN: Final[dict[type, Callable[[Statements, Any], None]]] = {
     Loop: Statements._loop,
     While: Statements._while,
     Bind: Statements._bind,
+    If: Statements._if,
     Tile: Statements._tile,
+    TileSum: Statements._tile_sum,
+    TurnTile: Statements._turn_tile,
+    Touch: Statements._touch,
     Let: Statements._let,
     Running: Statements._running,
     Prefetch: Statements._prefetch,

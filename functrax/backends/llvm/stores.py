@@ -40,10 +40,10 @@ class Stores:
         for x in (store.value, store.offset, store.guard):
             if x is not None:
                 self.nodes.value(x)
-        branch = None
+        branch: tuple[str, str] | None = None
         if guard is not None and self._is_single(store):
-            branch, store = w.operand(guard).name, replace(store, guard=None)
-            w.open_branch()
+            holds, store = w.operand(guard).name, replace(store, guard=None)
+            branch = w.open_branch(), holds
         if store.combine is not None:
             old = w.builder.node("acc", value.dtype, (), ("store", store.buffer, w.count()))
             here = len(w.levels) - 1  # it changes from one point to the next
@@ -53,7 +53,7 @@ class Stores:
             self.nodes.value(value)
         self._write(store, value)
         if branch is not None:
-            w.close_branch(branch)
+            w.close_branch(*branch)
 
     def _is_single(self, store: Store) -> bool:
         """Whether one element is written: outside of vectors, or a value that all lanes share."""

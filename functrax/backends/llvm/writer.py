@@ -266,17 +266,21 @@ class Writer:
             self.known.pop(key, None)
         return level.lines
 
-    def open_branch(self) -> None:
-        """Begin a level that is done only where a condition of the level around it holds."""
-        self.open_level(f"if{self.count()}.then")
+    def open_branch(self) -> str:
+        """Begin a level that is done only where a condition of the level around it holds, or only
+        where it does not; its label.
+        """
+        label = f"if{self.count()}"
+        self.open_level(f"{label}.then")
+        return label
 
-    def close_branch(self, holds: str) -> None:
-        """End the innermost level, which is done where a bool holds."""
-        then = self.levels[-1].block
-        label = then.removesuffix(".then")
+    def close_branch(self, label: str, holds: str, negated: bool = False) -> None:
+        """End the level of a label, which is done where a bool holds, or where it does not."""
         lines = self.close_level()
         outer = self.levels[-1]
-        outer.lines += [f"  br i1 {holds}, label %{then}, label %{label}", f"{then}:", *lines]
+        ways = [f"label %{label}.then", f"label %{label}"]
+        first, second = reversed(ways) if negated else ways
+        outer.lines += [f"  br i1 {holds}, {first}, {second}", f"{label}.then:", *lines]
         outer.lines += [f"  br label %{label}", f"{label}:"]
         outer.block = label
 

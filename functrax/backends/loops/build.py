@@ -13,8 +13,11 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
-from functrax.backends.kernels.ir import Kernel, Reduce, Stage
+from functrax.backends.kernels.ir import Kernel, Reduce, Stage, Store
+from functrax.backends.kernels.tiling import Tiling
 from functrax.backends.loops.tree import (
+    INDEX,
+    Bind,
     Body,
     Carried,
     Function,
@@ -38,12 +41,40 @@ LONG: Final = 1 << 26
 
 
 def build(kernel: Kernel) -> Function:
-    """The plain tree of a kernel that has no ``tiling``."""
-    k, tree = kernel, frame(kernel)
-    body: Body = (*[x for stage in k.stages for x in _Stage(tree, k, stage).statements()], *k.rows)
+    """The plain tree of a kernel."""
+    k = kernel
+    tree = Function(
+        k.name, k.builder, k.operands, k.extents, (), fetches=k.fetches, updated=k.updated,
+        points=k.points, work=k.work, nodes_=k.nodes(), counter=count(len(k.extents)),
+    )  # fmt: skip
+    body: Body = tuple([x for stage in k.stages for x in _Stage(tree, k, stage).statements()])
+    if k.tiling is not None:
+        body = _with_tile(k, k.tiling, body)
+    else:
+        body = (*body, *k.rows)
     for d in reversed(k.outer):
         body = (Loop("parallel", d, *_range(k, d), 1, body),)
     return replace(tree, body=body)
+
+
+def _with_tile(k: Kernel, t: Tiling, body: Body) -> Body:
+    """The statements of a point of a contraction: its sum goes by way of a tile in scratch memory.
+
+    Where its tile begins is known in them, for the sides are read from there.
+    """
+    b = k.builder
+    (reduction,) = k.stages[0].reductions
+    body = (*body, Store(t.scratch, t.place, reduction.results[0]), *k.rows)
+    if t.block is not None:
+        body = (Bind(t.first_column + 1, zero(b), body),)
+    for d, first_, size in (
+        (t.columns, t.first_column, t.width * t.lanes),
+        (t.rows, t.first_row, t.height),
+    ):
+        here = index(b, d)
+        begin = b.sub(here, b.rem(here, b.const(size, INDEX)))
+        body = (Bind(first_, begin, body, tile=(d, size)),)
+    return body
 
 
 def _range(k: Kernel, d: int) -> tuple[Scalar, Scalar]:
@@ -55,15 +86,6 @@ def _range(k: Kernel, d: int) -> tuple[Scalar, Scalar]:
     size = number(b, "grain", k.block[1])
     low = b.mul(index(b, k.block[2]), size)
     return low, smaller(b, b.add(low, size), end)
-
-
-def frame(kernel: Kernel) -> Function:
-    """The tree of a kernel without its statements."""
-    k = kernel
-    return Function(
-        k.name, k.builder, k.operands, k.extents, (), fetches=k.fetches, updated=k.updated,
-        points=k.points, work=k.work, nodes_=k.nodes(), counter=count(len(k.extents)),
-    )  # fmt: skip
 
 
 class _Stage:

@@ -9,6 +9,7 @@ Start at :func:`interpret`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -17,19 +18,26 @@ from numpy.typing import NDArray
 
 from functrax.backends.kernels.evaluate import NO_EXPANSIONS, Expansion, value_of
 from functrax.backends.kernels.ir import Reduce, Store
+from functrax.backends.kernels.tiling import Reading
 from functrax.backends.loops.tree import (
     Bind,
     Body,
     Carried,
     Function,
+    If,
     Let,
     Loop,
+    Place,
     Poll,
     Prefetch,
     Running,
     Tile,
+    TileSum,
+    Touch,
+    TurnTile,
     While,
 )
+from functrax.core import dtypes
 from functrax.core.errors import VerificationError
 from functrax.core.index_expr import Dim, IndexExpr
 from functrax.core.lowering import Scalar
@@ -128,6 +136,8 @@ class _Interpreter:
             return np.asarray(operands[0][..., list(attr)]) if operands[0].ndim else operands[0]
         if node.op == "lane":
             return np.asarray(operands[0][attr]) if operands[0].ndim else operands[0]
+        if node.op == "dot":
+            return _product_added(attr, np.zeros((), dtype), *operands).astype(dtype)
         if node.op == "across":
             how, n, lanes = attr
             shape = np.broadcast_shapes(*[x.shape for x in operands]) or (self.function.lanes,)
@@ -243,11 +253,11 @@ class _Interpreter:
     def _loop(self, s: Loop) -> None:
         values = self._first(s.carries)
         before, lanes = self.tail, self.lanes
-        self.lanes = s.step if s.kind == "vector" else 1
+        self.lanes = self.function.lanes if s.kind == "vector" else 1
         low, high = int(self.value(s.begin)), int(self.value(s.end))
         for index in range(low, high, s.step):
             if s.kind == "vector":
-                points = np.arange(index, index + s.step)
+                points = np.arange(index, index + self.lanes)
                 self.indices[s.dim] = points
                 self.tail = points < high if s.masked else None
             else:
@@ -283,6 +293,60 @@ class _Interpreter:
 
     def _tile(self, s: Tile) -> None:
         self.body(s.points)
+
+    def _if(self, s: If) -> None:
+        self.known.append({})
+        self.body(s.body if self.value(s.condition) else s.otherwise)
+        self.known.pop()
+
+    # ---- contractions ---------------------------------------------------------------------------
+
+    def _rows(self, place: Place, rows: int, columns: int) -> Array:
+        """The numbers of the elements of some rows."""
+        offset = None if place.offset is None else self.value(place.offset)
+        first = self._place(place.address, offset)
+        pitch = int(self.value(place.pitch)) // self.arrays[place.buffer].itemsize
+        return np.asarray(first + np.arange(rows)[:, None] * pitch + np.arange(columns))
+
+    def _chosen(self, s: TileSum | TurnTile) -> Place:
+        if s.whole is None or s.instead is None or self.value(s.whole):
+            return s.to
+        return s.instead
+
+    def _tile_sum(self, s: TileSum) -> None:
+        to, columns = self._chosen(s), s.width * s.lanes
+        places = self._rows(to, s.height, columns)
+        self._check(to.buffer, places, np.ones(places.shape, bool))
+        inside = min(columns, self.function.extents[s.columns]) if not s.right.packed else columns
+        total = np.zeros((s.height, columns), s.dtype)
+        length = int(self.value(s.length))
+        begin = 0 if s.begun is None else int(self.indices[s.begun])
+        ranges = [range(begin, begin + length)]
+        ranges += [range(self.function.extents[d]) for d in s.loops[1:]]
+        before = dict(self.indices)
+        down, across = np.arange(s.height) * s.left.step, np.arange(inside)
+        for point in itertools.product(*ranges):
+            self.indices.update((d, np.asarray(n)) for d, n in zip(s.loops, point, strict=True))
+            left = self._side(s.left, down)[:, None]
+            right = self._side(s.right, across)
+            total[:, :inside] = _product_added(s.dot, total[:, :inside], left, right)
+        self.indices = before
+        if int(self.value(s.more)):
+            total = self.arrays[to.buffer][places] + total
+        self.arrays[to.buffer][places] = total
+
+    def _side(self, side: Reading, steps: Array) -> Array:
+        places = self._place(side.address, None) + steps
+        self._check(side.buffer, places, np.ones(places.shape, bool))
+        return np.asarray(self.arrays[side.buffer][places])
+
+    def _turn_tile(self, s: TurnTile) -> None:
+        height, width = int(self.value(s.height)), int(self.value(s.width))
+        tile = self.arrays[s.tile.buffer][self._rows(s.tile, height, width)]
+        to = self._chosen(s)
+        places = self._rows(to, width, height)
+        self._check(to.buffer, places, np.ones(places.shape, bool))
+        self.arrays[to.buffer][places] = tile.T
 
     # ---- others ---------------------------------------------------------------------------------
 
@@ -320,15 +384,32 @@ class _Interpreter:
             self.known[-1][node] = x
             self.known[-1][leaf] = np.broadcast_to(x[-1], (lanes,)) if lanes > 1 else x
 
-    def _nothing(self, s: Prefetch | Poll) -> None:
+    def _nothing(self, s: Prefetch | Touch | Poll) -> None:
         pass
+
+
+def _product_added(dot: tuple[str, ...], total: Array, left: Array, right: Array) -> Array:
+    """Sums with one product more each, or with those of the numbers in two words."""
+    if not dot:
+        exact = np.float64 if total.dtype == np.float32 else total.dtype
+        return np.asarray(total + left.astype(exact) * right.astype(exact))
+    _, *names = dot
+    sides = []
+    for words, name in zip((left, right), names, strict=True):
+        numbers = np.array(words, order="C")[..., None].view(dtypes.as_dtype(name))
+        sides.append(numbers.astype(np.float64 if total.dtype.kind == "f" else np.int64))
+    return np.asarray(total + (sides[0] * sides[1]).sum(-1))
 
 
 _DONE: Final[dict[type, Callable[[_Interpreter, Any], None]]] = {
     Loop: _Interpreter._loop,
     While: _Interpreter._while,
     Bind: _Interpreter._bind,
+    If: _Interpreter._if,
     Tile: _Interpreter._tile,
+    TileSum: _Interpreter._tile_sum,
+    TurnTile: _Interpreter._turn_tile,
+    Touch: _Interpreter._nothing,
     Let: _Interpreter._let,
     Reduce: _Interpreter._reduce,
     Running: _Interpreter._running,

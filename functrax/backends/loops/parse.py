@@ -13,19 +13,26 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from functrax.backends.kernels.ir import Operand, Reduce, Store
+from functrax.backends.kernels.tiling import Reading
+from functrax.backends.loops import tree as trees
 from functrax.backends.loops.tree import (
     INDEX,
     Bind,
     Body,
     Carried,
     Function,
+    If,
     Let,
     Loop,
+    Place,
     Poll,
     Prefetch,
     Running,
     Statement,
     Tile,
+    TileSum,
+    Touch,
+    TurnTile,
     While,
 )
 from functrax.backends.loops.verify import KINDS
@@ -169,14 +176,17 @@ class _Parser:
 
     def _loop(self, line: str, depth: int) -> Loop:
         found = self._match(
-            r"(\w+) d(\d+) in (.*):(\S*|extent\(.*\)) step (\d+)"
+            r"(\w+) d(\d+) in (.*):(\S*|extent\(.*\)) step (\S+)"
             r"( masked)?( maybe empty)?( peeled)?",
             line,
         )
         kind, dim, low, high, step, *marks = found.groups()
         begin, end = self._operand(low), self._operand(high)
+        by = None if step.isdigit() else self._operand(step)
+        size = int(step) if by is None else by.attr[1]
         carries, _, body = self._inside(depth + 1)
-        return Loop(kind, int(dim), begin, end, int(step), body, carries, *map(bool, marks))
+        masked, empty, peeled = map(bool, marks)
+        return Loop(kind, int(dim), begin, end, size, body, carries, masked, empty, peeled, by)
 
     def _while(self, line: str, depth: int) -> While:
         dim = int(self._match(r"while d(\d+)", line)[1])
@@ -184,11 +194,66 @@ class _Parser:
         return While(dim, condition or self._wrong(line), body, carries)
 
     def _bind(self, line: str, depth: int) -> Bind:
-        found = self._match(r"bind d(\d+) = (.*?)( vector)?(?: if (\S+))?", line)
+        found = self._match(
+            r"bind d(\d+) = (.*?)( vector)?(?: tile d(\d+) (\d+))?(?: if (\S+))?", line
+        )
         index = self._operand(found[2])
-        inside = None if found[4] is None else self._operand(found[4])
+        tile = None if found[4] is None else (int(found[4]), int(found[5]))
+        inside = None if found[6] is None else self._operand(found[6])
         carries, _, body = self._inside(depth + 1)
-        return Bind(int(found[1]), index, body, carries, bool(found[3]), inside)
+        return Bind(int(found[1]), index, body, carries, bool(found[3]), inside, tile)
+
+    def _if(self, line: str, depth: int) -> If:
+        condition = self._operand(line.removeprefix("if "))
+        body = self._body(depth + 1)
+        return If(condition, body, self._body(depth + 1) if self._next("else") else ())
+
+    def _rows(self, text: str) -> Place:
+        """A place by its text."""
+        found = self._match(r"b(\d+)\[(.*)\] pitch (\S+)", text)
+        return Place(int(found[1]), *self._place(found[2]), self._operand(found[3]))
+
+    def _to(self, text: str) -> tuple[Place, Scalar | None, Place | None]:
+        """Where something goes, where that holds, and where it goes else."""
+        first, _, rest = text.partition(" where ")
+        if not rest:
+            return self._rows(first), None, None
+        whole, _, second = rest.partition(" else ")
+        return self._rows(first), self._operand(whole), self._rows(second)
+
+    def _side(self, text: str) -> Reading:
+        found = self._match(r"b(\d+)\[(.*)\] by (-?\d+)( packed)?", text)
+        return Reading(int(found[1]), _address(found[2]), int(found[3]), bool(found[4]))
+
+    def _tile_sum(self, line: str, depth: int) -> TileSum:
+        found = self._match(
+            r"sum (\w+) (\d+) (\d+)x(\d+) (.*) times (.*) columns d(\d+) along (.*) length (\S+.*?)"
+            r"(?: from d(\d+))? more (\S+) to (.*?)(?: dot (\S+))?(?: panel (.*) copies (\S+))?"
+            r"(?: later (\S+) parts (\d+))?",
+            line,
+        )
+        copies, later = (None if found[k] is None else self._operand(found[k]) for k in (15, 16))
+        to, whole, instead = self._to(found[12])
+        dot = () if found[13] is None else tuple(x.replace("-", " ") for x in found[13].split(","))
+        return TileSum(
+            dtypes.as_dtype(found[1]), int(found[2]), int(found[3]), int(found[4]),
+            self._side(found[5]), self._side(found[6]), int(found[7]),
+            tuple([int(d[1:]) for d in found[8].split()]), self._operand(found[9]),
+            None if found[10] is None else int(found[10]), to, whole, instead,
+            self._operand(found[11]), dot, None if found[14] is None else self._rows(found[14]),
+            copies, later, int(found[17] or 1),
+        )  # fmt: skip
+
+    def _turn_tile(self, line: str, depth: int) -> TurnTile:
+        found = self._match(r"turn (\w+) (\S+) by (\S+) from (.*?) to (.*?)( masked)?", line)
+        return TurnTile(
+            dtypes.as_dtype(found[1]), self._rows(found[4]), *self._to(found[5]),
+            self._operand(found[2]), self._operand(found[3]), bool(found[6]),
+        )  # fmt: skip
+
+    def _touch(self, line: str, depth: int) -> Touch:
+        found = self._match(r"touch b(\d+)\[(.*)\] count (-?\d+)( write)?", line)
+        return Touch(int(found[1]), _address(found[2]), int(found[3]), bool(found[4]))
 
     def _tile(self, line: str, depth: int) -> Tile:
         corner = int(self._match(r"tile d(\d+)", line)[1])
@@ -268,10 +333,10 @@ class _Parser:
             return b.node("int", dtypes.as_dtype(found[2]), (), int(found[1]))
         if found := re.fullmatch(r"given\((-?\d+)\):(\w+)", text):
             return b.node("given", dtypes.as_dtype(found[2]), (), int(found[1]))
-        if found := re.fullmatch(r"grain\((\d+)\)", text):
-            return b.node("number", INDEX, (), ("grain", int(found[1])))
+        if found := re.fullmatch(r"(\w+)\((-?\d+)\)", text):
+            return trees.number(b, found[1], int(found[2]))
         if found := re.fullmatch(r"extent\(d(\d+), (\d+)\)", text):
-            return b.node("number", INDEX, (), (("extent", int(found[1])), int(found[2])))
+            return trees.extent(b, int(found[1]), int(found[2]))
         if text in ("begin", "end"):
             return b.node("units", INDEX, (), text)
         if text == "tail":
@@ -303,6 +368,8 @@ class _Parser:
             return int(parts[0][1:]), _address(parts[1]), int(parts[2][1:])
         if op == "lanes":
             return tuple([number(x) for x in parts])
+        if op == "dot":
+            return tuple(parts)
         if op == "permute":
             return tuple(map(int, parts))
         return int(parts[0])
@@ -312,7 +379,11 @@ _RULES: Final[dict[str, Callable[[_Parser, str, int], Statement]]] = {
     **dict.fromkeys(KINDS, _Parser._loop),
     "while": _Parser._while,
     "bind": _Parser._bind,
+    "if": _Parser._if,
     "tile": _Parser._tile,
+    "sum": _Parser._tile_sum,
+    "turn": _Parser._turn_tile,
+    "touch": _Parser._touch,
     "let": _Parser._let,
     "compute": _Parser._compute,
     "reduce": _Parser._reduce,

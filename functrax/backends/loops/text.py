@@ -30,12 +30,17 @@ from functrax.backends.loops.tree import (
     Body,
     Carried,
     Function,
+    If,
     Let,
     Loop,
+    Place,
     Poll,
     Prefetch,
     Running,
     Tile,
+    TileSum,
+    Touch,
+    TurnTile,
     While,
 )
 from functrax.core.lowering import Scalar
@@ -174,7 +179,8 @@ class _Text:
         low, high = self._value(s.begin), self._value(s.end)
         marks = (" masked" if s.masked else "") + (" maybe empty" if s.maybe_empty else "")
         marks += " peeled" if s.peeled else ""
-        self._line(f"{s.kind} d{s.dim} in {low}:{high} step {s.step}{marks}")
+        step = s.step if s.by is None else self._value(s.by)
+        self._line(f"{s.kind} d{s.dim} in {low}:{high} step {step}{marks}")
         self._carrying(s.carries, lambda: self._inside(s.body))
 
     def _while(self, s: While) -> None:
@@ -193,8 +199,60 @@ class _Text:
         self._firsts(s.carries)
         index = self._value(s.index)
         inside = "" if s.inside is None else f" if {self._value(s.inside)}"
-        self._line(f"bind d{s.dim} = {index}{' vector' if s.vector else ''}{inside}")
+        tile = "" if s.tile is None else f" tile d{s.tile[0]} {s.tile[1]}"
+        self._line(f"bind d{s.dim} = {index}{' vector' if s.vector else ''}{tile}{inside}")
         self._carrying(s.carries, lambda: self._inside(s.body))
+
+    def _if(self, s: If) -> None:
+        self._line(f"if {self._value(s.condition)}")
+        self._body(s.body)
+        if s.otherwise:
+            self._line("else")
+            self._body(s.otherwise)
+
+    def _offset(self, offset: Scalar) -> str:
+        """What is added to an address; an index with its dtype, for it is no part of that."""
+        found = self._value(offset)
+        return (
+            f" + {found}:{INDEX}" if offset.op == "dim" and offset.dtype == INDEX else f" + {found}"
+        )
+
+    def _place(self, s: Place) -> str:
+        place = str(s.address) + ("" if s.offset is None else self._offset(s.offset))
+        return f"b{s.buffer}[{place}] pitch {self._value(s.pitch)}"
+
+    def _to(self, s: TileSum | TurnTile) -> str:
+        found = f"to {self._place(s.to)}"
+        if s.whole is not None and s.instead is not None:
+            found += f" where {self._value(s.whole)} else {self._place(s.instead)}"
+        return found
+
+    def _tile_sum(self, s: TileSum) -> None:
+        sides = [
+            f"b{x.buffer}[{x.address}] by {x.step}{' packed' if x.packed else ''}"
+            for x in (s.left, s.right)
+        ]
+        parts = [f"sum {s.dtype} {s.height} {s.width}x{s.lanes} {' times '.join(sides)}"]
+        parts.append(f"columns d{s.columns} along {' '.join([f'd{d}' for d in s.loops])}")
+        parts.append(f"length {self._value(s.length)}")
+        if s.begun is not None:
+            parts.append(f"from d{s.begun}")
+        parts.append(f"more {self._value(s.more)} {self._to(s)}")
+        if s.dot:
+            parts.append(f"dot {','.join(x.replace(' ', '-') for x in s.dot)}")
+        if s.panel is not None and s.copies is not None:
+            parts.append(f"panel {self._place(s.panel)} copies {self._value(s.copies)}")
+        if s.later is not None:
+            parts.append(f"later {self._value(s.later)} parts {s.parts}")
+        self._line(" ".join(parts))
+
+    def _turn_tile(self, s: TurnTile) -> None:
+        size = f"{self._value(s.height)} by {self._value(s.width)}"
+        masked = " masked" if s.masked else ""
+        self._line(f"turn {s.dtype} {size} from {self._place(s.tile)} {self._to(s)}{masked}")
+
+    def _touch(self, s: Touch) -> None:
+        self._line(f"touch b{s.buffer}[{s.address}] count {s.count}{' write' if s.write else ''}")
 
     def _tile(self, s: Tile) -> None:
         self._line(f"tile d{s.corner}")
@@ -231,7 +289,7 @@ class _Text:
 
     def _store(self, s: Store) -> None:
         value = self._value(s.value)
-        place = str(s.address) + ("" if s.offset is None else f" + {self._value(s.offset)}")
+        place = str(s.address) + ("" if s.offset is None else self._offset(s.offset))
         sign = f"{how_text(s.combine)}=" if s.combine else "="
         line = f"b{s.buffer}[{place}] {sign} {value}"
         if s.guard is not None:
@@ -245,7 +303,11 @@ _WRITTEN: Final[dict[type, Callable[[_Text, Any], None]]] = {
     Loop: _Text._loop,
     While: _Text._while,
     Bind: _Text._bind,
+    If: _Text._if,
     Tile: _Text._tile,
+    TileSum: _Text._tile_sum,
+    TurnTile: _Text._turn_tile,
+    Touch: _Text._touch,
     Let: _Text._let,
     Reduce: _Text._reduce,
     Running: _Text._running,
@@ -268,7 +330,7 @@ def _short(node: Scalar) -> str | None:
         return f"given({attr}):{node.dtype}"
     if op == "number":
         key, value = attr
-        return f"grain({value})" if key == "grain" else f"extent(d{key[1]}, {value})"
+        return f"{key}({value})" if type(key) is str else f"extent(d{key[1]}, {value})"
     if op == "units":
         return str(attr)
     return "tail" if op == "tail" else None

@@ -31,11 +31,13 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from functrax.backends.kernels.ir import Operand, Reduce, Store, ordered
+from functrax.backends.kernels.tiling import Reading
 from functrax.core.index_expr import IndexExpr
 from functrax.core.lowering import Builder, Scalar
 from functrax.core.records import field, record
 
 INDEX: Final = np.dtype(np.int64)
+_WORD: Final = np.dtype(np.uint32)
 
 
 @record(eq=False)
@@ -75,6 +77,7 @@ class Loop:
       masked: a vector may reach past the end, and its lanes that do are left out.
       maybe_empty: there may be no step; else the first one is done in any case.
       peeled: the first or the last steps of a loop, which were taken off.
+      by: the step as a number that is given when the kernel runs; None to have it in the code.
     """
 
     kind: str
@@ -87,6 +90,7 @@ class Loop:
     masked: bool = False
     maybe_empty: bool = False
     peeled: bool = False
+    by: Scalar | None = None
 
 
 @record(eq=False)
@@ -117,6 +121,8 @@ class Bind:
       carries: what goes from the step before to the next.
       vector: whether the index is that of the first of all lanes.
       inside: a bool; where it is false nothing is done.  None for always.
+      tile: where the index is the first of a tile's, the dim that it is along, and the most points
+        that the tile has from there on; or None.
     """
 
     dim: int
@@ -125,6 +131,22 @@ class Bind:
     carries: tuple[Carried, ...] = ()
     vector: bool = False
     inside: Scalar | None = None
+    tile: tuple[int, int] | None = None
+
+
+@record(eq=False)
+class If:
+    """Statements that are done where a bool holds, and others where it does not.
+
+    Args:
+      condition: the bool.
+      body: where it holds.
+      otherwise: where it does not.
+    """
+
+    condition: Scalar
+    body: Body
+    otherwise: Body = ()
 
 
 @record(eq=False)
@@ -170,6 +192,123 @@ class Running:
 
 
 @record(eq=False)
+class Place:
+    """Rows in memory.
+
+    Args:
+      buffer: the array.
+      address: of the first element, affine in the indices of loops.
+      offset: added to the address; None for nothing.
+      pitch: bytes from row to row.
+    """
+
+    buffer: int
+    address: IndexExpr
+    offset: Scalar | None
+    pitch: Scalar
+
+
+@record(eq=False)
+class TileSum:
+    """Adds up the products of a tile, which stays in registers meanwhile.
+
+    The tile is ``height`` rows, along which the left side steps, of ``width`` vectors, along which
+    the right side is contiguous.
+
+    Args:
+      dtype: of the sums.
+      height: rows of the tile.
+      width: vectors of a row.
+      lanes: of a vector.
+      left: how the left side is read.
+      right: how the right side is read.
+      columns: the dim of the columns; beyond its extent nothing is read of the right side.
+      loops: the dims that are summed along, outermost first.
+      length: how many points of the first of these.
+      begun: the dim of which a loop around has an index, where the sums begin; None if all begin
+        at 0.
+      to: where the sums go.
+      whole: a bool; where it is false they go to ``instead``.  None for always.
+      instead: another place.
+      more: not 0 if the sums are added to what is there.
+      dot: see :class:`~functrax.backends.kernels.tiling.Tiling`.
+      panel: where the vectors that are read of the right side are copied to, and then read from;
+        None to read them where they are.
+      copies: a bool; whether this tile copies them.
+      later: how far after what is read of the right side is what other tiles will read, of which
+        this one asks for a part; None to ask for nothing.
+      parts: in how many parts tiles ask for that.
+    """
+
+    dtype: np.dtype[Any]
+    height: int
+    width: int
+    lanes: int
+    left: Reading
+    right: Reading
+    columns: int
+    loops: tuple[int, ...]
+    length: Scalar
+    begun: int | None
+    to: Place
+    whole: Scalar | None
+    instead: Place | None
+    more: Scalar
+    dot: tuple[str, ...] = ()
+    panel: Place | None = None
+    copies: Scalar | None = None
+    later: Scalar | None = None
+    parts: int = 1
+
+    @property
+    def on_unit(self) -> bool:
+        """Whether a matrix unit multiplies."""
+        return bool(self.dot) and self.dot[0].startswith("tile ")
+
+
+@record(eq=False)
+class TurnTile:
+    """Writes the columns of a tile as rows.
+
+    Args:
+      dtype: of its elements.
+      tile: where its rows are.
+      to: where its columns go.
+      whole: a bool; where it is false they go to ``instead``.  None for always.
+      instead: another place.
+      height: how many rows.
+      width: how many columns.
+      masked: whether nothing is written beyond the last row.
+    """
+
+    dtype: np.dtype[Any]
+    tile: Place
+    to: Place
+    whole: Scalar | None
+    instead: Place | None
+    height: Scalar
+    width: Scalar
+    masked: bool
+
+
+@record(eq=False)
+class Touch:
+    """Asks for the lines of elements that will be read or written.
+
+    Args:
+      buffer: the array.
+      address: of the first element.
+      count: how many.
+      write: whether they will be written.
+    """
+
+    buffer: int
+    address: IndexExpr
+    count: int
+    write: bool
+
+
+@record(eq=False)
 class Prefetch:
     """Asks for the lines of an array that are a step of an outer dim further on.
 
@@ -190,7 +329,8 @@ class Poll:
 
 
 Statement: TypeAlias = (
-    "Loop | While | Bind | Tile | Let | Reduce | Running | Prefetch | Poll | Store"
+    "Loop | While | Bind | If | Tile | TileSum | TurnTile | Let | Reduce | Running | Prefetch"
+    " | Touch | Poll | Store"
 )
 Body: TypeAlias = "tuple[Statement, ...]"
 
@@ -247,6 +387,7 @@ class Function:
         while stack:
             statement = stack.pop()
             yield statement
+            stack += getattr(statement, "otherwise", ())[::-1]
             stack += getattr(statement, "points", getattr(statement, "body", ()))[::-1]
 
     def nodes(self) -> list[Scalar]:
@@ -279,9 +420,28 @@ def zero(b: Builder) -> Scalar:
     return b.const(0, INDEX)
 
 
+class Number(tuple[Any, int]):
+    """The key and the value of a run-time argument, told apart by key.
+
+    A size that stands for others, too (``core/recorded.py``), is not hashed, which would ask which
+    sizes are equal by chance.
+    """
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(self[0])
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Number or self[0] != other[0]:
+            return False
+        x, y = self[1], other[1]
+        return x is y or (type(x) is int and type(y) is int and x == y)
+
+
 def number(b: Builder, key: object, value: int) -> Scalar:
     """An integer that loops begin, end or step by: a run-time argument."""
-    return b.node("number", INDEX, (), (key, value))
+    return b.node("number", INDEX, (), Number((key, value)))
 
 
 def extent(b: Builder, dim: int, value: int) -> Scalar:
@@ -311,3 +471,8 @@ def length(b: Builder, low: Scalar, high: Scalar) -> Scalar:
 
 def _is_zero(x: Scalar) -> bool:
     return x.op == "const" and not x.attr
+
+
+def quotient(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    """How often a small integer that is not negative contains another one."""
+    return b.convert(b.div(b.convert(x, _WORD), b.convert(y, _WORD)), INDEX)

@@ -17,19 +17,25 @@ from functrax.backends.loops.tree import (
     Body,
     Carried,
     Function,
+    If,
     Let,
     Loop,
+    Place,
     Poll,
     Prefetch,
     Running,
     Tile,
+    TileSum,
+    Touch,
+    TurnTile,
     While,
 )
 from functrax.core.errors import VerificationError
-from functrax.core.index_expr import Dim, IndexExpr
+from functrax.core.index_expr import IndexExpr
 from functrax.core.lowering import Scalar
 
 _BOOL: Final = np.dtype(np.bool_)
+_WORD: Final = np.dtype(np.uint32)
 #: The least and the largest of some integers.
 Interval: TypeAlias = "tuple[int, int]"
 #: Any index, where nothing is known of it.
@@ -57,6 +63,10 @@ class _Verifier:
         self.dims: dict[int, Interval] = {}
         #: The leaves and values that are known, by open body.
         self.known: list[set[Scalar]] = [set()]
+        #: Dims that are the first index of a tile, by the dim along which that is, and its points.
+        self.tiles: dict[int, tuple[int, int]] = {}
+        #: Of loops: where they begin, and the largest distance of an index from there.
+        self.reach: dict[int, tuple[Scalar, int]] = {}
         self.in_masked = False
         #: The dims of which several indices run at once.
         self.at_once: list[int] = []
@@ -118,15 +128,32 @@ class _Verifier:
 
     def _place(self, buffer: int, address: IndexExpr, is_open: bool) -> None:
         """Check an address; one with a guard or an offset may be anything."""
-        low = high = address.const
-        for atom, coef in address.terms:
-            known = isinstance(atom, Dim) and atom.number in self.dims
-            self.check(known, "an address that is not affine in the indices", address)
-            ends = [coef * x for x in self.dims[getattr(atom, "number", 0)]]
-            low, high = low + min(ends), high + max(ends)
+        terms = {getattr(atom, "number", -1): coef for atom, coef in address.terms}
+        for d in terms:
+            self.check(d in self.dims, "an address that is not affine in the indices", address)
+        ends = [self._ends(address.const, terms), self._ends(address.const, terms, by_tiles=True)]
+        low, high = max(x for x, _ in ends), min(x for _, x in ends)
         size = self._operand(buffer).size
         inside = is_open or (low >= 0 and high < size)
         self.check(inside, "an element that is not in its array", f"b{buffer}[{low}:{high + 1}]")
+
+    def _ends(self, const: int, terms: dict[int, int], by_tiles: bool = False) -> Interval:
+        """The least and the largest place of an affine address.
+
+        An index in a tile is also that of the tile's first point and the place of a point in it.
+        """
+        terms = dict(terms)
+        low = high = const
+        for d, (first, points) in self.tiles.items():
+            coef = terms.get(d, 0)
+            if coef and (by_tiles or terms.get(first) == -coef):
+                ends = [0, coef * (points - 1)]
+                low, high = low + min(ends), high + max(ends)
+                terms[first] = terms.get(first, 0) + terms.pop(d)
+        for d, coef in terms.items():
+            ends = [coef * x for x in self.dims[d]]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
 
     def range_of(self, node: Scalar) -> Interval:
         """What an index may be."""
@@ -147,6 +174,17 @@ class _Verifier:
             if part is not None and part[1] <= 1:
                 return found[0][0], max(self.range_of(part[0])[1], found[0][0])
             return found[0][0] + found[1][0], found[0][1] + found[1][1]
+        if op == "sub" and args[0].op == "dim":
+            begin, most = self.reach.get(args[0].attr, (None, 0))
+            if begin is args[1]:
+                return 0, most
+        if op == "sub" and args[1].op == "rem" and args[1].args[0] is args[0]:
+            size = self.range_of(args[1].args[1])[0]
+            return 0, found[0][1] // size * size
+        if op == "rem" and found[1][0] == found[1][1] > 0 and found[0][0] >= 0:
+            return 0, found[1][0] - 1
+        if op == "convert":
+            return found[0]
         if op == "sub":
             return found[0][0] - found[1][1], found[0][1] - found[1][0]
         if op == "mul":
@@ -183,6 +221,7 @@ class _Verifier:
         self.value(s.end)
         high = self.range_of(s.end)[1] - 1
         self.dims[s.dim] = self.range_of(s.begin)[0], max(high, self.range_of(s.begin)[0])
+        self.reach[s.dim] = s.begin, self._reach(s)
         before = self.in_masked
         self.in_masked = before or s.masked
         if s.kind != "serial":
@@ -193,6 +232,16 @@ class _Verifier:
             self.at_once.pop()
         self.in_masked = before
         del self.dims[s.dim]
+
+    def _reach(self, s: Loop) -> int:
+        """How far an index of a loop may be from its first one."""
+        low, high = self.range_of(s.begin)[0], self.range_of(s.end)[1]
+        found = high - low
+        if s.end.op == "select":
+            for end in s.end.args[1:]:
+                if end.op == "add" and end.args[0] is s.begin:
+                    found = min(found, self.range_of(end.args[1])[1])
+        return max(-(-found // s.step) - 1, 0) * s.step
 
     def _while(self, s: While) -> None:
         self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)
@@ -207,19 +256,74 @@ class _Verifier:
         self.check(s.dim not in self.dims, "a dim is in two loops", s.dim)
         low, high = self.range_of(s.index)
         if s.dim < len(self.function.extents):  # what goes beyond its extent is not done
-            high = min(high + self.function.lanes, self.function.extents[s.dim]) - 1
+            reach = self.function.lanes if s.vector else 1
+            high = min(high + reach, self.function.extents[s.dim]) - 1
             low = max(min(low, high), 0)
         self.dims[s.dim] = low, max(low, high)
         if s.vector:
             self.at_once.append(s.dim)
+        if s.tile is not None:
+            self.tiles[s.tile[0]] = s.dim, s.tile[1]
         self._carrying(s.carries, s.body)
+        if s.tile is not None:
+            del self.tiles[s.tile[0]]
         if s.vector:
             self.at_once.pop()
         del self.dims[s.dim]
 
+    def _if(self, s: If) -> None:
+        self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)
+        self.value(s.condition)
+        self.body(s.body)
+        self.body(s.otherwise)
+
     def _tile(self, s: Tile) -> None:
         self.check(s.corner in self.dims, "a tile outside of its loop", s.corner)
         self.statements(s.points)
+
+    # ---- contractions ---------------------------------------------------------------------------
+
+    def _rows(self, place: Place | None, dtype: np.dtype[Any]) -> None:
+        """Check a place that rows are written to."""
+        if place is None:
+            return
+        operand = self._operand(place.buffer)
+        self.check(operand.written, "a store to an array that is only read", place.buffer)
+        self.check(operand.dtype == dtype, "a store's dtype", dtype)
+        self._place(place.buffer, place.address, True)
+        for x in (place.offset, place.pitch):
+            if x is not None:
+                self.value(x)
+
+    def _tile_sum(self, s: TileSum) -> None:
+        for x in (s.length, s.more, s.whole, s.copies, s.later):
+            if x is not None:
+                self.value(x)
+        for place in (s.to, s.instead, s.panel):
+            self._rows(place, s.dtype)
+        self.check((s.whole is None) == (s.instead is None), "a place without a choice", s.whole)
+        own = {d for d in s.loops if d != s.begun}
+        self.check(own.isdisjoint(self.dims), "a dim is in two loops", own)
+        for d in own:
+            self.dims[d] = 0, self.function.extents[d] - 1
+        for side in (s.left, s.right):
+            operand = self._operand(side.buffer)
+            wanted = _WORD if s.dot else s.dtype
+            self.check(operand.dtype == wanted, "a side's dtype", operand.dtype)
+            self._place(side.buffer, side.address, side.packed)
+        for d in own:
+            del self.dims[d]
+
+    def _turn_tile(self, s: TurnTile) -> None:
+        for x in (s.height, s.width, s.whole):
+            if x is not None:
+                self.value(x)
+        for place in (s.tile, s.to, s.instead):
+            self._rows(place, s.dtype)
+
+    def _touch(self, s: Touch) -> None:
+        self._operand(s.buffer)
+        self._place(s.buffer, s.address, True)
 
     # ---- others ---------------------------------------------------------------------------------
 
@@ -254,7 +358,8 @@ class _Verifier:
             if x is not None:
                 self.value(x)
         self._place(s.buffer, s.address, s.offset is not None or s.guard is not None)
-        if s.independent is None and s.offset is None:
+        own = operand.scratch  # a thread has its own
+        if s.independent is None and s.offset is None and not own:
             self._check_once(s)
 
     def _check_once(self, s: Store) -> None:
@@ -288,7 +393,11 @@ _CHECKED: Final[dict[type, Callable[[_Verifier, Any], None]]] = {
     Loop: _Verifier._loop,
     While: _Verifier._while,
     Bind: _Verifier._bind,
+    If: _Verifier._if,
     Tile: _Verifier._tile,
+    TileSum: _Verifier._tile_sum,
+    TurnTile: _Verifier._turn_tile,
+    Touch: _Verifier._touch,
     Let: _Verifier._let,
     Reduce: _Verifier._reduce,
     Running: _Verifier._running,

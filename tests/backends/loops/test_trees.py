@@ -16,6 +16,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.kernels import strategy
 from functrax.backends.loops.parse import parse
 from functrax.backends.loops.text import text
 from functrax.backends.loops.verify import verify
@@ -49,6 +50,10 @@ def converging(x: Any) -> Any:
     )
 
 
+def convolved(x: Any, w: Any, stride: int = 1) -> Any:
+    return lax.conv_general_dilated(x, w, (stride, stride), "SAME")
+
+
 def rolling(x: Any) -> Any:
     return lax.fori_loop(0, 9, lambda _, v: jnp.roll(v, 1) * 1.5, x)
 
@@ -77,6 +82,18 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "steps": (lambda x: lax.scan(lambda c, v: (c * 0.5 + v, c), 0.0, x), (numbers(31),)),
     "steps of rows": (rolling, (numbers(11),)),
     "until": (converging, ((np.float32(0.3), np.float32(1.0)),)),
+    "product": (lambda x: x @ x.T, (numbers(13, 21),)),
+    "product and more": (lambda x, y: jnp.tanh(x @ y + 1), (numbers(7, 6), numbers(6, 19))),
+    "products of batches": (lambda x, y: x @ y, (numbers(3, 5, 6), numbers(3, 6, 17))),
+    "double product": (lambda x: x @ x, (numbers(14, 14, dtype=np.float64),)),
+    "convolution": (convolved, (numbers(1, 1, 5, 5), numbers(2, 1, 3, 3))),
+    "strided convolution": (
+        lambda x, w: convolved(x, w, 2), (numbers(1, 1, 5, 5), numbers(2, 1, 3, 3)),
+    ),
+    "products of words": (
+        lambda x, y: jnp.matmul(x, y, preferred_element_type="int32"),
+        (numbers(9, 32, dtype=np.int8), numbers(32, 18, dtype=np.int8)),
+    ),
     "bools": (lambda x: (x > 0) & (x < 1), (numbers(77),)),
     "halves": (lambda x: jnp.exp(x) * x, (numbers(65, dtype=np.float16),)),
     "integers": (lambda i: i // 3 + i % 5, (indices(67, most=90),)),
@@ -109,12 +126,32 @@ def test_trees_of_large_kernels(kernels: Kernels) -> None:
         (lambda v: v[:, 1:] + 1, np.concatenate([y, y, y], 1)),  # rows begin within a line
         (functrax.nn.softmax, y),  # fetches the next row
         (lambda v: v.T + 1, y),
+        (lambda v: v @ v.T, y),  # blocks of steps
+        (lambda v: (v[:700] @ v.T).T * 2, y),
+        (lambda v: v[:, :1000] @ v[:1000, :900], y),
     ):
         functrax.block_until_ready(functrax.jit(function)(v))
     kernels.check()
     texts = [text(tree) for _, tree, _ in kernels.found.values()]
-    for word in (" vector\n", "line[", "prefetch", "tile d", "running", "grain("):
+    tiles = ("sum float32", "later", "from d")
+    for word in (" vector\n", "line[", "prefetch", "tile d", "running", "grain(", *tiles):
         assert any(word in x for x in texts), word
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_trees_of_tiles_that_are_turned(
+    follows: bool, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strategy, "_TURNED", 1e-3)
+
+    def function(x: Any, y: Any) -> Any:
+        product = jnp.einsum("mk,kn->nm", x, y)
+        return abs(product) if follows else product
+
+    for rows, columns in ((5, 64), (2, 37), (23, 33)):
+        functrax.block_until_ready(functrax.jit(function)(numbers(rows, 9), numbers(9, columns)))
+    assert kernels.check()
+    assert any("turn float32" in text(tree) for _, tree, _ in kernels.found.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -43,6 +43,7 @@ from functrax.backends.loops.strategies.rows import go_through_rows
 from functrax.backends.loops.strategies.scans import scans
 from functrax.backends.loops.strategies.target import Target
 from functrax.backends.loops.strategies.threads import share
+from functrax.backends.loops.strategies.tiles import tiles
 from functrax.backends.loops.strategies.transposes import choose_tile, transposes
 from functrax.backends.loops.tree import Function
 from functrax.core.errors import ArgumentError
@@ -61,6 +62,8 @@ def schedule(kernel: Kernel, target: Target) -> list[Scheduled]:
     The second one reads what the first one writes to the operands that were appended.
     """
     kernel.off = target.off
+    if kernel.tiling is not None:
+        return [(kernel, tiles(kernel, kernel.tiling))]
     if kernel.vector is None:
         found = _strategy(_with_lanes(kernel, target), target)
     else:

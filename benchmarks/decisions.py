@@ -23,7 +23,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn, random
 from functrax.backends.loops.strategies import left_out
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 
 #: What can be left out.
 DECISIONS = left_out()

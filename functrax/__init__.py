@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from functrax.backends import preload as _preload
-from functrax.core.collection import Pause as _Pause
+from functrax.backends.cache import preload as _preload
+from functrax.core.process.gc_pause import Pause as _Pause
 
 _pause = _Pause()  # until all is imported
 _preload.start()
@@ -28,10 +28,13 @@ from functrax import (
     tree_util as tree_util,
     typing as typing,
 )
-from functrax.backends import cpu as cpu, reference as reference
+from functrax.backends import cpu as cpu
 from functrax.backends.device import Device as Device
 from functrax.backends.eager import pending_program as pending_program
-from functrax.backends.placement import (
+from functrax.backends.reference import (
+    reference_device as reference,  # noqa: F401  (public)
+)
+from functrax.backends.sharding.placement import (
     block_until_ready as block_until_ready,
     default_backend as default_backend,
     device_count as device_count,
@@ -45,11 +48,18 @@ from functrax.backends.placement import (
     process_index as process_index,
 )
 from functrax.core import prims as prims
-from functrax.core.arguments import explain_all as _explain_all, explained_member as _explained
-from functrax.core.array import live_arrays as live_arrays
-from functrax.core.aval import ShapedArray as ShapedArray
-from functrax.core.config import config as config
-from functrax.core.contexts import (
+from functrax.core.arrays.array import live_arrays as live_arrays
+from functrax.core.arrays.operators import Array as Array
+from functrax.core.asynchronous.async_tasks import fork as fork
+from functrax.core.asynchronous.fetch import fetch as fetch
+from functrax.core.boundaries.arguments import (
+    explain_all as _explain_all,
+    explained_member as _explained,
+)
+from functrax.core.ir.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
+from functrax.core.lazy import on_demand as _on_demand, sources as _sources
+from functrax.core.options.config import config as config
+from functrax.core.options.contexts import (
     allow_f16_reductions as allow_f16_reductions,
     array_garbage_collection_guard as array_garbage_collection_guard,
     auto_pcast as auto_pcast,
@@ -85,14 +95,15 @@ from functrax.core.contexts import (
     transfer_guard_device_to_host as transfer_guard_device_to_host,
     transfer_guard_host_to_device as transfer_guard_host_to_device,
 )
-from functrax.core.delivery import fetch as fetch
-from functrax.core.dtypes import float0 as float0
-from functrax.core.forks import fork as fork
-from functrax.core.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
-from functrax.core.lazy import on_demand as _on_demand, sources as _sources
-from functrax.core.operators import Array as Array
-from functrax.transforms.barrier import stop_fuse as stop_fuse
-from functrax.transforms.derivatives import (
+from functrax.core.types.aval import ShapedArray as ShapedArray
+from functrax.core.types.dtypes import float0 as float0
+from functrax.transforms.arguments.inspect_types import (
+    ShapeDtypeStruct as ShapeDtypeStruct,
+    eval_shape as eval_shape,
+    make_jaxpr as make_jaxpr,
+    typeof as typeof,
+)
+from functrax.transforms.differentiation.derivatives import (
     grad as grad,
     jvp as jvp,
     linear_transpose as linear_transpose,
@@ -100,22 +111,14 @@ from functrax.transforms.derivatives import (
     value_and_grad as value_and_grad,
     vjp as vjp,
 )
-from functrax.transforms.inspect_types import (
-    ShapeDtypeStruct as ShapeDtypeStruct,
-    eval_shape as eval_shape,
-    make_jaxpr as make_jaxpr,
-    typeof as typeof,
-)
-from functrax.transforms.jit import (
-    clear_caches as clear_caches,
-    jit as jit,
-)
-from functrax.transforms.scopes import (
+from functrax.transforms.mapping.vmap import vmap as vmap
+from functrax.transforms.operations.barrier import stop_fuse as stop_fuse
+from functrax.transforms.staging.jit import clear_caches as clear_caches, jit as jit
+from functrax.transforms.staging.scopes import (
     ensure_compile_time_eval as ensure_compile_time_eval,
     named_call as named_call,
     named_scope as named_scope,
 )
-from functrax.transforms.vmap import vmap as vmap
 from functrax.tree_util import (  # names that JAX has moved, for older programs
     tree_flatten as tree_flatten,
     tree_leaves as tree_leaves,
@@ -158,8 +161,14 @@ if TYPE_CHECKING:
         stages as stages,
         test_util as test_util,
     )
-    from functrax.backends.array_places import Shard as Shard
-    from functrax.backends.hosts import (
+    from functrax.backends.sharding.array_places import Shard as Shard
+    from functrax.backends.sharding.assembling import (
+        make_array_from_callback as make_array_from_callback,
+        make_array_from_process_local_data as make_array_from_process_local_data,
+        make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+    )
+    from functrax.backends.sharding.context import make_mesh as make_mesh, set_mesh as set_mesh
+    from functrax.backends.sharding.hosts import (
         copy_to_host_async as copy_to_host_async,
         host_count as host_count,
         host_id as host_id,
@@ -167,52 +176,46 @@ if TYPE_CHECKING:
         print_environment_info as print_environment_info,
         process_indices as process_indices,
     )
-    from functrax.backends.sharding.assembling import (
-        make_array_from_callback as make_array_from_callback,
-        make_array_from_process_local_data as make_array_from_process_local_data,
-        make_array_from_single_device_arrays as make_array_from_single_device_arrays,
-    )
-    from functrax.backends.sharding.context import make_mesh as make_mesh, set_mesh as set_mesh
     from functrax.backends.sharding.moving import reshard as reshard
     from functrax.backends.sharding.partition import P as P
     from functrax.backends.sharding.shardings import NamedSharding as NamedSharding
-    from functrax.core.parsing import parse as parse
-    from functrax.core.references import (
+    from functrax.core.options.user_contexts import make_user_context as make_user_context
+    from functrax.core.state.references import (
         Ref as Ref,
         empty_ref as empty_ref,
         free_ref as free_ref,
         freeze as freeze,
         new_ref as new_ref,
     )
-    from functrax.core.user_contexts import make_user_context as make_user_context
+    from functrax.core.syntax.parsing import parse as parse
     from functrax.explanation import (
         check as check,
         explain as explain,
         explain_misses as explain_misses,
     )
     from functrax.interop import from_torch as from_torch, to_torch as to_torch
-    from functrax.transforms.callbacks import pure_callback as pure_callback
-    from functrax.transforms.checkpoint import (
+    from functrax.transforms.differentiation.checkpoint import (
         checkpoint as checkpoint,
         checkpoint_policies as checkpoint_policies,
         remat as remat,
     )
-    from functrax.transforms.custom import (
-        closure_convert as closure_convert,
-        custom_gradient as custom_gradient,
-        custom_jvp as custom_jvp,
-        custom_vjp as custom_vjp,
-    )
-    from functrax.transforms.forward_and_backward import fwd_and_bwd as fwd_and_bwd
-    from functrax.transforms.jacobians import (
+    from functrax.transforms.differentiation.forward_and_backward import fwd_and_bwd as fwd_and_bwd
+    from functrax.transforms.differentiation.jacobians import (
         hessian as hessian,
         jacfwd as jacfwd,
         jacobian as jacobian,
         jacrev as jacrev,
     )
-    from functrax.transforms.pmap import pmap as pmap
-    from functrax.transforms.shard_map import shard_map as shard_map, smap as smap
-    from functrax.transforms.steps import steps as steps
+    from functrax.transforms.operations.callbacks import pure_callback as pure_callback
+    from functrax.transforms.sharded.pmap import pmap as pmap
+    from functrax.transforms.sharded.shard_map import shard_map as shard_map, smap as smap
+    from functrax.transforms.staging.steps import steps as steps
+    from functrax.transforms.user_rules.custom import (
+        closure_convert as closure_convert,
+        custom_gradient as custom_gradient,
+        custom_jvp as custom_jvp,
+        custom_vjp as custom_vjp,
+    )
 else:
     __getattr__, __dir__ = _on_demand(
         globals(),
@@ -234,14 +237,14 @@ else:
             *("random", "scipy", "sharding", "stages", "test_util"),
         ),
         {
-            "fwd_and_bwd": "functrax.transforms.forward_and_backward",
-            "make_user_context": "functrax.core.user_contexts",
-            "parse": "functrax.core.parsing",
-            "steps": "functrax.transforms.steps",
+            "fwd_and_bwd": "functrax.transforms.differentiation.forward_and_backward",
+            "make_user_context": "functrax.core.options.user_contexts",
+            "parse": "functrax.core.syntax.parsing",
+            "steps": "functrax.transforms.staging.steps",
             **_sources(
                 {
-                    "functrax.backends.array_places": "Shard",
-                    "functrax.backends.hosts": (
+                    "functrax.backends.sharding.array_places": "Shard",
+                    "functrax.backends.sharding.hosts": (
                         "copy_to_host_async host_count host_id host_ids print_environment_info "
                         "process_indices"
                     ),
@@ -253,15 +256,19 @@ else:
                     "functrax.backends.sharding.moving": "reshard",
                     "functrax.backends.sharding.partition": "P",
                     "functrax.backends.sharding.shardings": "NamedSharding",
-                    "functrax.core.references": "Ref empty_ref free_ref freeze new_ref",
-                    "functrax.transforms.callbacks": "pure_callback",
-                    "functrax.transforms.checkpoint": "checkpoint checkpoint_policies remat",
-                    "functrax.transforms.custom": (
+                    "functrax.core.state.references": "Ref empty_ref free_ref freeze new_ref",
+                    "functrax.transforms.operations.callbacks": "pure_callback",
+                    "functrax.transforms.differentiation.checkpoint": (
+                        "checkpoint checkpoint_policies remat"
+                    ),
+                    "functrax.transforms.user_rules.custom": (
                         "closure_convert custom_gradient custom_jvp custom_vjp"
                     ),
-                    "functrax.transforms.jacobians": "hessian jacfwd jacobian jacrev",
-                    "functrax.transforms.pmap": "pmap",
-                    "functrax.transforms.shard_map": "shard_map smap",
+                    "functrax.transforms.differentiation.jacobians": (
+                        "hessian jacfwd jacobian jacrev"
+                    ),
+                    "functrax.transforms.sharded.pmap": "pmap",
+                    "functrax.transforms.sharded.shard_map": "shard_map smap",
                 }
             ),
             **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),

@@ -11,7 +11,7 @@ Ref([1., 1.], dtype=float32)
 
 from __future__ import annotations
 
-from functrax.transforms.accumulating import (
+from functrax.transforms.differentiation.accumulating import (
     DidntWant as DidntWant,
     DontWant as DontWant,
     GradRef as GradRef,

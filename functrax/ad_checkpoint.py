@@ -10,10 +10,12 @@ Array(-0., dtype=float32, weak_type=True)
 
 from __future__ import annotations
 
-from functrax.transforms.checkpoint import (
+from functrax.transforms.differentiation.checkpoint import (
     checkpoint as checkpoint,
     checkpoint_name as checkpoint_name,
     checkpoint_policies as checkpoint_policies,
     remat as remat,
 )
-from functrax.transforms.saved_residuals import print_saved_residuals as print_saved_residuals
+from functrax.transforms.differentiation.saved_residuals import (
+    print_saved_residuals as print_saved_residuals,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functrax.transforms.custom_vmap import (
+from functrax.transforms.user_rules.custom_vmap import (
     custom_vmap as custom_vmap,
     sequential_vmap as sequential_vmap,
 )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.core.errors import ArgumentError
-from functrax.core.pytree import tree_map
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.pytree.operations import tree_map
+from functrax.transforms.arguments.inspect_types import type_of
 from functrax.transforms.control.linear_call import linear_call as linear_call
-from functrax.transforms.custom import (
+from functrax.transforms.interpreters.custom_call import SymbolicZero as SymbolicZero
+from functrax.transforms.interpreters.forward import zero_tangent
+from functrax.transforms.user_rules.custom import (
     CustomVJPPrimal as CustomVJPPrimal,
     closure_convert as closure_convert,
     custom_gradient as custom_gradient,
     custom_jvp as custom_jvp,
     custom_vjp as custom_vjp,
 )
-from functrax.transforms.custom_call import SymbolicZero as SymbolicZero
-from functrax.transforms.forward import zero_tangent
-from functrax.transforms.inspect_types import type_of
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:

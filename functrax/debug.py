@@ -14,10 +14,10 @@ import numpy as np
 
 from functrax.backends.sharding.drawing import visualize_sharding as visualize_sharding
 from functrax.backends.sharding.placed import sharding_of
-from functrax.core.errors import ArgumentError, FormatError
-from functrax.core.inputs import as_value
-from functrax.core.pytree import tree_leaves
-from functrax.transforms.callbacks import debug_callback
+from functrax.core.errors.typed import ArgumentError, FormatError
+from functrax.core.pytree.operations import tree_leaves
+from functrax.core.tracing.inputs import as_value
+from functrax.transforms.operations.callbacks import debug_callback
 
 __all__ = [
     "DebugEffect",

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.backends import hosts
-from functrax.core.errors import ArgumentError, UnavailableError
+from functrax.backends.sharding import hosts
+from functrax.core.errors.typed import ArgumentError, UnavailableError
 
 
 def initialize(

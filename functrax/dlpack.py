@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.core import dtypes
+from functrax.core.types import dtypes
 from functrax.numpy import from_dlpack as from_dlpack
 
 

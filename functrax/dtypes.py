@@ -11,8 +11,8 @@ from typing import Any
 
 import ml_dtypes
 
-from functrax.core import dtypes
-from functrax.core.dtypes import (
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import (
     DType,
     extended as extended,
     finfo as finfo,
@@ -21,7 +21,7 @@ from functrax.core.dtypes import (
     issubdtype as issubdtype,
     prng_key as prng_key,
 )
-from functrax.core.promotion import (
+from functrax.core.types.promotion import (
     TypePromotionError as TypePromotionError,
     result_type as result_type,
     typed_of,

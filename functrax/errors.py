@@ -5,7 +5,7 @@ JAX's names for them are below, so that an ``except`` clause written for JAX cat
 
 from __future__ import annotations
 
-from functrax.core.errors import (
+from functrax.core.errors.typed import (
     ArgumentError as ArgumentError,
     AxisError as AxisError,
     AxisNameError as AxisNameError,

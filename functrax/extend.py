@@ -23,10 +23,9 @@ Array(12., dtype=float32, weak_type=True)
 
 from __future__ import annotations
 
-from functrax.core import dtypes as dtypes
-from functrax.core.aval import ShapedArray as ShapedArray
-from functrax.core.inputs import as_value as as_value
-from functrax.core.primitive import (
+from functrax.core.syntax.verify import meta_only as meta_only, verify as verify
+from functrax.core.tracing.inputs import as_value as as_value
+from functrax.core.tracing.primitive import (
     Avals as Avals,
     BadSample as BadSample,
     Elementwise as Elementwise,
@@ -39,12 +38,16 @@ from functrax.core.primitive import (
     literal as literal,
     registry as registry,
 )
-from functrax.core.trace import (
+from functrax.core.tracing.trace import (
     Trace as Trace,
     Tracer as Tracer,
     current as current,
     current_trace as current_trace,
 )
-from functrax.core.verify import meta_only as meta_only, verify as verify
-from functrax.transforms.flat import FlatFunction as FlatFunction, flatten_args as flatten_args
-from functrax.transforms.inspect_types import jaxpr_as_fun as jaxpr_as_fun
+from functrax.core.types import dtypes as dtypes
+from functrax.core.types.aval import ShapedArray as ShapedArray
+from functrax.transforms.arguments.flat import (
+    FlatFunction as FlatFunction,
+    flatten_args as flatten_args,
+)
+from functrax.transforms.arguments.inspect_types import jaxpr_as_fun as jaxpr_as_fun

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from functrax import numpy as jnp
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DTypeError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.promotion import result_type
-from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.errors.typed import DTypeError, ShapeError
+from functrax.core.pytree.operations import PyTreeDef, tree_flatten, tree_unflatten
 from functrax.core.records import record
+from functrax.core.tracing.inputs import as_value
+from functrax.core.types.aval import ShapedArray
+from functrax.core.types.promotion import result_type
 
 
 @record

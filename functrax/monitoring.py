@@ -22,7 +22,7 @@ of the function as ``fun_name``.
 
 from __future__ import annotations
 
-from functrax.core.monitoring import (
+from functrax.core.events.monitoring import (
     clear_event_listeners as clear_event_listeners,
     record_event as record_event,
     record_event_duration_secs as record_event_duration_secs,

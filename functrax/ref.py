@@ -11,13 +11,13 @@ Array([7., 1., 2.], dtype=float32)
 
 from __future__ import annotations
 
-from functrax.core.reference_access import (
+from functrax.core.state.reference_access import (
     addupdate as addupdate,
     get as get,
     set_ as set,  # JAX's name
     swap as swap,
 )
-from functrax.core.references import (
+from functrax.core.state.references import (
     AbstractRef as AbstractRef,
     Ref as Ref,
     empty_ref as empty_ref,

@@ -33,8 +33,11 @@ from functrax.backends.sharding.shardings import (
     Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
 )
-from functrax.transforms.shard_map import auto_axes as auto_axes, explicit_axes as explicit_axes
-from functrax.transforms.types_of_arrays import ManualAxisType as ManualAxisType
+from functrax.transforms.arguments.types_of_arrays import ManualAxisType as ManualAxisType
+from functrax.transforms.sharded.shard_map import (
+    auto_axes as auto_axes,
+    explicit_axes as explicit_axes,
+)
 
 
 def make_single_device_sharding(

@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError
-from functrax.core.inputs import as_value
-from functrax.core.pytree import keystr, tree_flatten_with_path, tree_leaves, tree_map
-from functrax.transforms.derivatives import jvp, vjp
-from functrax.transforms.flat import check_callable, name_of
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.pytree.operations import keystr, tree_flatten_with_path, tree_leaves, tree_map
+from functrax.core.tracing.inputs import as_value
+from functrax.core.types import dtypes
+from functrax.transforms.arguments.flat import check_callable, name_of
+from functrax.transforms.differentiation.derivatives import jvp, vjp
 
 #: For the bits of a float: the step of a difference, and the tolerance of what it gives.  A longer
 #: step would be more precise, and cross more corners (of ``max``, say), where no difference helps.

@@ -6,11 +6,8 @@ Example:
   {'a': 2, 'b': (4, 6)}
 """
 
-from functrax.core.pytree import (
-    static,
-    tree_unflatten as unflatten,
-)
-from functrax.core.pytree_public import (
+from functrax.core.pytree.operations import static, tree_unflatten as unflatten
+from functrax.core.pytree.public import (
     tree_all as all,
     tree_broadcast as broadcast,
     tree_flatten as flatten,

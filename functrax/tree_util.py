@@ -8,7 +8,13 @@ Example:
   {'a': 2, 'b': (4, 6)}
 """
 
-from functrax.core.pytree import (
+from functrax.core.pytree.levels import (
+    default_registry as default_registry,
+    flatten_one_level as flatten_one_level,
+    flatten_one_level_with_keys as flatten_one_level_with_keys,
+    is_tree_node as is_tree_node,
+)
+from functrax.core.pytree.operations import (
     DictKey as DictKey,
     FlattenedIndexKey as FlattenedIndexKey,
     GetAttrKey as GetAttrKey,
@@ -29,13 +35,7 @@ from functrax.core.pytree import (
     treedef_is_leaf as treedef_is_leaf,
     treedef_tuple as treedef_tuple,
 )
-from functrax.core.pytree_levels import (
-    default_registry as default_registry,
-    flatten_one_level as flatten_one_level,
-    flatten_one_level_with_keys as flatten_one_level_with_keys,
-    is_tree_node as is_tree_node,
-)
-from functrax.core.pytree_public import (
+from functrax.core.pytree.public import (
     all_leaves as all_leaves,
     tree_all as tree_all,
     tree_broadcast as tree_broadcast,

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from functrax.core.operators import Array
+from functrax.core.arrays.operators import Array
 
 
 class SupportsDType(Protocol):

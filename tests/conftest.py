@@ -19,11 +19,11 @@ import pytest
 from functrax.backends import internal_errors
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.device import device_of
-from functrax.core.config import Override, config
-from functrax.core.jaxpr import Jaxpr, all_eqns
-from functrax.core.parsing import parse_jaxpr
-from functrax.core.stage import program_observers
-from functrax.core.verify import verify
+from functrax.core.ir.jaxpr import Jaxpr, all_eqns
+from functrax.core.options.config import Override, config
+from functrax.core.syntax.parsing import parse_jaxpr
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.stage import program_observers
 
 _LARGE = 400  # programs of more equations are verified, but not parsed
 _PARSED = 3  # of so many programs one is parsed: that takes as long as half of tracing them

@@ -18,17 +18,17 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn, random
-from functrax.backends import pipeline
-from functrax.backends.bisection import first_wrong_rewrite
+from functrax.backends.compilation import pipeline
+from functrax.backends.compilation.bisection import first_wrong_rewrite
+from functrax.backends.compilation.pipeline import Pass
 from functrax.backends.eager import pending_program
 from functrax.backends.loops.strategies import left_out
-from functrax.backends.passes.fuse import fuse
+from functrax.backends.passes.fusion.fuse import fuse
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.pipeline import Pass
-from functrax.backends.runtime import pool_stats
+from functrax.backends.runtime.choice import pool_stats
 from functrax.core import native
-from functrax.core.config import Override
-from functrax.core.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.options.config import Override
 from functrax.explanation import Explanation
 from functrax.extend import ShapedArray, dtypes, jaxpr_as_fun, registry
 from tests.test_features import conv

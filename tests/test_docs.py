@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from functrax.core import native
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 from functrax.errors import FunctraxError
 
 ROOT = Path(__file__).parent.parent

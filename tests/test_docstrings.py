@@ -10,7 +10,7 @@ import pytest
 
 import functrax
 from functrax.core import native
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 
 MODULES = sorted(
     module.name

@@ -19,8 +19,8 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
-from functrax.core.index_text import parse_index_expr
-from functrax.core.jaxpr import Eqn, Jaxpr, Var, all_eqns
+from functrax.core.index.map_text import parse_index_expr
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var, all_eqns
 from functrax.core.prims.arithmetic import add, mul
 from functrax.extend import (
     Elementwise,

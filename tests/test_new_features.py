@@ -21,7 +21,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, nn
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 from tests.test_compiler_features import F32, array, explained, ratio_iou
 
 

@@ -18,7 +18,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors
-from functrax.core.aval import ShapedArray
+from functrax.core.types.aval import ShapedArray
 
 
 def test_devices():

@@ -1,1 +1,1 @@
-"""Backends: what runs a program.  ``device`` is the interface, ``reference`` plain NumPy."""
+"""Backends: what runs a program.  ``device`` is the interface, ``reference/`` plain NumPy."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Literal, TypeAlias
 
-from functrax.core.recorder import recorder
+from functrax.core.events.recorder import recorder
 from functrax.core.records import field, record
 
 #: Where machine code came from: LLVM, the cache of this process, the cache on disk.

@@ -16,22 +16,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrax.backends import eager as eager, nan_check, preload
+from functrax.backends import eager as eager
+from functrax.backends.cache import preload
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.eager import single_operations
-from functrax.backends.reference import ReferenceDevice, in_numpy
-from functrax.backends.runtime import load
-from functrax.core import monitoring
-from functrax.core.collection import paused
-from functrax.core.config import compile_context, state as options
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Primitive
-from functrax.core.trace import current_source
+from functrax.backends.reference import nan_check
+from functrax.backends.reference.reference_device import ReferenceDevice, in_numpy
+from functrax.backends.runtime.choice import load
+from functrax.core.events import monitoring
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.options.config import compile_context, state as options
+from functrax.core.process.gc_pause import paused
+from functrax.core.tracing.primitive import Primitive
+from functrax.core.tracing.trace import current_source
 
 if TYPE_CHECKING:
-    from functrax.backends.compiler import CompiledProgram
-    from functrax.backends.generic import Families, Member
-    from functrax.backends.program import Program
+    from functrax.backends.cache.size_generic import Families, Member
+    from functrax.backends.compilation.compiler import CompiledProgram
+    from functrax.backends.executables.program import Program
 
 #: So many programs are compiled before one is looked at as one of many sizes.
 _FEW = 2
@@ -64,7 +66,7 @@ class CpuDevice(Device):
 
     def _program(self, jaxpr: Jaxpr) -> Program:
         """A program: by a plan for all of its sizes, else from disk, else compiled."""
-        from functrax.backends import program_cache
+        from functrax.backends.cache import program_cache
 
         member = self._member(jaxpr)
         program = None if member is None else member.planned()
@@ -91,14 +93,14 @@ class CpuDevice(Device):
 
         A process that compiles few programs does not import what makes plans.
         """
-        from functrax.backends.program_cache import shown
+        from functrax.backends.cache.program_cache import shown
 
         if not options.plans or options.memory_budget or shown():
             return None
         if self._families is None:
             if len(self._earlier) < _FEW:
                 return None
-            from functrax.backends.generic import Families
+            from functrax.backends.cache.size_generic import Families
 
             self._families = Families()
             for context, of_jaxpr, of_program in self._earlier:
@@ -117,12 +119,12 @@ class CpuDevice(Device):
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
             preload.compiling()
-            from functrax.backends.compiler import compile_program
+            from functrax.backends.compilation.compiler import compile_program
 
             with paused():
                 found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
             if not guarded:
-                from functrax.backends import program_cache
+                from functrax.backends.cache import program_cache
 
                 program_cache.keep(jaxpr, found.program)
         return found
@@ -144,7 +146,7 @@ class CpuDevice(Device):
 
     def _compiled_once(self, jaxpr: Jaxpr) -> Executable:
         """A program of one operation; its results are checked by the caller."""
-        from functrax.backends.compiler import compile_program
+        from functrax.backends.compilation.compiler import compile_program
 
         return load(compile_program(jaxpr).program)
 

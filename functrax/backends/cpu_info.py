@@ -20,7 +20,7 @@ import sys
 from functools import cache, cached_property
 from typing import Final
 
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.records import record
 
 #: Lines of /proc/cpuinfo that tell processors apart; the others change from one moment to the next.

@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.core.array import Borrowed, ConcreteArray
-from functrax.core.aval import ShapedArray
-from functrax.core.config import compile_context, state as options
-from functrax.core.errors import GuardError
-from functrax.core.inputs import concrete
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Primitive
+from functrax.core.arrays.array import Borrowed, ConcreteArray
+from functrax.core.errors.typed import GuardError
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.options.config import compile_context, state as options
+from functrax.core.tracing.inputs import concrete
+from functrax.core.tracing.primitive import Primitive
+from functrax.core.types.aval import ShapedArray
 
 #: Takes one raw value for each input of the program, returns one for each result.
 Executable: TypeAlias = Callable[[Sequence[Any]], list[Any]]

@@ -30,9 +30,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from functrax.core.config import state as options
-from functrax.core.locks import new_lock
-from functrax.core.option_text import byte_count
+from functrax.core.options.config import state as options
+from functrax.core.options.option_text import byte_count
+from functrax.core.process.locks import new_lock
 from functrax.core.records import record
 
 try:  # hashlib loads all of OpenSSL, which takes longer than a program's first call may

@@ -14,8 +14,8 @@ import os
 import re
 import sys
 
-from functrax.core.config import state as options
-from functrax.core.option_text import stages
+from functrax.core.options.config import state as options
+from functrax.core.options.option_text import stages
 
 _numbers = itertools.count()
 
@@ -29,7 +29,7 @@ def dump(stage: str, program: str, title: str, text: str) -> None:
     """Print or write a text, if its stage is dumped.
 
     Args:
-      stage: one of ``functrax.core.option_text.STAGES``.
+      stage: one of ``functrax.core.options.option_text.STAGES``.
       program: the name of the program that it belongs to.
       title: which text of this stage it is: a pass, a kernel.
       text: what the stage made.

@@ -5,7 +5,7 @@ which the threads, the calling one among them, take one after the other.  A loop
 a loop that begins while another thread's loop runs, stays on the thread that began it.
 
 The number of threads is ``FUNCTRAX_NUM_THREADS``, or else that of the cores that the process may
-keep busy (:mod:`functrax.core.cgroups`).  After a fork the child makes threads of its own.
+keep busy (:mod:`functrax.core.process.cgroups`).  After a fork the child makes threads of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from functrax.core.cgroups import processors
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.process.cgroups import processors
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

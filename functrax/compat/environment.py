@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from functrax.core.config import config
-from functrax.core.foreign_options import ALIASES, is_foreign
-from functrax.core.options import OPTIONS
+from functrax.core.options.config import config
+from functrax.core.options.jax_options import ALIASES, is_foreign
+from functrax.core.options.table import OPTIONS
 
 
 def set_options(environment: Mapping[str, str]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from functrax.compat import names
 from functrax.compat.environment import set_options
 from functrax.compat.missing import Missing, note
-from functrax.core.errors import FunctraxError
+from functrax.core.errors.typed import FunctraxError
 
 _HERE = "functrax.compat"
 _PACKAGES = ("jax", "jaxlib")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from functrax.compat import names
-from functrax.core.errors import FunctraxError
+from functrax.core.errors.typed import FunctraxError
 from functrax.core.records import record
 
 _PACKAGE = __name__.rpartition(".")[0]

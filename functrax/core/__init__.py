@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING
 from functrax.core.lazy import on_demand as _on_demand, sources as _sources
 
 if TYPE_CHECKING:
-    from functrax.core.aval import ShapedArray as ShapedArray
-    from functrax.core.jaxpr import (
+    from functrax.core.ir.jaxpr import (
         ClosedJaxpr as ClosedJaxpr,
         Jaxpr as Jaxpr,
         Literal as Literal,
         Var as Var,
     )
-    from functrax.core.primitive import Primitive as Primitive
-    from functrax.core.stage import eval_jaxpr as eval_jaxpr
-    from functrax.core.trace import Tracer as Tracer
+    from functrax.core.tracing.primitive import Primitive as Primitive
+    from functrax.core.tracing.stage import eval_jaxpr as eval_jaxpr
+    from functrax.core.tracing.trace import Tracer as Tracer
+    from functrax.core.types.aval import ShapedArray as ShapedArray
 else:
     __getattr__, __dir__ = _on_demand(
         globals(),
         (),
         _sources(
             {
-                "functrax.core.aval": "ShapedArray",
-                "functrax.core.jaxpr": "ClosedJaxpr Jaxpr Literal Var",
-                "functrax.core.primitive": "Primitive",
-                "functrax.core.stage": "eval_jaxpr",
-                "functrax.core.trace": "Tracer",
+                "functrax.core.types.aval": "ShapedArray",
+                "functrax.core.ir.jaxpr": "ClosedJaxpr Jaxpr Literal Var",
+                "functrax.core.tracing.primitive": "Primitive",
+                "functrax.core.tracing.stage": "eval_jaxpr",
+                "functrax.core.tracing.trace": "Tracer",
             }
         ),
     )

@@ -24,8 +24,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from functrax import numpy as jnp
-from functrax.core.errors import PyTreeError
-from functrax.core.pytree import (
+from functrax.core.errors.typed import PyTreeError
+from functrax.core.pytree.operations import (
     register_pytree_node,
     tree_flatten,
     tree_leaves,

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrax import numpy as jnp
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.errors.typed import ArgumentError, ShapeError
 
 Schedule: TypeAlias = Callable[[Any], Any]
 

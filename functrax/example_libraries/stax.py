@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from functrax import lax, nn, numpy as jnp, random
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
 from functrax.nn import (  # names that programs take from here
     elu as elu,
     gelu as gelu,
@@ -35,7 +35,7 @@ from functrax.nn import (  # names that programs take from here
     standardize as standardize,
 )
 from functrax.nn.initializers import glorot_normal, normal, ones, zeros
-from functrax.transforms.inspect_types import ShapeDtypeStruct, eval_shape
+from functrax.transforms.arguments.inspect_types import ShapeDtypeStruct, eval_shape
 
 glorot = glorot_normal
 randn = normal

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import sys
 
-from functrax.core.config import Override
-from functrax.core.contexts import enable_x64 as enable_x64
+from functrax.core.options.config import Override
+from functrax.core.options.contexts import enable_x64 as enable_x64
 from functrax.example_libraries import optimizers as optimizers, stax as stax
-from functrax.transforms.callbacks import io_callback as io_callback
+from functrax.transforms.operations.callbacks import io_callback as io_callback
 
 sys.modules["functrax.experimental.optimizers"] = optimizers
 sys.modules["functrax.experimental.stax"] = stax

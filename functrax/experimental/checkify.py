@@ -28,21 +28,21 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, DTypeError
-from functrax.core.inputs import as_value, concrete, is_valid_argument
-from functrax.core.jaxpr import Eqn, Jaxpr, Literal, programs_in
-from functrax.core.primitive import Elementwise, Value
-from functrax.core.pytree import register_pytree_node_class, tree_flatten, tree_unflatten
-from functrax.core.stage import stage
-from functrax.core.trace import Tracer, state
-from functrax.core.tracebacks import boundary, deliberate
+from functrax.core.boundaries.tracebacks import boundary, deliberate
+from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal, programs_in
+from functrax.core.pytree.operations import register_pytree_node_class, tree_flatten, tree_unflatten
+from functrax.core.tracing.inputs import as_value, concrete, is_valid_argument
+from functrax.core.tracing.primitive import Elementwise, Value
+from functrax.core.tracing.stage import stage
+from functrax.core.tracing.trace import Tracer, state
+from functrax.core.types import dtypes
 from functrax.experimental.index_checks import ReadIndex, first_out_of_bounds, indices_read
 from functrax.numpy.indexing import known_indices
-from functrax.transforms.call import Call
-from functrax.transforms.custom_call import CustomCallPrimitive
-from functrax.transforms.flat import FlatFunction, check_callable, flatten_args, name_of
-from functrax.transforms.user_checks import (
+from functrax.transforms.arguments.flat import FlatFunction, check_callable, flatten_args, name_of
+from functrax.transforms.interpreters.call import Call
+from functrax.transforms.interpreters.custom_call import CustomCallPrimitive
+from functrax.transforms.operations.user_checks import (
     SUFFIX,
     JaxRuntimeError as JaxRuntimeError,
     check_p,

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from functrax import numpy as jnp
-from functrax.core.index_expr import Dim, IndexExpr, Load, Sum
-from functrax.core.jaxpr import Eqn
+from functrax.core.index.expr import Dim, IndexExpr, Load, Sum
+from functrax.core.ir.jaxpr import Eqn
 
 
 class ReadIndex(NamedTuple):

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError
-from functrax.core.pytree import tree_map, tree_structure
-from functrax.transforms.derivatives import jvp
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.pytree.operations import tree_map, tree_structure
+from functrax.transforms.differentiation.derivatives import jvp
 
 
 def jet(

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends.device import Device
-from functrax.backends.placement import devices as all_devices
-from functrax.core.errors import ArgumentError, ShardingError
+from functrax.backends.sharding.placement import devices as all_devices
+from functrax.core.errors.typed import ArgumentError, ShardingError
 
 #: By kind of device, what lays its devices out in a grid; a function of the shape and the devices.
 device_kind_handler_dict: Final[dict[str, Callable[..., Any]]] = {}

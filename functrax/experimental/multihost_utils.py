@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends import hosts
 from functrax.backends.device import Device
-from functrax.backends.placement import devices as all_devices
+from functrax.backends.sharding import hosts
 from functrax.backends.sharding.mesh import Mesh
 from functrax.backends.sharding.moving import moved_leaf
 from functrax.backends.sharding.partition import PartitionSpec
 from functrax.backends.sharding.placed import prefix_leaves
+from functrax.backends.sharding.placement import devices as all_devices
 from functrax.backends.sharding.shardings import NamedSharding
-from functrax.core.errors import ArgumentError, UnavailableError
-from functrax.core.inputs import as_value
-from functrax.core.pytree import tree_flatten, tree_map, tree_unflatten
+from functrax.core.errors.typed import ArgumentError, UnavailableError
+from functrax.core.pytree.operations import tree_flatten, tree_map, tree_unflatten
+from functrax.core.tracing.inputs import as_value
 
 
 class ProcessFailureError(Exception):

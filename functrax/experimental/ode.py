@@ -16,10 +16,10 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.errors import ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ShapeError
+from functrax.core.tracing.primitive import Value
 from functrax.flatten_util import ravel_pytree
-from functrax.transforms.vmap import vmap
+from functrax.transforms.mapping.vmap import vmap
 
 #: Where in a step the function is asked, and what of the earlier answers leads there
 #: (Dormand and Prince, "A family of embedded Runge-Kutta formulae", 1980).

@@ -1,5 +1,5 @@
 """``pjit``, the older name of :func:`functrax.jit` with shardings."""
 
-from functrax.transforms.jit import jit as pjit
+from functrax.transforms.staging.jit import jit as pjit
 
 __all__ = ["pjit"]

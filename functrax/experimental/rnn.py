@@ -13,7 +13,7 @@ import math
 from typing import Any, TypeAlias
 
 from functrax import lax, nn, numpy as jnp, random
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 
 _Parts: TypeAlias = dict[int, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functrax.transforms.shard_map import shard_map as _shard_map
+from functrax.transforms.sharded.shard_map import shard_map as _shard_map
 
 
 def shard_map(

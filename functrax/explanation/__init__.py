@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from functrax.core import records
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
 from functrax.explanation.checking import CheckReport as CheckReport, checked
 from functrax.explanation.facts import explanation_of
 from functrax.explanation.inputs import raw_inputs
@@ -25,9 +25,9 @@ from functrax.explanation.record import (
     Measurement as Measurement,
     PassFacts as PassFacts,
 )
-from functrax.transforms.flat import check_callable, name_of
-from functrax.transforms.jit import Jitted, jit
-from functrax.transforms.traces import TraceReport
+from functrax.transforms.arguments.flat import check_callable, name_of
+from functrax.transforms.staging.jit import Jitted, jit
+from functrax.transforms.staging.traces import TraceReport
 
 
 def jitted(transform: str, fun: Callable[..., Any], options: dict[str, Any]) -> Jitted:

@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.reference import Program
-from functrax.core import dtypes
-from functrax.core.config import Override
-from functrax.core.jaxpr import Jaxpr
+from functrax.backends.reference.reference_device import Program
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.options.config import Override
 from functrax.core.records import record
+from functrax.core.types import dtypes
 from functrax.explanation.noise import NOISE, Array, noisy_results, raw
 
 #: Units in the last place that are never too many.

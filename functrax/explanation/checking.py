@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.backends import pipeline
-from functrax.backends.bisection import first_wrong_rewrite
-from functrax.backends.compiler import CompiledProgram, Work, compile_program
-from functrax.backends.executor import Executable
-from functrax.backends.members import Members
-from functrax.backends.program import Instruction
-from functrax.backends.runtime import CURRENT, load
-from functrax.core.config import Override
-from functrax.core.errors import MiscompilationError
-from functrax.core.jaxpr import Eqn, Jaxpr, Var
-from functrax.core.printing import eqn_text
+from functrax.backends.compilation import pipeline
+from functrax.backends.compilation.bisection import first_wrong_rewrite
+from functrax.backends.compilation.compiler import CompiledProgram, Work, compile_program
+from functrax.backends.compilation.provenance import Members
+from functrax.backends.executables.program import Instruction
+from functrax.backends.runtime.choice import CURRENT, load
+from functrax.backends.runtime.executor import Executable
+from functrax.core.errors.typed import MiscompilationError
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.ir.printing import eqn_text
+from functrax.core.options.config import Override
 from functrax.core.records import record
 from functrax.explanation.agreement import Judge, Mismatch, run_reference
 

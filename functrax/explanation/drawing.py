@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Final
 
-from functrax.core.jaxpr import Eqn, Var
-from functrax.core.printing import variable_names
+from functrax.core.ir.jaxpr import Eqn, Var
+from functrax.core.ir.printing import variable_names
 from functrax.core.records import record
 from functrax.explanation.layout import Node, Point, layered
 from functrax.explanation.record import Edge, Explanation, KernelFacts, Level

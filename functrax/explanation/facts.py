@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from functrax.backends.compiler import CompiledProgram, Work
-from functrax.backends.costs import nbytes, operations, traffic
-from functrax.backends.members import Members, expanded
+from functrax.backends.compilation.compiler import CompiledProgram, Work
+from functrax.backends.compilation.provenance import Members, expanded
+from functrax.backends.passes.fusion.kernel_groups import REASONS
 from functrax.backends.passes.groups import Group, contraction, fused
-from functrax.backends.passes.kernel_groups import REASONS
-from functrax.core.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
-from functrax.core.number_text import scalar_text
-from functrax.core.printing import variable_names
+from functrax.backends.passes.memory.costs import nbytes, operations, traffic
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
+from functrax.core.ir.number_text import scalar_text
+from functrax.core.ir.printing import variable_names
 from functrax.explanation.record import (
     Access,
     Edge,

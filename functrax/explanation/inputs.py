@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError
-from functrax.core.inputs import as_value
-from functrax.core.pytree import tree_leaves
-from functrax.core.trace import Tracer
-from functrax.transforms.inspect_types import type_of
-from functrax.transforms.jit import Jitted
-from functrax.transforms.lowered import Lowered
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.pytree.operations import tree_leaves
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.trace import Tracer
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.arguments.inspect_types import type_of
+from functrax.transforms.staging.jit import Jitted
+from functrax.transforms.staging.lowered import Lowered
 
 
 def raw_inputs(

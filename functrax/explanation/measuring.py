@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.executor import Executable, bound_kernel
-from functrax.backends.program import HostCall, Instruction, Launch
+from functrax.backends.executables.program import HostCall, Instruction, Launch
+from functrax.backends.runtime.executor import Executable, bound_kernel
 from functrax.backends.threads import thread_pool
 from functrax.explanation.record import Explanation, KernelFacts, Measurement
 

@@ -4,7 +4,7 @@ Each rounded operation is off by one unit in the last place at random (Vignes' s
 arithmetic).  A sum is off by more, for it may be added up in any order, and its products may be
 rounded or not: by a share of the error bound of sums, which follows from the number of terms and
 from the sum of their magnitudes.  That holds for a sum of products that is never stored, too
-(``backends/deferred.py``): the magnitudes are contracted as the products are.
+(``backends/reference/deferred.py``): the magnitudes are contracted as the products are.
 
 Start at :func:`noisy_results`.
 """
@@ -17,14 +17,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends import strided
-from functrax.backends.deferred import Deferred
 from functrax.backends.passes.groups import Group
-from functrax.backends.reference import rule_of
-from functrax.core import dtypes
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
-from functrax.core.primitive import HigherOrder
+from functrax.backends.reference import strided
+from functrax.backends.reference.deferred import Deferred
+from functrax.backends.reference.reference_device import rule_of
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.prims.arithmetic import abs_, add
+from functrax.core.tracing.primitive import HigherOrder
+from functrax.core.types import dtypes
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

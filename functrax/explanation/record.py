@@ -12,16 +12,16 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
-from functrax.backends.codegen import KernelCode
-from functrax.backends.compiler import CompiledProgram
+from functrax.backends.compilation.codegen import KernelCode
+from functrax.backends.compilation.compiler import CompiledProgram
+from functrax.backends.executables.memory_plan import plan_text
+from functrax.backends.executables.program import Instruction, Program
 from functrax.backends.llvm.jit import machine
-from functrax.backends.memory_plan import plan_text
-from functrax.backends.program import Instruction, Program
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError
-from functrax.core.jaxpr import Eqn, Jaxpr
+from functrax.core.errors.source import SourceLine
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.ir.jaxpr import Eqn, Jaxpr
 from functrax.core.records import field, record
-from functrax.core.source import SourceLine
+from functrax.core.types.aval import ShapedArray
 
 
 @record

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import shared_memory
-from functrax.core.errors import ArgumentError, DTypeError
-from functrax.core.pytree import tree_flatten, tree_map, tree_unflatten
+from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.process import shared_memory
+from functrax.core.pytree.operations import tree_flatten, tree_map, tree_unflatten
 
 
 class Shared:

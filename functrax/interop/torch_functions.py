@@ -21,23 +21,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.runtime import Buffer
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.aval import ShapedArray
-from functrax.core.config import trace_context
-from functrax.core.contexts import enable_x64
-from functrax.core.errors import ArgumentError
-from functrax.core.inputs import as_value, concrete
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Value
+from functrax.backends.runtime.choice import Buffer
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.options.config import trace_context
+from functrax.core.options.contexts import enable_x64
 from functrax.core.prims.convert import conj
-from functrax.core.pytree import PyTreeDef, tree_flatten, tree_map, tree_unflatten
-from functrax.core.stage import eval_jaxpr, stage
+from functrax.core.pytree.operations import PyTreeDef, tree_flatten, tree_map, tree_unflatten
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.stage import eval_jaxpr, stage
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from functrax.numpy.creation import from_dlpack
-from functrax.transforms.derivatives import vjp
-from functrax.transforms.flat import check_callable, name_of
-from functrax.transforms.jit import jit
+from functrax.transforms.arguments.flat import check_callable, name_of
+from functrax.transforms.differentiation.derivatives import vjp
+from functrax.transforms.staging.jit import jit
 
 
 def from_torch(tree: Any) -> Any:

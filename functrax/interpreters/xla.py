@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from functrax.core.operators import Array
+from functrax.core.arrays.operators import Array
 
 DeviceArray = Array

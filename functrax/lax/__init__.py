@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functrax.core.arguments import explain_all as _explain_all, explained_member as _explained
+from functrax.core.boundaries.arguments import (
+    explain_all as _explain_all,
+    explained_member as _explained,
+)
 from functrax.core.lazy import on_demand as _on_demand, sources as _sources
 from functrax.core.prims.rounding import RoundingMethod as RoundingMethod
 from functrax.lax.choice import (
@@ -179,7 +182,7 @@ from functrax.lax.slicing import (
     slice as slice,
     slice_in_dim as slice_in_dim,
 )
-from functrax.transforms.barrier import optimization_barrier as optimization_barrier
+from functrax.transforms.operations.barrier import optimization_barrier as optimization_barrier
 
 _explain_all(globals())
 
@@ -261,7 +264,16 @@ if TYPE_CHECKING:
         conv_general_dilated_patches as conv_general_dilated_patches,
         reduce_window as reduce_window,
     )
-    from functrax.transforms.collectives import (
+    from functrax.transforms.control.associative import associative_scan as associative_scan
+    from functrax.transforms.control.choices import cond as cond, switch as switch
+    from functrax.transforms.control.linear_solve import custom_linear_solve as custom_linear_solve
+    from functrax.transforms.control.user_loops import (
+        fori_loop as fori_loop,
+        scan as scan,
+        while_loop as while_loop,
+    )
+    from functrax.transforms.differentiation.root import custom_root as custom_root
+    from functrax.transforms.operations.collectives import (
         all_gather as all_gather,
         axis_index as axis_index,
         axis_size as axis_size,
@@ -272,15 +284,6 @@ if TYPE_CHECKING:
         ppermute as ppermute,
         psum as psum,
     )
-    from functrax.transforms.control.associative import associative_scan as associative_scan
-    from functrax.transforms.control.choices import cond as cond, switch as switch
-    from functrax.transforms.control.linear_solve import custom_linear_solve as custom_linear_solve
-    from functrax.transforms.control.loops import (
-        fori_loop as fori_loop,
-        scan as scan,
-        while_loop as while_loop,
-    )
-    from functrax.transforms.control.root import custom_root as custom_root
 else:
     __getattr__, __dir__ = _on_demand(
         globals(),
@@ -316,14 +319,14 @@ else:
                 "functrax.lax.windows": (
                     "conv_general_dilated_local conv_general_dilated_patches reduce_window"
                 ),
-                "functrax.transforms.collectives": (
+                "functrax.transforms.operations.collectives": (
                     "all_gather axis_index axis_size pcast pmax pmean pmin ppermute psum"
                 ),
                 "functrax.transforms.control.associative": "associative_scan",
                 "functrax.transforms.control.choices": "cond switch",
                 "functrax.transforms.control.linear_solve": "custom_linear_solve",
-                "functrax.transforms.control.loops": "fori_loop scan while_loop",
-                "functrax.transforms.control.root": "custom_root",
+                "functrax.transforms.control.user_loops": "fori_loop scan while_loop",
+                "functrax.transforms.differentiation.root": "custom_root",
             }
         ),
         _explained(__name__),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from functrax.core.errors import ArgumentError, UnavailableError
+from functrax.core.errors.typed import ArgumentError, UnavailableError
 
 
 class EigImplementation(enum.Enum):

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import literal
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import arithmetic, powers, rounding
 from functrax.core.prims.rounding import RoundingMethod
-from functrax.core.pytree import tree_map
+from functrax.core.pytree.operations import tree_map
+from functrax.core.tracing.primitive import literal
+from functrax.core.types import dtypes
 from functrax.lax.operands import ArrayLike, as_array, operands, pair, repeat, value_of
 
 T = TypeVar("T")

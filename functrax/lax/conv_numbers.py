@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.lax.operands import Shape
 from functrax.lax.window_shapes import WindowAxis, pairs, transposed_padding, window_axes
 

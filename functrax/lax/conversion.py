@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import DTypeError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like, literal
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import DTypeError, ShapeError
 from functrax.core.prims import bitwise, convert, reindex
 from functrax.core.prims.arithmetic import and_, mul
 from functrax.core.prims.reduce import reduce_or
-from functrax.core.promotion import result_type
+from functrax.core.tracing.primitive import Value, like, literal
+from functrax.core.types import dtypes
+from functrax.core.types.promotion import result_type
 from functrax.lax.operands import ArrayLike, DTypeLike, as_array, dtype_of, pair, value_of
 
 

@@ -18,15 +18,15 @@ import functools
 from collections.abc import Sequence
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.index_expr import Condition, Dim, IndexExpr
-from functrax.core.index_map import IndexMap
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.index.expr import Condition, Dim, IndexExpr
+from functrax.core.index.map import IndexMap
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, transpose_
 from functrax.core.records import record
+from functrax.core.tracing.primitive import Value, like
 from functrax.lax.conv_numbers import (
     ConvDimensionNumbers,
     ConvGeneralDilatedDimensionNumbers,

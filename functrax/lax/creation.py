@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.errors import ShapeError
-from functrax.core.jaxpr import Literal
-from functrax.core.operators import Array
-from functrax.core.primitive import literal
+from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ShapeError
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import reindex as prims
 from functrax.core.prims.convert import convert_element_type
+from functrax.core.tracing.primitive import literal
+from functrax.core.types import dtypes
 from functrax.lax.operands import (
     ArrayLike,
     DTypeLike,

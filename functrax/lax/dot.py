@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_or, reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
 from functrax.lax.operands import (
     ArrayLike,
     DTypeLike,

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from functrax.core.operators import Array
-from functrax.core.primitive import Primitive
+from functrax.core.arrays.operators import Array
 from functrax.core.prims import analytic, arithmetic, bitwise, powers, rounding, special
 from functrax.core.prims.convert import convert_element_type
+from functrax.core.tracing.primitive import Primitive
 from functrax.lax.operands import (
     ArrayLike,
     DTypeLike,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.reindex import reshape, transpose_
-from functrax.core.pytree import tree_map
+from functrax.core.pytree.operations import tree_map
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Value
 from functrax.lax.slicing import dynamic_index_in_dim
-from functrax.transforms.collectives import (
+from functrax.transforms.operations.collectives import (
     AxisName,
     all_gather,
     axis_index,

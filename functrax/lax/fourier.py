@@ -6,10 +6,10 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError
-from functrax.core.operators import Array
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import fourier
+from functrax.core.types import dtypes
 from functrax.lax.operands import ArrayLike, as_array, as_ints, value_of
 
 

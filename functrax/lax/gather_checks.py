@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from functrax.core.errors import ShapeError
+from functrax.core.errors.typed import ShapeError
 from functrax.lax.operands import Shape
 
 if TYPE_CHECKING:

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, DTypeError
-from functrax.core.index_expr import Condition, Dim, IndexExpr, Load, as_expr
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.index.expr import Condition, Dim, IndexExpr, Load, as_expr
+from functrax.core.index.map import IndexMap
 from functrax.core.prims.arithmetic import max_, min_
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.records import record
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.lax.gather_checks import check_windows
 from functrax.lax.operands import Shape
 

@@ -21,17 +21,17 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import DTypeError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, literal
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import DTypeError, ShapeError
 from functrax.core.prims.arithmetic import add, and_, lt, mul, or_, xor
 from functrax.core.prims.bitwise import mulhi, shift_left, shift_right_logical, threefry2x32
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape
 from functrax.core.prims.slicing import concatenate, slice_
+from functrax.core.tracing.primitive import Value, literal
+from functrax.core.types import dtypes
 from functrax.lax.operands import ArrayLike, DTypeLike, Shape, as_array, as_ints, dtype_of, value_of
-from functrax.transforms.custom_vmap import custom_vmap
+from functrax.transforms.user_rules.custom_vmap import custom_vmap
 
 _U32, _U64 = dtypes.uint32, dtypes.uint64
 _UPPER = literal(32, _U64)

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from functrax.core import dtypes
-from functrax.core.errors import ShapeError
-from functrax.core.index_map import IndexMap
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ShapeError
+from functrax.core.index.map import IndexMap
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import modulo, neg
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.lax.gather_maps import (
     GatherDimensionNumbers,
     GatherScatterMode,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.core.errors import ArgumentError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import condensed, factorisations, linear_systems, spectra
 from functrax.core.prims.arithmetic import add, mul, stop_gradient
 from functrax.core.prims.matrices import (
@@ -22,6 +21,7 @@ from functrax.core.prims.matrices import (
 )
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import slice_
+from functrax.core.tracing.primitive import Value, like
 from functrax.lax.algorithms import (
     EighImplementation,
     EigImplementation,

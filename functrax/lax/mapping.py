@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from functrax.transforms.control.loops import map_ as map
+from functrax.transforms.control.user_loops import map_ as map
 
 __all__ = ["map"]

@@ -1,8 +1,8 @@
 """The meta-operators for index maps of the user's: ``reindex`` and ``reindex_reduce``.
 
 Index maps are written as strings in Jittor's notation (``"i0"``, ``"i2 - i5"``, ``"@e0(i0)"``; the
-grammar is in ``functrax.core.index_text``) or as a Python function of index expressions.  Division
-rounds down in both.
+grammar is in ``functrax.core.index.map_text``) or as a Python function of index expressions.
+Division rounds down in both.
 
 Start at :func:`reindex`.
 """
@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, Load, as_expr
-from functrax.core.index_map import IndexMap
-from functrax.core.index_text import negate, parse_conditions, parse_index_expr
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.index.expr import Condition, Dim, Index, IndexExpr, Load, as_expr
+from functrax.core.index.map import IndexMap
+from functrax.core.index.map_text import negate, parse_conditions, parse_index_expr
 from functrax.core.prims import mapped
+from functrax.core.tracing.primitive import Value
 from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, static_scalar, value_of
 
 #: One string (or expression) for each axis, or a function of index expressions.

@@ -16,21 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Primitive, Value, literal, registry
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, DTypeError, PyTreeError, ShapeError
 from functrax.core.prims import reduce as prims
 from functrax.core.prims.extrema import reduced
 from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose_
 from functrax.core.prims.slicing import concatenate, slice_
-from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
-from functrax.core.stage import stage
+from functrax.core.pytree.operations import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.tracing.primitive import Primitive, Value, literal, registry
+from functrax.core.tracing.stage import stage
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from functrax.lax.operands import as_array, axes_of, repeat, value_of
-from functrax.transforms.vmap import vmap
+from functrax.transforms.mapping.vmap import vmap
 
 REDUCTIONS: dict[str, Primitive] = {
     "add": prims.reduce_sum,

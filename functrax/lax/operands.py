@@ -15,17 +15,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.jaxpr import Literal
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.promotion import IntegerOverflowError
-from functrax.core.trace import Tracer
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.trace import Tracer
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.core.types.promotion import IntegerOverflowError
 
 #: What functions take as an array: lists are not among it.
 ArrayLike: TypeAlias = "Array | np.ndarray[Any, Any] | np.generic | complex"

@@ -6,9 +6,9 @@ import operator as python_operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.core.operators import Array
-from functrax.core.primitive import Primitive
+from functrax.core.arrays.operators import Array
 from functrax.core.prims import arithmetic, cumulative, ordering
+from functrax.core.tracing.primitive import Primitive
 from functrax.lax.operands import ArrayLike, as_array, axis_of, value_of
 
 _CUMULATIVE_DOC = """{summary}

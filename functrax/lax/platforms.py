@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from functrax.backends.placement import default_backend
-from functrax.core.errors import ArgumentError
-from functrax.transforms.flat import check_callable
+from functrax.backends.sharding.placement import default_backend
+from functrax.core.errors.typed import ArgumentError
+from functrax.transforms.arguments.flat import check_callable
 
 
 def platform_dependent(

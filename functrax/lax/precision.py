@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.config import state as options
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, DTypeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.options.config import state as options
 from functrax.core.prims.identity import operand_precision
-from functrax.core.stage import is_staged
+from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.stage import is_staged
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
 
 
 class Precision(enum.Enum):

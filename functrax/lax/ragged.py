@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError, UnavailableError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, literal
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError, UnavailableError
 from functrax.core.prims.arithmetic import and_, le, lt, select_n, sub
 from functrax.core.prims.cumulative import cumsum
 from functrax.core.prims.reindex import broadcast_in_dim, iota
+from functrax.core.tracing.primitive import Value, literal
+from functrax.core.types import dtypes
 from functrax.lax.dot import dot_general
 from functrax.lax.operands import ArrayLike, DTypeLike, Shape, value_of
 from functrax.lax.precision import PrecisionLike

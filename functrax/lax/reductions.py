@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from functrax.core.operators import Array
-from functrax.core.primitive import Primitive
+from functrax.core.arrays.operators import Array
 from functrax.core.prims import reduce as prims
 from functrax.core.prims.extrema import reduced
+from functrax.core.tracing.primitive import Primitive
 from functrax.lax.operands import (
     ArrayLike,
     DTypeLike,

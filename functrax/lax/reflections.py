@@ -10,9 +10,8 @@ Start at :func:`geqrf`, and at :func:`ormqr`, which applies what it gives.
 
 from __future__ import annotations
 
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import condensed
 from functrax.core.prims.arithmetic import add, mul, select_n, sub
 from functrax.core.prims.linear_systems import solve_triangle
@@ -27,6 +26,7 @@ from functrax.core.prims.matrices import (
     with_diagonal,
 )
 from functrax.core.prims.slicing import slice_
+from functrax.core.tracing.primitive import Value, like
 from functrax.lax.operands import ArrayLike, as_array, check_same_dtype, value_of
 
 __all__ = [

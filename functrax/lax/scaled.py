@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functrax.core import dtypes
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, reshape
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
 from functrax.lax.dot import DotDimensionNumbers, dot_general
 from functrax.lax.operands import ArrayLike, DTypeLike, Shape, as_array, axes_of, dtype_of, value_of
 

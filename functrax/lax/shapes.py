@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like, literal
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.core.prims import reindex as prims, slicing
 from functrax.core.prims.arithmetic import select_n
-from functrax.core.trace import Tracer
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Value, like, literal
+from functrax.core.tracing.trace import Tracer
+from functrax.core.types import dtypes
 from functrax.lax.operands import (
     ArrayLike,
     Shape,

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
-from functrax.core.index_expr import Dim, Index, Load
-from functrax.core.index_map import IndexMap
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
+from functrax.core.index.expr import Dim, Index, Load
+from functrax.core.index.map import IndexMap
 from functrax.core.prims import mapped, reindex, slicing
 from functrax.core.prims.arithmetic import add, clamp, lt, select_n
 from functrax.core.prims.convert import convert_element_type
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.lax.operands import (
     ArrayLike,
     Shape,

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError
-from functrax.core.operators import Array
+from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.identity import optimization_barrier
-from functrax.core.pytree import tree_leaves
+from functrax.core.pytree.operations import tree_leaves
 from functrax.lax.operands import ArrayLike, as_array, value_of
-from functrax.transforms.callbacks import debug_callback
+from functrax.transforms.operations.callbacks import debug_callback
 
 
 def create_token(_: Any = None) -> Array:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.errors import DTypeError, ShapeError
-from functrax.core.operators import Array
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import DTypeError, ShapeError
 from functrax.core.prims.arithmetic import select_n, stop_gradient
 from functrax.core.prims.reindex import transpose_
+from functrax.core.types import dtypes
 from functrax.lax.elementwise import max as maximum
 from functrax.lax.operands import ArrayLike, as_array, broadcast_sizes, repeat, value_of
 from functrax.lax.shapes import concatenate
-from functrax.transforms.control.loops import scan
+from functrax.transforms.control.user_loops import scan
 
 NAME = "tridiagonal_solve"
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ShapeError
-from functrax.core.operators import Array
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ShapeError
 from functrax.core.prims import factorisations
 from functrax.core.prims.matrices import (
     adjoint,
@@ -18,12 +17,13 @@ from functrax.core.prims.matrices import (
     matmul,
     transposed,
 )
+from functrax.core.types import dtypes
 from functrax.lax.conversion import convert_element_type
 from functrax.lax.creation import iota
 from functrax.lax.elementwise import cbrt, sqrt
 from functrax.lax.operands import ArrayLike, as_array, check_same_dtype, value_of
 from functrax.lax.shapes import concatenate, transpose
-from functrax.transforms.control.loops import scan, while_loop
+from functrax.transforms.control.user_loops import scan, while_loop
 
 __all__ = ["cholesky_update", "qdwh", "symmetric_product"]
 

@@ -13,8 +13,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.index_expr import Condition, IndexExpr
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.index.expr import Condition, IndexExpr
 from functrax.core.records import record
 from functrax.lax.operands import Shape, as_ints
 

@@ -14,18 +14,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.index_expr import Condition, Dim, IndexExpr, as_expr
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Literal
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like, literal, named
+from functrax.core.arrays.operators import Array
+from functrax.core.index.expr import Condition, Dim, IndexExpr, as_expr
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import select_n
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import full, reshape
-from functrax.core.pytree import tree_unflatten
+from functrax.core.pytree.operations import tree_unflatten
+from functrax.core.tracing.primitive import Value, like, literal, named
+from functrax.core.types import dtypes
 from functrax.lax.conv_numbers import (
     ConvGeneralDilatedDimensionNumbers,
     conv_dimension_numbers,

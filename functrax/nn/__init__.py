@@ -10,7 +10,7 @@ Array([0., 2.], dtype=float32)
 
 from __future__ import annotations
 
-from functrax.core.arguments import explain_all as _explain_all
+from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.nn import initializers as initializers
 from functrax.nn.activations import (
     celu as celu,
@@ -49,7 +49,7 @@ from functrax.nn.normalization import (
 )
 from functrax.nn.scaled import scaled_matmul as scaled_matmul
 from functrax.numpy import tanh as tanh
-from functrax.numpy.recorded import record_all as _record_all
+from functrax.numpy.trace_cached import record_all as _record_all
 
 #: Functions that have recipes; those with a rule of their own have theirs where they are defined.
 _RECORDED = (

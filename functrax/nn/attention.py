@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.nn.normalization import logsumexp, softmax
 
 

@@ -17,9 +17,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from functrax import numpy as jnp, random
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, AxisError, ShapeError
-from functrax.core.operators import Array
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, AxisError, ShapeError
+from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
 from functrax.random.shapes import DType, Shape, checked_shape
 

@@ -15,15 +15,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrax import lax, numpy as jnp
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
 from functrax.nn.activations import floating
 from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import inexact, promote_args, promoting
-from functrax.transforms.custom import custom_jvp
+from functrax.transforms.user_rules.custom import custom_jvp
 
 Axis: TypeAlias = "int | tuple[int, ...] | None"
 

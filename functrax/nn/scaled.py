@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrax import lax, numpy as jnp
-from functrax.core.errors import ShapeError
+from functrax.core.errors.typed import ShapeError
 
 
 def scaled_matmul(

@@ -1,7 +1,7 @@
 """Arrays and their functions: the names, signatures and meaning are those of ``jax.numpy``.
 
 Functions take arrays, NumPy arrays and numbers, and not lists, which :func:`array` makes arrays
-of.  Dtypes meet by the rules of ``functrax.core.promotion``; 64-bit types become 32-bit ones
+of.  Dtypes meet by the rules of ``functrax.core.types.promotion``; 64-bit types become 32-bit ones
 unless ``enable_x64`` is set.
 
 Elementwise functions: ``ufuncs`` (arithmetic), ``analytic``, ``logic``, ``rounding``, all on top
@@ -24,11 +24,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functrax.core.arguments import explain_all as _explain_all, explained_member as _explained
-from functrax.core.dtypes import STORED as _STORED, finfo as finfo, iinfo as iinfo
+from functrax.core.arrays.operators import Array as Array
+from functrax.core.boundaries.arguments import (
+    explain_all as _explain_all,
+    explained_member as _explained,
+)
 from functrax.core.lazy import on_demand as _on_demand, sources as _sources
-from functrax.core.operators import Array as Array
-from functrax.core.promotion import promote_types as promote_types, result_type as result_type
+from functrax.core.types.dtypes import STORED as _STORED, finfo as finfo, iinfo as iinfo
+from functrax.core.types.promotion import promote_types as promote_types, result_type as result_type
 from functrax.numpy.analytic import (
     acos as acos,
     acosh as acosh,
@@ -193,7 +196,6 @@ from functrax.numpy.rearranging import (
     roll as roll,
     tile as tile,
 )
-from functrax.numpy.recorded import record_all as _record_all
 from functrax.numpy.reductions import (
     all as all,
     allclose as allclose,
@@ -320,6 +322,7 @@ from functrax.numpy.statistics import (
     std as std,
     var as var,
 )
+from functrax.numpy.trace_cached import record_all as _record_all
 from functrax.numpy.triangles import (
     diag as diag,
     diagflat as diagflat,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.primitive import Value
 from functrax.core.prims import analytic as waves, arithmetic as prims, powers as roots
 from functrax.core.prims.convert import complex_, imag, real
 from functrax.core.prims.special import bessel_i0e
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import as_weak_as, inexact, promote_args, promote_dtypes, result
 from functrax.numpy.ufuncs import like_weak, refuse_complex

@@ -17,25 +17,25 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.aval import ShapedArray
-from functrax.core.config import state
-from functrax.core.errors import ShapeError
-from functrax.core.jaxpr import Literal
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
+from functrax.core.boundaries.tracebacks import with_boundaries
+from functrax.core.errors.typed import ShapeError
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.options.config import state
 from functrax.core.prims.arithmetic import gt, neg, select_n
 from functrax.core.prims.convert import convert_element_type, real
 from functrax.core.prims.mapped import scatter
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.promotion import lattice_result_type
-from functrax.core.tracebacks import with_boundaries
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.core.types.promotion import lattice_result_type
 from functrax.numpy import reductions
 from functrax.numpy.index_plan import CHECK, Bounds, gather_map, read_index
 from functrax.numpy.indexing import check_static, fill_literal, gather, mode_name
 from functrax.numpy.promote import SCALARS, broadcast_value, result, scalar_literal, to_array
-from functrax.transforms.control.loops import fori_loop
+from functrax.transforms.control.user_loops import fori_loop
 
 __all__ = ["At", "AtIndex"]
 

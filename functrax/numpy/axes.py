@@ -11,8 +11,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, AxisError, ConcretizationError, ShapeError
+from functrax.core.errors.typed import ArgumentError, AxisError, ConcretizationError, ShapeError
+from functrax.core.types.aval import ShapedArray
 
 Shape = tuple[int, ...]
 

@@ -16,14 +16,14 @@ from collections.abc import Hashable, Sequence
 from typing import Any, TypeAlias
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.convert import conj
 from functrax.core.prims.reduce import reduce_or, reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.lax.precision import (
     asks_for_precision,
     check_precision,

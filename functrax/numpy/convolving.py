@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.index_expr import Dim
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import Value, like
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.tracing.primitive import Value, like
 from functrax.numpy.contraction import finish, operands_of
 from functrax.numpy.logic import conj
 from functrax.numpy.promote import convert, inexact

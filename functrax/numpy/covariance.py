@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.prims.powers import sqrt
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.contraction import dot
 from functrax.numpy.creation import checked_dtype

@@ -16,25 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.placement import device_put
-from functrax.backends.runtime import Buffer
-from functrax.core import dlpack, dtypes
-from functrax.core.array import Borrowed, ConcreteArray, from_numpy
-from functrax.core.aval import ShapedArray
-from functrax.core.dtypes import DType
-from functrax.core.errors import (
-    ArgumentError,
-    ConcretizationError,
-    DTypeError,
-    ShapeError,
-)
-from functrax.core.inputs import as_value, check_not_masked
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.backends.runtime.choice import Buffer
+from functrax.backends.sharding.placement import device_put
+from functrax.core.arrays import dlpack
+from functrax.core.arrays.array import Borrowed, ConcreteArray, from_numpy
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate
-from functrax.core.promotion import IntegerOverflowError, lattice_result_type, typed_of
-from functrax.core.trace import Tracer
+from functrax.core.tracing.inputs import as_value, check_not_masked
+from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.trace import Tracer
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.core.types.dtypes import DType
+from functrax.core.types.promotion import IntegerOverflowError, lattice_result_type, typed_of
 from functrax.numpy.promote import SCALARS, convert, result, scalar_literal, to_array
 
 Shape = Any

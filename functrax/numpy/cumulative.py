@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Primitive, Value, like
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.cumulative import cumprod as cumprod_p, cumsum as cumsum_p
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import pad
+from functrax.core.tracing.primitive import Primitive, Value, like
+from functrax.core.types import dtypes
 from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.logic import choose, isnan, no_out

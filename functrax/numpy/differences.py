@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.arithmetic import ne, stop_gradient, sub
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.axes import integer, many_axes, one_axis
 from functrax.numpy.cumulative import cumsum

@@ -16,12 +16,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.index_expr import Dim
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import Value, like
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
 from functrax.core.prims.mapped import reindex
 from functrax.core.records import record
+from functrax.core.tracing.primitive import Value, like
 from functrax.lax.dot import dot_general as lax_dot_general
 from functrax.numpy.axes import Shape
 from functrax.numpy.contraction import Labels, contract, finish, operands_of, sum_axes

@@ -16,7 +16,7 @@ import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
 
 Labels: TypeAlias = "frozenset[Hashable]"
 #: The positions of the operands of each step in the list, to whose end the result goes.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.contraction import Labels
 from functrax.numpy.promote import to_array
 from functrax.numpy.shaping import transpose_to

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from functrax.core import dtypes
-from functrax.core.operators import Array
-from functrax.core.primitive import Primitive, Value
+from functrax.core.arrays.operators import Array
+from functrax.core.tracing.primitive import Primitive, Value
+from functrax.core.types import dtypes
 from functrax.numpy.promote import (
     Kind,
     inexact,

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrax import lax
-from functrax.core.errors import ArgumentError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import factorisations
 from functrax.core.prims.matrices import adjoint, check_matrix, transposed
+from functrax.core.tracing.primitive import Value
 from functrax.lax import linalg as lax_linalg
 from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
 from functrax.numpy.selecting import take_along_axis

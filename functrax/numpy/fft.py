@@ -13,13 +13,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.backends.placement import device_put
-from functrax.core import dtypes
-from functrax.core.arguments import explain_all as _explain_all
-from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Value, like
+from functrax.backends.sharding.placement import device_put
+from functrax.core.boundaries.arguments import explain_all as _explain_all
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import fourier
 from functrax.core.prims.slicing import pad
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.numpy.axes import integer, many_axes
 from functrax.numpy.creation import asarray, float_or
 from functrax.numpy.logic import conj

@@ -7,8 +7,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.primitive import Value
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy.creation import array
 
 __all__ = ["fromfile", "load", "save", "savez"]

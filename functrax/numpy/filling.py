@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.placement import device_put
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ShapeError
-from functrax.core.jaxpr import Literal
-from functrax.core.operators import Array
-from functrax.core.primitive import Primitive, Value, literal
+from functrax.backends.sharding.placement import device_put
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ShapeError
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.reindex import full as full_p, iota
+from functrax.core.tracing.primitive import Primitive, Value, literal
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from functrax.numpy.creation import asarray, checked_dtype, checked_shape, float_or
 from functrax.numpy.promote import (
     broadcast_value,

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.prims.arithmetic import stop_gradient
 from functrax.core.prims.powers import sqrt
 from functrax.core.prims.spectra import eig, svd
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.axes import integer
 from functrax.numpy.contraction import dot, outer

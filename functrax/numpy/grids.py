@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.prims.arithmetic import add, clamp, div, modulo, mul, rem
-from functrax.core.promotion import result_type
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
+from functrax.core.types.promotion import result_type
 from functrax.numpy.axes import Shape, as_shape
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.index_plan import Bounds, operand_in_range

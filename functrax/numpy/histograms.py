@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from functrax.core.prims.arithmetic import stop_gradient
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.at import At
 from functrax.numpy.axes import integer

@@ -21,17 +21,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray, from_numpy
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ConcretizationError, IndexingError, NonConcreteBooleanIndexError
-from functrax.core.index_expr import Dim, IndexExpr, Load, as_expr
-from functrax.core.index_map import IndexMap
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.array import ConcreteArray, from_numpy
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import (
+    ConcretizationError,
+    IndexingError,
+    NonConcreteBooleanIndexError,
+)
+from functrax.core.index.expr import Dim, IndexExpr, Load, as_expr
+from functrax.core.index.map import IndexMap
 from functrax.core.prims.arithmetic import add, clamp, lt, select_n
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.records import record
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from functrax.numpy.creation import array
 
 Shape: TypeAlias = "tuple[int, ...]"

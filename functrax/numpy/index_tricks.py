@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.creation import asarray
 from functrax.numpy.joining import concatenate
 from functrax.numpy.ranges import arange, linspace

@@ -16,16 +16,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.config import Override, state as options
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, IndexingError
-from functrax.core.jaxpr import Literal
-from functrax.core.primitive import Value, literal
+from functrax.core.errors.typed import ArgumentError, IndexingError
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.options.config import Override, state as options
 from functrax.core.prims import reindex as prims, slicing
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import highest, lowest
+from functrax.core.tracing.primitive import Value, literal
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.core.types.dtypes import DType
 from functrax.numpy.index_plan import (
     CLIP,
     Entry,

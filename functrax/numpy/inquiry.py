@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, DTypeError
-from functrax.core.operators import Array
-from functrax.core.promotion import result_type, typed_of
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
+from functrax.core.types.promotion import result_type, typed_of
 from functrax.numpy.promote import SCALARS, to_array
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ConcretizationError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, ConcretizationError
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy.at import At
 from functrax.numpy.axes import one_axis
 from functrax.numpy.cumulative import cumsum

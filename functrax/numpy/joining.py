@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.promote import convert, promote_dtypes, result, to_array
 from functrax.numpy.shaping import (

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.core.arguments import explain_all as _explain_all
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.boundaries.arguments import explain_all as _explain_all
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.tracing.primitive import Value
 from functrax.numpy import contraction, linear, triangles
 from functrax.numpy.factoring import (
     cholesky as cholesky,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.core.errors import ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ShapeError
 from functrax.core.prims.arithmetic import mul, neg, sub
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import broadcast_values, promote_dtypes, result
 from functrax.numpy.shaping import join, moveaxis, reshape_to, slice_axis

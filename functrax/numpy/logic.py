@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, UnavailableError
-from functrax.core.jaxpr import Literal
-from functrax.core.primitive import Primitive, Value, like, literal
+from functrax.core.errors.typed import ArgumentError, UnavailableError
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.bitwise import (
     population_count,
@@ -29,6 +27,8 @@ from functrax.core.prims.convert import (
 )
 from functrax.core.prims.reindex import full, zeros
 from functrax.core.prims.rounding import is_finite
+from functrax.core.tracing.primitive import Primitive, Value, like, literal
+from functrax.core.types import dtypes
 from functrax.numpy.elementwise import Binary, binary, document, named, unary
 from functrax.numpy.promote import (
     as_weak_as,

@@ -1,7 +1,7 @@
 """What arrays can do by themselves: the functions of ``functrax.numpy`` become their methods.
 
 :func:`install_all` runs once, when the namespace is complete, and hands everything to
-``functrax.core.operators``.
+``functrax.core.arrays.operators``.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from functrax.backends import array_places
-from functrax.backends.eager.recipes import with_recipe
-from functrax.core import dtypes
-from functrax.core.errors import ShapeError
-from functrax.core.operators import Array, install
+from functrax.backends.eager.cached_traces import with_recipe
+from functrax.backends.sharding import array_places
+from functrax.core.arrays.operators import Array, install
+from functrax.core.errors.typed import ShapeError
 from functrax.core.prims.convert import bitcast_convert_type
 from functrax.core.prims.reindex import reshape
+from functrax.core.types import dtypes
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.logic import imag, real
 from functrax.numpy.operators import binary_operator, operators

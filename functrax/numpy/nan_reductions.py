@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.primitive import Value, like
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.numpy import reductions, statistics
 from functrax.numpy.logic import choose, isnan, logical_and, logical_not
 from functrax.numpy.promote import result, to_array

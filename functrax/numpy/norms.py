@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.analytic import sqrt
 from functrax.numpy.axes import many_axes
 from functrax.numpy.creation import asarray

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.eager.recipes import with_recipe
-from functrax.core import dtypes, native
-from functrax.core.errors import DTypeError
-from functrax.core.operators import Array
-from functrax.core.primitive import registry
-from functrax.core.tracebacks import as_boundary
+from functrax.backends.eager.cached_traces import with_recipe
+from functrax.core import native
+from functrax.core.arrays.operators import Array
+from functrax.core.boundaries.tracebacks import as_boundary
+from functrax.core.errors.typed import DTypeError
+from functrax.core.tracing.primitive import registry
+from functrax.core.types import dtypes
 from functrax.numpy import logic, rounding, ufuncs
 from functrax.numpy.creation import astype
 from functrax.numpy.filling import full

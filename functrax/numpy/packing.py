@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.prims.slicing import pad
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.promote import convert, promoting, to_array

@@ -13,16 +13,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value, like, literal
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.arithmetic import add, div, floor, mul, select_n, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, iota, zeros
 from functrax.core.prims.rounding import RoundingMethod, round_
 from functrax.core.prims.slicing import pad as _pad
+from functrax.core.tracing.primitive import Value, like, literal
+from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.promote import broadcast_value, convert, inexact, result, to_array

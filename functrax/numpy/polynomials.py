@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.slicing import pad
+from functrax.core.tracing.primitive import Value, like
 from functrax.numpy.axes import integer
 from functrax.numpy.convolving import convolve
 from functrax.numpy.factoring import eigvals

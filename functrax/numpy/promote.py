@@ -17,19 +17,19 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.aval import ShapedArray
-from functrax.core.config import Override, state as options
-from functrax.core.dtypes import DType
-from functrax.core.errors import DTypeError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.jaxpr import Literal
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import DTypeError, ShapeError
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.options.config import Override, state as options
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.promotion import lattice_result_type, python_scalar_dtype, typed_of
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.core.types.dtypes import DType
+from functrax.core.types.promotion import lattice_result_type, python_scalar_dtype, typed_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError, UnavailableError
-from functrax.core.index_expr import Dim, Load
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import Value, like, literal
+from functrax.core.errors.typed import ArgumentError, ShapeError, UnavailableError
+from functrax.core.index.expr import Dim, Load
+from functrax.core.index.map import IndexMap
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.cumulative import cumsum
 from functrax.core.prims.mapped import reindex
@@ -26,6 +24,8 @@ from functrax.core.prims.ordering import sort
 from functrax.core.prims.reduce import reduce_max, reduce_or, reduce_sum, respread
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose
 from functrax.core.prims.rounding import ceil
+from functrax.core.tracing.primitive import Value, like, literal
+from functrax.core.types import dtypes
 from functrax.numpy.filling import ones_like
 from functrax.numpy.logic import choose, no_out
 from functrax.numpy.promote import (

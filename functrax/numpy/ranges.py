@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.placement import device_put
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
-from functrax.core.primitive import Value, like
+from functrax.backends.sharding.placement import device_put
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.powers import pow_
 from functrax.core.prims.reindex import broadcast_in_dim, iota, transpose
-from functrax.core.promotion import lattice_result_type, typed_of
-from functrax.core.trace import Tracer
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.tracing.trace import Tracer
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
+from functrax.core.types.promotion import lattice_result_type, typed_of
 from functrax.numpy.analytic import log10
 from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import checked_dtype

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray, from_numpy
-from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, like, literal
+from functrax.core.arrays.array import ConcreteArray, from_numpy
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.prims.arithmetic import le, min_, modulo, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota
+from functrax.core.tracing.primitive import Value, like, literal
+from functrax.core.types import dtypes
 from functrax.numpy.axes import Shape, as_shape, integer, listed, one_axis
 from functrax.numpy.contraction import dot
 from functrax.numpy.index_plan import Entry

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Primitive, Value, literal
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import reduce as prims
 from functrax.core.prims.extrema import reduced
 from functrax.core.prims.reindex import reshape
+from functrax.core.tracing.primitive import Primitive, Value, literal
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
 from functrax.numpy import logic, ufuncs
 from functrax.numpy.axes import many_axes, one_axis
 from functrax.numpy.creation import asarray, checked_dtype

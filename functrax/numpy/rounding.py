@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, ConcretizationError, DTypeError, UnavailableError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    UnavailableError,
+)
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.bitwise import shift_left, shift_right_logical
 from functrax.core.prims.convert import bitcast_convert_type, complex_, imag, real
@@ -23,6 +25,9 @@ from functrax.core.prims.rounding import (
     nextafter as nextafter_p,
     round_,
 )
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
 from functrax.numpy.elementwise import Unary, binary, document, named
 from functrax.numpy.logic import choose, isinf, no_out, sign_bit
 from functrax.numpy.promote import (

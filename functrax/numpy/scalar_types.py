@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.dtypes import DType
-from functrax.core.primitive import Value
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
 
 
 class ScalarType(type):

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
-from functrax.core.primitive import Value, like, literal
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.prims.arithmetic import (
     add,
     and_,
@@ -31,6 +29,8 @@ from functrax.core.prims.arithmetic import (
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota
+from functrax.core.tracing.primitive import Value, like, literal
+from functrax.core.types import dtypes
 from functrax.numpy.at import At
 from functrax.numpy.axes import integer
 from functrax.numpy.cumulative import cumsum

@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.errors import (
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import (
     ArgumentError,
     ConcretizationError,
     DTypeError,
     IndexingError,
     ShapeError,
 )
-from functrax.core.index_expr import Dim, Load, as_expr
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import Value, like
+from functrax.core.index.expr import Dim, Load, as_expr
+from functrax.core.index.map import IndexMap
 from functrax.core.prims.arithmetic import modulo, ne, select_n, stop_gradient
 from functrax.core.prims.mapped import reindex, scatter
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.numpy.at import At, cast_update
 from functrax.numpy.axes import Shape, many_axes, one_axis
 from functrax.numpy.index_plan import Bounds, operand_in_range, read_index

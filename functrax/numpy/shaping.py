@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core.errors import ArgumentError, AxisError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, AxisError, ShapeError
 from functrax.core.prims import reindex as prims, slicing
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.axes import (
     Shape,
     as_shape,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import linear_systems
 from functrax.core.prims.matrices import adjoint, check_matrix, identity
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy.axes import integer, many_axes
 from functrax.numpy.contraction import matmul
 from functrax.numpy.factoring import matrices_of, svd, svdvals
@@ -30,7 +30,7 @@ from functrax.numpy.promote import (
 from functrax.numpy.reductions import max as max_, sum as sum_
 from functrax.numpy.shaping import moveaxis, reshape
 from functrax.numpy.ufuncs import absolute, square
-from functrax.transforms.custom import custom_jvp
+from functrax.transforms.user_rules.custom import custom_jvp
 
 __all__ = [
     "cond",

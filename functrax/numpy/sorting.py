@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, AxisError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, AxisError, ShapeError
 from functrax.core.prims.ordering import sort as sort_p
 from functrax.core.prims.reindex import iota
-from functrax.core.promotion import promote_types
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.core.types.promotion import promote_types
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.promote import convert, promoting, result, to_array

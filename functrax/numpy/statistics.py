@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.jaxpr import Literal
-from functrax.core.primitive import Value, like, literal
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.convert import imag, real
 from functrax.core.prims.powers import sqrt, square
 from functrax.core.prims.reduce import reduce_sum, respread
 from functrax.core.prims.reindex import broadcast_in_dim, transpose
+from functrax.core.tracing.primitive import Value, like, literal
+from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
 from functrax.numpy import reductions
 from functrax.numpy.axes import many_axes
 from functrax.numpy.creation import checked_dtype

@@ -1,4 +1,5 @@
-"""Scalar types of the dtypes that arrays store and compute with in wider ones (``core/stored.py``).
+"""Scalar types of the dtypes that arrays store and compute with in wider ones
+(``core/tracing/stored_dtypes.py``).
 
 ``int1`` and ``uint1`` are there with ml_dtypes 0.6 and later.
 
@@ -9,7 +10,7 @@ Array([1, 2.75], dtype=float8_e4m3fn)
 
 from __future__ import annotations
 
-from functrax.core import dtypes
+from functrax.core.types import dtypes
 from functrax.numpy.scalar_types import scalar_type
 
 _made = {dtype.name: scalar_type(dtype) for dtype in dtypes.STORED}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.errors import ShapeError, UnavailableError
-from functrax.core.index_expr import Dim, IndexExpr, as_expr
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import Value, like
+from functrax.core.errors.typed import ShapeError, UnavailableError
+from functrax.core.index.expr import Dim, IndexExpr, as_expr
+from functrax.core.index.map import IndexMap
 from functrax.core.prims.mapped import reindex, scatter
 from functrax.core.prims.reduce import reduce_sum
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.numpy.at import cast_update
 from functrax.numpy.axes import integer, many_axes
 from functrax.numpy.promote import broadcast_value, convert, result, to_array

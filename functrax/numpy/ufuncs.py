@@ -12,15 +12,15 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.errors import DTypeError
-from functrax.core.jaxpr import Literal
-from functrax.core.primitive import Value, like
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.errors.typed import DTypeError
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims
 from functrax.core.prims.bitwise import shift_right_logical
 from functrax.core.prims.convert import imag, real
 from functrax.core.prims.powers import integer_pow, pow_, sqrt, square as square_p
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import (
     as_weak_as,

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import ConcretizationError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ConcretizationError, ShapeError
 from functrax.core.prims.arithmetic import stop_gradient
 from functrax.core.prims.ordering import sort as sort_p
 from functrax.core.prims.reindex import iota
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.at import At
 from functrax.numpy.axes import integer, one_axis

@@ -14,7 +14,7 @@ import math
 from types import MethodType
 from typing import Any, Final
 
-from functrax.core.primitive import Value
+from functrax.core.tracing.primitive import Value
 
 #: Of each function its identity, or None; all of them take two arrays but ``negative``.
 IDENTITIES: Final[dict[str, Any]] = {

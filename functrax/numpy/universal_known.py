@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Primitive, Value, literal
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import cumulative as running, reduce as prims
 from functrax.core.prims.arithmetic import stop_gradient
+from functrax.core.tracing.primitive import Primitive, Value, literal
+from functrax.core.types import dtypes
 from functrax.numpy import analytic, logic, reductions, ufuncs
 from functrax.numpy.at import At
 from functrax.numpy.axes import many_axes

@@ -14,9 +14,9 @@ import math
 import operator
 from typing import Any, NamedTuple
 
-from functrax.core.dtypes import DType
-from functrax.core.errors import ArgumentError, ShapeError, UnavailableError
-from functrax.core.primitive import Value, literal
+from functrax.core.errors.typed import ArgumentError, ShapeError, UnavailableError
+from functrax.core.tracing.primitive import Value, literal
+from functrax.core.types.dtypes import DType
 from functrax.numpy import reductions, universal
 from functrax.numpy.at import At
 from functrax.numpy.axes import many_axes, one_axis
@@ -32,9 +32,9 @@ from functrax.numpy.shaping import moveaxis, reshape_to
 from functrax.numpy.triangles import refuse_inplace
 from functrax.numpy.universal_known import KNOWN, Function, Ways
 from functrax.numpy.vectorizing import vectorize
-from functrax.transforms.control.loops import fori_loop, scan
-from functrax.transforms.inspect_types import eval_shape
-from functrax.transforms.jit import jit
+from functrax.transforms.arguments.inspect_types import eval_shape
+from functrax.transforms.control.user_loops import fori_loop, scan
+from functrax.transforms.staging.jit import jit
 
 __all__ = ["frompyfunc", "ufunc"]
 

@@ -14,16 +14,16 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
-from functrax.core.tracebacks import boundary
+from functrax.core.boundaries.tracebacks import boundary
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.axes import listed, one_axis
 from functrax.numpy.creation import array
 from functrax.numpy.filling import zeros_like
 from functrax.numpy.logic import where
 from functrax.numpy.promote import broadcast_shape, convert, to_array
 from functrax.numpy.shaping import expand_dims, moveaxis, reshape_to
-from functrax.transforms.vmap import vmap
+from functrax.transforms.mapping.vmap import vmap
 
 __all__ = ["apply_along_axis", "apply_over_axes", "piecewise", "vectorize"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.primitive import Value
+from functrax.core.arrays.array import from_numpy
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.numpy.analytic import i0
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import convert, to_array

@@ -18,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from functrax.core.errors import ArgumentError
-from functrax.core.recorder import recorder
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.events.recorder import recorder
 from functrax.profiler.chrome import write
 from functrax.profiler.tables import Report as Report, Row as Row, report_of
-from functrax.transforms.flat import name_of
+from functrax.transforms.arguments.flat import name_of
 
 _path: list[Path | None] = []  # of the recording that is being made
 _last: list[Report] = []

@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from functrax.core.recorder import Recording
+from functrax.core.events.recorder import Recording
 from functrax.profiler.instructions import Facts, facts_of
-from functrax.transforms.flat import name_of
+from functrax.transforms.arguments.flat import name_of
 
 
 def write(recording: Recording, path: Path) -> None:

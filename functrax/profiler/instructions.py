@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.backends.compiler import record_of
+from functrax.backends.cache.program_cache import source_of
+from functrax.backends.compilation.compiler import record_of
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.program import Instruction, Launch, Program, all_programs, subprograms
-from functrax.backends.program_cache import source_of
+from functrax.backends.executables.program import (
+    Instruction,
+    Launch,
+    Program,
+    all_programs,
+    subprograms,
+)
 from functrax.core.records import record
 from functrax.explanation.facts import explanation_of
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from functrax.core.recorder import Recording, Span
+from functrax.core.events.recorder import Recording, Span
 from functrax.core.records import record
 from functrax.profiler.instructions import Facts, facts_of
-from functrax.transforms.flat import name_of
+from functrax.transforms.arguments.flat import name_of
 
 #: Instructions that contain others, whose time is that of those.
 _CONTAINERS = frozenset({"loop", "branch"})

@@ -16,7 +16,7 @@ result is to have (``shardings``).
 
 from __future__ import annotations
 
-from functrax.core.arguments import explain_all as _explain_all
+from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.random.continuous import (
     bits as bits,
     cauchy as cauchy,

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.eager.recipes import with_recipe
-from functrax.core import dtypes
-from functrax.core.config import state as options
-from functrax.core.errors import UnavailableError
-from functrax.core.primitive import Value, literal
+from functrax.backends.eager.cached_traces import with_recipe
+from functrax.core.errors.typed import UnavailableError
+from functrax.core.options.config import state as options
 from functrax.core.prims.arithmetic import and_, or_, xor
 from functrax.core.prims.bitwise import shift_left, shift_right_logical, threefry2x32
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape
 from functrax.core.prims.slicing import concatenate, slice_
+from functrax.core.tracing.primitive import Value, literal
+from functrax.core.types import dtypes
 from functrax.random.implementations import RBG, THREEFRY, UNSAFE_RBG
 
 _U32, _U64 = dtypes.uint32, dtypes.uint64

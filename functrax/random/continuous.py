@@ -16,16 +16,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrax import lax, numpy as jnp
-from functrax.backends.eager.recipes import with_recipe, with_recipe_of_keys
+from functrax.backends.eager.cached_traces import with_recipe, with_recipe_of_keys
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.config import state as options
-from functrax.core.errors import ArgumentError, DTypeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value, literal
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.options.config import state as options
 from functrax.core.prims.arithmetic import or_, sub
 from functrax.core.prims.bitwise import shift_right_logical
 from functrax.core.prims.convert import bitcast_convert_type, convert_element_type
+from functrax.core.tracing.primitive import Value, literal
+from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
 from functrax.random.cipher import random_bits, unsigned
 from functrax.random.keys import key_words, split_pair

@@ -18,10 +18,10 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.errors import ShapeError, UnavailableError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ShapeError, UnavailableError
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
 from functrax.numpy.promote import inexact, promote_dtypes
 from functrax.random.cipher import split_words
@@ -37,8 +37,8 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
-from functrax.transforms.control.loops import scan, while_loop
-from functrax.transforms.jit import jit
+from functrax.transforms.control.user_loops import scan, while_loop
+from functrax.transforms.staging.jit import jit
 
 _MOST_ROUNDS = 2**31 - 1
 #: ``log(k!)`` less Stirling's formula for ``log(k!)``, from k = 0 to 9.

@@ -19,10 +19,10 @@ from typing import Any
 
 from functrax import lax, numpy as jnp
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.errors import ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ShapeError
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
 from functrax.random.cipher import split_words
 from functrax.random.continuous import normal_sample, prepared, uniform_sample
@@ -36,10 +36,10 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
-from functrax.transforms.control.loops import map_, while_loop
-from functrax.transforms.custom import custom_jvp
-from functrax.transforms.jit import jit
-from functrax.transforms.vmap import vmap
+from functrax.transforms.control.user_loops import map_, while_loop
+from functrax.transforms.mapping.vmap import vmap
+from functrax.transforms.staging.jit import jit
+from functrax.transforms.user_rules.custom import custom_jvp
 
 _SQUEEZE = 0.0331
 

@@ -1,9 +1,9 @@
 """``KeyArray``: an array of typed keys around the array of their words.
 
-It is a handle (``core/operators.py``): an array and a leaf for users, and for transformations a
-node with the array of words as its leaf, so it goes through ``jit``, ``vmap`` and the rest as any
-container of arrays does.  Functions that move elements about take keys by the rule of
-``moved_keys``.  Keys are made in ``functrax.random.keys``.
+It is a handle (``core/arrays/operators.py``): an array and a leaf for users, and for
+transformations a node with the array of words as its leaf, so it goes through ``jit``, ``vmap`` and
+the rest as any container of arrays does.  Functions that move elements about take keys by the rule
+of ``moved_keys``.  Keys are made in ``functrax.random.keys``.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from functrax.backends.eager.recipes import add_wrapper
-from functrax.core.array import ConcreteArray
-from functrax.core.dtypes import prng_key, uint32
-from functrax.core.errors import DTypeError, IndexingError
-from functrax.core.operators import Array, Handle
+from functrax.backends.eager.cached_traces import add_wrapper
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array, Handle
+from functrax.core.boundaries.tracebacks import deliberate, with_boundaries
+from functrax.core.errors.typed import DTypeError, IndexingError
 from functrax.core.prims.reindex import reshape
-from functrax.core.pytree_registry import register_handle
-from functrax.core.tracebacks import deliberate, with_boundaries
+from functrax.core.pytree.registry import register_handle
+from functrax.core.types.dtypes import prng_key, uint32
 from functrax.random.implementations import RBG, THREEFRY, UNSAFE_RBG, Implementation
 from functrax.random.moved_keys import on_words
-from functrax.transforms.types_of_arrays import ShapeDtypeStruct
+from functrax.transforms.arguments.types_of_arrays import ShapeDtypeStruct
 
 _METHODS: Any = Array  # with those that ``functrax.numpy`` gives it
 

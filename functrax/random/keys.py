@@ -20,18 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.eager.recipes import with_recipe_of_keys
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.config import state as options
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.backends.eager.cached_traces import with_recipe_of_keys
+from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
+from functrax.core.options.config import state as options
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate
-from functrax.core.promotion import IntegerOverflowError
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.core.types.promotion import IntegerOverflowError
 from functrax.lax import bitwise_and, convert_element_type as as_dtype, shift_right_logical
 from functrax.lax.operands import as_array
 from functrax.random.cipher import folded_words, joined, split_words

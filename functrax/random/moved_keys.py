@@ -3,8 +3,9 @@
 Such a function does to keys what it does to each of their two words, so its result is that of the
 function mapped (:func:`~functrax.vmap`) over the last axis of the words.  Whether a function is one
 follows from its program: each result consists of elements of keys, as they are
-(:meth:`~functrax.core.primitive.Primitive.moved_operands`), or says whether words are equal: keys
-are where all of their words are.  What is computed of a word, or made beside it, is refused.
+(:meth:`~functrax.core.tracing.primitive.Primitive.moved_operands`), or says whether words are
+equal: keys are where all of their words are.  What is computed of a word, or made beside it, is
+  refused.
 
 Start at :func:`on_words`; :func:`rule_for_keys` is asked where a function refused keys.
 """
@@ -14,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functrax.core.arguments import handle_rules
-from functrax.core.dtypes import bool_, uint32
-from functrax.core.errors import HandleError
-from functrax.core.inputs import concrete
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal
-from functrax.core.operators import Handle
-from functrax.core.pytree import tree_unflatten
-from functrax.core.pytree_public import tree_flatten
-from functrax.core.stage import close, eval_jaxpr, stage
-from functrax.transforms.vmap import vmap
+from functrax.core.arrays.operators import Handle
+from functrax.core.boundaries.arguments import handle_rules
+from functrax.core.errors.typed import HandleError
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.pytree.operations import tree_unflatten
+from functrax.core.pytree.public import tree_flatten
+from functrax.core.tracing.inputs import concrete
+from functrax.core.tracing.stage import close, eval_jaxpr, stage
+from functrax.core.types.dtypes import bool_, uint32
+from functrax.transforms.mapping.vmap import vmap
 
 
 def rule_for_keys(

@@ -11,11 +11,11 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.linear_systems import cholesky
 from functrax.core.prims.spectra import eigh, svd
+from functrax.core.tracing.primitive import Value
 from functrax.lax.operands import as_array
 from functrax.numpy.promote import inexact, promote_dtypes
 from functrax.random.continuous import checked, exponential, normal_sample

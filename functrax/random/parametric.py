@@ -14,7 +14,7 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core.operators import Array
+from functrax.core.arrays.operators import Array
 from functrax.lax.operands import as_array
 from functrax.random.continuous import checked, normal_sample, prepared, uniform_sample
 from functrax.random.discrete import rademacher

@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.operators import Array
-from functrax.core.primitive import Value
+from functrax.core.arrays.operators import Array
 from functrax.core.prims.arithmetic import xor
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.lax.generators import RandomAlgorithm, generated
 
 _U32 = dtypes.uint32

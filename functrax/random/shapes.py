@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.errors import DTypeError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import DTypeError, ShapeError
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.lax import broadcast_shapes
 
 Shape = tuple[int, ...]

@@ -16,11 +16,11 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.backends.sharding.out_sharding import with_out_sharding
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.core.prims.ordering import sort, top_k
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
 from functrax.random.cipher import random_bits
 from functrax.random.continuous import gumbel_sample, uniform_sample

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import functrax.numpy as jnp
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.lax.operands import dtype_of
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import promoting

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.arguments import explain_all as _explain_all
-from functrax.core.errors import ArgumentError, DTypeError
-from functrax.core.primitive import Value
+from functrax.core.boundaries.arguments import explain_all as _explain_all
+from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import to_array
 
 __all__ = ["dct", "dctn", "idct", "idctn"]

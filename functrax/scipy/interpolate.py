@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.tracing.primitive import Value
 
 _METHODS = ("linear", "nearest")
 

@@ -13,11 +13,11 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.arguments import explain_all as _explain_all
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.boundaries.arguments import explain_all as _explain_all
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import factorisations
 from functrax.core.prims.matrices import adjoint, check_matrix, is_complex, rows_taken
+from functrax.core.tracing.primitive import Value
 from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import result, to_array
@@ -31,24 +31,21 @@ from functrax.scipy.counting_matrices import (
     invpascal as invpascal,
     pascal as pascal,
 )
-from functrax.scipy.exponentials import (
-    expm as expm,
-    expm_frechet as expm_frechet,
-)
 from functrax.scipy.matrix_functions import (
     eigh_tridiagonal as eigh_tridiagonal,
     sqrtm as sqrtm,
-)
-from functrax.scipy.orthogonal import (
-    hessenberg as hessenberg,
-    qr as qr,
-    qr_multiply as qr_multiply,
 )
 from functrax.scipy.schur_form import (
     funm as funm,
     rsf2csf as rsf2csf,
     schur as schur,
     solve_sylvester as solve_sylvester,
+)
+from functrax.scipy.special.exponentials import expm as expm, expm_frechet as expm_frechet
+from functrax.scipy.special.orthogonal import (
+    hessenberg as hessenberg,
+    qr as qr,
+    qr_multiply as qr_multiply,
 )
 from functrax.scipy.structured import (
     circulant as circulant,

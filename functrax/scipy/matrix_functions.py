@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.matrices import check_matrix
+from functrax.core.tracing.primitive import Value
 from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import promoting
 from functrax.scipy.schur_form import as_complex
-from functrax.transforms.custom import custom_jvp
+from functrax.transforms.user_rules.custom import custom_jvp
 
 
 def sqrtm(A: Any, blocksize: int = 1) -> Value:

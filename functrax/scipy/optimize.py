@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
-from functrax.transforms.derivatives import value_and_grad
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.tracing.primitive import Value
+from functrax.transforms.differentiation.derivatives import value_and_grad
 
 #: A step must lower the value by this part of what the slope promises ...
 _DECREASE = 1e-4

@@ -11,10 +11,10 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.linear_systems import solve_triangle
 from functrax.core.prims.matrices import adjoint, check_matrix, is_complex
+from functrax.core.tracing.primitive import Value
 from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import promoting, result

@@ -12,9 +12,9 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.arguments import explain_all as _explain_all
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.boundaries.arguments import explain_all as _explain_all
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.tracing.primitive import Value
 from functrax.scipy.spectra import (
     csd as csd,
     detrend as detrend,

@@ -16,9 +16,9 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.errors import ArgumentError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.records import record
+from functrax.core.tracing.primitive import Value
 
 #: Windows as sums of cosines.
 _COSINES = {

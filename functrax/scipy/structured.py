@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.matrices import adjoint
+from functrax.core.tracing.primitive import Value
 from functrax.numpy import linalg as la
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import promote_dtypes, promoting, result, to_array

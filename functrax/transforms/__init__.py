@@ -1,1 +1,1 @@
-"""The transformations: interpreters of the language, one file each."""
+"""The transformations: interpreters of the language, and what users call."""

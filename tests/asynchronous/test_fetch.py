@@ -13,7 +13,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core import delivery
+from functrax.core.asynchronous import fetch
 from functrax.errors import ArgumentError, DonatedBufferError, TracerArrayConversionError
 
 
@@ -183,7 +183,7 @@ def test_a_callback_may_fetch() -> None:
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MOST_FETCHES", 4)
+    monkeypatch.setattr(fetch, "MOST_FETCHES", 4)
     gate = threading.Event()
     made = []
 

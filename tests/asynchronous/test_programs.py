@@ -15,7 +15,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax, profiler
 from functrax.core import native
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 
 pytestmark = pytest.mark.skipif(native.extension is None, reason="the C++ runtime does it")
 
@@ -85,7 +85,7 @@ def test_diamonds() -> None:
 
 def test_independent_programs_overlap() -> None:
     """N22: two programs run at the same time, in different threads."""
-    if functrax.backends.runtime.CURRENT.num_threads() < 2:
+    if functrax.backends.runtime.choice.CURRENT.num_threads() < 2:
         pytest.skip("one thread runs everything")
     f, g = functrax.jit(heavy), functrax.jit(lambda x: heavy(x + 1))
     x = start()
@@ -94,7 +94,7 @@ def test_independent_programs_overlap() -> None:
     for _ in range(10):  # a busy machine may run one after the other
         profiler.start_trace()
         functrax.block_until_ready([k(x) for _ in range(4) for k in (f, g)])
-        recording = functrax.core.recorder.recorder.stop()
+        recording = functrax.core.events.recorder.recorder.stop()
         runs = recording.runs
         if any(
             a.thread != b.thread and a.begin < b.end and b.begin < a.end for a in runs for b in runs
@@ -108,11 +108,11 @@ def test_a_donated_input_is_updated_in_place() -> None:
     step = functrax.jit(heavy, donate_argnums=0)
     x = step(step(start()))
     x = step(step(x))
-    before = functrax.backends.runtime.pool_stats().in_use
+    before = functrax.backends.runtime.choice.pool_stats().in_use
     for _ in range(20):
         x = step(x)
     functrax.effects_barrier()
-    assert functrax.backends.runtime.pool_stats().in_use <= before + 4 * SIZE
+    assert functrax.backends.runtime.choice.pool_stats().in_use <= before + 4 * SIZE
     del x
 
 
@@ -314,7 +314,7 @@ def test_without_the_option_calls_wait() -> None:
 
 def test_threads_that_call_one_function_use_all_cores() -> None:
     """Eight threads at once, each call inline: the machine code runs without the GIL."""
-    if functrax.backends.runtime.CURRENT.num_threads() < 2:
+    if functrax.backends.runtime.choice.CURRENT.num_threads() < 2:
         pytest.skip("one core")
     step = functrax.jit(heavy)
     inputs = [start() + k for k in range(8)]
@@ -333,7 +333,7 @@ def test_threads_that_call_one_function_use_all_cores() -> None:
             t.start()
         for t in threads:
             t.join(300)
-        runs = functrax.core.recorder.recorder.stop().runs
+        runs = functrax.core.events.recorder.recorder.stop().runs
         assert got == want
         if any(a.thread != b.thread and a.begin < b.begin < a.end for a in runs for b in runs):
             return

@@ -14,9 +14,9 @@ import numpy as np
 
 import functrax
 from functrax import numpy as jnp
-from functrax.backends import strided
-from functrax.transforms.derivatives import grad, jvp
-from functrax.transforms.jit import jit
+from functrax.backends.reference import strided
+from functrax.transforms.differentiation.derivatives import grad, jvp
+from functrax.transforms.staging.jit import jit
 from tests.backends.random_contractions import (
     Array,
     Case,

@@ -12,8 +12,8 @@ import numpy as np
 
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.math.expression import Expr, where
-from functrax.core import dtypes
-from functrax.core.lowering import Builder
+from functrax.core.scalars.scalar import Builder
+from functrax.core.types import dtypes
 from tests.backends.llvm.scalar_kernels import Kernel, load
 
 _CHUNK = 1 << 20

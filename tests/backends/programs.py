@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-import functrax.backends.reference  # noqa: F401  (installs the device)
-from functrax.core.index_expr import Dim
-from functrax.core.index_map import IndexMap
-from functrax.core.inputs import as_value
-from functrax.core.jaxpr import Literal
-from functrax.core.primitive import like, registry
+import functrax.backends.reference.reference_device  # noqa: F401  (installs the device)
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.pytree import tree_flatten
-from functrax.core.stage import close, stage
+from functrax.core.pytree.operations import tree_flatten
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import like, registry
+from functrax.core.tracing.stage import close, stage
 
 
 def dot(x: Any, w: Any) -> Any:

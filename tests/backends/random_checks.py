@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 import functrax
-from functrax.backends.compiler import compile_program
-from functrax.backends.reference import ReferenceDevice
-from functrax.backends.runtime import CURRENT
-from functrax.core import dtypes
-from functrax.core.config import Override
-from functrax.core.jaxpr import Jaxpr, Literal, all_eqns
-from functrax.core.stage import close, stage
+from functrax.backends.compilation.compiler import compile_program
+from functrax.backends.reference.reference_device import ReferenceDevice
+from functrax.backends.runtime.choice import CURRENT
+from functrax.core.ir.jaxpr import Jaxpr, Literal, all_eqns
+from functrax.core.options.config import Override
+from functrax.core.tracing.stage import close, stage
+from functrax.core.types import dtypes
 from tests.backends.random_functions import RandomFunction
 from tests.backends.random_values import bind
 

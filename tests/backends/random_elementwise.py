@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import functrax
-from functrax.core import dtypes
-from functrax.core.primitive import Elementwise, Primitive, literal, registry
+from functrax.core.tracing.primitive import Elementwise, Primitive, literal, registry
+from functrax.core.types import dtypes
 from tests.backends.random_values import Values, bind
 
 #: Functions that are rounded alike everywhere.

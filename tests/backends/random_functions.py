@@ -24,10 +24,10 @@ import numpy as np
 
 import functrax
 from functrax import lax
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.aval import ShapedArray
-from functrax.core.primitive import literal
+from functrax.core.arrays.array import from_numpy
+from functrax.core.tracing.primitive import literal
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from tests.backends.random_elementwise import ElementwiseSteps
 from tests.backends.random_moves import IndexMaps, Moves, Reductions
 from tests.backends.random_values import MAX_SIZE, bind

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from functrax import lax
-from functrax.core import dtypes
-from functrax.core.index_expr import Dim, Load
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import literal
+from functrax.core.index.expr import Dim, Load
+from functrax.core.index.map import IndexMap
+from functrax.core.tracing.primitive import literal
+from functrax.core.types import dtypes
 from tests.backends.random_values import EXACT, MAX_SIZE, Values, bind
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.index_expr import Dim
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import literal, registry
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
+from functrax.core.tracing.primitive import literal, registry
 
 MAX_SIZE = 6000
 #: Integers up to these are exact.

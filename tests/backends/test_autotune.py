@@ -12,12 +12,12 @@ import pytest
 
 import functrax
 from functrax import lax
-from functrax.backends import autotune, codegen
+from functrax.backends.compilation import autotune, codegen
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.strategy import Plan
 from functrax.backends.loops.strategies.target import Target
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 from tests.backends.test_contraction_kernels import Array, draw, group, run
 
 

@@ -14,12 +14,12 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.compiler import compile_program
-from functrax.backends.libraries import functions as library
+from functrax.backends.compilation.compiler import compile_program
+from functrax.backends.executables import library_functions as library
+from functrax.backends.executables.program import HostCall, Launch, all_programs
 from functrax.backends.libraries.site import ALONE, SMALL
-from functrax.backends.program import HostCall, Launch, all_programs
 from functrax.core import native
-from functrax.core.contexts import enable_x64
+from functrax.core.options.contexts import enable_x64
 from functrax.core.prims import lapack, matrix_values
 from functrax.core.prims.linear_systems import triangular_solve
 

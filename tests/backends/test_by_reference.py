@@ -12,13 +12,13 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.compiler import compile_program
+from functrax.backends.compilation.compiler import compile_program
+from functrax.backends.executables.program import HostCall
 from functrax.backends.libraries.calls import PRIMITIVES
-from functrax.backends.program import HostCall
-from functrax.core import dtypes
-from functrax.core.jaxpr import Jaxpr
+from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.native import available
-from functrax.core.stage import close
+from functrax.core.tracing.stage import close
+from functrax.core.types import dtypes
 from functrax.scipy.sparse.linalg import cg
 from tests.backends.random_checks import traced
 from tests.primitives.harness import Case, first_cases

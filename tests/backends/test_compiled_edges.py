@@ -11,15 +11,15 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.aval import ShapedArray
-from functrax.core.index_expr import Dim, Load
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Literal
-from functrax.core.primitive import like
+from functrax.core.arrays.array import from_numpy
+from functrax.core.index.expr import Dim, Load
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims.arithmetic import add, sub
 from functrax.core.prims.mapped import reindex, scatter
+from functrax.core.tracing.primitive import like
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from tests.backends.random_checks import compare, traced
 
 

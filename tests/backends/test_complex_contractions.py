@@ -13,9 +13,9 @@ import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.kernels.complex_parts import in_parts
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.core.config import Override
-from functrax.core.contexts import enable_x64
-from functrax.core.verify import verify
+from functrax.core.options.config import Override
+from functrax.core.options.contexts import enable_x64
+from functrax.core.syntax.verify import verify
 from tests.backends.test_contraction_kernels import Array, group
 
 #: Roundings of an element's sum: at most so many ulps of the sum of absolute values, for each term.

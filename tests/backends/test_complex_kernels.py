@@ -20,13 +20,13 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.compiler import compile_program
-from functrax.backends.program import HostCall
-from functrax.backends.runtime import CURRENT
-from functrax.core import dtypes
-from functrax.core.config import Override
-from functrax.core.contexts import enable_x64
-from functrax.core.primitive import registry
+from functrax.backends.compilation.compiler import compile_program
+from functrax.backends.executables.program import HostCall
+from functrax.backends.runtime.choice import CURRENT
+from functrax.core.options.config import Override
+from functrax.core.options.contexts import enable_x64
+from functrax.core.tracing.primitive import registry
+from functrax.core.types import dtypes
 from tests.backends.random_checks import as_array, traced
 
 PAGE = Path(__file__).parents[2] / "docs" / "math.md"

@@ -9,22 +9,22 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.backends import deferred, strided
-from functrax.backends.deferred import MAX_TERMS, Deferred
-from functrax.core.config import Override
-from functrax.core.contexts import backend, enable_x64
-from functrax.core.index_expr import Dim
-from functrax.core.index_map import IndexMap
-from functrax.core.inputs import as_value
-from functrax.core.primitive import like
+from functrax.backends.reference import deferred, strided
+from functrax.backends.reference.deferred import MAX_TERMS, Deferred
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
+from functrax.core.options.config import Override
+from functrax.core.options.contexts import backend, enable_x64
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import add, mul, neg, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, transpose
 from functrax.core.prims.slicing import slice_
-from functrax.transforms.derivatives import grad, jvp
-from functrax.transforms.jit import jit
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import like
+from functrax.transforms.differentiation.derivatives import grad, jvp
+from functrax.transforms.staging.jit import jit
 from tests.backends.programs import conv, dot, normal, plainly, total, values
 
 DTYPES = (

@@ -12,9 +12,11 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.codegen import contraction_code
-from functrax.backends.codes import Codes
-from functrax.backends.compiler import Assembly
+from functrax.backends.compilation.codegen import contraction_code
+from functrax.backends.compilation.compiler import Assembly
+from functrax.backends.compilation.kernel_table import Codes
+from functrax.backends.compilation.pipeline import run_pipeline
+from functrax.backends.compilation.provenance import Members
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.kernels import strategy
 from functrax.backends.kernels.accesses import accesses, coefficient
@@ -23,15 +25,13 @@ from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import emit_kernel
 from functrax.backends.loops.strategies import scheduled_trees
 from functrax.backends.loops.strategies.target import Target
-from functrax.backends.members import Members
 from functrax.backends.passes.groups import contraction, grouped
-from functrax.backends.pipeline import run_pipeline
-from functrax.backends.runtime import load
-from functrax.core.config import Override
-from functrax.core.contexts import enable_x64
-from functrax.core.inputs import as_value
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.stage import close, stage
+from functrax.backends.runtime.choice import load
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.options.config import Override
+from functrax.core.options.contexts import enable_x64
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.stage import close, stage
 
 Array = np.ndarray[Any, Any]
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 64, 97)

@@ -10,10 +10,10 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.access import elements_read
 from functrax.backends.compile_log import CompileLog, logged, step
-from functrax.backends.costs import Operations, operations
-from functrax.core.jaxpr import all_eqns
+from functrax.backends.passes.memory.costs import Operations, operations
+from functrax.backends.passes.memory.distinct_reads import elements_read
+from functrax.core.ir.jaxpr import all_eqns
 
 X = np.ones((8, 6), np.float32)
 

@@ -20,12 +20,12 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import lax, nn
-from functrax.backends import runtime
 from functrax.backends.cpu_info import cpu_info
-from functrax.core.config import Override
-from functrax.core.inputs import as_value
-from functrax.core.jaxpr import Literal
-from functrax.core.stage import eval_jaxpr
+from functrax.backends.runtime import choice
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.options.config import Override
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.stage import eval_jaxpr
 from functrax.tree_util import tree_leaves
 from tests.backends.random_checks import RandomFunction, derived, traced
 from tests.thinning import one_in
@@ -111,9 +111,9 @@ def bits(values: Any) -> list[bytes]:
 
 @pytest.fixture
 def threads() -> Iterator[Callable[[int], None]]:
-    before = runtime.CURRENT.num_threads()
-    yield runtime.CURRENT.set_num_threads
-    runtime.CURRENT.set_num_threads(before)
+    before = choice.CURRENT.num_threads()
+    yield choice.CURRENT.set_num_threads
+    choice.CURRENT.set_num_threads(before)
 
 
 def ways_of_running(

@@ -15,7 +15,7 @@ import pytest
 import functrax
 from functrax.backends import disk_cache
 from functrax.backends.disk_cache import BLOCK, DiskCache, content_key, pack, unpack
-from functrax.core.config import config
+from functrax.core.options.config import config
 
 KEY = content_key("kernel")
 CODE = bytes(range(256)) * 3

@@ -11,9 +11,15 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends import runtime
-from functrax.backends.compiler import compile_program
-from functrax.backends.program import Program, Scan, While, all_programs, updated_in_place
+from functrax.backends.compilation.compiler import compile_program
+from functrax.backends.executables.program import (
+    Program,
+    Scan,
+    While,
+    all_programs,
+    updated_in_place,
+)
+from functrax.backends.runtime import choice
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +49,7 @@ def agrees(function: Any, *args: Any) -> None:
     program = program_of(function, *args)
     with fx.backend("interp"):
         expected = fx.tree_util.tree_leaves(fx.jit(function)(*args))
-    for load in {r.load for r in (runtime.PYTHON, runtime.CURRENT)}:
+    for load in {r.load for r in (choice.PYTHON, choice.CURRENT)}:
         leaves = [np.asarray(x) for x in fx.tree_util.tree_leaves(args)]
         before = [x.copy() for x in leaves]
         results = load(program)(leaves)
@@ -186,15 +192,15 @@ def donations(function: Any, *args: Any) -> int:
     make = fx.jit(lambda *xs: [2 * x for x in xs])  # results of programs are in the pool
     for _ in range(2):
         arrays = fx.block_until_ready(make(*args))
-        before = runtime.pool_stats().in_use
-        runtime.CURRENT.pool_reset_peak()
+        before = choice.pool_stats().in_use
+        choice.CURRENT.pool_reset_peak()
         fx.block_until_ready(jitted(*arrays))
-    return int(runtime.pool_stats().peak - before)
+    return int(choice.pool_stats().peak - before)
 
 
 @pytest.mark.usefixtures("no_collection")
 @pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
-@pytest.mark.skipif(runtime.NATIVE is None, reason="C++ makes the calls that donate memory")
+@pytest.mark.skipif(choice.NATIVE is None, reason="C++ makes the calls that donate memory")
 @pytest.mark.parametrize(
     "function",
     [

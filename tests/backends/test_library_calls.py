@@ -12,16 +12,17 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends import disk_cache, program_cache
-from functrax.backends.compiler import compile_program
+from functrax.backends import disk_cache
+from functrax.backends.cache import program_cache
+from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.libraries import functions as library
+from functrax.backends.executables import library_functions as library
+from functrax.backends.executables.program import HostCall, all_programs
 from functrax.backends.libraries.calls import PRIMITIVES
-from functrax.backends.program import HostCall, all_programs
-from functrax.backends.runtime import NATIVE, PYTHON
-from functrax.core.config import config
-from functrax.core.contexts import enable_x64
+from functrax.backends.runtime.choice import NATIVE, PYTHON
 from functrax.core.native import extension
+from functrax.core.options.config import config
+from functrax.core.options.contexts import enable_x64
 from functrax.core.prims import matrix_values
 from functrax.core.prims.linear_systems import cofactor, triangular_solve
 

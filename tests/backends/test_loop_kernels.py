@@ -11,12 +11,12 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.codegen import loop_code
-from functrax.backends.compiler import compile_program
+from functrax.backends.compilation.codegen import loop_code
+from functrax.backends.compilation.compiler import compile_program
+from functrax.backends.compilation.pipeline import run_pipeline
+from functrax.backends.executables.program import Program, Scan, While, all_programs
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.backends.pipeline import run_pipeline
-from functrax.backends.program import Program, Scan, While, all_programs
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ import pytest
 import functrax
 from functrax.backends.kernels.evaluate import evaluate
 from functrax.backends.kernels.math import EXPANSIONS, expression
-from functrax.core.lowering import MATH, Builder, Scalar
-from functrax.core.primitive import registry
+from functrax.core.scalars.scalar import MATH, Builder, Scalar
+from functrax.core.tracing.primitive import registry
 from tests.backends.exhaustive_math import worst
 from tests.backends.llvm.scalar_kernels import Kernel, compile_scalars, load, module_text, write_for
 from tests.backends.math_oracles import (

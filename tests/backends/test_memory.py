@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.core.primitive import like
 from functrax.core.prims.arithmetic import gt, mul, neg
 from functrax.core.prims.reduce import reduce_or
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose
 from functrax.core.prims.slicing import pad
-from functrax.transforms.derivatives import grad, jvp
-from functrax.transforms.jit import jit
-from functrax.transforms.vmap import vmap
+from functrax.core.tracing.primitive import like
+from functrax.transforms.differentiation.derivatives import grad, jvp
+from functrax.transforms.mapping.vmap import vmap
+from functrax.transforms.staging.jit import jit
 from tests.backends.programs import conv, dot, normal, peak, total, values
 
 N = 512

@@ -17,7 +17,7 @@ import pytest
 
 from functrax.backends.cpu_info import KINDS, CpuInfo, cpu_info, limited
 from functrax.backends.llvm.jit import machine
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
 
 ROOT = Path(__file__).parents[2]
 #: Processors without AVX-512, and the width of their vectors.

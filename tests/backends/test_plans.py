@@ -15,16 +15,17 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
-from functrax.backends import generic, internal_errors
-from functrax.backends.compiler import compile_program
+from functrax.backends import internal_errors
+from functrax.backends.cache import size_generic
+from functrax.backends.cache.program_cache import same_programs
+from functrax.backends.cache.size_generic import Families
+from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.generic import Families
-from functrax.backends.program import Program
-from functrax.backends.program_cache import same_programs
-from functrax.backends.runtime import load
-from functrax.core.config import Override
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.recorded import Recorded
+from functrax.backends.executables.program import Program
+from functrax.backends.runtime.choice import load
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.options.config import Override
+from functrax.core.types.symbolic_sizes import Recorded
 from functrax.profiler.instructions import facts_of
 
 #: A function and its arguments by a size.
@@ -345,7 +346,7 @@ def test_results_do_not_depend_on_whether_there_is_a_plan():
 
 
 def test_a_plan_that_makes_another_program_is_thrown_away(monkeypatch):
-    monkeypatch.setattr(generic, "same_programs", lambda x, y: False)
+    monkeypatch.setattr(size_generic, "same_programs", lambda x, y: False)
     f, w = tanh_sum(), values(13, 9)
     for n in range(65, 80):
         x = values(n, 13)
@@ -358,7 +359,7 @@ def test_a_compiler_that_does_not_take_recorded_numbers_compiles_each_size(monke
         assert any(type(n) is Recorded for v in jaxpr.invars for n in v.aval.shape)
         raise TypeError("not a number")
 
-    monkeypatch.setattr("functrax.backends.compiler.assembled_parts", fails)
+    monkeypatch.setattr("functrax.backends.compilation.compiler.assembled_parts", fails)
     errors = []
     monkeypatch.setattr(internal_errors, "observers", [errors.append])
     f, w = functrax.jit(lambda x, w: jnp.cosh(x @ w).mean(0)), values(14, 9)

@@ -10,8 +10,8 @@ import weakref
 
 import pytest
 
-from functrax.backends.preload import MODULES, Preload
-from functrax.core.collection import Pause, age
+from functrax.backends.cache.preload import MODULES, Preload
+from functrax.core.process.gc_pause import Pause, age
 
 
 def run(text: str) -> str:
@@ -41,12 +41,12 @@ def test_what_looks_for_programs_is_there_before_the_compiler(filled, tmp_path, 
     if filled:
         run("import functrax; functrax.jit(lambda x: x + 1)(1.0)")
     out = run(
-        "import sys, functrax.backends.preload as p\n"
+        "import sys, functrax.backends.cache.preload as p\n"
         "steps = p._preload._steps\n"
         "first = steps.index(p._look_for_programs)\n"
         "loading = [n for n, s in enumerate(steps) if getattr(s, 'args', ()) == (p.MODULES[0],)]\n"
         "p._preload._thread.join()\n"
-        "key = sys.modules['functrax.backends.program_key']\n"
+        "key = sys.modules['functrax.backends.cache.program_key']\n"
         "print(first < loading[0], key.compiler.cache_info().currsize)"
     )
     assert out.split() == ["True", "1"]
@@ -105,7 +105,7 @@ def test_later_steps_wait_while_it_rests():
 def test_a_program_that_compiles_lets_it_rest(tmp_path, monkeypatch):
     monkeypatch.setenv("FUNCTRAX_CACHE_DIR", str(tmp_path))
     out = run(
-        "import time, functrax, functrax.backends.preload as p\n"
+        "import time, functrax, functrax.backends.cache.preload as p\n"
         "before = p._preload._rest_until\n"
         "functrax.jit(lambda x: x + 1)(1.0)\n"
         "print(before, p._preload._rest_until > time.monotonic() - 120)"

@@ -15,13 +15,14 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends import disk_cache, program_cache, program_key
+from functrax.backends import disk_cache
+from functrax.backends.cache import program_cache, program_key
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.program import Launch, Program, all_programs
-from functrax.backends.runtime import NATIVE, PYTHON
-from functrax.core.config import config
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.stage import program_observers
+from functrax.backends.executables.program import Launch, Program, all_programs
+from functrax.backends.runtime.choice import NATIVE, PYTHON
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.options.config import config
+from functrax.core.tracing.stage import program_observers
 from functrax.extend import Elementwise, dtypes
 
 ROOT = str(Path(functrax.__file__).parents[1])
@@ -125,7 +126,7 @@ def test_what_comes_back_is_what_was_compiled(name, cache):
 
 def test_a_jitted_function_takes_it(cache, monkeypatch):
     expected = functrax.jit(FUNCTIONS["gradient"])(X)
-    monkeypatch.setattr("functrax.backends.compiler.compile_program", None)
+    monkeypatch.setattr("functrax.backends.compilation.compiler.compile_program", None)
     np.testing.assert_array_equal(functrax.jit(FUNCTIONS["gradient"])(X), expected)
 
 
@@ -183,12 +184,12 @@ def test_keys_depend_on_options_and_on_the_compiler(monkeypatch):
 
 
 def test_a_changed_source_is_another_compiler(monkeypatch, tmp_path):
-    for folder in ("backends/passes", "core"):
+    for folder in ("backends/cache", "backends/passes", "core"):
         (tmp_path / folder).mkdir(parents=True)
     source = tmp_path / "backends" / "passes" / "fuse.py"
     source.write_text("x = 1")
     (tmp_path / "core" / "config.py").write_text("")
-    monkeypatch.setattr(program_key, "__file__", str(tmp_path / "backends" / "program_key.py"))
+    monkeypatch.setattr(program_key, "__file__", str(tmp_path / "backends" / "cache" / "x.py"))
     found = []
     for text in ("x = 1", "x = 22"):
         source.write_text(text)

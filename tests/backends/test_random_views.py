@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import functrax
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 from tests.backends.random_views import random_views
 from tests.thinning import one_in
 

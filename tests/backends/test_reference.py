@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.backends.deferred import Deferred
 from functrax.backends.device import run_jaxpr
-from functrax.backends.reference import _RULES
-from functrax.core import dtypes
-from functrax.core.contexts import backend, debug_infs, debug_nans, enable_x64
-from functrax.core.errors import NonFiniteError
-from functrax.core.inputs import as_value
-from functrax.core.primitive import Elementwise, like, registry
+from functrax.backends.reference.deferred import Deferred
+from functrax.backends.reference.reference_device import _RULES
+from functrax.core.errors.typed import NonFiniteError
+from functrax.core.options.contexts import backend, debug_infs, debug_nans, enable_x64
 from functrax.core.prims.arithmetic import add, div, mul, sub
 from functrax.core.prims.reindex import broadcast_in_dim, full
 from functrax.core.prims.slicing import slice_
-from functrax.core.stage import stage
-from functrax.transforms.derivatives import grad
-from functrax.transforms.jit import jit
-from functrax.transforms.vmap import vmap
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Elementwise, like, registry
+from functrax.core.tracing.stage import stage
+from functrax.core.types import dtypes
+from functrax.transforms.differentiation.derivatives import grad
+from functrax.transforms.mapping.vmap import vmap
+from functrax.transforms.staging.jit import jit
 from tests.backends.programs import dot, normal, peak, total, values
 
 

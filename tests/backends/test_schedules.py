@@ -15,12 +15,12 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
-from functrax.backends import codegen
+from functrax.backends.compilation import codegen
 from functrax.backends.cpu_info import CpuInfo, cpu_info
 from functrax.backends.kernels import accesses, lower
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.loops.strategies import left_out, reductions
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 
 pytestmark = pytest.mark.usefixtures("without_plans")
 

@@ -12,8 +12,8 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import nn
-from functrax.backends import runtime
 from functrax.backends.llvm.jit import machine
+from functrax.backends.runtime import choice
 from functrax.tree_util import tree_map
 
 N = 1 << 18
@@ -27,14 +27,14 @@ def compiled(no_collection: None) -> Iterator[None]:
 
 
 def pool() -> Any:
-    return runtime.CURRENT.pool_stats()
+    return choice.CURRENT.pool_stats()
 
 
 def peak(function: Any, *args: Any) -> int:
     """Bytes of the pool that a second run takes, its result included."""
     function(*args)
     before = pool().in_use
-    runtime.CURRENT.pool_reset_peak()
+    choice.CURRENT.pool_reset_peak()
     function(*args)
     return int(pool().peak - before)
 

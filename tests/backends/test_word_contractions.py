@@ -19,7 +19,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends import codegen
+from functrax.backends.compilation import codegen
 from functrax.backends.cpu_info import CpuInfo, cpu_info
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.ir import Kernel

@@ -19,11 +19,11 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.runtime import pool_stats
-from functrax.core.array import ConcreteArray
-from functrax.core.trace import EVAL, named_axis, state
+from functrax.backends.runtime.choice import pool_stats
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.tracing.trace import EVAL, named_axis, state
 from functrax.errors import DonatedBufferError, DTypeError, FunctraxError
-from functrax.transforms.jit import Jitted
+from functrax.transforms.staging.jit import Jitted
 from functrax.tree_util import register_pytree_node, tree_map
 
 

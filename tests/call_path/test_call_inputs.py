@@ -14,9 +14,9 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax.core import native
-from functrax.core.array import ConcreteArray
+from functrax.core.arrays.array import ConcreteArray
 from functrax.errors import DonatedBufferError, StaticArgumentError
-from functrax.transforms.jit import Jitted
+from functrax.transforms.staging.jit import Jitted
 from functrax.tree_util import register_pytree_node, tree_map
 
 

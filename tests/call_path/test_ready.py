@@ -9,7 +9,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.errors import DonatedBufferError, PyTreeError
+from functrax.core.errors.typed import DonatedBufferError, PyTreeError
 
 Pair = namedtuple("Pair", "left right")
 X = jnp.arange(3.0)

@@ -269,7 +269,7 @@ def test_parameters_have_jaxs_names() -> None:
     from jax import lax
     from jax.extend.core import primitives
 
-    from functrax.core.errors import ArgumentError
+    from functrax.core.errors.typed import ArgumentError
 
     def f(x: Any) -> Any:
         y = jnp.broadcast_to(x.reshape(2, 3)[:, 1:], (4, 2, 2)).astype(jnp.int32)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.index_expr import (
+from functrax.core.index.expr import (
     Condition,
     Dim,
     FloorDiv,
@@ -22,8 +22,8 @@ from functrax.core.index_expr import (
     Mod,
     as_expr,
 )
-from functrax.core.index_form import MapForm
-from functrax.core.index_map import IndexMap
+from functrax.core.index.map import IndexMap
+from functrax.core.index.map_form import MapForm
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,

@@ -15,7 +15,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax, nn, random
-from functrax.core import arguments
+from functrax.core.boundaries import arguments
 
 
 def identity(x: Any) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray, dtype_from_short_name, short_dtype_name
-from functrax.core.errors import DTypeError, ImmutableError, ParseError, ShapeError
+from functrax.core.errors.typed import DTypeError, ImmutableError, ParseError, ShapeError
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray, dtype_from_short_name, short_dtype_name
 
 ALL = sorted(dtypes.ALL, key=str)
 avals = st.builds(

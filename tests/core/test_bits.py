@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.prims import bits
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

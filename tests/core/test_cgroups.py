@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from functrax.core import cgroups
-from functrax.core.cgroups import Limits, limits
+from functrax.core.process import cgroups
+from functrax.core.process.cgroups import Limits, limits
 
 ROOT = Path(__file__).parents[2]
 V2 = "30 24 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
@@ -149,7 +149,8 @@ import os, sys
 with open(sys.argv[1], "w") as file:
     file.write(str(os.getpid()))
 import functrax.numpy as jnp
-from functrax.backends import runtime, threads
+from functrax.backends.runtime import choice as runtime
+from functrax.backends import threads
 print(threads.default_num_threads(), runtime.CURRENT.num_threads())
 with open("/proc/self/cgroup") as file:
     print(os.path.basename(os.path.dirname(sys.argv[1])) in file.read())

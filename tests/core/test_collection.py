@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from functrax.core.collection import paused
+from functrax.core.process.gc_pause import paused
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ import threading
 import pytest
 
 import functrax
-from functrax.core import contexts as options, option_text
-from functrax.core.config import OPTIONS, Override, config, state, trace_context
-from functrax.core.errors import ArgumentError, UnknownNameError
-from functrax.core.foreign_options import is_foreign
+from functrax.core.errors.typed import ArgumentError, UnknownNameError
+from functrax.core.options import contexts as options, option_text
+from functrax.core.options.config import OPTIONS, Override, config, state, trace_context
+from functrax.core.options.jax_options import is_foreign
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_every_option_has_its_documentation_and_a_default_it_takes():
 
 
 def test_defaults():
-    defaults = run("from functrax.core.config import config; print(config.values)")
+    defaults = run("from functrax.core.options.config import config; print(config.values)")
     found = eval(defaults.stdout)
     assert {n: v for n, v in found.items() if not is_foreign(n)} == {
         "enable_x64": False,
@@ -129,10 +129,10 @@ def test_environment_variables():
 
 
 def test_environment_variables_of_no_meaning():
-    refused = run("import functrax.core.config", FUNCTRAX_ENABLE_X64="perhaps")
+    refused = run("import functrax.core.options.config", FUNCTRAX_ENABLE_X64="perhaps")
     assert "the environment variable FUNCTRAX_ENABLE_X64 is on or off" in refused.stderr
     assert "perhaps" in refused.stderr
-    refused = run("import functrax.core.config", FUNCTRAX_NUMPY_RANK_PROMOTION="never")
+    refused = run("import functrax.core.options.config", FUNCTRAX_NUMPY_RANK_PROMOTION="never")
     assert "'allow', 'warn', 'raise'" in refused.stderr
 
 
@@ -264,7 +264,7 @@ def test_wrong_values_are_refused(name, value, hint):
 
 def test_the_cache_has_short_names_in_the_environment():
     found = run(
-        "from functrax.core.config import config as c\n"
+        "from functrax.core.options.config import config as c\n"
         "print(c.cache, c.compilation_cache_dir, c.cache_limit)",
         FUNCTRAX_CACHE="0",
         FUNCTRAX_CACHE_DIR="/somewhere",

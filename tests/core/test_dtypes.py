@@ -10,8 +10,9 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core import contexts as config, dtypes
-from functrax.core.errors import DTypeError
+from functrax.core.errors.typed import DTypeError
+from functrax.core.options import contexts as config
+from functrax.core.types import dtypes
 
 ALL = sorted(dtypes.ALL, key=str)
 

@@ -10,14 +10,14 @@ import ast
 import pathlib
 
 import functrax
-from functrax.core import errors
-from functrax.core.errors import FunctraxError
-from functrax.core.promotion import IntegerOverflowError
+from functrax.core.errors import typed
+from functrax.core.errors.typed import FunctraxError
+from functrax.core.types.promotion import IntegerOverflowError
 
 _SOURCES = pathlib.Path(functrax.__file__).parent
 _NAMES = {IntegerOverflowError.__name__} | {
     name
-    for name, value in vars(errors).items()
+    for name, value in vars(typed).items()
     if isinstance(value, type) and issubclass(value, FunctraxError)
 }
 

@@ -11,10 +11,10 @@ import pytest
 
 import functrax
 from functrax import config
-from functrax.core import options as table
-from functrax.core.errors import ArgumentError
-from functrax.core.foreign_options import ALIASES, INERT, SILENT
-from functrax.core.options import OPTIONS
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.options import table as table
+from functrax.core.options.jax_options import ALIASES, INERT, SILENT
+from functrax.core.options.table import OPTIONS
 
 
 @pytest.fixture(autouse=True)

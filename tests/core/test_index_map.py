@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from functrax.core.index_expr import Condition, Dim, Load
-from functrax.core.index_map import IndexMap
+from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
+from functrax.core.index.expr import Condition, Dim, Load
+from functrax.core.index.map import IndexMap
 from tests.core.index_oracle import (
     gather_oracle,
     image,

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from functrax.core.index_bounds import bounds, decide, simplify
-from functrax.core.index_expr import Dim, Load, as_expr
-from functrax.core.index_map import IndexMap
+from functrax.core.index.bounds import bounds, decide, simplify
+from functrax.core.index.expr import Dim, Load, as_expr
+from functrax.core.index.map import IndexMap
 from tests.core.index_oracle import (
     holds_at,
     image,

@@ -9,10 +9,10 @@ import random
 import numpy as np
 import pytest
 
-from functrax.core.errors import ArgumentError, ParseError
-from functrax.core.index_expr import Condition, Dim, IndexExpr, Indicator, Load
-from functrax.core.index_map import IndexMap
-from functrax.core.index_text import negate, parse_conditions, parse_index_expr, parse_index_map
+from functrax.core.errors.typed import ArgumentError, ParseError
+from functrax.core.index.expr import Condition, Dim, IndexExpr, Indicator, Load
+from functrax.core.index.map import IndexMap
+from functrax.core.index.map_text import negate, parse_conditions, parse_index_expr, parse_index_map
 from tests.core.index_oracle import (
     holds_at,
     points_of,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import functrax
-from functrax.core import inputs
-from functrax.core.inputs import as_value
+from functrax.core.tracing import inputs
+from functrax.core.tracing.inputs import as_value
 
 GIVEN: dict[str, Callable[[], Any]] = {
     "ints": lambda: np.arange(6, dtype=np.int32),

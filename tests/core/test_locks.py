@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functrax.core.locks import new_lock, new_rlock
+from functrax.core.process.locks import new_lock, new_rlock
 
 
 @pytest.mark.parametrize("make", [new_lock, new_rlock])

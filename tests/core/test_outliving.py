@@ -22,7 +22,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.kept_errors import KeptError
+from functrax.core.errors.kept import KeptError
 
 
 class Witness:

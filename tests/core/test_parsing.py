@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray, from_numpy
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ParseError, VerificationError
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from functrax.core.parsing import parse, parse_jaxpr
-from functrax.core.primitive import Opaque
+from functrax.core.arrays.array import ConcreteArray, from_numpy
+from functrax.core.errors.source import FixedLine
+from functrax.core.errors.typed import ParseError, VerificationError
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import add, mul
 from functrax.core.prims.reduce import argmax, reduce_sum
 from functrax.core.prims.reindex import iota
 from functrax.core.prims.slicing import concatenate, pad
-from functrax.core.source import FixedLine
-from functrax.core.stage import stage
-from functrax.transforms.derivatives import grad
-from functrax.transforms.inspect_types import make_jaxpr
-from functrax.transforms.jit import jit, jit_call
-from functrax.transforms.vmap import vmap
+from functrax.core.syntax.parsing import parse, parse_jaxpr
+from functrax.core.tracing.primitive import Opaque
+from functrax.core.tracing.stage import stage
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.arguments.inspect_types import make_jaxpr
+from functrax.transforms.differentiation.derivatives import grad
+from functrax.transforms.mapping.vmap import vmap
+from functrax.transforms.staging.jit import jit, jit_call
 from tests.core.index_oracle import random_map, random_structured_map
 
 F32 = ShapedArray((), dtypes.float32)

@@ -7,21 +7,21 @@ import textwrap
 import numpy as np
 import pytest
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.aval import ShapedArray
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from functrax.core.object_names import named_object, object_name
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.source import FixedLine
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from functrax.core.ir.object_names import named_object, object_name
+from functrax.core.ir.printing import value_text
 from functrax.core.prims.arithmetic import add, mul, select_n
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.prims.slicing import pad
-from functrax.core.printing import value_text
-from functrax.core.source import FixedLine
-from functrax.core.stage import stage
-from functrax.transforms.call import Call
-from functrax.transforms.jit import jit_call
+from functrax.core.tracing.stage import stage
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.interpreters.call import Call
+from functrax.transforms.staging.jit import jit_call
 
 F32 = ShapedArray((), dtypes.float32)
 VECTOR = ShapedArray((3,), dtypes.float32)

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import functrax.backends.reference
-from functrax.core.array import from_numpy
-from functrax.core.inputs import concrete
-from functrax.core.jaxpr import ClosedJaxpr
-from functrax.core.parsing import parse, parse_jaxpr
+import functrax.backends.reference.reference_device
+from functrax.core.arrays.array import from_numpy
+from functrax.core.ir.jaxpr import ClosedJaxpr
 from functrax.core.prims.arithmetic import add, mul, sub
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.stage import eval_jaxpr
-from functrax.transforms.derivatives import grad
-from functrax.transforms.inspect_types import make_jaxpr
-from functrax.transforms.jit import jit
+from functrax.core.syntax.parsing import parse, parse_jaxpr
+from functrax.core.tracing.inputs import concrete
+from functrax.core.tracing.stage import eval_jaxpr
+from functrax.transforms.arguments.inspect_types import make_jaxpr
+from functrax.transforms.differentiation.derivatives import grad
+from functrax.transforms.staging.jit import jit
 
 
 def run(text: str, *args: Any) -> list[np.ndarray]:
@@ -92,12 +92,12 @@ def test_constants_are_part_of_the_text() -> None:
 FRESH = """
 import sys
 import numpy as np
-import functrax.backends.reference
+import functrax.backends.reference.reference_device
 import functrax.core.prims.reduce
-import functrax.transforms.jit
-from functrax.core.array import from_numpy
-from functrax.core.parsing import parse
-from functrax.core.stage import eval_jaxpr
+import functrax.transforms.staging.jit
+from functrax.core.arrays.array import from_numpy
+from functrax.core.syntax.parsing import parse
+from functrax.core.tracing.stage import eval_jaxpr
 closed = parse(open("gradient.txt").read())
 with np.load("inputs.npz") as inputs:
     arrays = [from_numpy(inputs[name]) for name in ("w", "x")]

@@ -11,10 +11,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from functrax.core import contexts as config, dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DTypeError, FunctraxError
-from functrax.core.promotion import (
+from functrax.core.errors.typed import ArgumentError, DTypeError, FunctraxError
+from functrax.core.options import contexts as config
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.core.types.promotion import (
     IntegerOverflowError,
     TypePromotionError,
     lattice_result_type,

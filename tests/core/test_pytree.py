@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from functrax import tree_util, tree_util as pt
-from functrax.core import native, pytree, pytree_def, pytree_levels, pytree_public
-from functrax.core.errors import ArgumentError, PyTreeError
+from functrax.core import native
+from functrax.core.errors.typed import ArgumentError, PyTreeError
+from functrax.core.pytree import levels, operations, public as pytree_public, treedef as pytree_def
 
 Point = namedtuple("Point", "x y")
 
@@ -294,8 +295,8 @@ def test_transpose() -> None:
 
 def test_broadcast() -> None:
     assert pt.tree_broadcast({"a": 1, "b": 2}, {"a": (1, 2), "b": [3]}) == {"a": (1, 1), "b": [2]}
-    assert pytree.broadcast_prefix((1, None), ((1, 2), None)) == [1, 1]
-    prefix = pytree.broadcast_prefix((1, None), ((1, 2), (3, 4)), is_leaf=lambda x: x is None)
+    assert operations.broadcast_prefix((1, None), ((1, 2), None)) == [1, 1]
+    prefix = operations.broadcast_prefix((1, None), ((1, 2), (3, 4)), is_leaf=lambda x: x is None)
     assert prefix == [1, 1, None, None]
 
 
@@ -334,7 +335,7 @@ def test_mismatch_names_the_path(one: Any, two: Any, text: str) -> None:
     assert error.value.what.startswith("tree_map: pytree structure error: tree 1 and tree 2 ")
     assert text in error.value.what
     with pytest.raises(PyTreeError) as error:
-        pytree.broadcast_prefix(one, two, function="vmap", names=("in_axes", "the arguments"))
+        operations.broadcast_prefix(one, two, function="vmap", names=("in_axes", "the arguments"))
     expected = "vmap: pytree structure error: in_axes and the arguments differ "
     assert error.value.what.startswith(expected)
     with pytest.raises(PyTreeError):
@@ -585,8 +586,8 @@ def test_public_modules() -> None:
     for name in set(functrax.tree.__all__) - {"static"}:
         assert getattr(functrax.tree, name) is getattr(functrax.tree_util, f"tree_{name}")
     public = {name for name in vars(functrax.tree_util) if not name.startswith("_")}
-    internal = set(pytree.__all__) - {"broadcast_prefix", "in_handles", "static"}
-    internal |= set(pytree_levels.PUBLIC)
+    internal = set(operations.__all__) - {"broadcast_prefix", "in_handles", "static"}
+    internal |= set(levels.PUBLIC)
     assert public == internal | {n for n in vars(pytree_public) if n.startswith(("tree_", "all_"))}
 
 

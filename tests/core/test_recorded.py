@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.core.recorded import Recorded, Recording, applied, asked, gcd
+from functrax.core.types.symbolic_sizes import Recorded, Recording, applied, asked, gcd
 
 
 def replayed(function: Any, first: tuple[Any, ...], *others: tuple[Any, ...]) -> list[Any]:

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.core.errors import ArgumentError, DTypeError
+from functrax.core.errors.typed import ArgumentError, DTypeError
 from functrax.core.prims import special_values as values
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -12,7 +12,7 @@ import pytest
 import scipy.special
 from numpy.typing import NDArray
 
-from functrax.core.errors import DTypeError
+from functrax.core.errors.typed import DTypeError
 from functrax.core.prims import special_values as values
 from functrax.core.prims.special_rounding import round_to
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from functrax.core.errors import DTypeError
+from functrax.core.errors.typed import DTypeError
 from functrax.core.prims.threefry_values import threefry2x32
 
 # (key, counter, cipher text): the first three are Random123's known answers for 20 rounds.

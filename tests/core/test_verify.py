@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import FunctraxError, ShapeError, VerificationError
-from functrax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from functrax.core.parsing import parse_jaxpr
-from functrax.core.primitive import Opaque
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.source import FixedLine
+from functrax.core.errors.typed import FunctraxError, ShapeError, VerificationError
+from functrax.core.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import add, mul, neg
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.source import FixedLine
-from functrax.core.stage import program_observers, stage
-from functrax.core.verify import checking, meta_only, verify
-from functrax.transforms.jit import jit_call
+from functrax.core.syntax.parsing import parse_jaxpr
+from functrax.core.syntax.verify import checking, meta_only, verify
+from functrax.core.tracing.primitive import Opaque
+from functrax.core.tracing.stage import program_observers, stage
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.staging.jit import jit_call
 
 F32 = ShapedArray((), dtypes.float32)
 VECTOR = ShapedArray((3,), dtypes.float32)

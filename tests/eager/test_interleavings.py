@@ -24,9 +24,9 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import nn
-from functrax.backends.runtime import pool_stats
+from functrax.backends.runtime.choice import pool_stats
 from functrax.core import native
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 from functrax.errors import DonatedBufferError, ShapeError
 
 SIDE = 40

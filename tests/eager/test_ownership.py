@@ -170,7 +170,7 @@ def test_values_that_a_tape_holds_come_out_of_a_look() -> None:
 
 
 def test_an_array_that_is_made_of_an_old_one_can_be_asked_for() -> None:
-    from functrax.core.array import ConcreteArray
+    from functrax.core.arrays.array import ConcreteArray
 
     x = _matrix() + 1
     y = ConcreteArray(x._buffer, x.aval)

@@ -13,9 +13,9 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import random
-from functrax.backends.eager.recipes import with_recipe
+from functrax.backends.eager.cached_traces import with_recipe
 from functrax.core import native
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 from functrax.random import cipher, continuous, discrete, keys
 
 needs_extension = pytest.mark.skipif(native.extension is None, reason="calls are all that there is")

@@ -16,13 +16,14 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends import compiler, eager
+from functrax.backends import eager
+from functrax.backends.compilation import compiler
+from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.eager import run as eager_run
-from functrax.backends.pipeline import run_pipeline
 from functrax.backends.threads import thread_pool
 from functrax.core import native
-from functrax.core.array import ConcreteArray, Pending
-from functrax.core.recorder import recorder
+from functrax.core.arrays.array import ConcreteArray, Pending
+from functrax.core.events.recorder import recorder
 from functrax.errors import DonatedBufferError, ShapeError
 
 N = 600  # elements a side: too much work for the reference
@@ -502,7 +503,7 @@ def test_immediate_mode() -> None:
 def test_modes_that_differ_do_not_share_a_program() -> None:
     x = square()
     y = jnp.sin(x) * 2
-    with functrax.core.config.Override("strict", True):
+    with functrax.core.options.config.Override("strict", True):
         z = y + 1
         assert not is_pending(y)
         strict = np.asarray(jnp.sin(x) * 2 + 1)
@@ -520,7 +521,7 @@ def test_debug_nans_runs_at_once_and_names_the_line() -> None:
 
 @pytest.mark.usefixtures("usual_cuts")
 def test_an_error_when_running_leaves_the_graph_as_it_was() -> None:
-    class Failing(functrax.core.primitive.Elementwise):
+    class Failing(functrax.core.tracing.primitive.Elementwise):
         name = "fails_when_it_runs"
         wrong = True
 
@@ -539,7 +540,7 @@ def test_an_error_when_running_leaves_the_graph_as_it_was() -> None:
         failing.wrong = False
         np.testing.assert_array_equal(y, [2.0, 4.0, 6.0])
     finally:
-        del functrax.core.primitive.registry["fails_when_it_runs"]
+        del functrax.core.tracing.primitive.registry["fails_when_it_runs"]
 
 
 @pytest.mark.usefixtures("usual_cuts")

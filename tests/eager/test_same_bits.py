@@ -17,12 +17,12 @@ import functrax
 import functrax.numpy as jnp
 from functrax.backends.device import device_of
 from functrax.backends.eager import run as eager_run, signature_of
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.config import Override
-from functrax.core.jaxpr import Eqn, Jaxpr, Var
-from functrax.core.primitive import Elementwise, registry
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.options.config import Override
 from functrax.core.prims.arithmetic import mul
+from functrax.core.tracing.primitive import Elementwise, registry
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 STEPS: list[Callable[[Any], Any]] = [
     lambda x: x * 1.7 + 0.3,

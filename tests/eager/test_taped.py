@@ -16,10 +16,10 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
 from functrax.core import native
-from functrax.core.config import Override
-from functrax.core.trace import EVAL, current_trace
-from functrax.transforms import taped
-from functrax.transforms.forward import JVPTracer
+from functrax.core.options.config import Override
+from functrax.core.tracing.trace import EVAL, current_trace
+from functrax.transforms.differentiation import cached_linearization
+from functrax.transforms.interpreters.forward import JVPTracer
 
 needs_extension = pytest.mark.skipif(native.extension is None, reason="there is no tape")
 
@@ -125,7 +125,9 @@ def point(side: int = 6) -> Any:
 
 
 def without_a_tape(monkeypatch: Any) -> None:
-    monkeypatch.setattr(taped, "gradient", lambda wanted, args, kwargs: NotImplemented)
+    monkeypatch.setattr(
+        cached_linearization, "gradient", lambda wanted, args, kwargs: NotImplemented
+    )
 
 
 def leaves(x: Any) -> list[Any]:
@@ -213,9 +215,9 @@ def test_what_is_put_on_a_tape() -> None:
         return jnp.sum(x) * 1.0
 
     cases: list[tuple[Callable[[], Any], type]] = [
-        (lambda: functrax.grad(f)(point()), taped.GradTracer),
-        (lambda: functrax.grad(f)(np.ones(3, np.float32)), taped.GradTracer),
-        (lambda: functrax.grad(f, (0, 1))(1.0, 2.0), taped.GradTracer),
+        (lambda: functrax.grad(f)(point()), cached_linearization.GradTracer),
+        (lambda: functrax.grad(f)(np.ones(3, np.float32)), cached_linearization.GradTracer),
+        (lambda: functrax.grad(f, (0, 1))(1.0, 2.0), cached_linearization.GradTracer),
         (lambda: functrax.grad(f)(1.0), JVPTracer),  # computed forwards
         (lambda: functrax.jit(functrax.grad(f))(point()), JVPTracer),
         (lambda: functrax.vmap(functrax.grad(f))(point()), JVPTracer),
@@ -282,19 +284,19 @@ def test_a_library_function_is_followed_and_the_users_is_called_each_time() -> N
         return jnp.sum(nn.relu(x) * 2)
 
     entries = []
-    apply = taped._Entry.call
+    apply = cached_linearization._Entry.call
 
     def counting(self: Any, call: Any) -> Any:
         entries.append(call)
         return apply(self, call)
 
     try:
-        taped._Entry.call = counting  # type: ignore[method-assign]
+        cached_linearization._Entry.call = counting  # type: ignore[method-assign]
         for _ in range(5):
             functrax.grad(f)(point())
     finally:
-        taped._Entry.call = apply  # type: ignore[method-assign]
-    assert calls == [taped.GradTracer] * 5
+        cached_linearization._Entry.call = apply  # type: ignore[method-assign]
+    assert calls == [cached_linearization.GradTracer] * 5
     assert len(entries) <= 1  # from the second call of its kind on relu is recorded by its recipe
 
 
@@ -450,7 +452,10 @@ def test_functions_with_recipes_are_copied_and_described() -> None:
 def test_nothing_is_kept_alive() -> None:
     def count() -> int:
         gc.collect()
-        return sum(type(x) in (taped.GradTracer, taped.GradTrace) for x in gc.get_objects())
+        return sum(
+            type(x) in (cached_linearization.GradTracer, cached_linearization.GradTrace)
+            for x in gc.get_objects()
+        )
 
     def fails(x: Any) -> Any:
         raise KeyError(str(jnp.sin(x).shape))

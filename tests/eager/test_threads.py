@@ -21,7 +21,8 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends import eager, runtime
+from functrax.backends import eager
+from functrax.backends.runtime import choice
 from functrax.core import native
 
 THREADS = 8
@@ -212,7 +213,7 @@ def _cores(work: Callable[[int], None]) -> float:
 
 def test_threads_use_all_cores() -> None:
     """Eight threads call one function and record: as many cores work as the machine gives."""
-    before = runtime.CURRENT.num_threads()
+    before = choice.CURRENT.num_threads()
     if before < 2:
         pytest.skip("one core")
     f = functrax.jit(lambda x: lax.fori_loop(0, 300, lambda _, y: jnp.sin(y) * 1.01 + 0.1, x))
@@ -230,12 +231,12 @@ def test_threads_use_all_cores() -> None:
             hashlib.sha256(text)  # without the GIL
 
     try:
-        runtime.CURRENT.set_num_threads(1)  # of each program
+        choice.CURRENT.set_num_threads(1)  # of each program
         ratios = []
         for _ in range(8):  # a busy machine may give one core only, now and then
             ratios.append((_cores(calls), _cores(hashes)))
             if ratios[-1][0] > 0.75 * ratios[-1][1]:
                 return
     finally:
-        runtime.CURRENT.set_num_threads(before)
+        choice.CURRENT.set_num_threads(before)
     raise AssertionError(f"cores used by programs, and by hashes: {ratios}")

@@ -13,19 +13,19 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
-from functrax.backends import codegen, pipeline
+from functrax.backends.compilation import codegen, pipeline
+from functrax.backends.compilation.pipeline import Pass
 from functrax.backends.kernels.ir import Store
 from functrax.backends.loops.rewrites.peel import Peel
 from functrax.backends.loops.rewrites.rewrite import changed
 from functrax.backends.loops.tree import Function, Loop
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.pipeline import Pass
-from functrax.core.config import Override
-from functrax.core.jaxpr import Eqn, Jaxpr, Literal
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
+from functrax.core.options.config import Override
 from functrax.core.prims.arithmetic import add, sub
 from functrax.core.records import replace
 from functrax.explanation.agreement import Judge
-from functrax.transforms.inspect_types import jaxpr_as_fun
+from functrax.transforms.arguments.inspect_types import jaxpr_as_fun
 from tests.backends.passes.pass_checks import draw
 from tests.backends.passes.random_programs import random_program
 

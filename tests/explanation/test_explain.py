@@ -17,11 +17,11 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
-from functrax.backends.executor import bound_kernel
-from functrax.backends.program import Launch
-from functrax.core.config import Override
-from functrax.core.jaxpr import Var
-from functrax.core.parsing import parse_jaxpr
+from functrax.backends.executables.program import Launch
+from functrax.backends.runtime.executor import bound_kernel
+from functrax.core.ir.jaxpr import Var
+from functrax.core.options.config import Override
+from functrax.core.syntax.parsing import parse_jaxpr
 from functrax.explanation import Explanation, measuring
 from functrax.explanation.layout import layered
 from functrax.explanation.tables import quantity, seconds, size

@@ -27,8 +27,8 @@ import functrax
 import functrax.numpy as jnp
 from benchmarks.models import ratio_iou, wgan_gp
 from functrax import lax, nn
-from functrax.backends.executor import Executable
-from functrax.backends.program import Instruction, Launch
+from functrax.backends.executables.program import Instruction, Launch
+from functrax.backends.runtime.executor import Executable
 from functrax.explanation.facts import explanation_of
 from functrax.explanation.inputs import raw_inputs
 from functrax.explanation.record import KernelFacts

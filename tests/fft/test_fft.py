@@ -11,7 +11,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.contexts import enable_x64
+from functrax.core.options.contexts import enable_x64
 from functrax.errors import ArgumentError, DTypeError
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5))

@@ -11,14 +11,14 @@ import pytest
 import functrax.numpy as jnp
 import functrax.scipy as jsp
 from functrax import checkpoint, custom_jvp, custom_vjp, grad, jit, lax, random, vjp, vmap
-from functrax.core import dtypes
-from functrax.core.contexts import enable_x64
-from functrax.core.jaxpr import all_eqns
-from functrax.core.primitive import registry
+from functrax.core.ir.jaxpr import all_eqns
+from functrax.core.options.contexts import enable_x64
+from functrax.core.tracing.primitive import registry
+from functrax.core.types import dtypes
 from functrax.custom_derivatives import linear_call
 from functrax.errors import UnavailableError
-from functrax.transforms.hlo.literals import has_dtype
-from functrax.transforms.hlo.program import hlo_program
+from functrax.transforms.hlo.computations.literals import has_dtype
+from functrax.transforms.hlo.hlo_module import hlo_program
 from functrax.tree_util import tree_leaves
 from tests.backends import random_checks
 from tests.backends.random_contractions import contraction

@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.core import dtypes
+from functrax.core.types import dtypes
 from functrax.errors import UnavailableError
-from functrax.transforms.hlo.literals import dtype_text, has_dtype, literal_text, type_text
-from functrax.transforms.hlo.nodes import Computation
+from functrax.transforms.hlo.computations.computation import Computation
+from functrax.transforms.hlo.computations.literals import (
+    dtype_text,
+    has_dtype,
+    literal_text,
+    type_text,
+)
 
 WRITTEN = sorted(filter(has_dtype, dtypes.ALL), key=str)
 

@@ -16,8 +16,10 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.runtime import pool_stats
-from functrax.core import dlpack, native, shared_memory
+from functrax.backends.runtime.choice import pool_stats
+from functrax.core import native
+from functrax.core.arrays import dlpack
+from functrax.core.process import shared_memory
 from functrax.errors import ArgumentError, DTypeError
 
 DTYPES = ["bool", "int8", "uint16", "int32", "float16", "bfloat16", "float32", "complex64"]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import functrax.backends.reference
+import functrax.backends.reference.reference_device
 import functrax.core.prims  # noqa: F401  (fills the registry)
 from functrax.backends.kernels.evaluate import evaluate
-from functrax.core import dtypes
-from functrax.core.lowering import MATH, Builder, Scalar
-from functrax.core.primitive import registry
 from functrax.core.prims.fma_values import fma
+from functrax.core.scalars.scalar import MATH, Builder, Scalar
+from functrax.core.tracing.primitive import registry
+from functrax.core.types import dtypes
 
 INF, NAN = math.inf, math.nan
 

@@ -16,23 +16,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-import functrax.backends.reference
+import functrax.backends.reference.reference_device
 import functrax.core.prims
-import functrax.transforms.checkpoint  # noqa: F401  (they fill the registry)
+import functrax.transforms.differentiation.checkpoint  # noqa: F401  (they fill the registry)
 from functrax.backends.kernels.evaluate import evaluate
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.contexts import enable_x64
-from functrax.core.jaxpr import Literal
-from functrax.core.lowering import MATH, Builder, Scalar
-from functrax.core.primitive import Elementwise, Primitive, registry
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.options.contexts import enable_x64
+from functrax.core.scalars.scalar import MATH, Builder, Scalar
+from functrax.core.tracing.primitive import Elementwise, Primitive, registry
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from tests.primitives.harness import Case, cases
 
 SERIES = "a series with a number of terms that depends on the operands"
 #: Elementwise primitives that never lower.
 NOT_LOWERED = {
-    "bessel_i0e": "no expansion in core/lowering.py yet",
-    "bessel_i1e": "no expansion in core/lowering.py yet",
+    "bessel_i0e": "no expansion in core/scalars/scalar.py yet",
+    "bessel_i1e": "no expansion in core/scalars/scalar.py yet",
     "igamma": SERIES,
     "igamma_grad_a": SERIES,
     "igammac": SERIES,

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import functrax.backends.reference
+import functrax.backends.reference.reference_device
 import functrax.core.prims  # noqa: F401  (fills the registry)
 from functrax.backends.kernels.evaluate import evaluate
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.contexts import enable_x64
-from functrax.core.index_expr import Dim
-from functrax.core.index_map import IndexMap
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.primitive import registry
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
+from functrax.core.options.contexts import enable_x64
 from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.prims.reduce import AxisReduce, ReindexReduce
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import registry
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from tests.primitives.harness import Case, cases
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from functrax import lax
-from functrax.transforms.derivatives import grad, jvp
+from functrax.transforms.differentiation.derivatives import grad, jvp
 
 
 def tap_index(place: int, tap: int, size: int, axis: tuple[int, int, int, int]) -> int | None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from functrax import grad, jit, lax, numpy as jnp, vmap
-from functrax.core.contexts import enable_x64
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, PyTreeError, ShapeError
-from functrax.core.jaxpr import all_eqns
-from functrax.transforms.inspect_types import make_jaxpr
+from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, PyTreeError, ShapeError
+from functrax.core.ir.jaxpr import all_eqns
+from functrax.core.options.contexts import enable_x64
+from functrax.transforms.arguments.inspect_types import make_jaxpr
 from tests.lax.oracles import check_derivatives
 
 RNG = np.random.default_rng(0)

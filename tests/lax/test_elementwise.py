@@ -10,12 +10,12 @@ import pytest
 import scipy.special
 
 from functrax import lax
-from functrax.core.array import ConcreteArray
-from functrax.core.errors import DTypeError, ShapeError
-from functrax.core.jaxpr import all_eqns
-from functrax.core.operators import Array
-from functrax.transforms.derivatives import grad
-from functrax.transforms.inspect_types import make_jaxpr
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import DTypeError, ShapeError
+from functrax.core.ir.jaxpr import all_eqns
+from functrax.transforms.arguments.inspect_types import make_jaxpr
+from functrax.transforms.differentiation.derivatives import grad
 
 F32, I32 = np.float32([0.25, 0.5, 0.75]), np.int32([1, 2, 3])
 NUMPY = {

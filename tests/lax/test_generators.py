@@ -9,8 +9,8 @@ import pytest
 
 import functrax
 from functrax import lax
-from functrax.core.contexts import enable_x64
-from functrax.core.errors import DTypeError, ShapeError
+from functrax.core.errors.typed import DTypeError, ShapeError
+from functrax.core.options.contexts import enable_x64
 
 STATE = np.array([1, 2, 3, 4], np.uint32)
 THREE_FRY, PHILOX = lax.RandomAlgorithm.RNG_THREE_FRY, lax.RandomAlgorithm.RNG_PHILOX

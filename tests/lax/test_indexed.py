@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from functrax import lax
-from functrax.core.contexts import enable_x64
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
-from functrax.transforms.derivatives import grad
-from functrax.transforms.vmap import vmap
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
+from functrax.core.options.contexts import enable_x64
+from functrax.transforms.differentiation.derivatives import grad
+from functrax.transforms.mapping.vmap import vmap
 from tests.lax.oracles import check_derivatives
 
 RNG = np.random.default_rng(0)

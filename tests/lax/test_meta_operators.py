@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from functrax import lax
-from functrax.core.contexts import enable_x64
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
-from functrax.core.index_map import IndexMap
-from functrax.transforms.derivatives import grad, vjp
-from functrax.transforms.vmap import vmap
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
+from functrax.core.index.map import IndexMap
+from functrax.core.options.contexts import enable_x64
+from functrax.transforms.differentiation.derivatives import grad, vjp
+from functrax.transforms.mapping.vmap import vmap
 from tests.core.index_oracle import gather_oracle, random_map, scatter_oracle
 from tests.lax.oracles import check_derivatives, conv_oracle
 

@@ -7,7 +7,7 @@ import pytest
 
 import functrax
 from functrax import lax
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 
 RNG = np.random.default_rng(0)
 

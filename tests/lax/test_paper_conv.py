@@ -11,11 +11,11 @@ import pytest
 import functrax
 from functrax import lax
 from functrax.backends.cpu import CpuDevice
-from functrax.core.contexts import enable_x64
-from functrax.core.jaxpr import all_eqns
-from functrax.transforms.derivatives import grad
-from functrax.transforms.inspect_types import make_jaxpr
-from functrax.transforms.jit import jit
+from functrax.core.ir.jaxpr import all_eqns
+from functrax.core.options.contexts import enable_x64
+from functrax.transforms.arguments.inspect_types import make_jaxpr
+from functrax.transforms.differentiation.derivatives import grad
+from functrax.transforms.staging.jit import jit
 from tests.lax.oracles import check_derivatives
 
 

@@ -10,9 +10,9 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.primitive import registry
 from functrax.core.prims import special_values
 from functrax.core.prims.special import Special
+from functrax.core.tracing.primitive import registry
 
 EDGES = np.array(
     [0, -0.0, 1, -1, 0.5, 2, -2.5, 3, 1e-30, 1e30, np.inf, -np.inf, np.nan, 100, 250, 0.1]

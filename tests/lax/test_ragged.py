@@ -9,7 +9,7 @@ import pytest
 
 import functrax
 from functrax import lax
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError, UnavailableError
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError, UnavailableError
 
 RNG = np.random.default_rng(0)
 Numbers = lax.RaggedDotDimensionNumbers

@@ -6,7 +6,7 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.errors.typed import ArgumentError, ShapeError
 
 
 def operands(batch=(), m=3, n=4, k=8, blocks=2):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from functrax import lax
-from functrax.core.contexts import enable_x64
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from functrax.transforms.derivatives import grad
-from functrax.transforms.jit import jit
+from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
+from functrax.core.options.contexts import enable_x64
+from functrax.transforms.differentiation.derivatives import grad
+from functrax.transforms.staging.jit import jit
 from tests.lax.oracles import check_derivatives
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from functrax import lax
-from functrax.core.contexts import enable_x64
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
-from functrax.core.jaxpr import all_eqns
-from functrax.transforms.inspect_types import make_jaxpr
-from functrax.transforms.jit import jit
-from functrax.transforms.vmap import vmap
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
+from functrax.core.ir.jaxpr import all_eqns
+from functrax.core.options.contexts import enable_x64
+from functrax.transforms.arguments.inspect_types import make_jaxpr
+from functrax.transforms.mapping.vmap import vmap
+from functrax.transforms.staging.jit import jit
 from tests.lax.oracles import check_derivatives
 
 X = np.arange(20, dtype=np.float32).reshape(4, 5)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from functrax import lax
-from functrax.core.contexts import enable_x64
-from functrax.core.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
-from functrax.transforms.derivatives import grad
-from functrax.transforms.jit import jit
-from functrax.transforms.vmap import vmap
+from functrax.core.errors.typed import ArgumentError, DTypeError, PyTreeError, ShapeError
+from functrax.core.options.contexts import enable_x64
+from functrax.transforms.differentiation.derivatives import grad
+from functrax.transforms.mapping.vmap import vmap
+from functrax.transforms.staging.jit import jit
 from tests.lax.oracles import check_derivatives, window_oracle
 
 RNG = np.random.default_rng(0)

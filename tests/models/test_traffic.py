@@ -23,8 +23,8 @@ from benchmarks.models import gpt, wgan_gp
 from functrax.backends.kernels.evaluate import evaluate
 from functrax.backends.kernels.ir import Kernel, ordered
 from functrax.backends.kernels.lower import read_inputs
-from functrax.core.index_expr import Dim, IndexExpr
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.index.expr import Dim, IndexExpr
+from functrax.core.scalars.scalar import Builder, Scalar
 
 #: Share by which predicted and touched bytes may differ.
 TOLERANCE = 0.1

@@ -10,8 +10,14 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import nn, random
-from functrax.core.config import Override
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, FunctraxError, ShapeError
+from functrax.core.errors.typed import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    FunctraxError,
+    ShapeError,
+)
+from functrax.core.options.config import Override
 from tests.random import recorded
 
 TABLE = recorded.load(pathlib.Path(__file__).parent / "data" / "nn.json")

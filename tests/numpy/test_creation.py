@@ -11,7 +11,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import enable_x64
-from functrax.core.errors import (
+from functrax.core.errors.typed import (
     ArgumentError,
     ConcretizationError,
     DonatedBufferError,

@@ -12,7 +12,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import enable_x64
-from functrax.core.errors import ArgumentError, FunctraxError
+from functrax.core.errors.typed import ArgumentError, FunctraxError
 
 RECORDED = json.loads((pathlib.Path(__file__).parent / "data" / "dtypes.json").read_text())
 PYTHON = {"int": 3, "float": 2.5, "complex": 2j}

@@ -11,8 +11,8 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.errors import DTypeError, ImmutableError, ShapeError
-from functrax.core.operators import Array, operator_names
+from functrax.core.arrays.operators import Array, operator_names
+from functrax.core.errors.typed import DTypeError, ImmutableError, ShapeError
 
 ARITHMETIC = [
     operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,

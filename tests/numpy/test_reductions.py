@@ -10,7 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import enable_x64
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
 
 AXES = [None, 0, -1, (0, 2), (1,), ()]
 PLAIN = ["sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "ptp", "median"]

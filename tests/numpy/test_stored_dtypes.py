@@ -6,9 +6,10 @@ import pytest
 
 import functrax as fx
 import functrax.numpy as jnp
-from functrax.core import contexts as config, dtypes
-from functrax.core.errors import DTypeError
-from functrax.core.promotion import TypePromotionError
+from functrax.core.errors.typed import DTypeError
+from functrax.core.options import contexts as config
+from functrax.core.types import dtypes
+from functrax.core.types.promotion import TypePromotionError
 
 FLOATS = sorted(dtypes.STORED_FLOATS, key=str)
 INTEGERS = sorted(dtypes.STORED_INTEGERS, key=str)

@@ -9,8 +9,8 @@ import scipy.special
 import functrax
 import functrax.numpy as jnp
 from functrax import enable_x64
-from functrax.core.config import Override
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
+from functrax.core.options.config import Override
 
 SHAPES = [(), (3,), (0, 2), (2, 1, 3)]
 #: name -> (NumPy's function, the interval of the operand)

@@ -5,7 +5,7 @@ import pytest
 
 import functrax
 from functrax import monitoring
-from functrax.core.monitoring import COMPILE, TRACE
+from functrax.core.events.monitoring import COMPILE, TRACE
 
 
 @pytest.fixture(autouse=True)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-import functrax.backends.reference
+import functrax.backends.reference.reference_device
 import functrax.core.prims  # noqa: F401  (fills the registry)
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray, from_numpy
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DTypeError
-from functrax.core.primitive import Elementwise, Primitive, Sample, literal, registry
+from functrax.core.arrays.array import ConcreteArray, from_numpy
+from functrax.core.errors.typed import DTypeError
+from functrax.core.tracing.primitive import Elementwise, Primitive, Sample, literal, registry
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 #: Operands by which a primitive has no derivative, and the text of the error.
 NO_DERIVATIVE: dict[str, tuple[int, ...]] = {

@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 import scipy.special
 
-import functrax.backends.reference
+import functrax.backends.reference.reference_device
 import functrax.core.prims  # noqa: F401  (fills the registry)
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.contexts import enable_x64
-from functrax.core.index_expr import Dim
-from functrax.core.index_map import IndexMap
-from functrax.core.inputs import as_value
-from functrax.core.primitive import literal, registry
-from functrax.core.stage import stage
-from functrax.transforms.derivatives import grad, jvp, vjp
+from functrax.core.arrays.array import from_numpy
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
+from functrax.core.options.contexts import enable_x64
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import literal, registry
+from functrax.core.tracing.stage import stage
+from functrax.core.types import dtypes
+from functrax.transforms.differentiation.derivatives import grad, jvp, vjp
 
 NAN, INF = np.nan, np.inf
 

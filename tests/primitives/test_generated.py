@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.config import Override
-from functrax.core.contexts import enable_x64
-from functrax.core.errors import DifferentiationError
-from functrax.core.jaxpr import all_eqns
-from functrax.core.primitive import Elementwise, literal, registry
-from functrax.transforms.derivatives import jvp, vjp
-from functrax.transforms.inspect_types import make_jaxpr
-from functrax.transforms.jit import jit
-from functrax.transforms.vmap import vmap
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import DifferentiationError
+from functrax.core.ir.jaxpr import all_eqns
+from functrax.core.options.config import Override
+from functrax.core.options.contexts import enable_x64
+from functrax.core.tracing.primitive import Elementwise, literal, registry
+from functrax.core.types import dtypes
+from functrax.transforms.arguments.inspect_types import make_jaxpr
+from functrax.transforms.differentiation.derivatives import jvp, vjp
+from functrax.transforms.mapping.vmap import vmap
+from functrax.transforms.staging.jit import jit
 from tests.primitives import harness
 from tests.primitives.harness import Case, bits_of
 from tests.thinning import one_in

@@ -15,7 +15,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, profiler
-from functrax.core.recorder import recorder
+from functrax.core.events.recorder import recorder
 from functrax.errors import ArgumentError
 
 

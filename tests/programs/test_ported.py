@@ -14,8 +14,8 @@ import pytest
 
 import functrax as fx
 import functrax.numpy as jnp
-from functrax.core import dtypes
-from functrax.core.errors import ConcretizationError
+from functrax.core.errors.typed import ConcretizationError
+from functrax.core.types import dtypes
 from tests.programs.models import PROGRAMS
 
 _RECORDED = json.loads((pathlib.Path(__file__).parent / "data" / "models.json").read_text())

@@ -5,7 +5,7 @@ import pytest
 
 import functrax as fx
 import functrax.numpy as jnp
-from functrax.core.errors import HandleError
+from functrax.core.errors.typed import HandleError
 
 KEYS = fx.random.split(fx.random.key(0), 4)
 WORDS = np.asarray(fx.random.key_data(KEYS))

@@ -10,14 +10,14 @@ import pytest
 
 import functrax
 from functrax import numpy as jnp, random, tree_util
-from functrax.core.config import Override
-from functrax.core.errors import (
+from functrax.core.errors.typed import (
     ArgumentError,
     DTypeError,
     FunctraxError,
     ShapeError,
     UnavailableError,
 )
+from functrax.core.options.config import Override
 
 KEY = random.key(0)
 

@@ -10,7 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import random
-from functrax.core.errors import ShapeError, UnavailableError
+from functrax.core.errors.typed import ShapeError, UnavailableError
 
 BOTH = ("rbg", "unsafe_rbg")
 

@@ -8,8 +8,14 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import random
-from functrax.core.config import Override
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, FunctraxError, ShapeError
+from functrax.core.errors.typed import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    FunctraxError,
+    ShapeError,
+)
+from functrax.core.options.config import Override
 from tests.thinning import one_in
 
 KEY = random.key(0)

@@ -13,7 +13,7 @@ import scipy.optimize as wanted
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.contexts import enable_x64
+from functrax.core.options.contexts import enable_x64
 from functrax.errors import ArgumentError, ShapeError
 from functrax.experimental.jet import jet
 from functrax.experimental.ode import odeint

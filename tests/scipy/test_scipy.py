@@ -12,7 +12,7 @@ import scipy.special as wanted_special
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.contexts import enable_x64
+from functrax.core.options.contexts import enable_x64
 from functrax.errors import ArgumentError, ShapeError
 from functrax.scipy import linalg, special
 

@@ -15,7 +15,7 @@ import scipy.signal as wanted
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.contexts import enable_x64
+from functrax.core.options.contexts import enable_x64
 from functrax.errors import ArgumentError, ShapeError
 from functrax.scipy import integrate, linalg, ndimage, signal
 

@@ -10,7 +10,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.contexts import enable_x64
+from functrax.core.options.contexts import enable_x64
 from functrax.errors import ArgumentError, ShapeError
 from functrax.scipy.sparse.linalg import bicgstab, cg, gmres
 

@@ -11,7 +11,7 @@ import scipy.special as wanted
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.contexts import enable_x64
+from functrax.core.options.contexts import enable_x64
 from functrax.errors import ArgumentError
 from functrax.scipy import special
 from functrax.test_util import check_grads

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functrax.core.source import cell_number
+from functrax.core.errors.source import cell_number
 
 interactive = pytest.importorskip("IPython.core.interactiveshell")
 

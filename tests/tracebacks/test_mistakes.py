@@ -16,9 +16,9 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core import tracebacks
-from functrax.core.config import Override
-from functrax.core.tracebacks import NOTE
+from functrax.core.boundaries import tracebacks
+from functrax.core.boundaries.tracebacks import NOTE
+from functrax.core.options.config import Override
 
 SCRIPT = Path(__file__).parent / "mistakes.py"
 PACKAGE = os.path.dirname(functrax.__file__) + os.sep

@@ -7,7 +7,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.errors import CallbackResultError, DifferentiationError, VmapMethodError
+from functrax.core.errors.typed import CallbackResultError, DifferentiationError, VmapMethodError
 from functrax.experimental import io_callback
 
 F32 = functrax.ShapeDtypeStruct((), "float32")

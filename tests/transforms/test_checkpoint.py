@@ -10,9 +10,9 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.jaxpr import all_eqns
+from functrax.core.ir.jaxpr import all_eqns
 from functrax.errors import ArgumentError
-from functrax.transforms.checkpoint import checkpoint_name
+from functrax.transforms.differentiation.checkpoint import checkpoint_name
 from tests.transforms.numeric import FUNCTIONS, POINT, jacobian, weights
 
 policies = functrax.checkpoint_policies

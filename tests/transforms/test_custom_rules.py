@@ -7,7 +7,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.errors import MissingRuleError, PyTreeError
+from functrax.core.errors.typed import MissingRuleError, PyTreeError
 from functrax.custom_batching import custom_vmap
 
 Decorator = Any

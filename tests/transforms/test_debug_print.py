@@ -7,7 +7,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.errors import FormatError
+from functrax.core.errors.typed import FormatError
 
 
 def test_options_may_come_first(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 from functrax.errors import ArgumentError, DTypeError, PyTreeError
 from tests.transforms.numeric import DIRECTION, FUNCTIONS, POINT, directional
 

@@ -11,8 +11,8 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.array import ConcreteArray
-from functrax.core.trace import Tracer
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.tracing.trace import Tracer
 from functrax.errors import LeakedTracerError
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import functrax as fx
 import functrax.numpy as jnp
-from functrax.core.errors import DifferentiationError, PyTreeError, ShapeError
+from functrax.core.errors.typed import DifferentiationError, PyTreeError, ShapeError
 from functrax.custom_derivatives import linear_call
 
 

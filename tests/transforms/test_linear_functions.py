@@ -8,7 +8,12 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError, DifferentiationError, PyTreeError, TangentError
+from functrax.core.errors.typed import (
+    ArgumentError,
+    DifferentiationError,
+    PyTreeError,
+    TangentError,
+)
 from functrax.tree_util import Partial
 
 

@@ -11,8 +11,8 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
-from functrax.core.config import Override
-from functrax.core.parsing import parse_jaxpr
+from functrax.core.options.config import Override
+from functrax.core.syntax.parsing import parse_jaxpr
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 

@@ -9,7 +9,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.jaxpr import all_eqns
+from functrax.core.ir.jaxpr import all_eqns
 from functrax.errors import ArgumentError, DTypeError, ShapeError
 
 Struct = functrax.ShapeDtypeStruct

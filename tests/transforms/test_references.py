@@ -300,7 +300,7 @@ def test_types_and_programs():
     equal(ref, [1, 1])
     program = functrax.make_jaxpr(lambda r: r[...] * 2)(ref)
     np.testing.assert_array_equal(
-        functrax.core.stage.eval_jaxpr(program.jaxpr, program.consts)[0], 2
+        functrax.core.tracing.stage.eval_jaxpr(program.jaxpr, program.consts)[0], 2
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.core.errors import LeakedTracerError
+from functrax.core.errors.typed import LeakedTracerError
 
 XS = np.arange(1.0, 4.0, dtype=np.float32)
 

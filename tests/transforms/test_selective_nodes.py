@@ -14,7 +14,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.operators import Array
+from functrax.core.arrays.operators import Array
 from functrax.errors import DTypeError
 
 

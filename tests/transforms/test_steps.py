@@ -11,8 +11,8 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.program import Launch, all_programs
-from functrax.core.config import Override, config
+from functrax.backends.executables.program import Launch, all_programs
+from functrax.core.options.config import Override, config
 from functrax.errors import ArgumentError, DTypeError, PyTreeError, ShapeError
 
 
@@ -181,7 +181,7 @@ def test_under_transformations_it_is_a_scan() -> None:
 @pytest.mark.skipif(config.backend != "llvm", reason="the interpreter launches nothing")
 def test_launches_per_step_stay() -> None:
     step, carry, batches = CASES["adam"]
-    many = functrax.transforms.steps.Steps(step, 7, None)
+    many = functrax.transforms.staging.steps.Steps(step, 7, None)
     many.stacked(carry, batches)
     (loop,) = many._loops.values()
     launches = [

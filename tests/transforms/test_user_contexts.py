@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import functrax as fx
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
 
 
 def test_each_value_has_a_program_of_its_own():

@@ -26,7 +26,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from functrax.backends import nan_check
 from functrax.backends.device import execute
 from functrax.backends.eager import run as eager_run
 from functrax.backends.eager.graph import (
@@ -37,16 +36,17 @@ from functrax.backends.eager.graph import (
     Cut,
     Signature,
 )
+from functrax.backends.reference import nan_check
 from functrax.core import native
-from functrax.core.array import Borrowed, ConcreteArray, Pending
-from functrax.core.aval import ShapedArray
-from functrax.core.config import compile_context, state as options, trace_context
-from functrax.core.errors import ArgumentError
-from functrax.core.inputs import concrete
-from functrax.core.jaxpr import Jaxpr, Literal
-from functrax.core.primitive import Primitive
-from functrax.core.source import SourceLine, is_internal, user_line
-from functrax.core.trace import EVAL, Trace, current_source
+from functrax.core.arrays.array import Borrowed, ConcreteArray, Pending
+from functrax.core.errors.source import SourceLine, is_internal, user_line
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.ir.jaxpr import Jaxpr, Literal
+from functrax.core.options.config import compile_context, state as options, trace_context
+from functrax.core.tracing.inputs import concrete
+from functrax.core.tracing.primitive import Primitive
+from functrax.core.tracing.trace import EVAL, Trace, current_source
+from functrax.core.types.aval import ShapedArray
 
 #: So many operations more may wait where values are looked at as often; most training steps are
 #: fewer.

@@ -2,8 +2,8 @@
 
 The graph itself is C++ (``native/eager_node.h``): who may still ask for a result is written down
 with the result, and never deduced.  Python sees three things of it: a :class:`Signature` is what
-operations of one kind share, :class:`functrax.core.array.Pending` is what an array holds of a
-result, and a :class:`Cut` is a copy of what has to run for some results.
+operations of one kind share, :class:`functrax.core.arrays.array.Pending` is what an array holds of
+a result, and a :class:`Cut` is a copy of what has to run for some results.
 
 Start at :class:`Cut`.
 """
@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from functrax.core import dtypes, native
-from functrax.core.aval import ShapedArray
-from functrax.core.primitive import Avals, Primitive
+from functrax.core import native
+from functrax.core.errors.source import SourceLine
 from functrax.core.records import record
-from functrax.core.source import SourceLine
+from functrax.core.tracing.primitive import Avals, Primitive
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 #: A result of at most so many bytes is stored whatever it was made of.
 SMALL_BYTES: Final = 1 << 20

@@ -21,23 +21,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends import nan_check
-from functrax.backends.deferred import Deferred
 from functrax.backends.device import Executable, device_of
 from functrax.backends.eager import single_operations
 from functrax.backends.eager.graph import CHEAP, Cut, Signature
 from functrax.backends.internal_errors import report
-from functrax.backends.reference import in_numpy, rule_of
+from functrax.backends.reference import nan_check
+from functrax.backends.reference.deferred import Deferred
+from functrax.backends.reference.reference_device import in_numpy, rule_of
 from functrax.core import native
-from functrax.core.aval import ShapedArray
-from functrax.core.config import Override, compile_context, state as options
-from functrax.core.errors import add_note
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.locks import new_rlock
+from functrax.core.boundaries.tracebacks import is_mistake
+from functrax.core.errors.source import SourceLine
+from functrax.core.errors.typed import add_note
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.options.config import Override, compile_context, state as options
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.source import SourceLine
-from functrax.core.trace import state
-from functrax.core.tracebacks import is_mistake
+from functrax.core.process.locks import new_rlock
+from functrax.core.tracing.trace import state
+from functrax.core.types.aval import ShapedArray
 
 #: What the reference takes longer for, in all, is worth a program.
 PAYS: Final = 2_000_000

@@ -5,9 +5,9 @@ The reference device's rules give other last bits than machine code does, for fu
 that it gives inside, so it is compiled by the same compiler, as a program of one equation, which is
 remembered by what it does (:func:`_executable`).
 
-Reindexes stay views, and products of views stay put off (``backends/deferred.py``), for they round
-what they compute in one way only.  A sum of such a product is a program that holds the product and
-what repeats its factors, so nothing large is stored.
+Reindexes stay views, and products of views stay put off (``backends/reference/deferred.py``), for
+they round what they compute in one way only.  A sum of such a product is a program that holds the
+product and what repeats its factors, so nothing large is stored.
 
 What enters: a primitive and raw values.  In between stands a *description*, a hashable tree of the
 operations and their operands.  Start at :func:`run`.
@@ -21,13 +21,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.backends.deferred import Deferred, defer
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.config import compile_context
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.primitive import Primitive
+from functrax.backends.reference.deferred import Deferred, defer
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.options.config import compile_context
 from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.tracing.primitive import Primitive
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 #: A number ``("number", dtype, bytes)``, an input ``("input", dtype, shape, dims, whole shape)``,
 #: or an operation ``(primitive, parameters, operands)``.
@@ -128,7 +128,7 @@ def _executable(
 
 def _is_compiled(eqn: Eqn) -> bool:
     from functrax.backends.libraries.calls import OTHER_BITS  # parts of the compiler
-    from functrax.backends.passes.kernel_groups import is_fusible
+    from functrax.backends.passes.fusion.kernel_groups import is_fusible
 
     name = eqn.primitive.name
     written = eqn.primitive.is_written

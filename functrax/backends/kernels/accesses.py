@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from functrax.backends.kernels.ir import Kernel, Store
-from functrax.core.index_expr import Dim, IndexExpr, add_terms
+from functrax.core.index.expr import Dim, IndexExpr, add_terms
 
 #: Arrays of this many bytes are written past the caches: they would only push out others.
 STREAMED: Final = 1 << 24

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from functrax.backends.kernels.ir import Kernel, Store
 from functrax.backends.kernels.merge import Rewriting
-from functrax.core.lowering import Scalar
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Scalar
 
 #: The numbers of arrays of a group: those that a kernel reads, and those that it writes.
 Arrays: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]

@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.kernels.values import NotAKernelError, is_update, reduced_axes
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.index_expr import Condition, Dim, IndexExpr
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.index.expr import Condition, Dim, IndexExpr
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import mul, neg, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.mapped import reindex, reindex_reduce
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import iota
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 #: Size of the axis of parts: the real one and the imaginary one.
 _PARTS = 2

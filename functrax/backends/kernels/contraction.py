@@ -41,13 +41,13 @@ from functrax.backends.kernels.values import (
     reduced_axes,
 )
 from functrax.backends.loops.strategies.target import Target
-from functrax.core import dtypes
-from functrax.core.index_expr import IndexExpr
-from functrax.core.index_form import flatten
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.index.expr import IndexExpr
+from functrax.core.index.map_form import flatten
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.lowered_reductions import Fold
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 
 #: What chooses one of several plans.
 Pick: TypeAlias = "Callable[[Kernel, list[Plan], Callable[[Plan], list[Kernel]], Target], Plan]"

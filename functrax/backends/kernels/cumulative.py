@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.core.index_expr import Dim, IndexExpr, as_expr
-from functrax.core.index_form import flatten
-from functrax.core.jaxpr import Eqn
-from functrax.core.lowering import Builder
+from functrax.core.index.expr import Dim, IndexExpr, as_expr
+from functrax.core.index.map_form import flatten
+from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims.cumulative import Cumulative
+from functrax.core.scalars.scalar import Builder
 
 
 def lower_cumulative(eqn: Eqn) -> Kernel:

@@ -1,10 +1,10 @@
 """The values of scalar expressions, in NumPy: what a kernel gives, without a compiler.
 
-Expressions (:class:`~functrax.core.lowering.Scalar`) and the values of their loads and indices
-enter; an array for each expression leaves.  Every operation does what ``core/lowering.py`` says,
-to the bit, and what that file leaves open (a divisor of 0, a shift by too much) is refused.  A
-function of ``MATH`` is its primitive's reference, computed in float64 and rounded once; or, if the
-caller gives expansions, what a target makes of it.
+Expressions (:class:`~functrax.core.scalars.scalar.Scalar`) and the values of their loads and
+indices enter; an array for each expression leaves.  Every operation does what
+``core/scalars/scalar.py`` says, to the bit, and what that file leaves open (a divisor of 0, a shift
+by too much) is refused.  A function of ``MATH`` is its primitive's reference, computed in float64
+and rounded once; or, if the caller gives expansions, what a target makes of it.
 
 Start at :func:`evaluate`; ``_PLAIN`` and ``_RULES`` list the operations.
 """
@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functrax.backends.kernels.ir import ordered
-from functrax.core import dtypes
-from functrax.core.lowering import MATH, WORD, Builder, Scalar
-from functrax.core.primitive import registry
 from functrax.core.prims import bits
 from functrax.core.prims.fma_values import fma
 from functrax.core.prims.threefry_values import threefry2x32
+from functrax.core.scalars.scalar import MATH, WORD, Builder, Scalar
+from functrax.core.tracing.primitive import registry
+from functrax.core.types import dtypes
 
 Array: TypeAlias = "NDArray[Any]"
 #: ``(builder, *operands)`` -> a function of ``MATH``, in other operations.

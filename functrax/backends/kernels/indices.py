@@ -1,6 +1,6 @@
 """Index expressions as scalar expressions: addresses, conditions, the numbers of a kernel.
 
-What enters: expressions over the dims of a kernel (``core/index_expr.py``).  What leaves: scalars
+What enters: expressions over the dims of a kernel (``core/index/expr.py``).  What leaves: scalars
 of int32 where that is enough, else of int64, and addresses as a part that is affine in the dims,
 which loops step through, and a rest.
 
@@ -16,17 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.index_bounds import bounds, simplify, simplify_condition
-from functrax.core.index_expr import (
-    Condition,
-    Dim,
-    FloorDiv,
-    IndexExpr,
-    Indicator,
-    Mod,
-    linear,
-)
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.index.bounds import bounds, simplify, simplify_condition
+from functrax.core.index.expr import Condition, Dim, FloorDiv, IndexExpr, Indicator, Mod, linear
+from functrax.core.scalars.scalar import Builder, Scalar
 
 INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)

@@ -14,7 +14,7 @@ Softmax has three stages: the maximum, the sum that uses it, the quotient that u
 
 One dim may be the *vector* dim, the innermost one of the outer or of the inner loops: ``lanes``
 neighbouring points of it are computed at once.  What is computed are the scalar expressions of
-``core/lowering.py``, with these leaves:
+``core/scalars/scalar.py``, with these leaves:
 
 - ``load``: attr ``(buffer, address)``, where ``address`` is affine in the dims; operands: a further
   offset where the address is not affine (attr[2]), and a bool outside which the element is not
@@ -36,10 +36,10 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.kernels.tiling import Tiling
-from functrax.core.index_expr import IndexExpr
-from functrax.core.lowering import WORK, Builder, Scalar
+from functrax.core.index.expr import IndexExpr
 from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.records import field, record
+from functrax.core.scalars.scalar import WORK, Builder, Scalar
 
 
 @record

@@ -33,14 +33,14 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.index_expr import Dim, IndexExpr, as_expr
-from functrax.core.index_form import flatten
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.kept_errors import KeptError
-from functrax.core.lowering import MATH, Builder, Scalar
+from functrax.core.errors.kept import KeptError
+from functrax.core.index.expr import Dim, IndexExpr, as_expr
+from functrax.core.index.map_form import flatten
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.records import record
+from functrax.core.scalars.scalar import MATH, Builder, Scalar
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
 #: The inputs, equations and results of a program.

@@ -25,14 +25,14 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.index_expr import Dim, IndexExpr, as_expr
-from functrax.core.index_form import flatten
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.index.expr import Dim, IndexExpr, as_expr
+from functrax.core.index.map import IndexMap
+from functrax.core.index.map_form import flatten
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.lowered_reductions import Fold
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 #: A group's space of this many points is split where conditions change, into at most so many parts;
 #: smaller parts are not split further, nor are groups of more equations.

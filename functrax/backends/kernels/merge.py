@@ -9,9 +9,9 @@ import math
 
 from functrax.backends.kernels.accesses import accesses, coefficients
 from functrax.backends.kernels.ir import Done, Kernel, Stage, Store, ordered
-from functrax.core.index_expr import Dim, IndexExpr, add_terms
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Builder, Scalar
 
 
 def merged(kernel: Kernel, merge_inner: bool = True) -> Kernel:

@@ -20,11 +20,11 @@ from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.small_arrays import LANE, Memory, Rows, SmallArrays, row_lanes
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.index_expr import Dim, IndexExpr, as_expr
-from functrax.core.jaxpr import Atom, Eqn, Literal, Var
-from functrax.core.lowering import WORK, Builder, Scalar
+from functrax.core.index.expr import Dim, IndexExpr, as_expr
+from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
+from functrax.core.scalars.scalar import WORK, Builder, Scalar
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 #: The most lanes of a row, the most rows that are carried, and the most instructions of a step, in
 #: vectors of 64 bytes.

@@ -13,9 +13,9 @@ import math
 from collections.abc import Iterator
 
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
-from functrax.core.index_expr import Dim, IndexExpr, as_expr
-from functrax.core.lowering import MATH, Scalar
+from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import MATH, Scalar
 
 #: The most bytes of a kernel's own rows.
 MAX_BYTES = 128 * 1024

@@ -10,9 +10,9 @@ import math
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel, ordered
 from functrax.backends.kernels.windows import Windows, merged
-from functrax.core.index_expr import IndexExpr
-from functrax.core.lowering import Scalar
+from functrax.core.index.expr import IndexExpr
 from functrax.core.records import record
+from functrax.core.scalars.scalar import Scalar
 
 
 @record

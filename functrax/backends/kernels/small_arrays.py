@@ -22,15 +22,15 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends import strided
 from functrax.backends.kernels.values import NotAKernelError, number, reduced_axes
-from functrax.core.aval import ShapedArray
-from functrax.core.index_expr import Dim, IndexExpr
-from functrax.core.jaxpr import Atom, Eqn, Literal
-from functrax.core.lowering import Builder, Scalar
+from functrax.backends.reference import strided
+from functrax.core.index.expr import Dim, IndexExpr
+from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.prims.lowered_reductions import Carried, Reduction
 from functrax.core.prims.slicing import pad
 from functrax.core.records import record
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types.aval import ShapedArray
 
 #: The dim of the lanes.
 LANE: Final = Dim(0)

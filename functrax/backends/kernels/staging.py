@@ -27,9 +27,9 @@ from functrax.backends.kernels.tiling import (
     pitch_of_columns,
 )
 from functrax.backends.loops.strategies.target import Target
-from functrax.core.index_expr import Dim, IndexExpr, add_terms
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Builder, Scalar
 
 #: The part of the second cache that a unit keeps for the left side.
 BLOCK_PART = 4

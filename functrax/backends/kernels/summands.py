@@ -18,10 +18,10 @@ from collections.abc import Sequence
 
 from functrax.backends.kernels.lower import points_of
 from functrax.backends.kernels.values import NotAKernelError, Point, Shape, reduced_axes
-from functrax.core.index_expr import Condition, Dim, Index, IndexExpr, as_expr
-from functrax.core.jaxpr import Eqn
-from functrax.core.recorded import gcd
+from functrax.core.index.expr import Condition, Dim, Index, IndexExpr, as_expr
+from functrax.core.ir.jaxpr import Eqn
 from functrax.core.records import record, replace
+from functrax.core.types.symbolic_sizes import gcd
 
 #: The most parts that a space falls into.
 MOST_PARTS = 16

@@ -39,7 +39,7 @@ Start at :class:`Tiling`.
 
 from __future__ import annotations
 
-from functrax.core.index_expr import IndexExpr
+from functrax.core.index.expr import IndexExpr
 from functrax.core.records import record
 
 

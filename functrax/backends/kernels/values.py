@@ -20,13 +20,13 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from functrax.backends.kernels.indices import Indices
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.index_expr import IndexExpr
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Atom, Eqn, Literal, Var
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.recorded import applied, asked
+from functrax.core.index.expr import IndexExpr
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_sizes import applied, asked
 
 Shape: TypeAlias = tuple[int, ...]
 Point: TypeAlias = tuple[IndexExpr, ...]

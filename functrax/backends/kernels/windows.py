@@ -15,10 +15,10 @@ from collections.abc import Iterable
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import ordered
-from functrax.core.index_expr import Dim, IndexExpr, add_terms
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.recorded import gcd
+from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types.symbolic_sizes import gcd
 
 
 @record

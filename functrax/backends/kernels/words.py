@@ -36,10 +36,10 @@ from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage
 from functrax.backends.kernels.merge import Rewriting
 from functrax.backends.kernels.sides import dims_of, stride
-from functrax.core import dtypes
-from functrax.core.index_expr import Dim, IndexExpr, add_terms
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record, replace
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 
 WORD: Final = np.dtype(np.uint32)
 _INT8, _UINT8, _INT16 = (np.dtype(x) for x in (np.int8, np.uint8, np.int16))

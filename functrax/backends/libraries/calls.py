@@ -2,7 +2,7 @@
 
 An equation enters, with the slots of its operands and results; launches leave, or None where the
 NumPy reference is to be called instead: for empty arrays, and in a process that lacks a function
-(``libraries/functions.py``).
+(``executables/library_functions.py``).
 
 Start at :func:`library_launches`.
 """
@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from functrax.backends.libraries import linear_algebra
-from functrax.backends.libraries.fourier import fft
-from functrax.backends.libraries.functions import own_function
+from functrax.backends.executables.library_functions import own_function
+from functrax.backends.executables.program import Launch
+from functrax.backends.executables.program_builder import ProgramBuilder
+from functrax.backends.libraries import linear_algebra_calls
+from functrax.backends.libraries.fourier_calls import fft
 from functrax.backends.libraries.site import Site
-from functrax.backends.program import Launch
-from functrax.backends.program_builder import ProgramBuilder
-from functrax.core.jaxpr import Eqn
+from functrax.core.ir.jaxpr import Eqn
 
 #: Of longer rows, more than a quarter is selected by sorting.
 SHORT_ROW: Final = 256
@@ -46,7 +46,7 @@ OTHER_BITS: Final = frozenset(
 )
 
 _RULES: Final[dict[str, Callable[[Site], list[Launch | None]]]] = {
-    **linear_algebra.RULES,
+    **linear_algebra_calls.RULES,
     "fft": fft,
     "top_k": _top_k,
 }

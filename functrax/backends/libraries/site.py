@@ -9,16 +9,16 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from functrax.backends.libraries.functions import (
+from functrax.backends.executables.library_functions import (
     LINALG,
     LibraryFunction,
     lapack_function,
     own_function,
 )
+from functrax.backends.executables.program import Launch
+from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.llvm.jit import LaunchCode
-from functrax.backends.program import Launch
-from functrax.backends.program_builder import ProgramBuilder
-from functrax.core.jaxpr import Eqn
+from functrax.core.ir.jaxpr import Eqn
 from functrax.core.records import record
 
 #: Larger matrices are computed by one thread of ours, for LAPACK has threads of its own.

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.library import Library, folder, library_file
-from functrax.core.locks import around_fork, new_lock
+from functrax.core.process.locks import around_fork, new_lock
 
 #: How well instructions are selected and scheduled; no passes run before that.
 OPTIMIZATION: Final = 2

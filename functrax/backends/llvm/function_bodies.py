@@ -13,7 +13,7 @@ from typing import Final
 
 from functrax.backends.kernels.ir import ordered
 from functrax.backends.llvm.instructions import constant, emit, llvm_type
-from functrax.core.lowering import Scalar
+from functrax.core.scalars.scalar import Scalar
 
 UNLIKELY: Final = "unlikely"
 

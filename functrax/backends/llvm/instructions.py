@@ -1,8 +1,8 @@
 """One operation of a scalar expression as LLVM IR text, for any dtype and number of lanes.
 
-What enters is a :class:`~functrax.core.lowering.Scalar` and the names of its operands; what leaves
-are lines such as ``%7 = fadd <16 x float> %5, %6`` and the name of the result.  Writing text is on
-the hot path of a compile, so an operation is described once for its dtypes and lanes, as a
+What enters is a :class:`~functrax.core.scalars.scalar.Scalar` and the names of its operands; what
+leaves are lines such as ``%7 = fadd <16 x float> %5, %6`` and the name of the result.  Writing text
+is on the hot path of a compile, so an operation is described once for its dtypes and lanes, as a
 :class:`Template` of lines with holes, and then only the holes are filled in.
 
 Values in registers: a bool is ``i1``; float16 and bfloat16 are ``i16``, stored dtypes ``i8``, their
@@ -31,9 +31,9 @@ import numpy as np
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.fma import BY_INTEGERS, FMA, fma_function
 from functrax.backends.llvm.remainder import REMAINDER, remainder_function
-from functrax.core import dtypes
-from functrax.core.errors import DTypeError
-from functrax.core.lowering import Scalar
+from functrax.core.errors.typed import DTypeError
+from functrax.core.scalars.scalar import Scalar
+from functrax.core.types import dtypes
 
 _REGISTERS: Final[dict[np.dtype[Any], str]] = {
     dtypes.bool_: "i1",

@@ -36,10 +36,10 @@ from functrax.backends.llvm.code_generator import (
 )
 from functrax.backends.llvm.workers import Workers
 from functrax.backends.threads import default_num_threads
-from functrax.core.config import state as options
-from functrax.core.errors import MachineCodeError
-from functrax.core.kept_errors import KeptError
-from functrax.core.locks import new_lock, new_rlock
+from functrax.core.errors.kept import KeptError
+from functrax.core.errors.typed import MachineCodeError
+from functrax.core.options.config import state as options
+from functrax.core.process.locks import new_lock, new_rlock
 from functrax.core.records import record
 
 #: Kernels that stay in memory although nobody uses them, for programs made again and again.

@@ -13,8 +13,8 @@ import numpy as np
 from functrax.backends.kernels.ir import Reduce
 from functrax.backends.llvm.instructions import constant, llvm_type
 from functrax.backends.llvm.writer import Names, Writer
-from functrax.core.lowering import Scalar
 from functrax.core.prims.lowered_reductions import Reduction
+from functrax.core.scalars.scalar import Scalar
 
 if TYPE_CHECKING:
     from functrax.backends.llvm.nodes import Nodes

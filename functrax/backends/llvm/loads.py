@@ -16,8 +16,8 @@ from functrax.backends.llvm import short_strides
 from functrax.backends.llvm.memory import Memory, alignment, memory_type, words_of
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import Writer
-from functrax.core.index_expr import IndexExpr
-from functrax.core.lowering import Scalar
+from functrax.core.index.expr import IndexExpr
+from functrax.core.scalars.scalar import Scalar
 
 #: How many bytes before it is read a row is asked for.
 FETCHED_BEFORE: Final = 1024

@@ -25,7 +25,7 @@ from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm.function_bodies import UNLIKELY, FunctionBody
 from functrax.backends.llvm.instructions import llvm_type
-from functrax.core.lowering import MATH, Builder, Scalar
+from functrax.core.scalars.scalar import MATH, Builder, Scalar
 
 #: So many of one kind are written in place, at most.
 IN_PLACE: Final = 8

@@ -18,8 +18,8 @@ import numpy as np
 from functrax.backends.kernels.accesses import CACHE_LINE
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.writer import Writer
-from functrax.core.index_expr import Dim, IndexExpr, add_terms
-from functrax.core.lowering import Scalar
+from functrax.core.index.expr import Dim, IndexExpr, add_terms
+from functrax.core.scalars.scalar import Scalar
 
 _BOOL = np.dtype(np.bool_)
 _INT64 = np.dtype(np.int64)

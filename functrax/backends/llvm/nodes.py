@@ -21,9 +21,9 @@ from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.math_calls import MathCalls
 from functrax.backends.llvm.threefry import Threefry, call
 from functrax.backends.llvm.writer import Known, Writer
-from functrax.core import dtypes
-from functrax.core.errors import VerificationError
-from functrax.core.lowering import THREEFRY, WORD, Scalar
+from functrax.core.errors.typed import VerificationError
+from functrax.core.scalars.scalar import THREEFRY, WORD, Scalar
+from functrax.core.types import dtypes
 
 _INT32 = np.dtype(np.int32)
 #: Bytes of vectors that are long.

@@ -34,7 +34,7 @@ from functrax.backends.loops.tree import (
     TurnTile,
     While,
 )
-from functrax.core.lowering import Scalar
+from functrax.core.scalars.scalar import Scalar
 
 
 class Statements:

@@ -15,9 +15,9 @@ from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.memory import Memory, alignment, memory_type, words_of
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.writer import Writer
-from functrax.core.errors import VerificationError
-from functrax.core.lowering import Scalar
+from functrax.core.errors.typed import VerificationError
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Scalar
 
 
 class Stores:

@@ -23,9 +23,9 @@ from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.math_calls import MANY_POINTS
 from functrax.backends.llvm.writer import NAME, Writer
 from functrax.backends.loops.tree import Function
-from functrax.core import dtypes
-from functrax.core.lowering import THREEFRY, Builder, Scalar
 from functrax.core.prims.lowered_bits import threefry2x32
+from functrax.core.scalars.scalar import THREEFRY, Builder, Scalar
+from functrax.core.types import dtypes
 
 
 class Threefry:

@@ -17,9 +17,9 @@ from functrax.backends.llvm.tile_sums import BAKED, Sums, sums_text
 from functrax.backends.llvm.turned_tiles import turn_text
 from functrax.backends.llvm.writer import NAME, Writer
 from functrax.backends.loops.tree import Place, TileSum, TurnTile
-from functrax.core.index_expr import Dim, add_terms
-from functrax.core.lowering import Scalar
+from functrax.core.index.expr import Dim, add_terms
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Scalar
 
 
 class TileCalls:

@@ -34,8 +34,8 @@ import numpy as np
 
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.instructions import constant, llvm_type
-from functrax.core import dtypes
 from functrax.core.records import record
+from functrax.core.types import dtypes
 
 #: Steps between rows up to this are part of the addresses in the code.
 BAKED = 4

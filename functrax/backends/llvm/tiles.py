@@ -18,8 +18,8 @@ from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.sides import dims_of
 from functrax.backends.llvm.memory import Memory, memory_type
 from functrax.backends.llvm.writer import Names, Writer
-from functrax.core.index_expr import IndexExpr, add_terms
-from functrax.core.lowering import Scalar
+from functrax.core.index.expr import IndexExpr, add_terms
+from functrax.core.scalars.scalar import Scalar
 
 _INT32 = np.dtype(np.int32)
 #: Bytes of the part of a vector register inside which shuffles are cheapest.

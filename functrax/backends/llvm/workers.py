@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from functrax.core.locks import new_lock
+from functrax.core.process.locks import new_lock
 
 Job = TypeVar("Job")
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from functrax.backends.llvm.instructions import constant, llvm_type
 from functrax.backends.loops.tree import Function
-from functrax.core.lowering import Scalar
 from functrax.core.records import field, record
+from functrax.core.scalars.scalar import Scalar
 
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
 NAME: Final = "functrax_kernel"

@@ -33,8 +33,8 @@ from functrax.backends.loops.tree import (
     smaller,
     zero,
 )
-from functrax.core.lowering import Scalar
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Scalar
 
 #: Operations from which on a loop of steps that depend on one another can be interrupted.
 LONG: Final = 1 << 26

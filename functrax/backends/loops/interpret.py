@@ -37,11 +37,11 @@ from functrax.backends.loops.tree import (
     TurnTile,
     While,
 )
-from functrax.core import dtypes
-from functrax.core.errors import VerificationError
-from functrax.core.index_expr import Dim, IndexExpr
-from functrax.core.lowering import Scalar
+from functrax.core.errors.typed import VerificationError
+from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.prims.lowered_reductions import Reduction
+from functrax.core.scalars.scalar import Scalar
+from functrax.core.types import dtypes
 
 Array = NDArray[Any]
 #: What is read where nothing is to be read, as bytes.

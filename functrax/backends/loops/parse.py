@@ -36,11 +36,11 @@ from functrax.backends.loops.tree import (
     While,
 )
 from functrax.backends.loops.verify import KINDS
-from functrax.core import dtypes
-from functrax.core.errors import ArgumentError
-from functrax.core.index_expr import Dim, IndexExpr, add_terms
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.prims.lowered_reductions import ArgExtremum, Fold, Reduction
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 
 _BOOL: Final = np.dtype(np.bool_)
 _HOW = r"\w+<[^>]+>"

@@ -43,8 +43,8 @@ from functrax.backends.loops.tree import (
     TurnTile,
     While,
 )
-from functrax.core.lowering import Scalar
 from functrax.core.prims.lowered_reductions import Reduction
+from functrax.core.scalars.scalar import Scalar
 
 #: Leaves that are named where they are bound.
 NAMED: Final = frozenset(("acc", "result"))

@@ -1,8 +1,8 @@
 """The loop IR: what a kernel does, as a tree of statements.
 
 A :class:`Function` has buffers and a body.  A statement is a loop, a store, or one of a few others
-that follow; their values are the scalar expressions of ``core/lowering.py``, whose equal ones are
-one object.  Their leaves are:
+that follow; their values are the scalar expressions of ``core/scalars/scalar.py``, whose equal ones
+are one object.  Their leaves are:
 
 - ``load``: attr ``(buffer, address)``, where ``address`` is affine in the indices of loops;
   operands: a further offset where it is not (attr[2]), and a bool outside which nothing is read and
@@ -32,9 +32,9 @@ import numpy as np
 
 from functrax.backends.kernels.ir import Operand, Reduce, Store, ordered
 from functrax.backends.kernels.tiling import Reading
-from functrax.core.index_expr import IndexExpr
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.index.expr import IndexExpr
 from functrax.core.records import field, record
+from functrax.core.scalars.scalar import Builder, Scalar
 
 INDEX: Final = np.dtype(np.int64)
 _WORD: Final = np.dtype(np.uint32)
@@ -423,8 +423,8 @@ def zero(b: Builder) -> Scalar:
 class Number(tuple[Any, int]):
     """The key and the value of a run-time argument, told apart by key.
 
-    A size that stands for others, too (``core/recorded.py``), is not hashed, which would ask which
-    sizes are equal by chance.
+    A size that stands for others, too (``core/types/symbolic_sizes.py``), is not hashed, which
+    would ask which sizes are equal by chance.
     """
 
     __slots__ = ()

@@ -30,9 +30,9 @@ from functrax.backends.loops.tree import (
     TurnTile,
     While,
 )
-from functrax.core.errors import VerificationError
-from functrax.core.index_expr import IndexExpr
-from functrax.core.lowering import Scalar
+from functrax.core.errors.typed import VerificationError
+from functrax.core.index.expr import IndexExpr
+from functrax.core.scalars.scalar import Scalar
 
 _BOOL: Final = np.dtype(np.bool_)
 _WORD: Final = np.dtype(np.uint32)

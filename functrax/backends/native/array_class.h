@@ -1,5 +1,5 @@
-// Concrete arrays as C++ sees them: ConcreteArray of core/array.py, its slots, and how one is made
-// and ends. A training step makes hundreds, so their memory is kept for the next ones.
+// Concrete arrays as C++ sees them: ConcreteArray of core/arrays/array.py, its slots, and how one
+// is made and ends. A training step makes hundreds, so their memory is kept for the next ones.
 
 #pragma once
 

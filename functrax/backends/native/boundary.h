@@ -1,4 +1,4 @@
-// Where calls of users enter functrax: the fast half of functrax/core/tracebacks.py.
+// Where calls of users enter functrax: the fast half of functrax/core/boundaries/tracebacks.py.
 
 #pragma once
 

@@ -225,9 +225,9 @@ PyType_Slot slots[] = {
 
 PyType_Spec spec = {"functrax._native.Buffer", sizeof(Buffer), 0, Py_TPFLAGS_DEFAULT, slots};
 
-// Sets the error that a function of functrax.backends.program_inputs makes.
+// Sets the error that a function of functrax.backends.executables.program_inputs makes.
 void set_error(const char* function, const Buffer* buffer) {
-  Ref module(PyImport_ImportModule("functrax.backends.program_inputs"));
+  Ref module(PyImport_ImportModule("functrax.backends.executables.program_inputs"));
   if (!module) return;
   Ref error(PyObject_CallMethod(module.get(), function, "OO", buffer->shape, buffer->dtype));
   if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());

@@ -1,4 +1,4 @@
-// Arrays in memory of the pool, as Python objects: follows functrax/backends/buffer.py.
+// Arrays in memory of the pool, as Python objects: follows functrax/backends/runtime/buffer.py.
 //
 // A shape and a dtype go in; a Buffer comes out, dense and row-major, immutable but for the
 // executor that fills it. Views of NumPy hold the memory, not the Buffer, so that the count of a

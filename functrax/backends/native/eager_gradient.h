@@ -1,7 +1,7 @@
 // Gradients of functions that Python calls outside of jit: the fast half of `value_and_grad` in
-// transforms/derivatives.py. The user's function is called with tracers of a tape in the place of
-// arrays, and the tape is read backwards from its result. What is unusual before that call is left
-// to Python, which is the twin; what is wrong after it, Python's functions say.
+// transforms/differentiation/derivatives.py. The user's function is called with tracers of a tape
+// in the place of arrays, and the tape is read backwards from its result. What is unusual before
+// that call is left to Python, which is the twin; what is wrong after it, Python's functions say.
 
 #pragma once
 

@@ -40,7 +40,8 @@ PyObject* result_or(Outcome outcome, Ref& result, const Function& in_python) {
   return in_python();
 }
 
-// A line of the user's program: an object as core/source.py has them, or what one is made of.
+// A line of the user's program: an object as core/errors/source.py has them, or what one is made
+// of.
 class Line {
  public:
   Line() = default;
@@ -287,7 +288,8 @@ Node* newest_node();
 // eager_settle(value): runs the operations that read a raw value.
 PyObject* settle(PyObject* self, PyObject* value);
 
-// eager_line() -> the line that a new operation belongs to, as current_source of core/trace.py.
+// eager_line() -> the line that a new operation belongs to, as current_source of
+// core/tracing/trace.py.
 PyObject* line(PyObject* self, PyObject* unused);
 
 // Notes that somebody looked at a value that has to be run for.

@@ -170,8 +170,8 @@ bool read_key(const Function* self, PyObject* mode, PyObject* const* args, Py_ss
 
 // ---- recipes ------------------------------------------------------------------------------------
 
-// A recipe as recipes.py writes it: (constants, steps, places of the outputs, their types, whether
-// there is a single one, the class of what holds it or None).
+// A recipe as cached_traces.py writes it: (constants, steps, places of the outputs, their types,
+// whether there is a single one, the class of what holds it or None).
 std::unique_ptr<const Recipe> read_recipe(PyObject* given) {
   PyObject *constants, *steps, *outputs, *avals, *wrapper;
   int single;

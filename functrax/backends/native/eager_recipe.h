@@ -1,5 +1,5 @@
 // Functions whose operations follow from the types of their arguments: the fast half of
-// backends/eager/recipes.py.
+// backends/eager/cached_traces.py.
 //
 // An EagerFunction stands in the place of such a function. From the second call with arguments of
 // the same types on it knows the operations that the function records, its recipe, and records them

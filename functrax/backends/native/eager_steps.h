@@ -37,7 +37,7 @@ struct Steps {
 // A literal or a place; false with an error set.
 bool read_step_input(PyObject* given, StepInput& input);
 
-// As recipes.py writes them: a tuple of constants, and one of pairs (signature, operands).
+// As cached_traces.py writes them: a tuple of constants, and one of pairs (signature, operands).
 bool read_steps(PyObject* constants, PyObject* steps, Steps& out);
 
 // Records steps on `values`, those that are given, behind which everything else is put. Where

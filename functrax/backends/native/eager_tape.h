@@ -1,4 +1,5 @@
-// Derivatives of eager functions: the fast half of transforms/taped.py.
+// Derivatives of eager functions: the fast half of
+// transforms/differentiation/cached_linearization.py.
 //
 // While `grad` calls a function outside of jit, a GradTrace is current, and what depends on the
 // arguments is a GradTracer: an array, and the number of its tangent on a Tape. What an operation,
@@ -51,7 +52,7 @@ std::size_t tangent_number(PyObject* tracer);
 // A new interpreter with an empty tape, above the bottom one; null with an error set.
 Ref new_trace(PyObject* name);
 
-// Marks the end of an interpreter, as Trace.end of core/trace.py; the tape goes on.
+// Marks the end of an interpreter, as Trace.end of core/tracing/trace.py; the tape goes on.
 void end_trace(PyObject* trace);
 
 struct Tape;
@@ -60,7 +61,7 @@ Tape* tape_of(PyObject* trace);
 // An array with a new tangent; null with an error set.
 Ref new_input(PyObject* trace, PyObject* array);
 
-// What Python derived, as taped.py writes it; null for None, or with an error set.
+// What Python derived, as cached_linearization.py writes it; null for None, or with an error set.
 FragmentPointer read_fragment(PyObject* given);
 
 // Records what a fragment says, on the tape of the current interpreter.
@@ -73,7 +74,7 @@ Outcome apply_taped(PyObject* mode, PyObject* signature, const Givens& operands,
 
 PyObject* make_tape_type();  // functrax._native.EagerTape
 
-// eager_tape_configure(class of traces, class of tracers, fragment_of, add, bottom): see taped.py.
+// eager_tape_configure(class of traces, class of tracers, fragment_of, add, bottom).
 PyObject* configure_tape(PyObject* self, PyObject* const* args, Py_ssize_t count);
 
 }  // namespace functrax::eager

@@ -38,12 +38,14 @@ PyTypeObject* type = nullptr;
 
 Executable* as_executable(PyObject* object) { return reinterpret_cast<Executable*>(object); }
 
-// Sets the error that `function` of functrax.backends.program_inputs returns.
+// Sets the error that `function` of functrax.backends.executables.program_inputs returns.
 void set_error(Ref error) {
   if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
 }
 
-Ref inputs_module() { return Ref(PyImport_ImportModule("functrax.backends.program_inputs")); }
+Ref inputs_module() {
+  return Ref(PyImport_ImportModule("functrax.backends.executables.program_inputs"));
+}
 
 bool same_tuple(PyObject* left, PyObject* right) {
   return left == right || PyObject_RichCompareBool(left, right, Py_EQ) == 1;

@@ -1,5 +1,5 @@
 // The Python object that is a compiled program: takes raw values, returns Buffers. Its twin is the
-// class of the same name in functrax/backends/executor.py.
+// class of the same name in functrax/backends/runtime/executor.py.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Runs a compiled program: follows functrax/backends/executor.py.
+// Runs a compiled program: follows functrax/backends/runtime/executor.py.
 //
 // A Program and a Frame go in, the addresses of its slots, in which those of inputs and outputs are
 // set; the outputs' memory is full afterwards. The programs inside loops and branches get frames

@@ -34,7 +34,7 @@ Ref keywords_of(PyObject* const* values, PyObject* names) {
 PyObject* handle_error = nullptr;  // the class of errors that `explain` may answer with a result
 
 // Raises what explains a TypeError, which is set, if the arguments did not fit the function; or the
-// result of a function that was given handles (functrax/core/arguments.py).
+// result of a function that was given handles (functrax/core/boundaries/arguments.py).
 PyObject* explain(const Explained* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

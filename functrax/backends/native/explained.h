@@ -1,5 +1,5 @@
 // Public functions, which explain arguments that do not fit their signature and leave functrax's
-// frames out of tracebacks: the fast half of functrax/core/arguments.py.
+// frames out of tracebacks: the fast half of functrax/core/boundaries/arguments.py.
 
 #pragma once
 

@@ -1,6 +1,6 @@
-// What users give as arrays: the fast half of as_value in core/inputs.py. Arrays are themselves,
-// and dense NumPy arrays of a dtype and shape that were met before are copied here; everything else
-// Python sees to, which is the twin.
+// What users give as arrays: the fast half of as_value in core/tracing/inputs.py. Arrays are
+// themselves, and dense NumPy arrays of a dtype and shape that were met before are copied here;
+// everything else Python sees to, which is the twin.
 
 #pragma once
 

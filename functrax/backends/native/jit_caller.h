@@ -1,5 +1,5 @@
 // The base class of jitted functions, which makes their calls; its Python twin is PythonCaller of
-// functrax/transforms/jit_caller.py.
+// functrax/transforms/staging/jit_caller.py.
 
 #pragma once
 

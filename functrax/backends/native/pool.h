@@ -1,4 +1,4 @@
-// Memory that is kept and used again: follows functrax/backends/pool.py.
+// Memory that is kept and used again: follows functrax/backends/runtime/pool.py.
 //
 // A number of bytes goes in, a Block with one reference comes out, aligned to 64 bytes and padded
 // to a multiple of 64. When its last reference goes, its memory waits in the pool for the next who

@@ -1,7 +1,8 @@
-// Compiled programs as the executor reads them: functrax/backends/program.py without Python.
+// Compiled programs as the executor reads them: functrax/backends/executables/program.py without
+// Python.
 //
-// The nested tuples of functrax/backends/program_encoding.py go in; a Program comes out. Nothing
-// here changes after decoding, so any number of threads may run one program.
+// The nested tuples of functrax/backends/executables/program_encoding.py go in; a Program comes
+// out. Nothing here changes after decoding, so any number of threads may run one program.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// See pytree.h. Every function follows its namesake in functrax/core/pytree_python.py.
+// See pytree.h. Every function follows its namesake in functrax/core/pytree/python_twin.py.
 //
 // Ref owns a reference and is null where a Python error is set; errors travel as null, as in the
 // C API. Callbacks into Python may change any mutable container, so the children of a node are

@@ -1,8 +1,8 @@
-// Pytrees: the hot loops of functrax.core.pytree_python, in C++.
+// Pytrees: the hot loops of functrax.core.pytree.python_twin, in C++.
 //
 // A tree goes in; a list of leaves and a structure come out, and the other way round. Structures
 // are instances of the Python class PyTreeDef, whose slots are written directly. What a node is,
-// and every error message, is decided in functrax/core/pytree_node.py: its registry is read here,
+// and every error message, is decided in functrax/core/pytree/node.py: its registry is read here,
 // and its functions are called where something is wrong.
 
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace functrax::pytree {
 
-// The kinds of pytree_node.py.
+// The kinds of core/pytree/node.py.
 enum Kind : long { kLeaf, kNone, kTuple, kList, kDict, kNamedTuple, kCustom, kKinds };
 
 // The children and the data of a node.
@@ -58,7 +58,7 @@ PyObject* equal(PyObject* self, PyObject* const* args, Py_ssize_t count);
 // hash(treedef) -> int
 PyObject* hash(PyObject* self, PyObject* treedef);
 
-// The kind of node that an object is, or -1 with an error set; handles (pytree_node.py) are nodes.
+// The kind of node that an object is, or -1 with an error set; handles (node.py) are nodes.
 int kind_of(PyObject* tree);
 
 // The kind of node that an object is where a tree is taken apart with is_leaf, or -1 with an error

@@ -1,4 +1,4 @@
-// Functions of the leaves of pytrees: the rest of functrax.core.pytree_python, in C++.
+// Functions of the leaves of pytrees: the rest of functrax.core.pytree.python_twin, in C++.
 
 #pragma once
 

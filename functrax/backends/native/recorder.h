@@ -1,4 +1,4 @@
-// What ran when, for functrax.profiler: follows functrax/core/recorder.py.
+// What ran when, for functrax.profiler: follows functrax/core/events/recorder.py.
 //
 // Calls of jitted functions and runs of programs come in, with the objects that they were of; lists
 // of tuples go out. Nothing is kept, and next to nothing done, while the recorder is off.

@@ -1,5 +1,5 @@
 // What the running thread is doing, where C++ can read it: which interpreter is current, and which
-// options hold. Its twin is the class _State of functrax/core/trace.py.
+// options hold. Its twin is the class _State of functrax/core/tracing/trace.py.
 
 #pragma once
 
@@ -28,7 +28,7 @@ bool set_trace_class(PyObject* trace_class);
 PyObject* source();
 
 // Makes the type Scopes(), whose attribute `name` is the running thread's own: the names of the
-// scopes that it is in. Its twin is the class _Scopes of functrax/core/source.py.
+// scopes that it is in. Its twin is the class _Scopes of functrax/core/errors/source.py.
 PyObject* make_scopes_type();
 
 // Whether the running thread is in a scope.

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
-from functrax.backends.reference import Program
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ShapeError
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.primitive import Avals, HigherOrder
-from functrax.core.source import SourceLine
+from functrax.backends.reference.reference_device import Program
+from functrax.core.errors.source import SourceLine
+from functrax.core.errors.typed import ShapeError
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from functrax.core.tracing.primitive import Avals, HigherOrder
+from functrax.core.types.aval import ShapedArray
 
 
 class Group(HigherOrder):

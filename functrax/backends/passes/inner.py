@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from functrax.backends.passes.groups import contraction
-from functrax.core.jaxpr import Eqn, Jaxpr
+from functrax.core.ir.jaxpr import Eqn, Jaxpr
 
 
 def with_programs(eqn: Eqn, function: Callable[[Jaxpr], Jaxpr]) -> Eqn:

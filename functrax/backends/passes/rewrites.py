@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from functrax.core.jaxpr import Eqn, Var
+from functrax.core.ir.jaxpr import Eqn, Var
 
 
 class Rewrites:
@@ -66,7 +66,7 @@ class Rewrites:
         Args:
           names: what the variables of the program are called in print.
         """
-        from functrax.core.printing import eqn_text
+        from functrax.core.ir.printing import eqn_text
 
         shown = []
         for number, (rule, eqn) in enumerate(self.made, 1):

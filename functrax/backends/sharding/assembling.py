@@ -7,12 +7,12 @@ from typing import Any
 
 from functrax.backends.sharding.placed import as_sharding, check_held, prefix_leaves, put
 from functrax.backends.sharding.shardings import Sharding
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.errors import ArgumentError, ShapeError, ShardingError
-from functrax.core.inputs import as_value
-from functrax.core.operators import Array
-from functrax.core.pytree import tree_flatten, tree_leaves, tree_unflatten
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError, ShapeError, ShardingError
+from functrax.core.pytree.operations import tree_flatten, tree_leaves, tree_unflatten
+from functrax.core.tracing.inputs import as_value
+from functrax.core.types import dtypes
 
 
 def make_array_from_callback(

@@ -21,10 +21,10 @@ from functrax.backends.sharding.mesh import (
     AxisType,
     Mesh,
 )
-from functrax.core.config import Override, state as options
-from functrax.core.errors import ArgumentError, ShardingError
+from functrax.core.errors.typed import ArgumentError, ShardingError
+from functrax.core.options.config import Override, state as options
 from functrax.core.records import record
-from functrax.core.trace import EVAL, state
+from functrax.core.tracing.trace import EVAL, state
 
 
 @record

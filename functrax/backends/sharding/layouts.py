@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from functrax.backends.sharding.shardings import Sharding
-from functrax.core.errors import ArgumentError, ShapeError, ShardingError, UnavailableError
-from functrax.core.inputs import as_value
-from functrax.core.pytree import tree_flatten, tree_unflatten
+from functrax.core.errors.typed import ArgumentError, ShapeError, ShardingError, UnavailableError
+from functrax.core.pytree.operations import tree_flatten, tree_unflatten
+from functrax.core.tracing.inputs import as_value
 
 
 class _AutoLayout:

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from functrax.backends.device import Device, current_device
-from functrax.core.errors import ArgumentError, ShardingError
+from functrax.core.errors.typed import ArgumentError, ShardingError
 from functrax.core.records import record
 
 

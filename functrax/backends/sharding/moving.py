@@ -16,10 +16,10 @@ from functrax.backends.sharding.placed import (
     put,
 )
 from functrax.backends.sharding.shardings import NamedSharding, Sharding
-from functrax.core.array import ConcreteArray
-from functrax.core.errors import ArgumentError, ShardingError
-from functrax.core.inputs import as_value
-from functrax.core.pytree import tree_flatten, tree_unflatten
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.errors.typed import ArgumentError, ShardingError
+from functrax.core.pytree.operations import tree_flatten, tree_unflatten
+from functrax.core.tracing.inputs import as_value
 
 
 def moved(x: Any, device: Any, src: Any, donate: Any, may_alias: Any) -> Any:

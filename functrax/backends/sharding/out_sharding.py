@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from functrax.core.arguments import ExtraKeyword
+from functrax.core.boundaries.arguments import ExtraKeyword
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

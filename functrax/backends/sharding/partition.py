@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final, NoReturn
 from weakref import WeakValueDictionary
 
-from functrax.core.errors import ArgumentError, ShardingError
+from functrax.core.errors.typed import ArgumentError, ShardingError
 
 
 class _Unconstrained:

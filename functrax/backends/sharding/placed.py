@@ -16,9 +16,9 @@ from functrax.backends.sharding.layouts import Format
 from functrax.backends.sharding.mesh import AbstractMesh, Mesh
 from functrax.backends.sharding.partition import PartitionSpec
 from functrax.backends.sharding.shardings import NamedSharding, Sharding, SingleDeviceSharding
-from functrax.core.array import ConcreteArray
-from functrax.core.errors import PyTreeError, ShardingError
-from functrax.core.pytree import broadcast_prefix
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.errors.typed import PyTreeError, ShardingError
+from functrax.core.pytree.operations import broadcast_prefix
 
 #: By the id of an array, a reference to it and its sharding.
 _table: Final[dict[int, tuple[weakref.ref[Any], Sharding]]] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from functrax.backends.device import Device
 from functrax.backends.sharding.mesh import AbstractMesh, Mesh
 from functrax.backends.sharding.partition import UNCONSTRAINED, PartitionSpec, axes_of
-from functrax.core.errors import ArgumentError, ShardingError
+from functrax.core.errors.typed import ArgumentError, ShardingError
 
 Shape: TypeAlias = tuple[int, ...]
 Index: TypeAlias = tuple[slice, ...]

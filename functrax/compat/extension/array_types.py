@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.array import ConcreteArray
-from functrax.core.errors import ArgumentError
-from functrax.core.inputs import as_value
-from functrax.transforms.inspect_types import typeof
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.tracing.inputs import as_value
+from functrax.transforms.arguments.inspect_types import typeof
 
 
 class ArrayTypes(dict[type, Callable[[Any], Any]]):

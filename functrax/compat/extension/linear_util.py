@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from functrax.core.errors import FunctraxError
+from functrax.core.errors.typed import FunctraxError
 
 Around = Callable[..., Any]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from functrax.core.aval import ShapedArray
-from functrax.transforms.callbacks import io_callback, pure_callback
-from functrax.transforms.inspect_types import ShapeDtypeStruct
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.arguments.inspect_types import ShapeDtypeStruct
+from functrax.transforms.operations.callbacks import io_callback, pure_callback
 
 
 @dataclass

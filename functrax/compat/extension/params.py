@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
 
 #: Where JAX calls a parameter otherwise: primitive -> {functrax's name: JAX's}.
 _NAMES: Final[Mapping[str, Mapping[str, str]]] = {

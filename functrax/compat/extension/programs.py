@@ -17,16 +17,16 @@ from typing import Any, TypeAlias
 from functrax.compat.extension.linear_util import wrap_init
 from functrax.compat.extension.params import own_params, shown_params
 from functrax.compat.extension.user_primitives import Primitive, UserCall, user_call
-from functrax.core import jaxpr as language
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError
-from functrax.core.inputs import as_value, concrete
-from functrax.core.jaxpr import Literal, Var
-from functrax.core.primitive import Primitive as LanguagePrimitive, Value, registry
-from functrax.core.source import SourceLine
-from functrax.core.stage import close, eval_jaxpr as eval_program, stage
-from functrax.core.trace import EVAL, current, state
-from functrax.transforms.custom_call import custom_jvp_call, custom_vjp_call
+from functrax.core.errors.source import SourceLine
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.ir import jaxpr as language
+from functrax.core.ir.jaxpr import Literal, Var
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Primitive as LanguagePrimitive, Value, registry
+from functrax.core.tracing.stage import close, eval_jaxpr as eval_program, stage
+from functrax.core.tracing.trace import EVAL, current, state
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.interpreters.custom_call import custom_jvp_call, custom_vjp_call
 
 Atom: TypeAlias = "Var | Literal"
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError
-from functrax.core.inputs import concrete
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.reindex import zeros
-from functrax.core.pytree_registry import register_pytree_node
+from functrax.core.pytree.registry import register_pytree_node
+from functrax.core.tracing.inputs import concrete
+from functrax.core.tracing.primitive import Value
+from functrax.core.types.aval import ShapedArray
 
 if TYPE_CHECKING:
     from functrax.compat.extension.user_primitives import Primitive
@@ -66,7 +66,7 @@ class Zero:
 
     def instantiate(self) -> Value:
         """An array of zeros."""
-        from functrax.transforms.forward import zero_tangent
+        from functrax.transforms.interpreters.forward import zero_tangent
 
         return zero_tangent(self.aval)
 
@@ -94,8 +94,8 @@ def as_tangent(value: Value | None, primal: ShapedArray) -> Any:
 
 def from_tangent(value: Any) -> Value | None:
     """What a rule gave for a tangent or a cotangent; None where it is zero."""
-    from functrax.core import dtypes
-    from functrax.core.inputs import as_value
+    from functrax.core.tracing.inputs import as_value
+    from functrax.core.types import dtypes
 
     if value is None or type(value) is Zero:
         return None

@@ -18,17 +18,17 @@ import functrax.numpy as jnp
 from functrax.compat.extension import rules
 from functrax.compat.extension.lowering import LoweredFunction, LoweringRuleContext
 from functrax.compat.extension.rules import UndefinedPrimal
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DifferentiationError, FunctraxError
-from functrax.core.inputs import as_value, concrete
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, Linear, Primitive as LanguagePrimitive, Value
+from functrax.core.errors.typed import ArgumentError, DifferentiationError, FunctraxError
+from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.records import record
-from functrax.core.stage import close, stage
-from functrax.core.trace import Trace, state
-from functrax.transforms.batching import BatchTrace
-from functrax.transforms.custom_call import CustomCallPrimitive
-from functrax.transforms.linearize import PartialTrace
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Avals, Linear, Primitive as LanguagePrimitive, Value
+from functrax.core.tracing.stage import close, stage
+from functrax.core.tracing.trace import Trace, state
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.interpreters.batching import BatchTrace
+from functrax.transforms.interpreters.custom_call import CustomCallPrimitive
+from functrax.transforms.interpreters.linearize import PartialTrace
 
 
 class LoweringError(FunctraxError, NotImplementedError):
@@ -74,7 +74,7 @@ class Primitive:
         self, trace: Trace, args: Sequence[Any], avals: Sequence[Any], params: dict[str, Any], /
     ) -> Any:
         """As :meth:`bind`, under an interpreter; the types are those of the arguments."""
-        from functrax.core.trace import current
+        from functrax.core.tracing.trace import current
 
         with current(trace):
             return self.bind(*args, **params)

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 from functrax.compat.extension.linear_util import WrappedFun, wrap_init
 from functrax.compat.extension.programs import builtin, viewed_params
 from functrax.compat.extension.user_primitives import UserCall
-from functrax.core.errors import FunctraxError
-from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Primitive as LanguagePrimitive, Value
-from functrax.core.trace import CustomCall, Trace, Tracer, current, current_trace
-from functrax.transforms.custom_call import CustomJVP, CustomVJP
+from functrax.core.errors.typed import FunctraxError
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Primitive as LanguagePrimitive, Value
+from functrax.core.tracing.trace import CustomCall, Trace, Tracer, current, current_trace
+from functrax.transforms.interpreters.custom_call import CustomJVP, CustomVJP
 
 
 class MissingRuleError(FunctraxError, NotImplementedError):

@@ -12,7 +12,8 @@ from functrax.compat.jax.version import (
     __version__ as __version__,
     __version_info__ as __version_info__,
 )
-from functrax.transforms import callbacks, inspect_types
+from functrax.transforms.arguments import inspect_types
+from functrax.transforms.operations import callbacks
 
 
 def make_jaxpr(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from functrax.compat.extension.linear_util import WrappedFun, transformation_with_aux2
 from functrax.compat.extension.programs import DebugInfo
-from functrax.core.aval import ShapedArray
-from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
-from functrax.transforms.inspect_types import type_of
+from functrax.core.pytree.operations import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.arguments.inspect_types import type_of
 
 
 def safe_map(f: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:

@@ -12,10 +12,10 @@ from functrax.compat import missing
 from functrax.compat.extension.array_types import pytype_aval_mappings as pytype_aval_mappings
 from functrax.compat.extension.programs import Atom as Atom, eval_jaxpr as eval_jaxpr
 from functrax.compat.extension.user_traces import UserTrace
-from functrax.core.aval import ShapedArray as ShapedArray
-from functrax.core.trace import EVAL, Tracer as Tracer, current
-from functrax.transforms.inspect_types import ShapeDtypeStruct
-from functrax.transforms.scopes import ensure_compile_time_eval as ensure_compile_time_eval
+from functrax.core.tracing.trace import EVAL, Tracer as Tracer, current
+from functrax.core.types.aval import ShapedArray as ShapedArray
+from functrax.transforms.arguments.inspect_types import ShapeDtypeStruct
+from functrax.transforms.staging.scopes import ensure_compile_time_eval as ensure_compile_time_eval
 
 
 class AbstractValue(ABC):  # noqa: B024 - classes of types are registered

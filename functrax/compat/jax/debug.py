@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from functrax.compat.callback_errors import raising_as_jax
-from functrax.transforms import callbacks
+from functrax.transforms.operations import callbacks
 
 
 @wraps(callbacks.debug_callback)

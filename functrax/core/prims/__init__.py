@@ -1,7 +1,7 @@
 """The primitives, one class each in one file per family, and the NumPy values that define them.
 
-Importing the package fills ``functrax.core.primitive.registry``, but for linear algebra and Fourier
-transforms, which it imports when it is asked for them.
+Importing the package fills ``functrax.core.tracing.primitive.registry``, but for linear algebra and
+Fourier transforms, which it imports when it is asked for them.
 """
 
 from functrax.core.prims import (

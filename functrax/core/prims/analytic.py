@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.lowering import COMPLEX_MATH, Builder, Scalar
-from functrax.core.primitive import Elementwise, Ops, Sample, Tangents, Value, like
 from functrax.core.prims import special_values as values
 from functrax.core.prims.arithmetic import add, div, mul, neg, sub
 from functrax.core.prims.powers import rsqrt, square
 from functrax.core.prims.rounded_once import rounded_once
+from functrax.core.scalars.scalar import COMPLEX_MATH, Builder, Scalar
+from functrax.core.tracing.primitive import Elementwise, Ops, Sample, Tangents, Value, like
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 class Unary(Elementwise):

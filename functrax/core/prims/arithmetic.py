@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DTypeError, ShapeError
-from functrax.core.jaxpr import Literal
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.primitive import (
+from functrax.core.errors.typed import DTypeError, ShapeError
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.prims import lowered_arithmetic as lowered, special_values as values
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Elementwise,
@@ -33,7 +32,8 @@ from functrax.core.primitive import (
     like,
     registry,
 )
-from functrax.core.prims import lowered_arithmetic as lowered, special_values as values
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 def is_literal(x: Value, value: float) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.prims.special_rounding import BFLOAT16, is_float
 
 if TYPE_CHECKING:
@@ -183,7 +183,8 @@ def bitcast_convert(x: Array, dtype: DTypeLike) -> Array:
     Where the new dtype is k times narrower the result has a new last axis of size k, the lowest
     bits first; where it is k times wider the last axis must have size k and disappears.  Bool and
     complex arrays convert only to their own dtype.  Raises
-    :class:`~functrax.core.errors.DTypeError` or :class:`~functrax.core.errors.ShapeError`.
+    :class:`~functrax.core.errors.typed.DTypeError` or
+    :class:`~functrax.core.errors.typed.ShapeError`.
 
     >>> bitcast_convert(np.float32([1.0]), np.uint16).tolist()
     [[0, 16256]]
@@ -271,7 +272,7 @@ def reduce_precision(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
 
     Mantissas round to nearest even.  With fewer exponent bits than the dtype has, values too large
     become infinite and values too small for a normal number become zero.  NaN stays NaN.  Any
-    shape; f16, bf16, f32, f64.  Raises :class:`~functrax.core.errors.ArgumentError` for
+    shape; f16, bf16, f32, f64.  Raises :class:`~functrax.core.errors.typed.ArgumentError` for
     exponent_bits < 1 or mantissa_bits < 0.  Source: XLA's operation semantics, ReducePrecision.
 
     >>> reduce_precision(np.float32([1.2, 70000.0, 1e-7]), 5, 10).tolist()

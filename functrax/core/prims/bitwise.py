@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DTypeError, ShapeError
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.primitive import (
+from functrax.core.errors.typed import DTypeError, ShapeError
+from functrax.core.prims import bits, lowered_bits
+from functrax.core.prims.arithmetic import is_literal
+from functrax.core.prims.threefry_values import threefry2x32 as threefry_values
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Elementwise,
@@ -26,9 +27,8 @@ from functrax.core.primitive import (
     elementwise_shape,
     spread,
 )
-from functrax.core.prims import bits, lowered_bits
-from functrax.core.prims.arithmetic import is_literal
-from functrax.core.prims.threefry_values import threefry2x32 as threefry_values
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 class Shift(Elementwise):

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DifferentiationError
-from functrax.core.primitive import Avals, Ops, Sample, Tangents
+from functrax.core.errors.typed import DifferentiationError
 from functrax.core.prims import reflector_values as values, schur_values
 from functrax.core.prims.linear_systems import MatrixFunction
+from functrax.core.tracing.primitive import Avals, Ops, Sample, Tangents
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 class Condensation(MatrixFunction):

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DTypeError
-from functrax.core.jaxpr import Literal
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.primitive import (
+from functrax.core.errors.typed import DTypeError
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.prims import lowered_stored
+from functrax.core.prims.arithmetic import neg
+from functrax.core.prims.lowered_arithmetic import truth
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Elementwise,
@@ -23,9 +24,8 @@ from functrax.core.primitive import (
     Value,
     like,
 )
-from functrax.core.prims import lowered_stored
-from functrax.core.prims.arithmetic import neg
-from functrax.core.prims.lowered_arithmetic import truth
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 class ConvertElementType(Elementwise):

@@ -15,20 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import AxisError, DTypeError
-from functrax.core.primitive import (
-    Avals,
-    BadSample,
-    Opaque,
-    Ops,
-    Sample,
-    Tangents,
-    Value,
-    check_dtype,
-    like,
-)
+from functrax.core.errors.typed import AxisError, DTypeError
 from functrax.core.prims.analytic import exp
 from functrax.core.prims.arithmetic import (
     add,
@@ -48,6 +35,19 @@ from functrax.core.prims.reindex import ones, rev
 from functrax.core.prims.rounding import is_finite
 from functrax.core.prims.shape_checks import check_axes
 from functrax.core.prims.slicing import concatenate, slice_
+from functrax.core.tracing.primitive import (
+    Avals,
+    BadSample,
+    Opaque,
+    Ops,
+    Sample,
+    Tangents,
+    Value,
+    check_dtype,
+    like,
+)
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 #: Joins what two neighbouring stretches say; the first comes earlier.
 Join = Callable[[Ops, Ops], Sequence[Value]]

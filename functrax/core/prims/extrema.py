@@ -6,11 +6,11 @@ function over those of real numbers, from which its derivatives follow.
 
 from __future__ import annotations
 
-from functrax.core import dtypes
-from functrax.core.primitive import Primitive, Value, literal
 from functrax.core.prims.arithmetic import and_, eq, ne, or_, select_n
 from functrax.core.prims.convert import complex_, imag, real
 from functrax.core.prims.reduce import highest, lowest, reduce_max, reduce_min, respread
+from functrax.core.tracing.primitive import Primitive, Value, literal
+from functrax.core.types import dtypes
 
 
 def reduced(primitive: Primitive, x: Value, axes: tuple[int, ...]) -> Value:

@@ -17,19 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError
-from functrax.core.primitive import (
-    Avals,
-    BadSample,
-    Opaque,
-    Ops,
-    Sample,
-    Tangents,
-    Value,
-    like,
-)
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import lapack, matrix_values as values
 from functrax.core.prims.arithmetic import add, select_n, sub
 from functrax.core.prims.linear_systems import MatrixFunction, linear_solve, solve_triangle
@@ -45,6 +33,18 @@ from functrax.core.prims.matrices import (
     with_diagonal,
 )
 from functrax.core.prims.slicing import pad, slice_
+from functrax.core.tracing.primitive import (
+    Avals,
+    BadSample,
+    Opaque,
+    Ops,
+    Sample,
+    Tangents,
+    Value,
+    like,
+)
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 def first_columns(x: Value, count: int) -> Value:

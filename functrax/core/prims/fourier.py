@@ -13,14 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
-from functrax.core.primitive import Avals, BadSample, Opaque, Ops, Sample, Tangents, Value, like
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.prims.arithmetic import eq, mul, select_n
 from functrax.core.prims.convert import conj, real
 from functrax.core.prims.reindex import iota
 from functrax.core.prims.slicing import pad
+from functrax.core.tracing.primitive import (
+    Avals,
+    BadSample,
+    Opaque,
+    Ops,
+    Sample,
+    Tangents,
+    Value,
+    like,
+)
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
 #: What they are called in ``numpy.fft``, which is not loaded before it is used.

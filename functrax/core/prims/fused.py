@@ -1,7 +1,7 @@
 """The product and the sum that processors compute in one step, rounded once.
 
-Programs do not say it: the pass ``backends/passes/multiply_adds.py`` puts it in place of a product
-and a sum, so that all kernels of a program round in the same places.
+Programs do not say it: the pass ``backends/passes/clean/multiply_adds.py`` puts it in place of a
+product and a sum, so that all kernels of a program round in the same places.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.primitive import Elementwise, Ops, Sample, Tangents
 from functrax.core.prims.arithmetic import add, mul
 from functrax.core.prims.fma_values import fma as rounded_once
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import Elementwise, Ops, Sample, Tangents
+from functrax.core.types import dtypes
 
 
 class Fma(Elementwise):

@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.primitive import (
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Elementwise,
@@ -26,6 +24,8 @@ from functrax.core.primitive import (
     Tangents,
     Value,
 )
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 #: XLA's words for how exactly operands are multiplied.
 PRECISIONS = ("default", "high", "highest")

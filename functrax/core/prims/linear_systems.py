@@ -17,22 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DTypeError, FunctraxError, ShapeError
-from functrax.core.primitive import (
-    Avals,
-    BadSample,
-    Linear,
-    Opaque,
-    Ops,
-    Sample,
-    Tangents,
-    Value,
-    check_dtype,
-    like,
-    spread,
-)
+from functrax.core.errors.typed import DTypeError, FunctraxError, ShapeError
 from functrax.core.prims import lapack, matrix_values as values
 from functrax.core.prims.arithmetic import mul, neg, select_n, sub
 from functrax.core.prims.matrices import (
@@ -50,6 +35,21 @@ from functrax.core.prims.matrices import (
     transposed,
     triangle,
 )
+from functrax.core.tracing.primitive import (
+    Avals,
+    BadSample,
+    Linear,
+    Opaque,
+    Ops,
+    Sample,
+    Tangents,
+    Value,
+    check_dtype,
+    like,
+    spread,
+)
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 _F32 = dtypes.float32
 

@@ -1,8 +1,8 @@
 """Arithmetic in scalar operations, where it takes more than one: the twin of the references.
 
-A :class:`~functrax.core.lowering.Builder` and scalars enter, a scalar leaves.  Each function has
-the name and the values of its reference in ``special_arithmetic.py``, for every real dtype: half
-precision is widened once, computed in float32, and rounded once.
+A :class:`~functrax.core.scalars.scalar.Builder` and scalars enter, a scalar leaves.  Each function
+has the name and the values of its reference in ``special_arithmetic.py``, for every real dtype:
+half precision is widened once, computed in float32, and rounded once.
 
 Start reading at :func:`div`, where the rules for integers are.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 
-from functrax.core import dtypes
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 
 
 def _safe_divisor(b: Builder, y: Scalar) -> Scalar:
@@ -65,7 +65,9 @@ def clamp(b: Builder, low: Scalar, x: Scalar, high: Scalar) -> Scalar:
 def sign(b: Builder, x: Scalar) -> Scalar:
     """-1, 0 or 1; zeros keep their sign, NaN stays NaN.  ``x / |x|`` of complex numbers."""
     if dtypes.is_complex(x.dtype):
-        from functrax.core.complex_functions import sign as of_complex  # which few programs need
+        from functrax.core.scalars.complex_functions import (
+            sign as of_complex,  # which few programs need
+        )
 
         return of_complex(b, x)
     if not dtypes.is_float(x.dtype):

@@ -1,8 +1,8 @@
 """Functions on bit patterns in scalar operations: the twin of the references.
 
-A :class:`~functrax.core.lowering.Builder` and scalars enter, scalars leave.  Each function has the
-name and the values of its reference in ``bits.py`` or ``threefry_values.py``.  A shift of the
-scalar operations takes counts below the width only; other counts are caught by selects here.
+A :class:`~functrax.core.scalars.scalar.Builder` and scalars enter, scalars leave.  Each function
+has the name and the values of its reference in ``bits.py`` or ``threefry_values.py``.  A shift of
+the scalar operations takes counts below the width only; other counts are caught by selects here.
 
 Start reading at :func:`shift_left`.
 """
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.bits import FORMATS, FloatFormat
 from functrax.core.prims.threefry_values import INJECTIONS, PARITY, ROTATIONS, ROUNDS_PER_KEY
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 
 
 def _width(x: Scalar) -> int:

@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.lowered_arithmetic import larger, smaller
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 
 Carried: TypeAlias = tuple[Scalar, ...]
 _MANY: Final = 2**31 - 1

@@ -1,8 +1,8 @@
 """Conversions from and to stored dtypes in scalar operations: the twin of ml_dtypes' own.
 
-A :class:`~functrax.core.lowering.Builder` and scalars enter, scalars leave.  What a dtype does at
-the ends of its range (infinities or not, one NaN or two, a zero with a sign or without) is read
-from ml_dtypes once (:func:`_format_of`), so nothing here names a dtype.
+A :class:`~functrax.core.scalars.scalar.Builder` and scalars enter, scalars leave.  What a dtype
+does at the ends of its range (infinities or not, one NaN or two, a zero with a sign or without) is
+read from ml_dtypes once (:func:`_format_of`), so nothing here names a dtype.
 
 Start at :func:`decode` and :func:`encode`.
 """
@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.lowering import Builder, Scalar
 from functrax.core.records import record
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 
 _UINT8: Final = np.dtype(np.uint8)
 

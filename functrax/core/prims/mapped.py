@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.array import from_numpy
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
-from functrax.core.index_expr import Dim, Load
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Literal
-from functrax.core.primitive import (
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, DifferentiationError, DTypeError, ShapeError
+from functrax.core.index.expr import Dim, Load
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.prims.arithmetic import add, div, eq, max_, mul, select_n
+from functrax.core.prims.lowered_reductions import Fold
+from functrax.core.prims.reduce import ReindexReduce, op_identity, product_along
+from functrax.core.prims.reindex import Reindex, full, iota, reshape, zeros
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Linear,
@@ -34,10 +36,8 @@ from functrax.core.primitive import (
     literal,
     spread,
 )
-from functrax.core.prims.arithmetic import add, div, eq, max_, mul, select_n
-from functrax.core.prims.lowered_reductions import Fold
-from functrax.core.prims.reduce import ReindexReduce, op_identity, product_along
-from functrax.core.prims.reindex import Reindex, full, iota, reshape, zeros
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 REDUCE_OPS = ("add", "mul", "max", "min", "and", "or", "xor")
 SCATTER_OPS = ("set", "add", "mul", "max", "min")

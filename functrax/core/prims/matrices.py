@@ -9,17 +9,17 @@ Start at :func:`matmul` and :func:`triangle`.
 
 from __future__ import annotations
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ShapeError
-from functrax.core.index_expr import Dim, Load
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import Value, like
+from functrax.core.errors.typed import ShapeError
+from functrax.core.index.expr import Dim, Load
+from functrax.core.index.map import IndexMap
 from functrax.core.prims.arithmetic import add, eq, mul, select_n
 from functrax.core.prims.convert import complex_, conj, convert_element_type, imag, real
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, iota, transpose
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 #: The dtypes that linear algebra is done in.
 ACCEPTS = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, AxisError, DTypeError, ShapeError
-from functrax.core.index_expr import Dim, Load
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import (
+from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
+from functrax.core.index.expr import Dim, Load
+from functrax.core.index.map import IndexMap
+from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reindex import iota
+from functrax.core.prims.shape_checks import check_axes
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Opaque,
@@ -30,9 +31,8 @@ from functrax.core.primitive import (
     like,
     spread,
 )
-from functrax.core.prims.mapped import reindex
-from functrax.core.prims.reindex import iota
-from functrax.core.prims.shape_checks import check_axes
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 _F32 = dtypes.float32
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DTypeError
-from functrax.core.jaxpr import Literal
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.primitive import (
+from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.prims import lowered_arithmetic as lowered, special_values as values
+from functrax.core.prims.arithmetic import div, eq, is_literal, mul, select_n, sub
+from functrax.core.prims.rounded_once import rounded_once
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Elementwise,
@@ -30,9 +31,8 @@ from functrax.core.primitive import (
     like,
     registry,
 )
-from functrax.core.prims import lowered_arithmetic as lowered, special_values as values
-from functrax.core.prims.arithmetic import div, eq, is_literal, mul, select_n, sub
-from functrax.core.prims.rounded_once import rounded_once
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 _SHAPES = ((3, 4), (), (0, 2))
 

@@ -16,11 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import AxisError, DTypeError, ShapeError
-from functrax.core.index_map import IndexMap
-from functrax.core.primitive import (
+from functrax.core.errors.typed import AxisError, DTypeError, ShapeError
+from functrax.core.index.map import IndexMap
+from functrax.core.prims.arithmetic import add, div, eq, mul, select_n
+from functrax.core.prims.lowered_reductions import ArgExtremum, Fold, Reduction
+from functrax.core.prims.reindex import broadcast_in_dim, ones
+from functrax.core.prims.shape_checks import check_axes
+from functrax.core.prims.slicing import pad, slice_
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Linear,
@@ -32,11 +35,8 @@ from functrax.core.primitive import (
     check_dtype,
     like,
 )
-from functrax.core.prims.arithmetic import add, div, eq, mul, select_n
-from functrax.core.prims.lowered_reductions import ArgExtremum, Fold, Reduction
-from functrax.core.prims.reindex import broadcast_in_dim, ones
-from functrax.core.prims.shape_checks import check_axes
-from functrax.core.prims.slicing import pad, slice_
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 def kept_axes(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
@@ -65,7 +65,7 @@ class AxisReduce(ReindexReduce):
     """A reduction along ``axes``, which disappear."""
 
     exact_on_integers = True
-    #: The operation, as named by :class:`functrax.core.index_map.IndexMap`.
+    #: The operation, as named by :class:`functrax.core.index.map.IndexMap`.
     op: str
 
     def shape_rule(self, x: ShapedArray, *, axes: tuple[int, ...]) -> Avals:

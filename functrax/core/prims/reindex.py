@@ -1,6 +1,6 @@
 """The reindex family: ``O[o] = I[f(o)]``, or a fill value where ``f(o)`` is out of bounds.
 
-The map ``f`` is data (``core/index_map.py``).  ``reindex`` (``core/prims/mapped.py``) takes any
+The map ``f`` is data (``core/index/map.py``).  ``reindex`` (``core/prims/mapped.py``) takes any
 map; the others, here and in ``core/prims/slicing.py``, are specialisations with a readable name
 and parameters, and each can say which map it is (``index_map``), which the tests compare with its
 reference and with its rules.
@@ -21,12 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import AxisError, BroadcastAxisError, ShapeError
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Literal
-from functrax.core.primitive import (
+from functrax.core.errors.typed import AxisError, BroadcastAxisError, ShapeError
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.prims.shape_checks import check_axes, check_permutation, check_sizes
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Linear,
@@ -37,7 +36,8 @@ from functrax.core.primitive import (
     Value,
     registry,
 )
-from functrax.core.prims.shape_checks import check_axes, check_permutation, check_sizes
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 _F32 = dtypes.float32
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
+from functrax.core.types import dtypes
 
 
 def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:

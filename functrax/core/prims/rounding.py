@@ -14,11 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ArgumentError, DTypeError
-from functrax.core.lowering import Builder, Scalar
-from functrax.core.primitive import (
+from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.prims import (
+    bits,
+    lowered_arithmetic,
+    lowered_bits,
+    special_values as values,
+)
+from functrax.core.prims.rounded_once import rounded_once
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Elementwise,
@@ -28,13 +33,8 @@ from functrax.core.primitive import (
     Value,
     check_dtype,
 )
-from functrax.core.prims import (
-    bits,
-    lowered_arithmetic,
-    lowered_bits,
-    special_values as values,
-)
-from functrax.core.prims.rounded_once import rounded_once
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 class RoundingMethod(enum.IntEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import AxisError, ShapeError
+from functrax.core.errors.typed import AxisError, ShapeError
+from functrax.core.types.aval import ShapedArray
 
 
 def check_axes(name: str, aval: ShapedArray, axes: Sequence[int]) -> None:

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import AxisError, DTypeError, ShapeError
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Literal
-from functrax.core.primitive import (
+from functrax.core.errors.typed import AxisError, DTypeError, ShapeError
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.prims.reindex import Reindex, zeros
+from functrax.core.prims.shape_checks import check_axes
+from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Linear,
@@ -30,8 +30,8 @@ from functrax.core.primitive import (
     like,
     spread,
 )
-from functrax.core.prims.reindex import Reindex, zeros
-from functrax.core.prims.shape_checks import check_axes
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 _F32 = dtypes.float32
 

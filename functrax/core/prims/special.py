@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, ClassVar
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DifferentiationError
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.lowering import MATH, Builder, Scalar
-from functrax.core.primitive import Elementwise, Ops, Sample, Value, like
+from functrax.core.errors.typed import DifferentiationError
+from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims import special_values as values
 from functrax.core.prims.analytic import exp, log, log1p
 from functrax.core.prims.arithmetic import abs_, add, div, gt, mul, neg, select_n, sign, sub
 from functrax.core.prims.powers import square
+from functrax.core.scalars.scalar import MATH, Builder, Scalar
+from functrax.core.tracing.primitive import Elementwise, Ops, Sample, Value, like
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 class Special(Elementwise):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from functrax.core.errors import ArgumentError, DTypeError
+from functrax.core.errors.typed import ArgumentError, DTypeError
 from functrax.core.prims.special_rounding import (
     BFLOAT16,
     Double,
@@ -98,7 +98,7 @@ def integer_pow(x: Array, n: int) -> Array:
 
     Any shape and numeric dtype; integers wrap around, half precision is computed in float32 and
     rounded once.  ``x**0`` is 1 also where x is 0 or NaN.  Raises
-    :class:`~functrax.core.errors.ArgumentError` for a negative n and integer x.
+    :class:`~functrax.core.errors.typed.ArgumentError` for a negative n and integer x.
 
     >>> integer_pow(np.float64([2.0, 0.0]), -3).tolist()
     [0.125, inf]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from functrax.core.errors import DTypeError
+from functrax.core.errors.typed import DTypeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def in_double(formula: Callable[..., Double]) -> Callable[..., NDArray[Any]]:
     """Makes a formula over doubles a reference over f16, bf16, f32 and f64 arrays of any shape.
 
     The operands must share one float dtype, which is the result's; their shapes broadcast.
-    Raises :class:`~functrax.core.errors.DTypeError` otherwise.
+    Raises :class:`~functrax.core.errors.typed.DTypeError` otherwise.
     """
     name = formula.__name__.strip("_")
 

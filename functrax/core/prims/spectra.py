@@ -16,10 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DifferentiationError
-from functrax.core.primitive import Avals, Ops, Sample, Tangents, Value, like
+from functrax.core.errors.typed import DifferentiationError
 from functrax.core.prims import matrix_values as values
 from functrax.core.prims.arithmetic import abs_, add, div, eq, mul, neg, select_n, sub
 from functrax.core.prims.convert import complex_, convert_element_type, imag, real
@@ -39,6 +36,9 @@ from functrax.core.prims.matrices import (
 )
 from functrax.core.prims.reduce import argmax, reduce_sum
 from functrax.core.prims.reindex import full, iota
+from functrax.core.tracing.primitive import Avals, Ops, Sample, Tangents, Value, like
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 
 def _off_diagonal_reciprocal(x: Value) -> Value:

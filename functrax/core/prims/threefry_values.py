@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from functrax.core.errors import DTypeError
+from functrax.core.errors.typed import DTypeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ def threefry2x32(k0: Words, k1: Words, x0: Words, x1: Words) -> tuple[Words, Wor
 
     uint32 arrays whose shapes broadcast; two uint32 arrays of the broadcast shape.  Equal to
     Random123's ``threefry2x32`` with 20 rounds, and to JAX's.  Raises
-    :class:`~functrax.core.errors.DTypeError` for another dtype.
+    :class:`~functrax.core.errors.typed.DTypeError` for another dtype.
 
     >>> zero = np.uint32(0)
     >>> [hex(int(word)) for word in threefry2x32(zero, zero, zero, zero)]

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError, ConcretizationError, ShapeError
-from functrax.core.trace import Tracer
-from functrax.transforms.vmap import vmap
+from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
+from functrax.core.tracing.trace import Tracer
+from functrax.transforms.mapping.vmap import vmap
 
 
 class SparseEfficiencyError(ArgumentError):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError
-from functrax.core.pytree import register_pytree_node_class
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.pytree.operations import register_pytree_node_class
 from functrax.experimental.sparse.base import JAXSparse, SparseInfo, mismatch, shape_of
 from functrax.experimental.sparse.operators import SparseOperators
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.pytree import register_pytree_node_class
+from functrax.core.pytree.operations import register_pytree_node_class
 from functrax.experimental.sparse.base import (
     JAXSparse,
     SparseInfo,

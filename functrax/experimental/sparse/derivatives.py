@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.core.pytree import tree_flatten, tree_unflatten
+from functrax.core.pytree.operations import tree_flatten, tree_unflatten
 from functrax.experimental.sparse.base import JAXSparse
-from functrax.transforms import derivatives, jacobians
-from functrax.transforms.flat import normalize_argnums
-from functrax.transforms.vmap import vmap
+from functrax.transforms.arguments.flat import normalize_argnums
+from functrax.transforms.differentiation import derivatives, jacobians
+from functrax.transforms.mapping.vmap import vmap
 
 
 def _is_sparse(x: Any) -> bool:

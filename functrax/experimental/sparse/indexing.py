@@ -6,8 +6,8 @@ import operator
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.errors import IndexingError
-from functrax.core.operators import Array
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import IndexingError
 from functrax.experimental.sparse.base import SparseLayoutError
 from functrax.experimental.sparse.bcoo import BCOO
 from functrax.experimental.sparse.shapes import (

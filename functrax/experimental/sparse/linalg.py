@@ -7,10 +7,10 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax import lax, random
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.experimental.sparse.base import JAXSparse
 from functrax.experimental.sparse.bcsr import BCSR
-from functrax.transforms.jit import jit
+from functrax.transforms.staging.jit import jit
 
 
 def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Any, Any, Any]:

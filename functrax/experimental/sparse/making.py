@@ -9,7 +9,7 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax import random
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
 from functrax.experimental.sparse.base import JAXSparse, shape_of
 from functrax.experimental.sparse.bcoo import BCOO
 from functrax.experimental.sparse.bcsr import BCSR
@@ -168,7 +168,7 @@ def random_bcoo(
         flat = random.choice(key, size, shape=(room,), replace=not unique_indices)
         return jnp.stack(jnp.unravel_index(flat.astype(index_type), sparse), axis=1)
 
-    from functrax.transforms.vmap import vmap
+    from functrax.transforms.mapping.vmap import vmap
 
     data = generator(keys[0], shape=(*batch, room, *dense), dtype=dtype, **kwds)
     indices = vmap(places)(keys[1:]).reshape(*batch, room, len(sparse))

@@ -11,7 +11,7 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.pytree import register_pytree_node_class
+from functrax.core.pytree.operations import register_pytree_node_class
 from functrax.experimental.sparse.base import JAXSparse, SparseLayoutError, mismatch, shape_of
 from functrax.experimental.sparse.bcoo import BCOO
 from functrax.experimental.sparse.bcsr import BCSR

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.experimental.sparse.base import SparseLayoutError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.errors import ShapeError
+from functrax.core.errors.typed import ShapeError
 from functrax.experimental.sparse.base import (
     SparseLayoutError,
     batched,
@@ -24,8 +24,8 @@ from functrax.experimental.sparse.convert import (
     only_sparse,
 )
 from functrax.experimental.sparse.shapes import bcoo_broadcast_in_dim
-from functrax.transforms.inspect_types import ShapeDtypeStruct, eval_shape
-from functrax.transforms.vmap import vmap
+from functrax.transforms.arguments.inspect_types import ShapeDtypeStruct, eval_shape
+from functrax.transforms.mapping.vmap import vmap
 
 Dims: TypeAlias = tuple[int, ...]
 #: ((contracted axes of the first, of the second), (axes of the batch of the first, of the second))

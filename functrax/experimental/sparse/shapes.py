@@ -8,7 +8,7 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.errors import ArgumentError, ShapeError
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.experimental.sparse.base import SparseLayoutError, columns, inside, nowhere, spread
 from functrax.experimental.sparse.bcoo import BCOO, check_axis
 from functrax.experimental.sparse.convert import bcoo_sum_duplicates, set_nse

@@ -16,17 +16,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.jaxpr import Jaxpr, Literal
-from functrax.core.pytree import tree_flatten, tree_unflatten
+from functrax.core.ir.jaxpr import Jaxpr, Literal
+from functrax.core.pytree.operations import tree_flatten, tree_unflatten
 from functrax.core.records import record
-from functrax.core.stage import stage
+from functrax.core.tracing.stage import stage
 from functrax.experimental.sparse import operators, shapes
 from functrax.experimental.sparse.base import JAXSparse, SparseLayoutError
 from functrax.experimental.sparse.bcoo import BCOO
 from functrax.experimental.sparse.convert import bcoo_add, unique
 from functrax.experimental.sparse.products import bcoo_divide_dense, bcoo_dot_general
-from functrax.transforms.flat import FlatFunction, name_of
-from functrax.transforms.inspect_types import ShapeDtypeStruct, type_of
+from functrax.transforms.arguments.flat import FlatFunction, name_of
+from functrax.transforms.arguments.inspect_types import ShapeDtypeStruct, type_of
 
 
 @record(eq=False)

@@ -19,14 +19,14 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.jaxpr import Jaxpr
+from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.lazy import sources
-from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.stage import close, stage
-from functrax.transforms.vmap import vmap
+from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.stage import close, stage
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.mapping.vmap import vmap
 
 _MODULES: Final = sources(
     {

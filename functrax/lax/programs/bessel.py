@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.primitive import Value
 from functrax.core.prims.convert import convert_element_type
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
 from functrax.lax.elementwise import abs as absolute, max as larger, min as smaller, rsqrt
 from functrax.lax.programs.bessel_fits import COEFFICIENTS, LIMITS
 from functrax.lax.programs.gamma import polynomial

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from functrax.core.primitive import Value
 from functrax.core.prims.special_betainc import QUADRATURE_FROM
 from functrax.core.prims.special_igamma import FLOOR
+from functrax.core.tracing.primitive import Value
 from functrax.lax.elementwise import (
     abs as absolute,
     exp,
@@ -32,7 +32,7 @@ from functrax.lax.programs.gamma import (
     stirling_rest,
 )
 from functrax.numpy.logic import where
-from functrax.transforms.control.loops import while_loop
+from functrax.transforms.control.user_loops import while_loop
 
 _MOST_TERMS: Final = 1000
 _TINY: Final = 1e-300

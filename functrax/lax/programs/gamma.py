@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from functrax.core.primitive import Value
 from functrax.core.prims.special_gamma import (
     DIGAMMA_TAIL,
     HALF_LOG_TWO_PI,
@@ -17,6 +16,7 @@ from functrax.core.prims.special_gamma import (
     STIRLING,
 )
 from functrax.core.prims.special_igamma import ATANH, FLOOR, QUADRATURE_FROM
+from functrax.core.tracing.primitive import Value
 from functrax.lax.elementwise import (
     abs as absolute,
     digamma,
@@ -32,7 +32,7 @@ from functrax.lax.elementwise import (
     sqrt,
 )
 from functrax.numpy.logic import where
-from functrax.transforms.control.loops import while_loop
+from functrax.transforms.control.user_loops import while_loop
 
 #: Nodes of the rule for half a line: the first, how many, and the step.
 FIRST_NODE, NODES, STEP = -44, 90, 1 / 12

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from functrax.core.primitive import Value
 from functrax.core.prims.special_gamma import BERNOULLI
+from functrax.core.tracing.primitive import Value
 from functrax.lax.elementwise import (
     digamma,
     exp,
@@ -22,7 +22,7 @@ from functrax.lax.elementwise import (
     min as smaller,
 )
 from functrax.numpy.logic import where
-from functrax.transforms.control.loops import while_loop
+from functrax.transforms.control.user_loops import while_loop
 
 _LOG_LARGEST: Final = 709.78
 

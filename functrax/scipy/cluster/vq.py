@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.errors import ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ShapeError
+from functrax.core.tracing.primitive import Value
 
 
 def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Value, Value]:

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
-from functrax.core.pytree import tree_flatten, tree_leaves, tree_map
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.pytree.operations import tree_flatten, tree_leaves, tree_map
+from functrax.core.tracing.primitive import Value
 from functrax.scipy.linalg import solve_triangular
 
 Operator: TypeAlias = Callable[[Any], Any]

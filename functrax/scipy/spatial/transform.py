@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError, DTypeError, ShapeError
+from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.random import normal
 
 __all__ = ["Rotation", "Slerp"]

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.primitive import Value
-from functrax.scipy.gammas import floats
+from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import xlog1py, xlogy
+from functrax.scipy.special.gammas import floats
 from functrax.scipy.stats.families import discrete
 
 _family = discrete(

@@ -7,7 +7,7 @@ Array(0.375, dtype=float32)
 
 from __future__ import annotations
 
-from functrax.core.primitive import Value
+from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import gammaln, xlog1py, xlogy
 from functrax.scipy.stats.families import discrete
 

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import functrax.numpy as jnp
-from functrax.core.primitive import Value
-from functrax.scipy.gammas import floats
+from functrax.core.tracing.primitive import Value
+from functrax.scipy.special.gammas import floats
 
 #: Of the standard variable and the shape parameters.
 Standard: TypeAlias = Callable[..., Value]

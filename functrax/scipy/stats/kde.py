@@ -11,9 +11,9 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax import random
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
-from functrax.core.pytree_registry import register_pytree_node_class
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.pytree.registry import register_pytree_node_class
+from functrax.core.tracing.primitive import Value
 from functrax.nn.normalization import logsumexp
 from functrax.scipy.linalg import cho_solve
 from functrax.scipy.special import ndtr

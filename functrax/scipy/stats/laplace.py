@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import functrax.numpy as jnp
-from functrax.core.primitive import Value
+from functrax.core.tracing.primitive import Value
 from functrax.scipy.stats.families import continuous
 
 

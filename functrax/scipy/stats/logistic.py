@@ -8,7 +8,7 @@ Array(0.5, dtype=float32, weak_type=True)
 from __future__ import annotations
 
 import functrax.numpy as jnp
-from functrax.core.primitive import Value
+from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import expit, logit
 from functrax.scipy.stats.families import continuous
 

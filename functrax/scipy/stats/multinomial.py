@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.primitive import Value
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
-from functrax.scipy.gammas import floats
 from functrax.scipy.special import gammaln, xlogy
+from functrax.scipy.special.gammas import floats
 
 
 def logpmf(x: Any, n: Any, p: Any) -> Value:

@@ -12,8 +12,8 @@ import math
 from typing import Any
 
 import functrax.numpy as jnp
-from functrax.core.errors import ArgumentError, ShapeError
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.tracing.primitive import Value
 from functrax.scipy.linalg import solve_triangular
 
 

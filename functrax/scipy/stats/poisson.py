@@ -12,10 +12,10 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.primitive import Value
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
-from functrax.scipy.gammas import floats
 from functrax.scipy.special import gammaincc, gammaln, xlogy
+from functrax.scipy.special.gammas import floats
 from functrax.scipy.stats.families import discrete
 
 _family = discrete(

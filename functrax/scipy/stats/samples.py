@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.arguments import explain_all as _explain_all
-from functrax.core.errors import ArgumentError, UnavailableError
-from functrax.core.primitive import Value
+from functrax.core.boundaries.arguments import explain_all as _explain_all
+from functrax.core.errors.typed import ArgumentError, UnavailableError
+from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
-from functrax.transforms.vmap import vmap
+from functrax.transforms.mapping.vmap import vmap
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 

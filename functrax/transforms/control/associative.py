@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.core.errors import ArgumentError, AxisError, PyTreeError, ShapeError
-from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ArgumentError, AxisError, PyTreeError, ShapeError
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reindex import reshape, rev
 from functrax.core.prims.slicing import concatenate, slice_
-from functrax.core.pytree import tree_flatten, tree_unflatten
-from functrax.transforms.flat import check_callable, name_of
+from functrax.core.pytree.operations import tree_flatten, tree_unflatten
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Value
+from functrax.transforms.arguments.flat import check_callable, name_of
 
 Combine = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 #: The prefixes of so many pairs are stored: each element that follows from them reads two, each of

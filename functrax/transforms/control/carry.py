@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DTypeError, PyTreeError, ShapeError
-from functrax.core.inputs import as_value
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import DTypeError, PyTreeError, ShapeError
+from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.promotion import lattice_result_type
-from functrax.core.pytree import keystr, tree_flatten, tree_flatten_with_path
-from functrax.core.stage import stage_with_references
-from functrax.transforms.flat import name_of
+from functrax.core.pytree.operations import keystr, tree_flatten, tree_flatten_with_path
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.stage import stage_with_references
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.core.types.promotion import lattice_result_type
+from functrax.transforms.arguments.flat import name_of
 
 
 def leaf_paths(tree: Any) -> list[str]:
@@ -83,7 +83,7 @@ class LoopBody:
         ]
         if effects is None:
             return jaxpr, consts, ()
-        from functrax.core.references import values_of
+        from functrax.core.state.references import values_of
 
         return jaxpr, values_of(consts), effects.targets
 

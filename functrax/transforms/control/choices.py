@@ -8,19 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.config import state as options
-from functrax.core.errors import ArgumentError, DTypeError, PyTreeError
-from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Value, literal
+from functrax.core.errors.typed import ArgumentError, DTypeError, PyTreeError
+from functrax.core.options.config import state as options
 from functrax.core.prims.arithmetic import clamp, ne
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.pytree import filled, keystr, tree_flatten_with_path, tree_unflatten
-from functrax.core.stage import Derived, Effects, close, eval_jaxpr, stage, stage_with_references
-from functrax.core.trace import EVAL, Tracer, state
+from functrax.core.pytree.operations import filled, keystr, tree_flatten_with_path, tree_unflatten
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Value, literal
+from functrax.core.tracing.stage import (
+    Derived,
+    Effects,
+    close,
+    eval_jaxpr,
+    stage,
+    stage_with_references,
+)
+from functrax.core.tracing.trace import EVAL, Tracer, state
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.arguments.flat import FlatFunction, check_callable, flatten_fixing, name_of
 from functrax.transforms.control.cond import cond_p, with_all_consts
-from functrax.transforms.flat import FlatFunction, check_callable, flatten_fixing, name_of
 
 
 class _NoOperand:

@@ -17,24 +17,24 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.device import run_jaxpr
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ShapeError
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, HigherOrder, Linear, Value, like, literal
+from functrax.core.errors.typed import ShapeError
+from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims.arithmetic import clamp, eq, select_n
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
 from functrax.core.records import record
-from functrax.core.stage import Derived, eval_jaxpr, stage
-from functrax.core.trace import current
-from functrax.transforms.batching import batch_jaxpr, check_effects_of_choice
+from functrax.core.tracing.primitive import Avals, HigherOrder, Linear, Value, like, literal
+from functrax.core.tracing.stage import Derived, eval_jaxpr, stage
+from functrax.core.tracing.trace import current
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from functrax.transforms.control.residuals import fewer_residuals, keep_exactly
 from functrax.transforms.control.scan import chosen, merged, others
-from functrax.transforms.forward import jvp_jaxpr
-from functrax.transforms.linearize import PartialTrace, SplitJaxpr, split_jaxpr
-from functrax.transforms.transpose import transpose_jaxpr
-from functrax.transforms.user_checks import checks_where
+from functrax.transforms.interpreters.batching import batch_jaxpr, check_effects_of_choice
+from functrax.transforms.interpreters.forward import jvp_jaxpr
+from functrax.transforms.interpreters.linearize import PartialTrace, SplitJaxpr, split_jaxpr
+from functrax.transforms.interpreters.transpose import transpose_jaxpr
+from functrax.transforms.operations.user_checks import checks_where
 
 Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from functrax.core.errors import DifferentiationError
-from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Linear, Value
+from functrax.core.errors.typed import DifferentiationError
 from functrax.core.prims.reindex import zeros
-from functrax.core.pytree import tree_flatten, tree_unflatten
-from functrax.core.stage import close, stage
+from functrax.core.pytree.operations import tree_flatten, tree_unflatten
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Linear, Value
+from functrax.core.tracing.stage import close, stage
+from functrax.transforms.arguments.flat import check_callable
 from functrax.transforms.control.linear_solve import (
     Ops,
     Programs,
@@ -25,7 +26,6 @@ from functrax.transforms.control.linear_solve import (
     Vectors,
     split_consts,
 )
-from functrax.transforms.flat import check_callable
 
 
 class LinearCall(Solve):

@@ -18,20 +18,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from functrax.backends.device import run_jaxpr
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import DifferentiationError, PyTreeError, ShapeError
-from functrax.core.inputs import as_value, concrete
-from functrax.core.jaxpr import Jaxpr, Var
-from functrax.core.primitive import Avals, HigherOrder, Linear, Value, spread
+from functrax.core.errors.typed import DifferentiationError, PyTreeError, ShapeError
+from functrax.core.ir.jaxpr import Jaxpr, Var
 from functrax.core.prims.arithmetic import neg, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import zeros
-from functrax.core.pytree import PyTreeDef, tree_flatten, tree_unflatten
-from functrax.core.stage import Derived, close, eval_jaxpr, stage
-from functrax.transforms.batching import batch_jaxpr
-from functrax.transforms.flat import check_callable
-from functrax.transforms.forward import jvp_jaxpr
-from functrax.transforms.transpose import transpose_jaxpr
+from functrax.core.pytree.operations import PyTreeDef, tree_flatten, tree_unflatten
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Avals, HigherOrder, Linear, Value, spread
+from functrax.core.tracing.stage import Derived, close, eval_jaxpr, stage
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.arguments.flat import check_callable
+from functrax.transforms.interpreters.batching import batch_jaxpr
+from functrax.transforms.interpreters.forward import jvp_jaxpr
+from functrax.transforms.interpreters.transpose import transpose_jaxpr
 
 Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.primitive import Value
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.records import record
-from functrax.core.stage import Derived, eval_jaxpr, live_eqns, stage
-from functrax.transforms.linearize import SplitJaxpr
+from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.stage import Derived, eval_jaxpr, live_eqns, stage
+from functrax.core.types import dtypes
+from functrax.transforms.interpreters.linearize import SplitJaxpr
 
 
 def keep_exactly(eqn: Eqn) -> bool:

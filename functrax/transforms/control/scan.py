@@ -10,7 +10,7 @@ In the backward pass a scan runs the other way.  What the forward pass must keep
 except for what does not change with the step, what is there anyway (slices of inputs, results), and
 what is cheaper to compute again (``transforms/control/residuals.py``).
 
-Start at :class:`Scan`; the user's functions are in ``transforms/control/loops.py``.
+Start at :class:`Scan`; the user's functions are in ``transforms/control/user_loops.py``.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.device import run_jaxpr
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ShapeError
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Avals, HigherOrder, Linear, Value, spread
+from functrax.core.errors.typed import ShapeError
+from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims.arithmetic import add
 from functrax.core.prims.reindex import transpose_, zeros
-from functrax.core.stage import Derived, derive, eval_jaxpr
-from functrax.core.trace import current, state
-from functrax.transforms.batching import batch_jaxpr
+from functrax.core.tracing.primitive import Avals, HigherOrder, Linear, Value, spread
+from functrax.core.tracing.stage import Derived, derive, eval_jaxpr
+from functrax.core.tracing.trace import current, state
+from functrax.core.types.aval import ShapedArray
 from functrax.transforms.control.residuals import fewer_residuals, hoist, keep_exactly
-from functrax.transforms.forward import jvp_jaxpr
-from functrax.transforms.linearize import PartialTrace, SplitJaxpr, Tape, split_jaxpr
-from functrax.transforms.transpose import backward, transpose_jaxpr
+from functrax.transforms.interpreters.batching import batch_jaxpr
+from functrax.transforms.interpreters.forward import jvp_jaxpr
+from functrax.transforms.interpreters.linearize import PartialTrace, SplitJaxpr, Tape, split_jaxpr
+from functrax.transforms.interpreters.transpose import backward, transpose_jaxpr
 
 Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.core.errors import ConcretizationError
-from functrax.core.inputs import as_value, concrete
-from functrax.core.primitive import Value
+from functrax.core.errors.typed import ConcretizationError
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_
-from functrax.core.pytree import tree_flatten, tree_unflatten
+from functrax.core.pytree.operations import tree_flatten, tree_unflatten
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Value
 from functrax.transforms.control.carry import LoopBody
 
 

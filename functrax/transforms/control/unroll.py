@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.core.aval import ShapedArray
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Value
+from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_
-from functrax.core.stage import Derived, derive, eval_jaxpr
+from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.stage import Derived, derive, eval_jaxpr
+from functrax.core.types.aval import ShapedArray
 from functrax.transforms.control.scan import scan_p, split_three
 
 

@@ -18,21 +18,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.index_expr import Dim, Load
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.primitive import Value, like, literal
+from functrax.core.index.expr import Dim, Load
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims.arithmetic import add, and_, div, eq, ge, lt, max_, select_n, sub
 from functrax.core.prims.bitwise import clz
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.mapped import reindex, scatter
 from functrax.core.prims.reindex import full, zeros
-from functrax.core.stage import eval_jaxpr, live_eqns
+from functrax.core.tracing.primitive import Value, like, literal
+from functrax.core.tracing.stage import eval_jaxpr, live_eqns
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from functrax.transforms.control.scan import chosen, merged, others, rearranged
-from functrax.transforms.linearize import SplitJaxpr
-from functrax.transforms.transpose import transpose_jaxpr
+from functrax.transforms.interpreters.linearize import SplitJaxpr
+from functrax.transforms.interpreters.transpose import transpose_jaxpr
 
 #: Checkpoints that the backward pass keeps unless told otherwise: bisection needs no more for any
 #: int32 number of steps.

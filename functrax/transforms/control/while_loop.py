@@ -6,7 +6,7 @@ parameter ``checkpoints`` says how many carries reverse mode may save.
 Forward mode carries tangents beside the carries.  Reverse mode is in
 ``transforms/control/while_backward.py``.
 
-Start at :class:`While`; the user's functions are in ``transforms/control/loops.py``.
+Start at :class:`While`; the user's functions are in ``transforms/control/user_loops.py``.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.device import run_jaxpr
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import ShapeError, VmapMethodError
-from functrax.core.jaxpr import Jaxpr, Var, programs_in
-from functrax.core.primitive import Avals, HigherOrder, Linear, Value, spread
+from functrax.core.errors.typed import ShapeError, VmapMethodError
+from functrax.core.ir.jaxpr import Jaxpr, Var, programs_in
 from functrax.core.prims.arithmetic import select_n
 from functrax.core.prims.reduce import reduce_or
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
-from functrax.core.stage import Derived, close, derive, eval_jaxpr, stage
-from functrax.core.trace import current
-from functrax.transforms.batching import batch_jaxpr, check_effects_of_choice
+from functrax.core.tracing.primitive import Avals, HigherOrder, Linear, Value, spread
+from functrax.core.tracing.stage import Derived, close, derive, eval_jaxpr, stage
+from functrax.core.tracing.trace import current
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from functrax.transforms.control.residuals import hoist
 from functrax.transforms.control.scan import chosen, merged, others, rearranged, split_three
 from functrax.transforms.control.while_backward import DEFAULT_ROWS, while_cotangents
-from functrax.transforms.forward import jvp_jaxpr
-from functrax.transforms.linearize import PartialTrace, SplitJaxpr, split_jaxpr
-from functrax.transforms.user_checks import checks_where
+from functrax.transforms.interpreters.batching import batch_jaxpr, check_effects_of_choice
+from functrax.transforms.interpreters.forward import jvp_jaxpr
+from functrax.transforms.interpreters.linearize import PartialTrace, SplitJaxpr, split_jaxpr
+from functrax.transforms.operations.user_checks import checks_where
 
 Ops = Sequence[Value]
 Tangents = Sequence["Value | None"]

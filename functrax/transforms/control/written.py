@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.core.aval import ShapedArray
-from functrax.core.jaxpr import Jaxpr, Var
-from functrax.core.primitive import Value
-from functrax.core.references import Ref, read_only, values_of
-from functrax.core.stage import Derived, Effects, stage_with_references
+from functrax.core.ir.jaxpr import Jaxpr, Var
+from functrax.core.state.references import Ref, read_only, values_of
+from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.stage import Derived, Effects, stage_with_references
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.arguments.discharge import write_back
 from functrax.transforms.control.choices import choose, converted
-from functrax.transforms.discharge import write_back
 
 
 def choose_writing(

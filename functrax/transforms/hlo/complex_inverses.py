@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from functrax.core.primitive import Primitive, Value, like
 from functrax.core.prims import analytic
 from functrax.core.prims.analytic import asinh, atan2, log1p
 from functrax.core.prims.arithmetic import add, mul, neg, sub
 from functrax.core.prims.convert import complex_, conj, imag, real
 from functrax.core.prims.powers import sqrt
+from functrax.core.tracing.primitive import Primitive, Value, like
 
 
 def _roots(z: Value) -> tuple[Value, Value]:

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.jaxpr import Eqn
-from functrax.transforms.call import Call
+from functrax.core.ir.jaxpr import Eqn
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 from functrax.transforms.control.cond import Cond
 from functrax.transforms.control.linear_solve import Solve, split_consts
 from functrax.transforms.control.scan import Scan, split_three
 from functrax.transforms.control.while_loop import While
-from functrax.transforms.custom_call import CustomCallPrimitive
+from functrax.transforms.hlo.computations.computation import Computation, Node
 from functrax.transforms.hlo.equations import callable_computation, write_jaxpr
-from functrax.transforms.hlo.nodes import Computation, Node
 from functrax.transforms.hlo.rules import rule
+from functrax.transforms.interpreters.call import Call
+from functrax.transforms.interpreters.custom_call import CustomCallPrimitive
 
 _INDEX = dtypes.int32
 

@@ -11,11 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.jaxpr import Eqn
-from functrax.core.lowering import Builder
-from functrax.core.primitive import Elementwise
+from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims import (
     analytic,
     arithmetic,
@@ -25,14 +21,18 @@ from functrax.core.prims import (
     rounding,
 )
 from functrax.core.prims.rounding import RoundingMethod
-from functrax.transforms.checkpoint import Name
+from functrax.core.scalars.scalar import Builder
+from functrax.core.tracing.primitive import Elementwise
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.differentiation.checkpoint import Name
 from functrax.transforms.hlo.complex_inverses import INVERSES
+from functrax.transforms.hlo.computations.computation import Computation, Node
+from functrax.transforms.hlo.computations.opcodes import OPCODES
+from functrax.transforms.hlo.computations.views import Product, remember, view_of, with_precision_of
 from functrax.transforms.hlo.equations import write_function, write_jaxpr
-from functrax.transforms.hlo.nodes import Computation, Node
-from functrax.transforms.hlo.opcodes import OPCODES
 from functrax.transforms.hlo.rules import rule, unavailable
 from functrax.transforms.hlo.scalars import load, write_scalars
-from functrax.transforms.hlo.views import Product, remember, view_of, with_precision_of
 
 #: What XLA does not compute for some dtypes: there the lowering is written.
 _EXCEPT: Final[dict[str, frozenset[np.dtype[Any]]]] = {

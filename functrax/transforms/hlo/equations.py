@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.core.jaxpr import Atom, Jaxpr, Literal, Var
-from functrax.core.stage import stage
-from functrax.transforms.hlo.nodes import Computation, Node
+from functrax.core.ir.jaxpr import Atom, Jaxpr, Literal, Var
+from functrax.core.tracing.stage import stage
+from functrax.transforms.hlo.computations.computation import Computation, Node
 from functrax.transforms.hlo.rules import written
 
 

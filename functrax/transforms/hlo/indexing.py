@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.index_bounds import bounds
-from functrax.core.index_expr import (
+from functrax.core.index.bounds import bounds
+from functrax.core.index.expr import (
     Atom,
     Condition,
     Dim,
@@ -26,8 +24,10 @@ from functrax.core.index_expr import (
     Load,
     as_expr,
 )
-from functrax.core.index_map import IndexMap
-from functrax.transforms.hlo.nodes import Computation, Node
+from functrax.core.index.map import IndexMap
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.hlo.computations.computation import Computation, Node
 
 _COMPARED: Final = {"==0": "EQ", "!=0": "NE", ">=0": "GE"}
 

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.core.aval import ShapedArray
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Eqn
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims import mapped as mapped_prims, reindex as reindex_prims, slicing
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.hlo.computations.computation import Computation, Node, Shape
+from functrax.transforms.hlo.computations.views import (
+    axes_of_reshape,
+    mapped,
+    moved,
+    with_precision_of,
+)
 from functrax.transforms.hlo.indexing import gather
-from functrax.transforms.hlo.nodes import Computation, Node, Shape
 from functrax.transforms.hlo.rules import rule
-from functrax.transforms.hlo.views import axes_of_reshape, mapped, moved, with_precision_of
 
 
 @rule(reindex_prims.BroadcastInDim)

@@ -1,6 +1,6 @@
 """Rules of reductions, scatters and running reductions, and the computations that they apply.
 
-Sums of products are written as contractions (``transforms/hlo/contractions.py``).
+Sums of products are written as contractions (``transforms/hlo/products/contractions.py``).
 
 Start at :func:`reduce_axes`.
 """
@@ -14,24 +14,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.jaxpr import Eqn
-from functrax.core.lowering import Builder
-from functrax.core.primitive import Value, like
+from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims import cumulative, mapped, reduce
 from functrax.core.prims.analytic import exp, log1p
 from functrax.core.prims.arithmetic import abs_, add, eq, max_, neg, select_n, sub
 from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import rev
-from functrax.transforms.hlo.contractions import contraction, scattered_contraction
+from functrax.core.scalars.scalar import Builder
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.hlo.computations.computation import Computation, Node
+from functrax.transforms.hlo.computations.views import product_of, view_of
 from functrax.transforms.hlo.equations import write_function
 from functrax.transforms.hlo.indexing import scatter as write_scatter
-from functrax.transforms.hlo.nodes import Computation, Node
+from functrax.transforms.hlo.products.contractions import contraction, scattered_contraction
+from functrax.transforms.hlo.products.conv_windows import window_reduction
 from functrax.transforms.hlo.rules import rule
 from functrax.transforms.hlo.scalars import load, write_scalars
-from functrax.transforms.hlo.views import product_of, view_of
-from functrax.transforms.hlo.windows import window_reduction
 
 _OPCODES: Final = {
     "add": "add", "mul": "multiply", "max": "maximum", "min": "minimum",

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-from functrax.core.errors import UnavailableError
-from functrax.core.jaxpr import Eqn
-from functrax.core.primitive import Primitive
-from functrax.transforms.hlo.literals import has_dtype
-from functrax.transforms.hlo.nodes import Computation, Node
+from functrax.core.errors.typed import UnavailableError
+from functrax.core.ir.jaxpr import Eqn
+from functrax.core.tracing.primitive import Primitive
+from functrax.transforms.hlo.computations.computation import Computation, Node
+from functrax.transforms.hlo.computations.literals import has_dtype
 
 Written: TypeAlias = "Node | Sequence[Node]"
 Rule: TypeAlias = Callable[[Computation, Eqn, "list[Node]"], Written]

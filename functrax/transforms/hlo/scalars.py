@@ -1,4 +1,4 @@
-"""Scalar expressions into instructions: the primitives' own lowerings (``core/lowering.py``).
+"""Scalar expressions into instructions: the primitives' own lowerings (``core/scalars/scalar.py``).
 
 What XLA has no opcode for is written with the operations that ``Primitive.lower`` gives, and those
 of the compiler's expansions of functions, each for whole arrays.  Those expansions ask whether this
@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.lowering import MATH, WORD, Builder, Scalar
 from functrax.core.prims.lowered_bits import threefry2x32
-from functrax.transforms.hlo.nodes import Computation, Node, Shape
-from functrax.transforms.hlo.opcodes import OPCODES
+from functrax.core.scalars.scalar import MATH, WORD, Builder, Scalar
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.hlo.computations.computation import Computation, Node, Shape
+from functrax.transforms.hlo.computations.opcodes import OPCODES
 
 #: Numbers that round another to an integer where they are added to it (``kernels/math``).
 _SHIFTERS: Final = (1.5 * 2.0**23, 1.5 * 2.0**52)

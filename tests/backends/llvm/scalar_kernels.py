@@ -19,7 +19,7 @@ from functrax.backends.cpu_info import KINDS, CpuInfo
 from functrax.backends.kernels.math import expression
 from functrax.backends.llvm import instructions
 from functrax.backends.llvm.instructions import constant, definitions, emit, llvm_type
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.scalars.scalar import Builder, Scalar
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()

@@ -17,10 +17,10 @@ import pytest
 
 from functrax.backends.llvm import instructions
 from functrax.backends.llvm.instructions import OPERATIONS, constant, definitions, llvm_type
-from functrax.core import dtypes
-from functrax.core.errors import DTypeError
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.errors.typed import DTypeError
 from functrax.core.prims.fma_values import fma as rounded_once
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 from tests.backends.llvm.scalar_kernels import (
     Kernel,
     compile_scalars,

@@ -21,8 +21,8 @@ from functrax.backends.cpu_info import SECOND_CACHE, cpu_info, parse_cpuinfo, se
 from functrax.backends.disk_cache import content_key
 from functrax.backends.llvm import code_generator, jit, joint
 from functrax.backends.llvm.jit import Machine, machine
-from functrax.core.config import config
-from functrax.core.errors import MachineCodeError
+from functrax.core.errors.typed import MachineCodeError
+from functrax.core.options.config import config
 
 ROOT = str(Path(functrax.__file__).parents[1])
 SCALE = """

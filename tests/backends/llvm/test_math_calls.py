@@ -7,14 +7,14 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.compiler import CompiledProgram
+from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm import math_calls
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.jit import request
-from functrax.core import dtypes
-from functrax.core.config import Override
-from functrax.core.lowering import MATH, Builder
+from functrax.core.options.config import Override
+from functrax.core.scalars.scalar import MATH, Builder
+from functrax.core.types import dtypes
 from tests.backends.llvm.scalar_kernels import function_name
 
 FUNCTIONS = {

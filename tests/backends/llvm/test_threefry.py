@@ -7,16 +7,16 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.codegen import group_code
+from functrax.backends.compilation.codegen import group_code
+from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.kernels.ir import ordered
 from functrax.backends.llvm.math_calls import MANY_POINTS
 from functrax.backends.passes.groups import fused
-from functrax.backends.pipeline import run_pipeline
-from functrax.core import dtypes
-from functrax.core.lowering import THREEFRY, WORK, Builder
 from functrax.core.prims.bitwise import threefry2x32
 from functrax.core.prims.lowered_bits import threefry2x32 as threefry_words
 from functrax.core.prims.threefry_values import threefry2x32 as values
+from functrax.core.scalars.scalar import THREEFRY, WORK, Builder
+from functrax.core.types import dtypes
 
 KEY = np.array([0x13198A2E, 0x03707344], np.uint32)
 

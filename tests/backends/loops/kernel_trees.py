@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ml_dtypes import finfo
 
-from functrax.backends import codegen
+from functrax.backends.compilation import codegen
 from functrax.backends.kernels.ir import Kernel, Operand
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm import emit

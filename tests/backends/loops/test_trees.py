@@ -20,8 +20,8 @@ from functrax.backends.kernels import strategy
 from functrax.backends.loops.parse import parse
 from functrax.backends.loops.text import text
 from functrax.backends.loops.verify import verify
-from functrax.core.config import Override
-from functrax.core.errors import ArgumentError, VerificationError
+from functrax.core.errors.typed import ArgumentError, VerificationError
+from functrax.core.options.config import Override
 from tests.backends.loops.kernel_trees import Kernels
 from tests.backends.random_checks import check_seed
 

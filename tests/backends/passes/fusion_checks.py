@@ -16,15 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.passes.fuse import fuse
+from functrax.backends.passes.fusion.fuse import fuse
+from functrax.backends.passes.fusion.kernel_groups import (
+    FUNCTION,
+    LAUNCH,
+    MAX_GROUP,
+    MAX_ROW,
+    OPERATION,
+)
 from functrax.backends.passes.groups import fused
-from functrax.backends.passes.kernel_groups import FUNCTION, LAUNCH, MAX_GROUP, MAX_ROW, OPERATION
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.aval import ShapedArray
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.lowering import MATH
-from functrax.core.primitive import registry
-from functrax.core.verify import verify
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.scalars.scalar import MATH
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.primitive import registry
+from functrax.core.types.aval import ShapedArray
 
 REDUCTIONS = {name for name in registry if name.startswith("reduce_")} - {"reduce_precision"}
 REDUCTIONS |= {"argmax", "argmin"}

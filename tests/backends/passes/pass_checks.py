@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.reference import Program
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.parsing import parse_jaxpr
-from functrax.core.verify import verify
+from functrax.backends.reference.reference_device import Program
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.syntax.parsing import parse_jaxpr
+from functrax.core.syntax.verify import verify
 
 
 def after(run: Callable[[Jaxpr, Rewrites], Jaxpr], text: str, limit: int | None = None) -> str:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core import dtypes
-from functrax.core.aval import ShapedArray
-from functrax.core.index_expr import Dim
-from functrax.core.index_map import IndexMap
-from functrax.core.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.primitive import Primitive, registry
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.tracing.primitive import Primitive, registry
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 _SMOOTH = ("sin", "tanh", "neg", "square", "logistic", "copy")
 _NUMBERS = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.7)

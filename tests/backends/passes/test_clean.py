@@ -6,13 +6,13 @@ import numpy as np
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.passes.cse import cse
-from functrax.backends.passes.dce import dce
-from functrax.backends.passes.inline import inline
+from functrax.backends.passes.clean.cse import cse
+from functrax.backends.passes.clean.dce import dce
+from functrax.backends.passes.clean.inline import inline
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.jaxpr import all_eqns
-from functrax.core.stage import close
-from functrax.core.verify import verify
+from functrax.core.ir.jaxpr import all_eqns
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.stage import close
 from tests.backends.passes import pass_checks as check
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from functrax.backends.passes.compose import compose
-from functrax.backends.passes.dce import dce
+from functrax.backends.passes.clean.compose import compose
+from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.parsing import parse_jaxpr
+from functrax.core.syntax.parsing import parse_jaxpr
 from tests.backends.passes import pass_checks as check
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.passes import fuse as fusion
-from functrax.backends.passes.fuse import fuse
-from functrax.backends.pipeline import PIPELINE, Pass, run_pipeline
-from functrax.core.stage import close
-from functrax.core.verify import verify
+from functrax.backends.compilation.pipeline import PIPELINE, Pass, run_pipeline
+from functrax.backends.passes.fusion import fuse as fusion
+from functrax.backends.passes.fusion.fuse import fuse
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.stage import close
 from tests.backends.passes import pass_checks as check
 
 

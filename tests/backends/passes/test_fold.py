@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from functrax.backends.passes.dce import dce
-from functrax.backends.passes.fold import fold
+from functrax.backends.passes.clean.constant_folding import fold
+from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.rewrites import Rewrites
 from tests.backends.passes import pass_checks as check
 

@@ -15,15 +15,15 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
+from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.kernels.lower import lower_group
-from functrax.backends.passes.fuse import fuse
+from functrax.backends.passes.fusion.fuse import fuse
 from functrax.backends.passes.groups import fused
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.pipeline import run_pipeline
-from functrax.core.aval import ShapedArray
-from functrax.core.jaxpr import Eqn, Jaxpr, Var
-from functrax.core.primitive import registry
-from functrax.core.stage import close, stage
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.tracing.primitive import registry
+from functrax.core.tracing.stage import close, stage
+from functrax.core.types.aval import ShapedArray
 from tests.backends.passes import fusion_checks, pass_checks
 
 NEAR = 1.1

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from functrax.backends.passes.groups import contraction, fused, grouped
-from functrax.core.errors import VerificationError
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.parsing import parse_jaxpr
-from functrax.core.verify import verify
+from functrax.core.errors.typed import VerificationError
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.syntax.parsing import parse_jaxpr
+from functrax.core.syntax.verify import verify
 from tests.backends.passes import pass_checks as check
 
 TEXT = """{ lambda ; x:f32[3] y:f32[3]. let

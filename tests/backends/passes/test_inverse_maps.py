@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from functrax.backends.passes.inverse_maps import inverse_of
-from functrax.core.index_expr import Dim
-from functrax.core.index_map import IndexMap
+from functrax.backends.passes.contractions.inverse_maps import inverse_of
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
 
 
 def gathered(index_map, values, compact=True):

@@ -7,17 +7,17 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.passes.batch import batch
-from functrax.backends.passes.compose import compose
-from functrax.backends.passes.dce import dce
-from functrax.backends.passes.inline import inline
-from functrax.backends.passes.join import join
-from functrax.backends.passes.orientation import orient
-from functrax.backends.passes.recognise import recognise
+from functrax.backends.passes.clean.compose import compose
+from functrax.backends.passes.clean.dce import dce
+from functrax.backends.passes.clean.inline import inline
+from functrax.backends.passes.contractions.batch import batch
+from functrax.backends.passes.contractions.join import join
+from functrax.backends.passes.contractions.orientation import orient
+from functrax.backends.passes.contractions.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.config import Override
-from functrax.core.stage import close
-from functrax.core.verify import verify
+from functrax.core.options.config import Override
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.stage import close
 from tests.backends.passes import pass_checks as check
 
 

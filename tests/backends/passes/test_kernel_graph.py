@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from functrax.backends.passes.kernel_graph import KernelGraph
+from functrax.backends.passes.fusion.kernel_graph import KernelGraph
 
 
 def random_graph(seed: int) -> tuple[KernelGraph, dict[int, set[int]]]:

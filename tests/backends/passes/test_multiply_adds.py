@@ -9,11 +9,11 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.cpu_info import CpuInfo
-from functrax.backends.passes import multiply_adds as passes
-from functrax.backends.passes.multiply_adds import multiply_adds
+from functrax.backends.passes.clean import multiply_adds as passes
+from functrax.backends.passes.clean.multiply_adds import multiply_adds
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.config import Override
-from functrax.core.jaxpr import subjaxprs
+from functrax.core.ir.jaxpr import subjaxprs
+from functrax.core.options.config import Override
 from tests.backends.passes import pass_checks as check
 
 X, Y, Z = (np.linspace(a, a + 1, 12, dtype=np.float32) for a in (1, 2, 3))
@@ -74,7 +74,7 @@ def test_a_product_joins_the_sum_that_alone_uses_it(function, wanted):
     ],
 )
 def test_others_are_rounded_for_themselves(function):
-    from functrax.backends.passes.cse import cse
+    from functrax.backends.passes.clean.cse import cse
 
     jaxpr = cse(program(function, X, Y, Z), Rewrites())
     assert multiply_adds(jaxpr, Rewrites()) is jaxpr

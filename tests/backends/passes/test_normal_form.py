@@ -8,15 +8,15 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.passes.compose import compose
-from functrax.backends.passes.cse import cse
-from functrax.backends.passes.dce import dce
-from functrax.backends.passes.inline import inline
-from functrax.backends.passes.recognise import recognise
+from functrax.backends.passes.algebra.simplify import simplify
+from functrax.backends.passes.clean.compose import compose
+from functrax.backends.passes.clean.cse import cse
+from functrax.backends.passes.clean.dce import dce
+from functrax.backends.passes.clean.inline import inline
+from functrax.backends.passes.contractions.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.passes.simplify import simplify
-from functrax.core.stage import close
-from functrax.core.verify import verify
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.stage import close
 from tests.backends.passes import pass_checks as check
 
 
@@ -143,16 +143,17 @@ def test_a_sum_that_scatters_gathers():
              a:f32[8,16,32,24,3] = broadcast_in_dim[shape=(8, 16, 32, 24, 3), dims=(0, 1, 2)] x
              b:f32[8,16,32,24,3] = broadcast_in_dim[shape=(8, 16, 32, 24, 3), dims=(2, 3, 4)] w
              c:f32[8,16,32,24,3] = mul a b
-             d:f32[8,18,24] = reindex_reduce[map={[8,16,32,24,3] -> [8,18,24]: (d0, d1 + d4, d3)}, op="add"] c
-           in (d,) }""",  # noqa: E501
+             d:f32[8,18,24] = reindex_reduce[map={[8,16,32,24,3] -> [8,18,24]: (d0, d1 + d4, d3)},
+             op="add"] c
+           in (d,) }""",
         """{ lambda ; x:f32[8,16,32] w:f32[32,24,3]. let
              d:f32[8,18,24] = contraction[jaxpr={ lambda ; x:f32[8,16,32] w:f32[32,24,3]. let
-                 a:f32[8,18,24,3,32] = reindex[map={[8,18,24,3,32] -> [8,16,32]: (d0, d1 - d3, d4)}, fill=0.0:f32[]] x
-                 b:f32[8,18,24,3,32] = broadcast_in_dim[shape=(8, 18, 24, 3, 32), dims=(4, 2, 3)] w
-                 c:f32[8,18,24,3,32] = mul a b
+                 a:f32[8,18,24,3,32] = reindex[map={[8,18,24,3,32] -> [8,16,32]: (d0, d1 - d3, d4)},
+                 fill=0.0:f32[]] x b:f32[8,18,24,3,32] = broadcast_in_dim[shape=(8, 18, 24, 3, 32),
+                 dims=(4, 2, 3)] w c:f32[8,18,24,3,32] = mul a b
                  d:f32[8,18,24] = reduce_sum[axes=(3, 4)] c
                in (d,) }, name="sum_of_products"] x w
-           in (d,) }""",  # noqa: E501
+           in (d,) }""",
     )
 
 

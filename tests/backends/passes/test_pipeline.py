@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 import functrax
-from functrax.backends import pipeline
-from functrax.backends.compiler import CompiledProgram
-from functrax.backends.passes.cse import cse
+from functrax.backends.compilation import pipeline
+from functrax.backends.compilation.compiler import CompiledProgram
+from functrax.backends.compilation.pipeline import PIPELINE, Pass, run_pipeline
+from functrax.backends.passes.clean.cse import cse
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.pipeline import PIPELINE, Pass, run_pipeline
-from functrax.core.config import Override
-from functrax.core.errors import ArgumentError, VerificationError
-from functrax.core.jaxpr import Eqn, Jaxpr
-from functrax.core.parsing import parse_jaxpr
-from functrax.core.primitive import registry
+from functrax.core.errors.typed import ArgumentError, VerificationError
+from functrax.core.ir.jaxpr import Eqn, Jaxpr
+from functrax.core.options.config import Override
+from functrax.core.syntax.parsing import parse_jaxpr
+from functrax.core.tracing.primitive import registry
 
 TEXT = """{ lambda ; x:f32[3]. let  # f: x
     a:f32[3] = sin x  # train.py:1 in f
@@ -173,7 +173,7 @@ def test_environment_variables_of_the_wrong_form(variable, value, said):
     root = str(Path(functrax.__file__).parents[1])
     clean = {k: v for k, v in os.environ.items() if not k.startswith("FUNCTRAX_")}
     found = subprocess.run(
-        [sys.executable, "-c", "import functrax.core.config"],
+        [sys.executable, "-c", "import functrax.core.options.config"],
         env={**clean, "PYTHONPATH": root, variable: value},
         capture_output=True,
         text=True,

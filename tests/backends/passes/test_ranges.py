@@ -8,17 +8,17 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.passes import ranges as ranges_module
-from functrax.backends.passes.ranges import Range, range_of
+from functrax.backends.compilation.pipeline import run_pipeline
+from functrax.backends.passes.algebra import ranges as ranges_module
+from functrax.backends.passes.algebra.ranges import Range, range_of
+from functrax.backends.passes.algebra.rule import Made
+from functrax.backends.passes.algebra.simplify import simplify
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.passes.rule import Made
-from functrax.backends.passes.simplify import simplify
-from functrax.backends.pipeline import run_pipeline
-from functrax.core.jaxpr import Jaxpr, Literal
-from functrax.core.primitive import like
+from functrax.core.ir.jaxpr import Jaxpr, Literal
 from functrax.core.prims.arithmetic import add, and_, clamp, lt, max_, min_, rem, select_n, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import iota, rev
+from functrax.core.tracing.primitive import like
 from tests.backends.passes import pass_checks as check
 
 N = 24

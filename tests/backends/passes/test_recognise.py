@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 import functrax
-import functrax.backends.reference as reference
+import functrax.backends.reference.reference_device as reference
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.deferred import Deferred
-from functrax.backends.passes import recognise as recognition
-from functrax.backends.passes.dce import dce
-from functrax.backends.passes.inline import inline
-from functrax.backends.passes.orientation import orient
-from functrax.backends.passes.recognise import recognise
+from functrax.backends.passes.clean.dce import dce
+from functrax.backends.passes.clean.inline import inline
+from functrax.backends.passes.contractions import recognise as recognition
+from functrax.backends.passes.contractions.orientation import orient
+from functrax.backends.passes.contractions.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.jaxpr import all_eqns
-from functrax.core.stage import close
-from functrax.core.verify import verify
+from functrax.backends.reference.deferred import Deferred
+from functrax.core.ir.jaxpr import all_eqns
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.stage import close
 from tests.backends.passes import pass_checks as check
 
 

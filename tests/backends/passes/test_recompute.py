@@ -8,8 +8,8 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.passes import recompute
-from functrax.transforms.inspect_types import ShapeDtypeStruct
+from functrax.backends.passes.fusion import recompute
+from functrax.transforms.arguments.inspect_types import ShapeDtypeStruct
 
 LEVELS = 5
 

@@ -10,16 +10,16 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.passes import repeats as module
-from functrax.backends.passes.compose import compose
-from functrax.backends.passes.cse import cse
-from functrax.backends.passes.dce import dce
-from functrax.backends.passes.inline import inline
-from functrax.backends.passes.recognise import recognise
-from functrax.backends.passes.repeats import repeats
+from functrax.backends.passes.clean.compose import compose
+from functrax.backends.passes.clean.cse import cse
+from functrax.backends.passes.clean.dce import dce
+from functrax.backends.passes.clean.inline import inline
+from functrax.backends.passes.contractions import repeats as module
+from functrax.backends.passes.contractions.recognise import recognise
+from functrax.backends.passes.contractions.repeats import repeats
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.stage import close
-from functrax.core.verify import verify
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.stage import close
 from tests.backends.passes import pass_checks as check
 
 

@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-from functrax.backends.passes.dce import dce
+from functrax.backends.passes.algebra.rule_table import RULES
+from functrax.backends.passes.algebra.simplify import simplify
+from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.passes.rules import RULES
-from functrax.backends.passes.simplify import simplify
-from functrax.core import dtypes
-from functrax.core.parsing import parse_jaxpr
+from functrax.core.syntax.parsing import parse_jaxpr
+from functrax.core.types import dtypes
 from tests.backends.passes import pass_checks as check
 
 

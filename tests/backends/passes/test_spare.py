@@ -12,14 +12,14 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
+from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.passes.groups import fused
+from functrax.backends.passes.memory.rematerialize import alive, spare
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.passes.spare import alive, spare
-from functrax.backends.pipeline import run_pipeline
-from functrax.core.config import Override
-from functrax.core.jaxpr import Eqn, Jaxpr, Var
-from functrax.core.parsing import parse_jaxpr
-from functrax.core.verify import verify
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.options.config import Override
+from functrax.core.syntax.parsing import parse_jaxpr
+from functrax.core.syntax.verify import verify
 from tests.backends.passes.pass_checks import draw, run_reference, same_bits
 from tests.backends.passes.random_programs import random_program
 

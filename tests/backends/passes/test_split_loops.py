@@ -11,11 +11,11 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.passes.clean.split_loops import split_loops
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.passes.split_loops import split_loops
-from functrax.core.jaxpr import Jaxpr
-from functrax.core.verify import verify
-from functrax.transforms.call import run_jaxpr
+from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.syntax.verify import verify
+from functrax.transforms.interpreters.call import run_jaxpr
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
+from functrax.backends.compilation.pipeline import run_pipeline
+from functrax.backends.passes.clean.spread import spread
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.passes.spread import spread
-from functrax.backends.pipeline import run_pipeline
-from functrax.core.config import Override
+from functrax.core.options.config import Override
 from tests.backends.passes import pass_checks as check
 
 ONE = """{ lambda ; x:f32[3,4]. let

@@ -10,9 +10,9 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.passes.dce import dce
+from functrax.backends.passes.algebra.simplify import simplify
+from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.passes.simplify import simplify
 from tests.backends.passes.pass_checks import run_reference
 
 RNG = np.random.default_rng(3)

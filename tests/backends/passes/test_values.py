@@ -7,15 +7,15 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.bisection import first_wrong_rewrite
+from functrax.backends.compilation.bisection import first_wrong_rewrite
+from functrax.backends.compilation.pipeline import PIPELINE, Pass, run_pipeline
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.pipeline import PIPELINE, Pass, run_pipeline
-from functrax.core.config import Override
-from functrax.core.jaxpr import Eqn, Jaxpr
-from functrax.core.parsing import parse_jaxpr
+from functrax.core.ir.jaxpr import Eqn, Jaxpr
+from functrax.core.options.config import Override
 from functrax.core.prims.arithmetic import add, sub
-from functrax.core.stage import eval_jaxpr, program_observers
-from functrax.core.verify import verify
+from functrax.core.syntax.parsing import parse_jaxpr
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.stage import eval_jaxpr, program_observers
 from tests.backends.passes import pass_checks as check
 from tests.backends.passes.random_programs import random_program
 from tests.programs.models import PROGRAMS

@@ -10,7 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import ops
-from functrax.core import dtypes
+from functrax.core.types import dtypes
 
 HALF = sorted(dtypes.HALF, key=str)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from functrax.backends.runtime import NATIVE, PYTHON, Runtime
+from functrax.backends.runtime.choice import NATIVE, PYTHON, Runtime
 
 
 @pytest.fixture(params=["native", "python"])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.backends.program import Launch
+from functrax.backends.executables.program import Launch
 
 llvm = pytest.importorskip("llvmlite.binding")
 

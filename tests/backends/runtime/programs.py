@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.program import Aliases, HostCall, Program
-from functrax.backends.program_builder import ProgramBuilder
+from functrax.backends.executables.program import Aliases, HostCall, Program
+from functrax.backends.executables.program_builder import ProgramBuilder
 
 F32 = np.dtype(np.float32)
 I32 = np.dtype(np.int32)

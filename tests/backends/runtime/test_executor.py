@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.backends.program import (
+from functrax.backends.executables.program import (
     Cond,
     Copy,
     For,
@@ -19,9 +19,9 @@ from functrax.backends.program import (
     While,
     all_programs,
 )
-from functrax.backends.program_builder import ProgramBuilder
-from functrax.backends.runtime import Runtime
-from functrax.core.errors import ArgumentError, DonatedBufferError
+from functrax.backends.executables.program_builder import ProgramBuilder
+from functrax.backends.runtime.choice import Runtime
+from functrax.core.errors.typed import ArgumentError, DonatedBufferError
 from tests.backends.runtime.programs import F32, I32, Type, function_program, host
 
 VEC = ((4,), F32)

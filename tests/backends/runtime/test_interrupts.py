@@ -12,10 +12,10 @@ import pytest
 
 import functrax
 from functrax import lax
-from functrax.backends.compiler import compile_program
-from functrax.backends.program import Launch
-from functrax.backends.program_builder import ProgramBuilder
-from functrax.backends.runtime import NATIVE, PYTHON, Runtime
+from functrax.backends.compilation.compiler import compile_program
+from functrax.backends.executables.program import Launch
+from functrax.backends.executables.program_builder import ProgramBuilder
+from functrax.backends.runtime.choice import NATIVE, PYTHON, Runtime
 from tests.backends.runtime.programs import F32
 
 pytest.importorskip("llvmlite")
@@ -27,7 +27,7 @@ _HEAD = """
 import os, signal, threading, time
 import functrax, functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.runtime import pool_stats
+from functrax.backends.runtime.choice import pool_stats
 
 armed = []
 

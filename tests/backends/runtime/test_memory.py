@@ -12,11 +12,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.backends.pool import size_class
-from functrax.backends.program import Program
-from functrax.backends.program_builder import ProgramBuilder
-from functrax.backends.runtime import Runtime
-from functrax.core.errors import DonatedBufferError
+from functrax.backends.executables.program import Program
+from functrax.backends.executables.program_builder import ProgramBuilder
+from functrax.backends.runtime.choice import Runtime
+from functrax.backends.runtime.pool import size_class
+from functrax.core.errors.typed import DonatedBufferError
 from tests.backends.runtime.programs import F32, function_program, host
 
 pytestmark = pytest.mark.usefixtures("no_collection")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from functrax.backends.memory_plan import plan_text
-from functrax.backends.program import Copy, For, HostCall, Launch, Program, Scan, While
-from functrax.backends.program_builder import ProgramBuilder
-from functrax.core.errors import VerificationError
+from functrax.backends.executables.memory_plan import plan_text
+from functrax.backends.executables.program import Copy, For, HostCall, Launch, Program, Scan, While
+from functrax.backends.executables.program_builder import ProgramBuilder
+from functrax.core.errors.typed import VerificationError
 from tests.backends.runtime.programs import F32, I32, function_program, host
 
 VEC = ((16,), F32)  # 64 bytes

@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.backends.program import Cond, Copy, For, HostCall, Program, Scan, subprograms
-from functrax.backends.program_builder import ProgramBuilder
-from functrax.backends.runtime import Runtime
+from functrax.backends.executables.program import (
+    Cond,
+    Copy,
+    For,
+    HostCall,
+    Program,
+    Scan,
+    subprograms,
+)
+from functrax.backends.executables.program_builder import ProgramBuilder
+from functrax.backends.runtime.choice import Runtime
 from tests.backends.runtime.programs import I32
 
 I64 = np.dtype(np.int64)

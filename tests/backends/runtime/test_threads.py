@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from functrax.backends import threads
-from functrax.backends.program import Launch, Program, Scan, While
-from functrax.backends.program_builder import ProgramBuilder
-from functrax.backends.runtime import Runtime
-from functrax.core import cgroups
-from functrax.core.errors import ArgumentError
+from functrax.backends.executables.program import Launch, Program, Scan, While
+from functrax.backends.executables.program_builder import ProgramBuilder
+from functrax.backends.runtime.choice import Runtime
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.process import cgroups
 from tests.backends.runtime.programs import F32, I32, host
 
 pytest.importorskip("llvmlite")
@@ -189,7 +189,7 @@ _SCRIPT = """
 import os, sys, threading
 import numpy as np
 from tests.backends.runtime.test_threads import X, affine, affine_program, waiting_program
-from functrax.backends import runtime as r
+from functrax.backends.runtime import choice as r
 rt = r.NATIVE if sys.argv[1] == "native" else r.PYTHON
 rt.set_num_threads(3)
 call = rt.load(affine_program())

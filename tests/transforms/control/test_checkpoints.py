@@ -11,7 +11,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.jaxpr import Jaxpr, all_eqns
+from functrax.core.ir.jaxpr import Jaxpr, all_eqns
 from functrax.errors import ArgumentError
 from tests.backends.programs import peak
 from tests.thinning import one_in

@@ -11,8 +11,8 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.core.config import Override
-from functrax.core.jaxpr import all_eqns
+from functrax.core.ir.jaxpr import all_eqns
+from functrax.core.options.config import Override
 from functrax.errors import ArgumentError, DTypeError, FunctraxError, PyTreeError, ShapeError
 from functrax.tree_util import register_dataclass
 from tests.transforms.control import unrolled

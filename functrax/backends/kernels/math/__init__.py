@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import Final
 
 from functrax.core.lazy import sources
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.scalars.scalar import Builder, Scalar
 
 _MODULES: Final = sources(
     {

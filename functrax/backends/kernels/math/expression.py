@@ -18,8 +18,8 @@ import numpy as np
 
 from functrax.backends.cpu_info import cpu_info
 from functrax.backends.kernels.math import double, single
-from functrax.core import dtypes
-from functrax.core.lowering import Builder, Scalar
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 
 Operand: TypeAlias = "Expr | float"
 

@@ -31,7 +31,7 @@ from functrax.backends.kernels.math.expression import (
     unlikely,
     where,
 )
-from functrax.core import dtypes
+from functrax.core.types import dtypes
 
 _WORD: Final = 64
 _MASK32: Final = 2**32 - 1

@@ -13,9 +13,9 @@ import numpy as np
 from functrax.backends.kernels.ir import Reduce
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.tree import Bind, Body, Carried, Function, Let, Loop, Statement, While
-from functrax.core.lowering import Builder, Scalar
 from functrax.core.prims.fused import fma
 from functrax.core.records import record, replace
+from functrax.core.scalars.scalar import Builder, Scalar
 
 _BOOL: Final = np.dtype(np.bool_)
 

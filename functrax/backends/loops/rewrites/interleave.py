@@ -17,8 +17,8 @@ from functrax.backends.loops.tree import (
     length,
     plus,
 )
-from functrax.core.lowering import Scalar
 from functrax.core.records import record, replace
+from functrax.core.scalars.scalar import Scalar
 
 
 @record

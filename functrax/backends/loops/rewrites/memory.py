@@ -9,7 +9,7 @@ from functrax.backends.kernels.ir import Reduce, Store, ordered
 from functrax.backends.loops import tree as trees
 from functrax.backends.loops.rewrites.rewrite import Rewrite, nest, nested
 from functrax.backends.loops.tree import Bind, Body, Function, Loop, Poll, Statement, Tile, While
-from functrax.core.index_expr import IndexExpr
+from functrax.core.index.expr import IndexExpr
 from functrax.core.records import record, replace
 
 

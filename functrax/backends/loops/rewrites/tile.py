@@ -38,9 +38,9 @@ from functrax.backends.loops.tree import (
     smaller,
     zero,
 )
-from functrax.core.index_expr import Dim, IndexExpr, add_terms
-from functrax.core.lowering import Scalar
+from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record, replace
+from functrax.core.scalars.scalar import Scalar
 
 #: Of so many tiles of rows each asks for a part of what the next tile of columns reads.
 FETCHING: Final = 4

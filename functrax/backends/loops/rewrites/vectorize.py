@@ -16,9 +16,9 @@ from functrax.backends.loops.tree import (
     Statement,
     While,
 )
-from functrax.core import dtypes
-from functrax.core.lowering import Scalar
 from functrax.core.records import record, replace
+from functrax.core.scalars.scalar import Scalar
+from functrax.core.types import dtypes
 
 
 @record

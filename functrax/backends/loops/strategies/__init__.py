@@ -46,7 +46,7 @@ from functrax.backends.loops.strategies.threads import share
 from functrax.backends.loops.strategies.tiles import tiles
 from functrax.backends.loops.strategies.transposes import choose_tile, transposes
 from functrax.backends.loops.tree import Function
-from functrax.core.errors import ArgumentError
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.records import replace
 
 #: Besides rewrites of trees, what can be left out: dims that are merged, values that are kept

@@ -17,8 +17,8 @@ from functrax.backends.kernels.accesses import (
 )
 from functrax.backends.kernels.ir import Done, Kernel
 from functrax.backends.loops.strategies.target import Target
-from functrax.core.dtypes import real_dtype
-from functrax.core.lowering import MATH
+from functrax.core.scalars.scalar import MATH
+from functrax.core.types.dtypes import real_dtype
 
 #: Lanes of a reduction along the last dim, where its order must not depend on its kernel.
 STRICT_LANES: Final = 32

@@ -20,9 +20,9 @@ from functrax.backends.loops.strategies.lanes import choose_lanes
 from functrax.backends.loops.strategies.rows import ends_of_rows, go_through_rows
 from functrax.backends.loops.strategies.target import Target
 from functrax.backends.loops.strategies.threads import FEW_ROWS, share
-from functrax.core import dtypes
-from functrax.core.index_expr import Dim
+from functrax.core.index.expr import Dim
 from functrax.core.records import replace
+from functrax.core.types import dtypes
 
 #: A reduction is done in blocks when it has fewer rows than FEW_ROWS, and longer ones than this.
 BLOCK: Final = 1 << 15

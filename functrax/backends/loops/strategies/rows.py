@@ -24,8 +24,8 @@ from functrax.backends.loops.rewrites.peel import Align, Peel
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.strategies.lanes import LIGHT
 from functrax.backends.loops.strategies.target import Target
-from functrax.core.lowering import MATH
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import MATH
 
 #: Kernels that move at least so many bytes, and do little with them, read several pages at once: so
 #: many of an array, and of all arrays.

@@ -18,9 +18,9 @@ from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.strategies.reductions import BLOCK, in_blocks
 from functrax.backends.loops.strategies.rows import ends_of_rows
 from functrax.backends.loops.strategies.threads import share
-from functrax.core.index_expr import Dim
-from functrax.core.lowering import Scalar
+from functrax.core.index.expr import Dim
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Scalar
 
 
 def scans(kernel: Kernel) -> list[tuple[Kernel, list[Rewrite]]]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.loops.rewrites.parallelize import Parallelize
-from functrax.core.lowering import MATH
+from functrax.core.scalars.scalar import MATH
 
 #: The least number of points in a unit of work: of one with functions such as ``exp`` a part of it.
 UNIT: Final = 4096

@@ -19,7 +19,7 @@ from functrax.compat.jax.extend.core import (
     find_top_trace as find_top_trace,
     get_opaque_trace_state as get_opaque_trace_state,
 )
-from functrax.core.trace import EVAL, state
+from functrax.core.tracing.trace import EVAL, state
 
 
 def trace_state_clean() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functrax.backends.placement import effects_barrier
+from functrax.backends.sharding.placement import effects_barrier
 
 
 def wait_for_tokens() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.promotion import TypePromotionError as TypePromotionError
+from functrax.core.types.promotion import TypePromotionError as TypePromotionError
 from functrax.numpy import finfo as finfo, promote_types
 
 

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.core.dtypes import canonicalize_dtype
-from functrax.core.pytree import tree_map
+from functrax.core.pytree.operations import tree_map
+from functrax.core.types.dtypes import canonicalize_dtype
 
 Tolerance: TypeAlias = "float | Mapping[Any, float] | None"
 

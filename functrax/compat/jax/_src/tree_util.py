@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functrax.core.pytree_node import LEAF, kind_of
+from functrax.core.pytree.node import LEAF, kind_of
 
 
 class _Registry:

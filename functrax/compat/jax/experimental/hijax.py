@@ -15,7 +15,7 @@ from functrax.compat.extension.rules import (
     is_undefined_primal as is_undefined_primal,
 )
 from functrax.compat.missing import MissingNameError
-from functrax.core.aval import ShapedArray as ShapedArray
+from functrax.core.types.aval import ShapedArray as ShapedArray
 
 AbstractValue = ShapedArray
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from functrax import numpy as jnp, random
-from functrax.core.errors import DTypeError
+from functrax.core.errors.typed import DTypeError
 from functrax.core.prims.bitwise import threefry2x32 as threefry2x32_p
 from functrax.random.implementations import IMPLEMENTATIONS
-from functrax.transforms.vmap import vmap
+from functrax.transforms.mapping.vmap import vmap
 
 __all__ = [
     "random_seed",

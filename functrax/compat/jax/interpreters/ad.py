@@ -17,9 +17,9 @@ from functrax.compat.extension.rules import (
     zeros_like_aval as zeros_like_aval,
 )
 from functrax.compat.extension.user_primitives import Primitive
-from functrax.core.inputs import as_value
-from functrax.core.primitive import registry
-from functrax.transforms.forward import JVPTrace as JVPTrace, JVPTracer as JVPTracer
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import registry
+from functrax.transforms.interpreters.forward import JVPTrace as JVPTrace, JVPTracer as JVPTracer
 
 
 def add_jaxvals(x: Any, y: Any) -> Any:
@@ -136,6 +136,6 @@ def defbilinear(prim: Primitive, lhs_rule: Rule, rhs_rule: Rule) -> None:
 
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     """As ``jax.jvp``."""
-    from functrax.transforms.derivatives import jvp as public
+    from functrax.transforms.differentiation.derivatives import jvp as public
 
     return public(fun, primals, tangents)

@@ -7,18 +7,23 @@ from typing import Any
 
 from functrax.compat.extension.linear_util import WrappedFun
 from functrax.compat.extension.programs import Jaxpr
-from functrax.core.aval import ShapedArray
-from functrax.core.inputs import as_value, concrete
-from functrax.core.pytree import broadcast_prefix, tree_flatten, tree_leaves, tree_unflatten
-from functrax.core.stage import stage
-from functrax.core.trace import current, state
-from functrax.transforms.inspect_types import (
+from functrax.core.pytree.operations import (
+    broadcast_prefix,
+    tree_flatten,
+    tree_leaves,
+    tree_unflatten,
+)
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.stage import stage
+from functrax.core.tracing.trace import current, state
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.arguments.inspect_types import (
     ShapeDtypeStruct,
     flatten_types,
     type_of,
     typeof,
 )
-from functrax.transforms.linearize import PartialTrace, Tape
+from functrax.transforms.interpreters.linearize import PartialTrace, Tape
 
 
 class PartialVal(tuple[Any, Any]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functrax.core.errors import DifferentiationError
+from functrax.core.errors.typed import DifferentiationError
 
 #: What a function with a custom derivative raises that closes over what is differentiated.
 CustomVJPException = DifferentiationError

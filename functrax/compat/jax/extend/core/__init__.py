@@ -20,16 +20,16 @@ from functrax.compat.extension.programs import (
     subjaxprs as subjaxprs,
 )
 from functrax.compat.extension.user_primitives import Primitive as Primitive
-from functrax.core import dtypes
-from functrax.core.array import ConcreteArray
-from functrax.core.aval import ShapedArray
-from functrax.core.errors import VerificationError
-from functrax.core.inputs import as_value, is_valid_argument
-from functrax.core.jaxpr import Literal as Literal, Var as Var
-from functrax.core.operators import Array
-from functrax.core.stage import StagingTrace
-from functrax.core.trace import EVAL, Trace, Tracer, current, state
-from functrax.core.verify import verify
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import VerificationError
+from functrax.core.ir.jaxpr import Literal as Literal, Var as Var
+from functrax.core.syntax.verify import verify
+from functrax.core.tracing.inputs import as_value, is_valid_argument
+from functrax.core.tracing.stage import StagingTrace
+from functrax.core.tracing.trace import EVAL, Trace, Tracer, current, state
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
 JaxprTypeError = VerificationError
 no_effects: frozenset[Any] = frozenset()
@@ -155,7 +155,7 @@ def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
 
 def unsafe_am_i_under_a_vmap_DO_NOT_USE() -> bool:
     """Whether there is an enclosing ``vmap``."""
-    from functrax.transforms.batching import BatchTrace
+    from functrax.transforms.interpreters.batching import BatchTrace
 
     return any(isinstance(t, BatchTrace) for t in _traces())
 

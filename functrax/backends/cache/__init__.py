@@ -1,0 +1,1 @@
+"""Compilations that are used again: for other sizes, and in other processes."""

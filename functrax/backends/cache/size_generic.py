@@ -1,0 +1,307 @@
+"""One compilation for programs that differ in sizes alone.
+
+A *family* is what such programs have in common (``backends/cache/program_numbers.py``).  When a
+third member of one is compiled, the whole compiler runs on a program whose numbers are recorded
+ones (``core/types/symbolic_sizes.py``): those that were not the same in all members.  What comes
+out is a :class:`Plan`, a Program in which numbers follow from those of a member.  Later members for
+which all answers are the same are made from it: no pass runs, nothing is lowered or written.
+
+A plan is used when it has made of a member what that was compiled to by itself; else it is thrown
+away.
+
+Start at :class:`Families`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from functrax.backends.cache.program_cache import same_programs
+from functrax.backends.cache.program_numbers import Flat, NotGenericError, Rebuilt
+from functrax.backends.compile_log import CompileLog, logged
+from functrax.backends.executables.program import Copy, Instruction, Launch, Program, Slot
+from functrax.backends.internal_errors import report
+from functrax.core.ir.jaxpr import Jaxpr, Literal
+from functrax.core.options.config import compile_context
+from functrax.core.process.locks import new_lock
+from functrax.core.records import record
+from functrax.core.types.symbolic_sizes import Recording, Replay, identity
+
+#: A plan is made when there are so many members, of programs of at most so many equations; and so
+#: many plans of a family.
+MEMBERS, MOST_EQUATIONS, PLANS = 3, 2000, 12
+#: A try that gives no plan, or one that holds for one value of a number alone, counts as so many.
+USELESS = 4
+#: So many families are remembered, and of each so many members that no plan holds for.
+FAMILIES, REMEMBERED = 128, 8
+
+
+class _ByChanceError(NotGenericError):
+    """A program with a size that is like another one, which in others it is not."""
+
+
+# ---- plans --------------------------------------------------------------------------------------
+
+
+@record(eq=False)
+class Plan:
+    """A compiled program whose numbers follow from those of a member.
+
+    Args:
+      name: of the program.
+      fixed: gives of a member's numbers those that are the same in all.
+      expected: what they are.
+      first: gives of the others one for each recorded number.
+      others: gives all of the others.
+      which: for each of those which recorded number it is.
+      replay: from the recorded numbers to the shapes of slots, and to the numbers of launches.
+      slots: the slots; their shapes are those that the plan was made with.
+      instructions: what it does; launches with the numbers that it was made with.
+      outputs: the slot of each result.
+      pins: how many numbers it holds for one value of alone.
+      log: of its making.
+    """
+
+    name: str
+    fixed: Callable[[Any], tuple[Any, ...]]
+    expected: tuple[Any, ...]
+    first: Callable[[Any], tuple[Any, ...]]
+    others: Callable[[Any], tuple[Any, ...]]
+    which: Callable[[Any], tuple[Any, ...]]
+    replay: Replay
+    slots: tuple[Slot, ...]
+    instructions: tuple[Instruction, ...]
+    outputs: tuple[int, ...]
+    pins: int
+    log: CompileLog
+
+    def program(self, numbers: Sequence[Any]) -> Program | None:
+        """The program of a member; None if the plan does not hold for it."""
+        from functrax.backends.executables.program_builder import ProgramBuilder
+
+        if self.fixed(numbers) != self.expected:
+            return None
+        given = self.first(numbers)
+        if self.others(numbers) != self.which(given):
+            return None
+        try:
+            values = self.replay(*map(_value, given))
+        except (ArithmeticError, ValueError):  # of what is asked only where it has an answer
+            return None
+        if values is None:
+            return None
+        count = len(self.slots)
+        slots = [
+            Slot(s.kind, shape, s.dtype, s.number, s.value)
+            for s, shape in zip(self.slots, values[:count])
+        ]
+        instructions = [
+            x if found is None else _launch(x, *found)
+            for x, found in zip(self.instructions, values[count:], strict=True)
+        ]
+        builder = ProgramBuilder.of(self.name, slots, instructions)
+        return builder.build(self.outputs, builder.arrange(self.outputs, None))
+
+
+def _launch(x: Any, params: tuple[int, ...], units: int, cost: int) -> Launch:
+    return Launch(
+        x.function, x.name, x.inputs, x.outputs, params, units, cost, x.grain, x.aliases, x.owner
+    )
+
+
+def _getter(places: Sequence[int]) -> Callable[[Any], tuple[Any, ...]]:
+    """Gives the elements at some places, as a tuple."""
+    if not places:
+        return lambda x: ()
+    if len(places) == 1:
+        (place,) = places
+        return lambda x: (x[place],)
+    return itemgetter(*places)
+
+
+def make_plan(jaxpr: Jaxpr, samples: Sequence[Sequence[Any]]) -> Plan:
+    """Compile the last of some members, so that others need not be.
+
+    Args:
+      jaxpr: its program.
+      samples: the numbers of all members, its own last.
+
+    Raises:
+      NotGenericError: the program has parts that are not kernels, or some of its numbers are equal
+        by chance.
+    """
+    from functrax.backends.compilation.compiler import assembled_parts
+
+    numbers = samples[-1]
+    columns = list(zip(*samples, strict=True))
+    fixed = [n for n, column in enumerate(columns) if _all_equal(column)]
+    varying = sorted(set(range(len(columns))) - set(fixed))
+    which: dict[Any, int] = {}
+    first: list[int] = []
+    for n in varying:
+        if which.setdefault(columns[n], len(which)) == len(first):
+            first.append(n)
+    values = [_value(numbers[n]) for n in first]
+    others = {identity(_value(numbers[n])) for n in fixed}
+    if any(identity(x) in others for x in values):
+        raise _ByChanceError
+    recording = Recording(values)
+    mixed = list(numbers)
+    for n in varying:
+        mixed[n] = recording.given[which[columns[n]]]
+    try:
+        recorded = Rebuilt(mixed).program(jaxpr)
+        with logged(CompileLog()) as log:
+            slots, instructions, outputs = assembled_parts(recorded)
+        wanted = [*[s.shape for s in slots], *map(_numbers_of, instructions)]
+        replay = recording.replay(wanted, list(others))
+    finally:
+        recording.close()
+    return Plan(
+        jaxpr.name or "program",
+        _getter(fixed),
+        tuple([numbers[n] for n in fixed]),
+        _getter(first),
+        _getter(varying),
+        _getter([which[columns[n]] for n in varying]),
+        replay,
+        tuple(slots),
+        tuple(instructions),
+        tuple(outputs),
+        recording.pins,
+        log,
+    )
+
+
+def _value(x: Any) -> Any:
+    return x.val if type(x) is Literal else x
+
+
+def _all_equal(column: Sequence[Any]) -> bool:
+    return all(x is column[0] or x == column[0] for x in column)
+
+
+def _numbers_of(x: Instruction) -> Any:
+    if isinstance(x, Launch):
+        assert x.grain == 1
+        return x.params, x.units, x.cost
+    if isinstance(x, Copy):
+        return None
+    raise NotGenericError("a program with a loop, or with a call of Python")
+
+
+# ---- families -----------------------------------------------------------------------------------
+
+
+class _Family:
+    """Programs that differ in numbers alone.
+
+    Attributes:
+      members: the numbers of those that were compiled by themselves, and their programs.
+      plans: the last one that held first.
+      tries: how many more plans may be made.
+    """
+
+    def __init__(self) -> None:
+        self.members: list[tuple[Sequence[Any], weakref.ref[Program]]] = []
+        self.plans: list[Plan] = []
+        self.tries = PLANS
+
+    def planned(self, numbers: Sequence[Any]) -> Program | None:
+        """The program of a member, by a plan that holds for it."""
+        for plan in self.plans:
+            program = plan.program(numbers)
+            if program is not None:
+                if plan is not self.plans[0]:
+                    self.plans = [plan, *[p for p in self.plans if p is not plan]]
+                return program
+        return None
+
+    def add(self, numbers: Sequence[Any], program: Program) -> None:
+        """Remember a member that was compiled by itself."""
+        self.members = [*self.members[1 - REMEMBERED :], (numbers, weakref.ref(program))]
+
+    def confirmed(self, plan: Plan) -> bool | None:
+        """Whether a plan makes of a member what that was compiled to; None if it holds for none."""
+        for numbers, program in reversed(self.members):
+            compiled = program()
+            made = None if compiled is None else plan.program(numbers)
+            if made is not None and compiled is not None:
+                return same_programs(made, compiled)
+        return None
+
+
+class Families:
+    """The families of the programs that this process compiled."""
+
+    def __init__(self) -> None:
+        self._families: dict[Hashable, _Family] = {}
+        self._lock = new_lock()
+
+    def member(self, jaxpr: Jaxpr) -> Member | None:
+        """A program as a member of its family; None if it cannot be one."""
+        if len(jaxpr.eqns) > MOST_EQUATIONS or not jaxpr.eqns:
+            return None
+        try:
+            flat = Flat(jaxpr)
+        except NotGenericError:
+            return None
+        key = (compile_context(), *flat.words)
+        with self._lock:
+            family = self._families.pop(key, None) or _Family()
+            self._families[key] = family
+            if len(self._families) > FAMILIES:
+                del self._families[next(iter(self._families))]
+        return Member(jaxpr, flat.numbers, family)
+
+
+class Member:
+    """A program of a family."""
+
+    def __init__(self, jaxpr: Jaxpr, numbers: Sequence[Any], family: _Family) -> None:
+        self.jaxpr = jaxpr
+        self.numbers = numbers
+        self._family = family
+
+    def planned(self) -> Program | None:
+        """What a plan makes of it, if one holds for it."""
+        return self._family.planned(self.numbers)
+
+    def add(self, program: Program) -> None:
+        """Remember what it was compiled to."""
+        self._family.add(self.numbers, program)
+
+    def plan(self, compiled: Callable[[], Program]) -> Program | None:
+        """Make a plan that holds for it, if that is worth it and possible; what that makes of it.
+
+        Args:
+          compiled: compiles it, where there is nothing else to compare the plan with.
+        """
+        family = self._family
+        if len(family.members) < MEMBERS - 1 or family.tries <= 0:
+            return None
+        samples = [*[numbers for numbers, _ in family.members], self.numbers]
+        try:
+            plan = make_plan(self.jaxpr, samples)
+        except _ByChanceError:
+            return None
+        except NotGenericError:
+            family.tries -= USELESS
+            return None
+        except Exception as error:  # a part of the compiler does not take recorded numbers
+            report(error)
+            family.tries = 0
+            return None
+        family.tries -= 1 if plan.pins == 0 else USELESS
+        program = plan.program(self.numbers)
+        confirmed = family.confirmed(plan)
+        if confirmed is None and program is not None:
+            confirmed = same_programs(program, compiled())
+        if program is None or not confirmed:
+            return None
+        family.plans = [plan, *family.plans]
+        self.jaxpr.memo["plan", compile_context()] = plan.log  # what it took, for cache_info()
+        return program

@@ -1,0 +1,1 @@
+"""The way from a program of the language to a compiled one."""

@@ -1,0 +1,106 @@
+"""The code of each equation of a program, found once, before any instruction is written.
+
+Lowering is Python's work and making machine code is LLVM's, in other threads: so all kernels of a
+program are asked for first (:meth:`Codes.begin`), those of loops' bodies and branches among them.
+The assembly (``backends/compilation/compiler.py``) then asks again, equation by equation, and finds
+them here, or the reason why an equation is no kernel.
+
+Start at :class:`Codes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from functrax.backends.compilation.codegen import GroupCode, contraction_code, group_code, loop_code
+from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.passes.fusion.contraction_groups import has_few_parts, is_small
+from functrax.backends.passes.groups import contraction, fused
+from functrax.core.errors.kept import KeptError
+from functrax.core.ir.jaxpr import Eqn, Jaxpr
+from functrax.core.options.config import state as options
+
+_CUMULATIVE: Final = ("cumsum", "cumprod", "cummax", "cummin")
+
+
+class Codes:
+    """The codes of equations."""
+
+    def __init__(self) -> None:
+        # equations are kept, so that no other gets the number of one that is gone
+        self._found: dict[tuple[int, str], tuple[Eqn, GroupCode | KeptError]] = {}
+
+    def begin(self, jaxpr: Jaxpr) -> None:
+        """Ask for the code of all equations of a program that went through the pipeline."""
+        for eqn in jaxpr.eqns:
+            for inner in self._begin(eqn):
+                self.begin(inner)
+
+    def _begin(self, eqn: Eqn) -> Iterator[Jaxpr]:
+        """Ask for the code of an equation, and yield the programs in it if it has none."""
+        name, params = eqn.primitive.name, eqn.params
+        try:
+            if eqn.primitive is fused:
+                self.group(eqn)
+            elif eqn.primitive is contraction:
+                self.contraction(eqn)
+            elif name in ("while", "scan", *_CUMULATIVE):
+                self.loop(eqn)
+            elif name == "cond":
+                yield from params["branches"]
+        except NotAKernelError:
+            if name == "while":
+                yield from (params["cond"], params["body"])
+            elif name == "scan":
+                yield params["jaxpr"]
+
+    def group(self, eqn: Eqn) -> GroupCode:
+        """The loops that compute a group.
+
+        Raises:
+          NotAKernelError: it does not fit the form of a kernel.
+        """
+        return self._of(eqn, "group", lambda: group_code(eqn.params["jaxpr"], eqn.params["name"]))
+
+    def contraction(self, eqn: Eqn) -> GroupCode:
+        """What computes a sum of products: tiles of it, else loops if they are few.
+
+        Raises:
+          NotAKernelError: a host call is better.
+        """
+        jaxpr, name = eqn.params["jaxpr"], eqn.params["name"]
+
+        def find() -> GroupCode:
+            tiled = not options.strict or options.strict_tiles
+            if tiled and not has_few_parts(jaxpr):
+                try:
+                    return contraction_code(jaxpr, name)
+                except NotAKernelError:
+                    pass
+            if not is_small(jaxpr):
+                raise NotAKernelError("a product of matrices, which the host computes")
+            return group_code(jaxpr, name)
+
+        return self._of(eqn, "contraction", find)
+
+    def loop(self, eqn: Eqn) -> GroupCode:
+        """A loop, or a cumulative operation, as one kernel.
+
+        Raises:
+          NotAKernelError: the points of a loop depend on one another, or a step is too large.
+        """
+        return self._of(eqn, "loop", lambda: loop_code(eqn))
+
+    def _of(self, eqn: Eqn, what: str, find: Callable[[], GroupCode]) -> GroupCode:
+        key = (id(eqn), what)
+        known = self._found.get(key)
+        if known is None:
+            try:
+                code: GroupCode | KeptError = find()
+            except NotAKernelError as error:
+                code = KeptError(error)
+            known = self._found[key] = (eqn, code)
+        if isinstance(known[1], KeptError):
+            raise known[1].again()
+        return known[1]

@@ -1,0 +1,1 @@
+"""Compiled programs as data: instructions, their rules, the plan of their memory."""

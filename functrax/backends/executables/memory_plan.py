@@ -1,0 +1,292 @@
+"""Where the temporaries of a program lie: one arena, used again as values die.
+
+A :class:`~functrax.backends.executables.program.Program` enters and leaves; its temporaries have
+got offsets, its instructions workspaces, and it knows how many bytes its arena takes.  In between
+stand the *lives* of the temporaries: from the first to the last run of instructions that mentions
+them.
+
+1. A temporary that dies where an instruction writes its output into the same memory (an alias of a
+   kernel, a carry updated in place, a copy) shares that output's memory, so that nothing is moved.
+2. The rest is laid out in the order of the program: a value takes the smallest hole that holds it,
+   and leaves its place after its last use.  Places are multiples of 64 bytes.
+
+A loop keeps its second places for the carry, and the arenas of its programs, in a *workspace*,
+which is a temporary that lives for one instruction.  Start at :func:`plan_memory`;
+:func:`plan_text` shows the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from functrax.backends.executables.program import (
+    Cond,
+    Copy,
+    For,
+    HostCall,
+    Instruction,
+    Launch,
+    Program,
+    Scan,
+    Slot,
+    While,
+    instruction_text,
+    shared_by_branches,
+    subprograms,
+    updated_in_place,
+)
+from functrax.core.records import record, replace
+
+ALIGNMENT: Final = 64
+#: Arrays from this size on do not begin at the same place of a page one after the other, or what is
+#: at the same index of several would compete for the same lines of a cache.
+_LARGE, _SPREAD = 1 << 16, 5 * ALIGNMENT
+
+
+def padded(nbytes: int) -> int:
+    """``nbytes`` as memory is given out: a multiple of the alignment."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def _room(nbytes: int) -> int:
+    """What an array takes of an arena."""
+    return padded(nbytes) + (_SPREAD if nbytes >= _LARGE else 0)
+
+
+@record
+class Workspace:
+    """The parts of an instruction's own memory.
+
+    Args:
+      nbytes: how much it is.
+      carry: where the second place of each part of a loop's carry begins; -1 if it has none.
+      cell: where a loop's condition or index lies; -1 if it has neither.
+      arena: where the arena of the programs inside begins; only one of them runs at a time.
+    """
+
+    nbytes: int
+    carry: tuple[int, ...] = ()
+    cell: int = -1
+    arena: int = 0
+
+
+def workspace(x: Instruction, slots: Sequence[Slot]) -> Workspace:
+    """What an instruction needs; the programs inside it must be planned."""
+    match x:
+        case Launch() | HostCall() | Copy():
+            return Workspace(0)
+        case Cond():
+            return Workspace(max((b.arena for b in x.branches), default=0))
+    end, places = 0, []
+    for slot, in_place in zip(x.outputs, updated_in_place(x)):
+        places.append(-1 if in_place else end)
+        end += 0 if in_place else padded(slots[slot].nbytes)
+    cell = -1 if isinstance(x, Scan) else end
+    end += 0 if isinstance(x, Scan) else ALIGNMENT
+    return Workspace(end + max(p.arena for p in subprograms(x)), tuple(places), cell, end)
+
+
+def plan_memory(program: Program) -> Program:
+    """The program with places for its temporaries, and for those of the programs inside it."""
+    instructions = tuple(_plan_inside(x) for x in program.instructions)
+    program = replace(program, instructions=instructions)
+    lives = _lives(program)
+    shared = _shared_places(program, lives)
+    lives = _merged(lives, shared)
+    layout = _Layout()
+    offsets, workspaces, peak = {}, list[int](), 0
+    starts, ends = _by_time(lives, len(program.runs))
+    for time, step in enumerate(program.steps):
+        for slot in starts[time]:
+            offsets[slot] = layout.take(_room(program.slots[slot].nbytes))
+        sizes = [workspace(instructions[n], program.slots).nbytes for n in step]
+        places = [layout.take(padded(size)) if size else -1 for size in sizes]
+        workspaces += places
+        peak = max(peak, layout.used)
+        for place, size in zip(places, sizes):
+            if size:
+                layout.give(place, padded(size))
+        for slot in ends[time]:
+            layout.give(offsets[slot], _room(program.slots[slot].nbytes))
+    slots = list(program.slots)
+    for n in offsets.keys() | shared.keys():
+        slots[n] = replace(slots[n], offset=offsets.get(n, -1), shares=shared.get(n, -1))
+    return replace(
+        program, slots=tuple(slots), workspaces=tuple(workspaces), arena=layout.end, peak=peak
+    )
+
+
+def _plan_inside(x: Instruction) -> Instruction:
+    match x:
+        case Cond():
+            return replace(x, branches=tuple(_planned(b) for b in x.branches))
+        case While():
+            return replace(x, body=_planned(x.body), cond=_planned(x.cond))
+        case For() | Scan():
+            return replace(x, body=_planned(x.body))
+    return x
+
+
+def _planned(program: Program) -> Program:
+    return program if program.planned else plan_memory(program)
+
+
+def _lives(program: Program) -> dict[int, tuple[int, int]]:
+    """The first and the last run that mentions each temporary."""
+    lives: dict[int, tuple[int, int]] = {}
+    for time, step in enumerate(program.steps):
+        for n in step:
+            x = program.instructions[n]
+            for slot in (*x.inputs, *x.outputs):
+                if program.slots[slot].kind == "temp":
+                    lives[slot] = (lives.get(slot, (time, time))[0], time)
+    return lives
+
+
+def _merged(
+    lives: dict[int, tuple[int, int]], shared: dict[int, int]
+) -> dict[int, tuple[int, int]]:
+    """The lives of places in the arena: each begins with the first value that lies there."""
+    merged = {slot: life for slot, life in lives.items() if slot not in shared}
+    for slot, place in shared.items():
+        if place in merged:
+            first, last = merged[place]
+            merged[place] = (min(first, lives[slot][0]), last)
+    return merged
+
+
+def _by_time(
+    lives: dict[int, tuple[int, int]], length: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    starts: list[list[int]] = [[] for _ in range(length)]
+    ends: list[list[int]] = [[] for _ in range(length)]
+    for slot, (first, last) in lives.items():
+        starts[first].append(slot)
+        ends[last].append(slot)
+    return starts, ends
+
+
+def _aliases(x: Instruction) -> list[tuple[int, int]]:
+    """Slots (output, input) of an instruction which may share memory if the input dies there."""
+    match x:
+        case Launch():
+            return [(x.outputs[j], x.inputs[i]) for j, i in x.aliases]
+        case Copy():
+            return [(x.target, x.source)]
+        case Cond():
+            return [(x.outputs[j], x.operands[i]) for j, i in shared_by_branches(x)]
+        case While() | For() | Scan():
+            carried = zip(x.outputs, x.carry, updated_in_place(x))
+            return [(j, i) for j, i, in_place in carried if in_place]
+    return []
+
+
+def _shared_places(program: Program, lives: dict[int, tuple[int, int]]) -> dict[int, int]:
+    """Temporaries that lie in the memory of another slot, by the slot that has a place.
+
+    An output that may lie in an input's memory takes nobody in: it is written too early then.
+    """
+    slots = program.slots
+    taken = {program.outputs[j] for j, _ in program.aliases}
+    first = _first_writes(program)
+    shared: dict[int, int] = {}
+    steps = program.steps
+    for time, n in reversed([(time, n) for time, step in enumerate(steps) for n in step]):
+        x = program.instructions[n]
+        for output, source in _aliases(x):
+            dies = source in lives and lives[source][1] == time and source not in shared
+            alone = _mentions(program, steps[time], source) == 1 and source not in x.outputs
+            fits = slots[source].nbytes == slots[output].nbytes and output not in taken
+            if dies and alone and fits and first[output] == n:
+                taken.add(output)
+                shared[source] = shared.get(output, output)
+    return shared
+
+
+def _mentions(program: Program, step: range, slot: int) -> int:
+    """How often the instructions of a run mention a slot."""
+    run = [program.instructions[n] for n in step]
+    return sum(x.inputs.count(slot) + x.outputs.count(slot) for x in run)
+
+
+def _first_writes(program: Program) -> dict[int, int]:
+    first: dict[int, int] = {}
+    for n, x in enumerate(program.instructions):
+        for slot in x.outputs:
+            first.setdefault(slot, n)
+    return first
+
+
+class _Layout:
+    """Holes and used places of an arena, as in a heap."""
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.used = 0
+        self._holes: dict[int, int] = {}  # begin -> size
+        self._ends: dict[int, int] = {}  # end -> begin
+
+    def take(self, size: int) -> int:
+        """A place of this size: the smallest hole that holds it, or at the end."""
+        self.used += size
+        fitting = [(hole, begin) for begin, hole in self._holes.items() if hole >= size]
+        if fitting and size:
+            hole, begin = min(fitting)
+            self._remove(begin)
+            if hole > size:
+                self._insert(begin + size, hole - size)
+            return begin
+        begin = self._ends.get(self.end, self.end)  # the last hole can grow
+        if begin < self.end and size:
+            self._remove(begin)
+        else:
+            begin = self.end
+        self.end = begin + size if size else self.end
+        return begin
+
+    def give(self, begin: int, size: int) -> None:
+        """A place becomes a hole, joined with the holes beside it."""
+        self.used -= size
+        if not size:
+            return
+        following = self._holes.get(begin + size)
+        if following is not None:
+            self._remove(begin + size)
+            size += following
+        before = self._ends.get(begin)
+        if before is not None:
+            size += self._holes[before]
+            self._remove(before)
+            begin = before
+        self._insert(begin, size)
+
+    def _insert(self, begin: int, size: int) -> None:
+        self._holes[begin] = size
+        self._ends[begin + size] = begin
+
+    def _remove(self, begin: int) -> None:
+        del self._ends[begin + self._holes.pop(begin)]
+
+
+def plan_text(program: Program) -> str:
+    """The arena over time: the temporaries, and the bytes that are alive at each instruction."""
+    lives = _lives(program)
+    shared = {n: s.shares for n, s in enumerate(program.slots) if s.shares >= 0}
+    places = _merged(lives, shared)
+    lines = [f"arena {program.arena} bytes, at most {program.peak} alive"]
+    for slot, (first, last) in sorted(lives.items()):
+        s = program.slots[slot]
+        place = f"@{s.offset}" if s.shares < 0 else f"in {program.slots[s.shares].name}"
+        begin, end = program.steps[first].start, program.steps[last].stop - 1
+        lines.append(f"  {s.name}: {s.nbytes} bytes {place}, instructions {begin} to {end}")
+    for time, step in enumerate(program.steps):
+        for n in step:
+            x = program.instructions[n]
+            alive = padded(workspace(x, program.slots).nbytes) + sum(
+                padded(program.slots[slot].nbytes)
+                for slot, (first, last) in places.items()
+                if first <= time <= last
+            )
+            lines.append(f"  {n:>3} {alive:>12}  {instruction_text(x, program.slots)}")
+    return "\n".join(lines)

@@ -1,0 +1,138 @@
+"""Compiled programs as nested tuples, for the C++ executor.
+
+A planned :class:`~functrax.backends.executables.program.Program` enters; a tuple of numbers,
+strings, tuples, dtypes, arrays and functions leaves, in which everything is decided: C++ looks at
+no Python object while a program runs, except to call it.
+
+    program      (name, slots, inputs, outputs, aliases, instructions, arena, unlocked cost,
+                  number among all the programs, lengths of runs)
+    slot         (kind, number, nbytes, offset, shares, shape, dtype, value, text)
+    instruction  (opcode, inputs, outputs, workspace, rest)
+
+and ``rest`` by opcode, where ``loop`` is (carry slots, number of constants, number of the body's
+first carry, updated in place, second places, cell, arena):
+
+    LAUNCH  (function, params, units, cost, grain)
+    HOST    (function of two lists, cost)
+    COPY    ()
+    COND    (unsigned, branches)
+    WHILE   (loop, body, cond, cond_consts)
+    FOR     (loop, body, unsigned)
+    SCAN    (loop, body, length, reverse)
+
+The inputs are those that the instruction names first: of a loop its body's constants, of ``Scan``
+then the arrays, of ``For`` and ``Cond`` the bounds and the index in front.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from functrax.backends.executables.host_calls import adapter
+from functrax.backends.executables.memory_plan import workspace
+from functrax.backends.executables.program import (
+    Cond,
+    Copy,
+    For,
+    HostCall,
+    Instruction,
+    Launch,
+    Program,
+    Scan,
+    Slot,
+    While,
+    all_programs,
+    first_carry,
+    instruction_cost,
+    updated_in_place,
+)
+from functrax.core.types.aval import ShapedArray
+
+LAUNCH, HOST, COPY, COND, WHILE, FOR, SCAN = range(7)
+_KINDS: Final = {"input": 0, "output": 1, "temp": 2, "const": 3}
+
+
+def encode(program: Program) -> tuple[Any, ...]:
+    """The program as nested tuples."""
+    return _encode(program, {p: n for n, p in enumerate(all_programs(program))})
+
+
+def _encode(program: Program, numbers: dict[Program, int]) -> tuple[Any, ...]:
+    return (
+        program.name,
+        tuple(_slot(s) for s in program.slots),
+        program.inputs,
+        program.outputs,
+        program.aliases,
+        tuple(
+            _instruction(x, program.slots, place, numbers)
+            for x, place in zip(program.instructions, program.workspaces, strict=True)
+        ),
+        program.arena,
+        sum(_unlocked_cost(x) for x in program.instructions),
+        numbers[program],
+        program.runs,
+    )
+
+
+def _slot(s: Slot) -> tuple[Any, ...]:
+    kind, text = _KINDS[s.kind], _type_text(s.shape, s.dtype)
+    return kind, s.number, s.nbytes, s.offset, s.shares, s.shape, s.dtype, s.value, text
+
+
+@lru_cache(maxsize=256)
+def _type_text(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """A type for people; most slots of a program have one of a few."""
+    return ShapedArray(shape, dtype).str_short()
+
+
+def _instruction(
+    x: Instruction, slots: tuple[Slot, ...], place: int, numbers: dict[Program, int]
+) -> tuple[Any, ...]:
+    def encoded(opcode: int, inputs: tuple[int, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
+        return opcode, inputs, x.outputs, max(place, 0), rest
+
+    match x:
+        case Launch():
+            return encoded(LAUNCH, x.inputs, (x.function, x.params, x.units, x.cost, x.grain))
+        case HostCall():
+            return encoded(HOST, x.inputs, (adapter(x), x.cost))
+        case Copy():
+            return encoded(COPY, x.inputs, ())
+        case Cond():
+            branches = tuple(_encode(b, numbers) for b in x.branches)
+            return encoded(COND, x.inputs, (_is_unsigned(slots[x.index]), branches))
+    loop, body = _loop(x, slots), _encode(x.body, numbers)
+    match x:
+        case While():
+            return encoded(
+                WHILE, x.body_consts, (loop, body, _encode(x.cond, numbers), x.cond_consts)
+            )
+        case For():
+            inputs = (x.lower, x.upper, *x.consts)
+            return encoded(FOR, inputs, (loop, body, _is_unsigned(slots[x.lower])))
+    return encoded(SCAN, (*x.consts, *x.xs), (loop, body, x.length, x.reverse))
+
+
+def _loop(x: While | For | Scan, slots: tuple[Slot, ...]) -> tuple[Any, ...]:
+    space = workspace(x, slots)
+    consts = len(x.body_consts if isinstance(x, While) else x.consts)
+    places = (updated_in_place(x), space.carry, space.cell, space.arena)
+    return (x.carry, consts, first_carry(x), *places)
+
+
+def _unlocked_cost(x: Instruction) -> int:
+    """Estimated nanoseconds of an instruction, but for Python functions, which hold the lock."""
+    match x:
+        case HostCall():
+            return 0
+        case Cond():
+            return max(sum(map(_unlocked_cost, b.instructions)) for b in x.branches)
+    return instruction_cost(x)
+
+
+def _is_unsigned(slot: Slot) -> bool:
+    return slot.dtype.kind in "bu"

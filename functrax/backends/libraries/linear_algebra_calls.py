@@ -1,0 +1,258 @@
+"""Linear algebra by library functions.
+
+Matrices of up to ``SMALL`` rows are computed by what computes them in ``numpy.linalg``, inner loops
+of ufuncs, on the same numbers, float32 made float64 on the way in and back, so the bits are the
+reference's.  Larger ones stay in single precision, which takes half the time, and go to LAPACK by
+its own functions where NumPy brings it (``native/lapack_loops.cpp``, decision 0027).  Small
+triangular solutions and eliminations are loops of the extension (``native/matrix_loops.cpp``).
+
+Start at :data:`RULES`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from functrax.backends.executables.library_functions import (
+    LINALG,
+    LibraryFunction,
+    numpy_loop,
+    signature,
+)
+from functrax.backends.executables.program import Launch
+from functrax.backends.libraries.site import Argument, Site, loop_launch
+from functrax.core.prims.matrix_values import MOST_WORK
+
+#: Matrices that take fewer nanoseconds each are computed by one thread: OpenBLAS's calls wait for a
+#: lock.
+WORTH_THREADS: Final = 5_000
+_READS, _WRITES = 1, 2
+_BLOCK: Final = 64  # columns that LAPACK reflects together
+_CALL: Final = 150  # estimated nanoseconds of calling LAPACK for one matrix
+_DOUBLE: Final = {"f": "d", "F": "D", "d": "d", "D": "D"}
+
+
+# ---- one ufunc ----------------------------------------------------------------------------------
+
+
+def _ufunc(
+    site: Site,
+    name: str,
+    operands: Sequence[int],
+    results: Sequence[int],
+    cost: int,
+    changed: Sequence[int] = (),
+) -> Launch | None:
+    """A launch of a ufunc of ``numpy.linalg`` for slots of dense matrices.
+
+    Args:
+      site: of the equation.
+      name: of the ufunc.
+      operands: the slots of its operands.
+      results: the slots of its results.
+      cost: estimated nanoseconds for a matrix.
+      changed: those of the operands that it changes.
+    """
+    slots = [site.builder.slot(n) for n in (*operands, *results)]
+    chars = [s.dtype.char for s in slots]
+    given = len(operands)
+    wide: Sequence[str] = chars
+    loop = None
+    if not site.is_small:
+        loop = _loop_of(name, chars, given)
+    if loop is None:
+        wide = [_DOUBLE[c] for c in chars]
+        loop = _loop_of(name, wide, given)
+    if loop is None:
+        return None
+    cores = [
+        [d.strip() for d in text.split(",") if d.strip()]
+        for text in re.findall(r"\(([^)]*)\)", signature(LINALG, name))
+    ]
+    count = site.units
+    is_split = site.is_small and cost >= WORTH_THREADS
+    sizes: dict[str, int] = {}
+    arguments = []
+    for k, (slot, core) in enumerate(zip((*operands, *results), cores, strict=True)):
+        shape = slots[k].shape
+        own = shape[len(shape) - len(core) :]
+        sizes.update(zip(core, own))
+        size = math.prod(own)
+        item = np.dtype(wide[k]).itemsize
+        strides = tuple([item * math.prod(own[d + 1 :]) for d in range(len(own))])
+        converted, numbers = 0, 0
+        if wide[k] != chars[k]:
+            is_read, is_written = k < given, k >= given or slot in changed
+            converted = _READS * is_read + _WRITES * is_written
+            numbers = size * (2 if chars[k] == "F" else 1)
+        unit = size * slots[k].dtype.itemsize
+        arguments.append(Argument(slot, unit, strides, unit, 0, converted, numbers))
+    written, dims = (*results, *changed), list(sizes.values())
+    if is_split:
+        return loop_launch(site, loop, arguments, written, dims, count, cost)
+    return loop_launch(site, loop, arguments, written, dims, 1, count * cost, count)
+
+
+def _loop_of(name: str, chars: Sequence[str], given: int) -> LibraryFunction | None:
+    types = f"{''.join(chars[:given])}->{''.join(chars[given:])}"
+    return numpy_loop(LINALG, name, types)
+
+
+def _cubic(site: Site, factor: int) -> int:
+    """Nanoseconds for a matrix: some thirds of a nanosecond for each element of a cube."""
+    return _CALL + factor * site.work // 3
+
+
+def _linear_solve(site: Site) -> list[Launch | None]:
+    n, count = site.avals[1].shape[-2:]
+    cost = _cubic(site, 1) + n * n * count // 3
+    if not site.is_small:
+        scratch = site.builder.value((n, n), site.avals[0].dtype), site.builder.value((n,), "l")
+        found = site.by_lapack(("trsm", "trsv", "getrf"), scratch, (n, count), cost)
+        if found is not None:
+            return [found]
+    return [_ufunc(site, "solve", site.inputs, site.outputs, cost)]
+
+
+def _cholesky(site: Site) -> list[Launch | None]:
+    n = site.shape[-1]
+    size = site.avals[0].dtype.itemsize
+    if not site.is_small:
+        found = site.by_lapack(("potrf",), (), (n,), _cubic(site, 1))
+        if found is not None:
+            return [found]
+    return [
+        _ufunc(site, "cholesky_lo", site.inputs, site.outputs, _cubic(site, 1)),
+        # of a matrix that is not positive definite, too, which NumPy fills with NaN
+        site.own("zero_upper", (), site.outputs, (n, size), 10 + 2 * n),
+    ]
+
+
+def _determinant(site: Site) -> list[Launch | None]:
+    return [_ufunc(site, site.name, site.inputs, site.outputs, _cubic(site, 1))]
+
+
+def _eigh(site: Site) -> list[Launch | None]:
+    name = "eigh_lo" if site.params["lower"] else "eigh_up"
+    return [_ufunc(site, name, site.inputs, site.outputs, 4 * _CALL + _cubic(site, 20))]
+
+
+def _svd(site: Site) -> list[Launch | None]:
+    cost = 4 * _CALL + _cubic(site, 40)
+    if not site.params["compute_uv"]:
+        return [_ufunc(site, "svd", site.inputs, site.outputs, cost)]
+    s, u, vh = site.outputs
+    name = "svd_f" if site.params["full_matrices"] else "svd_s"
+    return [_ufunc(site, name, site.inputs, (u, s, vh), cost)]
+
+
+def _qr(site: Site) -> list[Launch | None]:
+    *lead, m, n = site.shape
+    temporary = site.builder.value
+    whole = site.params["full_matrices"] and m > n
+    k = m if whole else min(m, n)
+    cost = _cubic(site, 4)
+    if not site.is_small:
+        work = _BLOCK * max(m, n)
+        scratch = [temporary((x,), site.char) for x in (m * max(n, k), min(m, n), work)]
+        names = ("geqrf", "ungqr" if site.char in "FD" else "orgqr")
+        params = (m, n, k, len(site.outputs) - 1, work)
+        found = site.by_lapack(names, tuple(scratch), params, cost)
+        if found is not None or site.work > MOST_WORK:
+            return [found]
+    wide = _DOUBLE[site.char]
+    (x,), (*q, r) = site.inputs, site.outputs
+    a, tau = temporary((*lead, m, n), wide), temporary((*lead, min(m, n)), wide)
+    copied = 10 + m * n // 2
+    make = "qr_complete" if whole else "qr_reduced"
+    return [
+        site.own(f"part_{site.char}{wide}", (x,), (a,), (m, n, m * n, n, 0), copied),
+        _ufunc(site, "qr_r_raw", (a,), (tau,), cost, changed=(a,)),
+        *[_ufunc(site, make, (a, tau), (slot,), cost) for slot in q],
+        site.own(f"part_{wide}{site.char}", (a,), (r,), (k, n, m * n, n, 1), copied),
+    ]
+
+
+# ---- the extension's loops ----------------------------------------------------------------------
+
+
+def _triangular_solve(site: Site) -> list[Launch | None]:
+    params = site.params
+    n = site.shape[-1]
+    rows, columns = site.avals[1].shape[-2:]
+    count = columns if params["left_side"] else rows
+    conjugated = params["conjugate_a"] and site.char in "FD"
+    if not site.is_small and (params["transpose_a"] or not conjugated):
+        names = ("left_side", "lower", "transpose_a", "unit_diagonal")
+        left, lower, transposed, unit = [int(params[x]) for x in names]
+        how = (left, lower, transposed, int(conjugated), unit)
+        cost = _CALL + n * n * count // 8
+        found = site.by_lapack(("trsm", "trsv"), (), (rows, columns, *how), cost)
+        if found is not None:
+            return [found]
+    if n * n * count > MOST_WORK:
+        return [None]
+    row, column = n, 1
+    lower = params["lower"]
+    if params["transpose_a"] is params["left_side"]:  # x op(a) = b is op(a)^T x^T = b^T
+        row, column, lower = column, row, not lower
+    step, apart = (columns, 1) if params["left_side"] else (1, columns)
+    first, start = 0, 0
+    if not lower:  # from the last pivot backwards
+        first, row, column = n * n - 1, -row, -column
+        start, step = (n - 1) * step, -step
+    numbers = (
+        *(n, count, n * n, rows * columns),
+        *(first, row, column, int(conjugated), int(params["unit_diagonal"])),
+        *(start, step, apart),
+    )
+    cost = 10 + n * count * (n + 8) // 2
+    return [site.own(f"triangular_solve_{site.char}", site.inputs, site.outputs, numbers, cost)]
+
+
+def _lu(site: Site) -> list[Launch | None]:
+    m, n = site.shape[-2:]
+    if not site.is_small:
+        scratch = (
+            site.builder.value((m, n), site.avals[0].dtype),
+            site.builder.value((min(m, n),), "l"),
+        )
+        found = site.by_lapack(("getrf",), scratch, (m, n), _cubic(site, 1))
+        if found is not None or site.work > MOST_WORK:
+            return [found]
+    cost = 10 + site.work // 3 + 4 * m * n
+    return [site.own(f"lu_{site.char}", site.inputs, site.outputs, (m, n), cost)]
+
+
+def _cofactor(site: Site) -> list[Launch | None]:
+    n = site.shape[-1]
+    if n**3 > MOST_WORK:
+        return [None]
+    return [site.own(f"cofactor_{site.char}", site.inputs, site.outputs, (n,), 10 + 2 * n**3)]
+
+
+def _permutation(site: Site) -> list[Launch | None]:
+    count, size = site.shape[-1], site.params["permutation_size"]
+    name = "permutation_i" if site.avals[0].dtype.itemsize == 4 else "permutation_l"
+    return [site.own(name, site.inputs, site.outputs, (count, size), 10 + 3 * size)]
+
+
+#: Of primitives what makes their launches.
+RULES: Final[dict[str, Callable[[Site], list[Launch | None]]]] = {
+    "linear_solve": _linear_solve,
+    "cholesky": _cholesky,
+    "det": _determinant,
+    "slogdet": _determinant,
+    "eigh": _eigh,
+    "svd": _svd,
+    "qr": _qr,
+    "triangular_solve": _triangular_solve,
+    "lu": _lu,
+    "cofactor": _cofactor,
+    "lu_pivots_to_permutation": _permutation,
+}

@@ -1,0 +1,1 @@
+"""Algebraic simplification: a table of rules, and what applies it."""

@@ -1,0 +1,1 @@
+"""Passes that make programs smaller and more regular, one file each."""

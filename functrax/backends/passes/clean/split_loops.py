@@ -1,0 +1,471 @@
+"""Loops without what need not be in them: products of inputs before, sums of products after.
+
+A ``scan`` goes through its steps one by one because of its carry.  What depends on the inputs
+alone needs not wait: a reduction of them (the input product of a recurrent network) is done for
+all steps at once, before the loop.  A reduction that is only stacked (the gradient of inputs) is
+done after it, from what it is made of.  So is what the carry only collects: a part to which each
+step adds, and which it never looks at (the gradient of the weights), is a sum over all steps, of
+stacked values that are smaller than what is added.  All are then products of matrices, where the
+loop had products with vectors, or wrote all of a matrix in each step.
+
+Matrices that the loop multiplies vectors with are laid out in front of it such that the results,
+not what is summed, are contiguous.
+
+What is summed after the loop is added up in another order, so strict mode leaves this pass out.
+Equations are batched by their primitives' own rules (``Primitive.batch``).
+
+Start at :func:`split_loops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from functrax.backends.kernels.values import reduced_axes
+from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.rewrites import Rewrites
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.arithmetic import add, mul
+from functrax.core.prims.reduce import reduce_sum
+from functrax.core.prims.reindex import broadcast_in_dim, transpose_
+from functrax.core.records import field, record
+from functrax.core.tracing.stage import live_eqns, stage
+from functrax.core.types.aval import ShapedArray
+
+#: Fewer steps stay as they are.
+MIN_STEPS: Final = 4
+#: A reduction leaves the loop if its operand is so many times as large as its result.
+REDUCES: Final = 8
+#: A sum leaves the loop if what is stacked for it is at most this part of what is added.
+STACKED: Final = 0.5
+#: The most bytes that are stacked for one value.
+MOST_BYTES: Final = 1 << 28
+#: Rows of results that are shorter are not laid out anew.
+LEAST_ROW: Final = 8
+
+
+def split_loops(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
+    """The program with what leaves its loops in front of them, and behind them."""
+    new: dict[Atom, Atom] = {}
+    eqns: list[Eqn] = []
+    changed = False
+    for old in jaxpr.eqns:
+        eqn = with_programs(old, lambda inner: split_loops(inner, rewrites))
+        if any(x in new for x in eqn.invars):
+            invars = [new.get(x, x) for x in eqn.invars]
+            eqn = Eqn(eqn.primitive, invars, eqn.outvars, eqn.params, eqn.source)
+        split = _split(eqn, rewrites) if eqn.primitive.name == "scan" else None
+        if split is not None:
+            eqns += split.eqns
+            new.update(zip(eqn.outvars, split.outvars, strict=True))
+        else:
+            eqns.append(eqn)
+        changed = changed or split is not None or eqn is not old
+    if not changed:
+        return jaxpr
+    outvars = [new.get(x, x) for x in jaxpr.outvars]
+    return Jaxpr((), jaxpr.invars, outvars, eqns, jaxpr.name, jaxpr.arg_names)
+
+
+@record
+class _Sum:
+    """A part of the carry that only collects.
+
+    Args:
+      carry: its number.
+      linear: unary equations from the summed value to what is added, in order.
+      summed: the value that is summed over all steps.
+      axes: what is summed of it besides.
+      eqns: what computes it from ``cut`` after the loop.
+      cut: values of the loop that they need.
+    """
+
+    carry: int
+    linear: tuple[Eqn, ...]
+    summed: Var
+    axes: tuple[int, ...]
+    eqns: tuple[Eqn, ...]
+    cut: tuple[Var, ...]
+
+
+@record
+class _Result:
+    """A stacked result that nothing in the loop needs.
+
+    Args:
+      value: the result.
+      eqns: what computes it from ``cut`` after the loop.
+      cut: values of the loop that they need.
+    """
+
+    value: Var
+    eqns: tuple[Eqn, ...]
+    cut: tuple[Var, ...]
+
+
+@record(frozen=False)
+class _Loop:
+    """A ``scan`` and what is known of its body."""
+
+    eqn: Eqn
+    body: Jaxpr
+    length: int
+    consts: tuple[Var, ...]
+    carry: tuple[Var, ...]
+    xs: tuple[Var, ...]
+    users: dict[Atom, list[Eqn]] = field(default_factory=dict)
+    makers: dict[Atom, Eqn] = field(default_factory=dict)
+
+
+def _split(eqn: Eqn, rewrites: Rewrites) -> Jaxpr | None:
+    """A program that does what a loop does, or None to leave it as it is."""
+    body: Jaxpr = eqn.params["jaxpr"]
+    length: int = eqn.params["length"]
+    if length < MIN_STEPS or body.effects:
+        return None
+    first = eqn.params["num_consts"]
+    second = first + eqn.params["num_carry"]
+    inputs = body.invars
+    loop = _Loop(eqn, body, length, inputs[:first], inputs[first:second], inputs[second:])
+    for inner in body.eqns:
+        for x in dict.fromkeys(inner.invars):
+            loop.users.setdefault(x, []).append(inner)
+        loop.makers.update(dict.fromkeys(inner.outvars, inner))
+    early = _early(loop)
+    early = [v for v in early if rewrites.allow("before the loop", loop.makers[v])]
+    stacked = {*loop.consts, *loop.xs, *early}
+    results = _results(loop, stacked)
+    results = [r for r in results if rewrites.allow("after the loop", loop.makers[r.value])]
+    stacked.update(v for r in results for v in r.cut)
+    sums = _sums(loop, stacked)
+    sums = [s for s in sums if rewrites.allow("summed after the loop", eqn)]
+    turned = _turned(loop, early, results)
+    turned = [t for t in turned if rewrites.allow("laid out before the loop", t.eqn)]
+    if not (early or results or sums or turned):
+        return None
+    return _rebuilt(loop, early, results, sums, turned)
+
+
+def _is_plain(eqn: Eqn) -> bool:
+    """Whether an equation can be done for all steps at once, by a kernel."""
+    family = eqn.primitive.family
+    known = family in ("elementwise", "reindex") or reduced_axes(eqn) is not None
+    return known and len(eqn.outvars) == 1
+
+
+def _early(loop: _Loop) -> list[Var]:
+    """Reductions that depend on the inputs alone."""
+    known: dict[Atom, bool] = {**dict.fromkeys(loop.consts, False), **dict.fromkeys(loop.xs, True)}
+    found = []
+    for eqn in loop.body.eqns:
+        operands = [x for x in eqn.invars if isinstance(x, Var)]
+        if not _is_plain(eqn) or not all(x in known for x in operands):
+            continue
+        (out,) = eqn.outvars
+        known[out] = any(known[x] for x in operands)
+        reduces = reduced_axes(eqn) and eqn.invars[0].aval.size >= REDUCES * out.aval.size
+        if known[out] and reduces and _nbytes(loop, out) <= MOST_BYTES:
+            found.append(out)
+    return found
+
+
+def _nbytes(loop: _Loop, v: Var) -> int:
+    return loop.length * v.aval.size * v.aval.dtype.itemsize
+
+
+def _results(loop: _Loop, stacked: set[Var]) -> list[_Result]:
+    """Reductions that are stacked and nothing else."""
+    found = []
+    known = set(stacked)
+    outputs = loop.body.outvars
+    for v in dict.fromkeys(outputs[len(loop.carry) :]):
+        maker = loop.makers.get(v)
+        if (
+            maker is None
+            or not isinstance(v, Var)
+            or v in stacked
+            or loop.users.get(v)
+            or outputs.count(v) > 1
+        ):
+            continue
+        if not reduced_axes(maker) or maker.invars[0].aval.size < REDUCES * v.aval.size:
+            continue
+        eqns, cut = _traced_back(loop, v, {maker}, known, start=maker)
+        fresh = [x for x in cut if x not in known]
+        small = sum(x.aval.size for x in fresh) <= REDUCES * v.aval.size
+        if small and _differs(loop, cut) and all(_nbytes(loop, x) <= MOST_BYTES for x in fresh):
+            known.update(fresh)
+            found.append(_Result(v, eqns, cut))
+    return found
+
+
+def _sums(loop: _Loop, stacked: set[Var]) -> list[_Sum]:
+    """Parts of the carry that become sums, the largest first."""
+    stacked = set(stacked)
+    candidates = []
+    outputs = loop.body.outvars
+    for k, c in enumerate(loop.carry):
+        last = loop.makers.get(outputs[k])
+        uses = loop.users.get(c, [])
+        collects = last is not None and last.primitive is add and uses == [last]
+        if not collects or c in outputs or outputs.count(outputs[k]) > 1:
+            continue
+        if last is None or loop.users.get(outputs[k]) or last.invars[0] is last.invars[1]:
+            continue
+        added = last.invars[1] if last.invars[0] is c else last.invars[0]
+        if isinstance(added, Var) and added in loop.makers and c.aval.dtype.kind == "f":
+            candidates.append((k, added, last))
+    sums = []
+    for k, added, last in sorted(candidates, key=lambda c: -c[1].aval.size):
+        found = _sum(loop, k, added, last, stacked)
+        fresh = [v for v in found.cut if v not in stacked]
+        size = sum(v.aval.size for v in fresh)
+        small = size <= STACKED * added.aval.size and _differs(loop, found.cut)
+        if small and all(_nbytes(loop, v) <= MOST_BYTES for v in fresh):
+            stacked.update(fresh)
+            sums.append(found)
+    return sums
+
+
+def _differs(loop: _Loop, cut: Sequence[Var]) -> bool:
+    """Whether what is computed from these values differs from step to step."""
+    return any(v not in loop.consts for v in cut)
+
+
+def _sum(loop: _Loop, k: int, added: Var, last: Eqn, stacked: set[Var]) -> _Sum:
+    late = {last}
+    linear: list[Eqn] = []
+    value = added
+    axes: tuple[int, ...] = ()
+    while True:  # a sum of what is linear is linear in the sum
+        maker = loop.makers.get(value)
+        if maker is None or value in stacked or not _is_linear(maker):
+            break
+        if not _belongs(loop, maker, late):
+            break
+        late.add(maker)
+        linear.append(maker)
+        (x,) = maker.invars
+        assert isinstance(x, Var)
+        value = x
+    sums = [n for n, eqn in enumerate(linear) if eqn.primitive is reduce_sum]
+    if sums:  # the innermost one is done together with that over the steps
+        deepest = sums[-1]
+        axes = tuple(linear[deepest].params["axes"])
+        (x,) = linear[deepest].invars
+        assert isinstance(x, Var)
+        value = x
+        linear = linear[:deepest]
+    eqns, cut = _traced_back(loop, value, late, stacked)
+    return _Sum(k, tuple(reversed(linear)), value, axes, eqns, cut)
+
+
+def _traced_back(
+    loop: _Loop, value: Var, late: set[Eqn], stacked: set[Var], start: Eqn | None = None
+) -> tuple[tuple[Eqn, ...], tuple[Var, ...]]:
+    """What computes a value after the loop, and which values of the loop that needs.
+
+    An equation belongs to it if nothing in the loop needs its result; ``late`` are those known.
+    """
+    wanted, cut, eqns = {value}, [], []
+    for eqn in reversed(loop.body.eqns):
+        if not wanted.intersection(eqn.outvars):
+            continue
+        mine = eqn is start
+        if not mine and not stacked.isdisjoint(eqn.outvars):
+            cut += [v for v in eqn.outvars if v in wanted]
+        elif _is_plain(eqn) and (mine or _belongs(loop, eqn, late)):
+            late.add(eqn)
+            eqns.append(eqn)
+            wanted.update(x for x in eqn.invars if isinstance(x, Var))
+        else:
+            cut += [v for v in eqn.outvars if v in wanted]
+    cut += [v for v in loop.body.invars if v in wanted]
+    return tuple(reversed(eqns)), tuple(cut)
+
+
+@record
+class _Turned:
+    """A constant that is read in another order than it lies in.
+
+    Args:
+      eqn: the last equation that moves its elements.
+      const: the constant.
+      perm: the order of its axes that it is read in.
+      dims: the axes of the result of ``eqn`` that they become.
+    """
+
+    eqn: Eqn
+    const: Var
+    perm: tuple[int, ...]
+    dims: tuple[int, ...]
+
+
+def _turned(loop: _Loop, early: Sequence[Var], results: Sequence[_Result]) -> list[_Turned]:
+    """Factors of sums of products that are constants, contiguous along what is summed."""
+    gone = {*early, *(r.value for r in results)}
+    found = []
+    for eqn in loop.body.eqns:
+        axes = reduced_axes(eqn)
+        product = loop.makers.get(eqn.invars[0]) if axes and eqn.invars else None
+        if product is None or product.primitive is not mul or not gone.isdisjoint(eqn.outvars):
+            continue
+        for x in product.invars:
+            turned = _read_across(loop, x, axes or ())
+            if turned is not None:
+                found.append(turned)
+    return found
+
+
+def _read_across(loop: _Loop, x: Atom, axes: tuple[int, ...]) -> _Turned | None:
+    """How a constant lies better, if ``x`` is one, repeated, and the sum is along its last axis."""
+    last = loop.makers.get(x)
+    places: list[int] = list(range(x.aval.ndim))  # the axis of `x` that each axis becomes
+    while (maker := loop.makers.get(x)) is not None:
+        if maker.primitive.name == "transpose":
+            perm = maker.params["perm"]
+            places = [places[perm.index(k)] for k in range(len(perm))]
+        elif maker.primitive is broadcast_in_dim:
+            places = [places[d] for d in maker.params["dims"]]
+        else:
+            return None
+        (x,) = maker.invars
+    if last is None or x not in loop.consts or 1 in x.aval.shape or len(places) < 2:
+        return None
+    if any(last.outvars[0].aval.shape[p] != n for p, n in zip(places, x.aval.shape)):
+        return None
+    kept = [k for k, p in enumerate(places) if p not in axes]
+    summed = [k for k, p in enumerate(places) if p in axes]
+    if not kept or places[-1] not in axes or x.aval.shape[kept[-1]] < LEAST_ROW:
+        return None
+    perm = (*summed, *kept)
+    assert isinstance(x, Var)
+    return _Turned(last, x, perm, tuple(places[k] for k in perm))
+
+
+def _is_linear(eqn: Eqn) -> bool:
+    """Whether an equation is linear in its one operand."""
+    if len(eqn.invars) != 1 or not isinstance(eqn.invars[0], Var):
+        return False
+    if eqn.primitive is reduce_sum:
+        return True
+    fill = eqn.params.get("fill")
+    return eqn.primitive.family == "reindex" and (fill is None or fill.val == 0)
+
+
+def _belongs(loop: _Loop, eqn: Eqn, late: set[Eqn]) -> bool:
+    """Whether nothing in the loop needs an equation's result, or would not mind its repetition."""
+    if eqn.primitive.family == "reindex":
+        return True
+    (out,) = eqn.outvars
+    return out not in loop.body.outvars and all(user in late for user in loop.users.get(out, ()))
+
+
+def _rebuilt(
+    loop: _Loop,
+    early: Sequence[Var],
+    late: Sequence[_Result],
+    sums: Sequence[_Sum],
+    turned: Sequence[_Turned],
+) -> Jaxpr:
+    """The program of what is before, the loop, and what is after."""
+    body, length, num_carry = loop.body, loop.length, len(loop.carry)
+    gone = {s.carry for s in sums}
+    inputs = {*loop.consts, *loop.xs, *early}
+    needed = [*(v for r in late for v in r.cut), *(v for s in sums for v in s.cut)]
+    cuts = dict.fromkeys(v for v in needed if v not in inputs)
+    kept = [k for k in range(num_carry) if k not in gone]
+    done = {r.value for r in late}
+    stacked = [v for v in body.outvars[num_carry:] if v not in done]
+    results = [*(body.outvars[k] for k in kept), *stacked, *cuts]
+    laid_out = [Var(_permuted(t.const.aval, t.perm)) for t in turned]
+    instead = {
+        t.eqn: Eqn(
+            broadcast_in_dim,
+            (v,),
+            t.eqn.outvars,
+            {"shape": t.eqn.outvars[0].aval.shape, "dims": t.dims},
+            t.eqn.source,
+        )
+        for t, v in zip(turned, laid_out, strict=True)
+    }
+    hoisted = set(early)
+    inside = [instead.get(e, e) for e in body.eqns if hoisted.isdisjoint(e.outvars)]
+    inside = live_eqns(inside, results)
+    used = {x for e in inside for x in e.invars} | set(results)
+    consts = [v for v in loop.consts if v in used]
+    rows = [v for v in (*loop.xs, *early) if v in used]
+    carry = [loop.carry[k] for k in kept]
+    inner = Jaxpr((), [*consts, *laid_out, *carry, *rows], results, inside, body.name)
+    params = {
+        **loop.eqn.params,
+        "jaxpr": inner,
+        "num_consts": len(consts) + len(laid_out),
+        "num_carry": len(carry),
+    }
+
+    def program(*operands: Any) -> list[Any]:
+        env: dict[Atom, Any] = dict(zip(body.invars, operands, strict=True))
+        flags: dict[Atom, bool] = dict.fromkeys(loop.xs, True)
+        _evaluate(live_eqns(body.eqns, early), env, flags, length)
+        new = [transpose_(env[t.const], t.perm) for t in turned]
+        given = [*(env[v] for v in consts), *new, *(env[v] for v in (*carry, *rows))]
+        outs = loop.eqn.primitive.bind(*given, **params)
+        first = {k: env[loop.carry[k]] for k in gone}
+        of_steps = [*stacked, *cuts]
+        ys = dict(zip(of_steps, outs[len(carry) :], strict=True))
+        env.update((v, ys[v]) for v in cuts)
+        flags.update(dict.fromkeys(cuts, True))
+        last = dict(zip(kept, outs))
+        for s in sums:
+            last[s.carry] = add.bind(first[s.carry], _total(s, env, flags, length))
+        for r in late:
+            known, differs = dict(env), dict(flags)
+            _evaluate(r.eqns, known, differs, length)
+            assert differs[r.value], "a result that no step changes"
+            ys[r.value] = known[r.value]
+        return [*(last[k] for k in range(num_carry)), *(ys[v] for v in body.outvars[num_carry:])]
+
+    staged, constants = stage(program, [x.aval for x in loop.eqn.invars], body.name)
+    assert not constants, "a loop's body has no constants"
+    return _with_operands(staged, loop.eqn.invars)
+
+
+def _permuted(aval: ShapedArray, perm: Sequence[int]) -> ShapedArray:
+    return aval.update(shape=tuple(aval.shape[k] for k in perm))
+
+
+def _total(s: _Sum, env: dict[Atom, Any], flags: dict[Atom, bool], length: int) -> Any:
+    """What all steps add."""
+    env, flags = dict(env), dict(flags)
+    _evaluate(s.eqns, env, flags, length)
+    assert flags.get(s.summed), "what is summed differs from step to step"
+    value = reduce_sum.bind(env[s.summed], axes=(0, *(a + 1 for a in s.axes)))
+    for eqn in s.linear:
+        value = eqn.primitive.bind(value, **eqn.params)
+    return value
+
+
+def _evaluate(
+    eqns: Sequence[Eqn], env: dict[Atom, Any], flags: dict[Atom, bool], length: int
+) -> None:
+    """Do equations for all steps; ``flags`` says which values differ from step to step."""
+    for eqn in eqns:
+        (out,) = eqn.outvars
+        operands = [x if isinstance(x, Literal) else env[x] for x in eqn.invars]
+        batched = [flags.get(x, False) for x in eqn.invars]
+        if any(batched):
+            env[out], flags[out] = eqn.primitive.batch(length, operands, batched, **eqn.params)
+        else:
+            env[out] = eqn.primitive.bind(*operands, **eqn.params)
+
+
+def _with_operands(program: Jaxpr, operands: Sequence[Atom]) -> Jaxpr:
+    """A program whose inputs are replaced by the operands of an equation."""
+    new: dict[Atom, Atom] = dict(zip(program.invars, operands, strict=True))
+    eqns = [
+        Eqn(e.primitive, [new.get(x, x) for x in e.invars], e.outvars, e.params, e.source)
+        for e in program.eqns
+    ]
+    return Jaxpr((), (), [new.get(x, x) for x in program.outvars], eqns, program.name)

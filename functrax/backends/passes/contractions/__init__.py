@@ -1,0 +1,1 @@
+"""Sums of products: found, brought to a normal form, and made fewer."""

@@ -1,0 +1,1 @@
+"""Fusion: which equations share a kernel, and why."""

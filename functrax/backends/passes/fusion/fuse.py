@@ -1,0 +1,474 @@
+"""Fusion: which equations share a kernel.
+
+What enters: a program of elementwise, reindex and reindex_reduce equations among others.  What
+leaves: the same program with its fusible equations in ``fused`` groups, each of which satisfies the
+contract of ``backends/passes/groups.py``.
+
+The cost of a partition is the number of bytes that its kernels read and write, plus ``LAUNCH`` for
+each kernel, plus what is computed more often than once.  Fusion starts with one group for each
+equation and merges, as long as that lowers the cost, the two groups whose merging saves most:
+
+- a producer with its consumer, whose value then needs not be written, or not be read again;
+- two groups that read the same array;
+- in the end, small groups that have nothing in common but their space, which saves a launch.
+
+A *view* (an equation that only reindexes) is never a value of its own: every group that needs one
+has its own copy, which costs an address.  What a merge must keep:
+
+- there is one iteration space (:class:`Space`): the shape of all values but those in rows of a
+  reduction, which have the shape of its result;
+- a reduction's result is used in its row only, after the row was read: in the same kernel a row
+  is read again (softmax), if it is small enough to stay in the cache;
+- groups depend on one another in one direction only.
+
+Every edge that stays has a reason, which :attr:`Fusion.reasons` tells.  Start at :func:`fuse`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import TypeAlias, TypeGuard
+
+from functrax.backends.passes.fusion.contraction_groups import (
+    contraction_kernels_take,
+    contraction_with,
+)
+from functrax.backends.passes.fusion.evaluations import add_ways, recomputed, take_evaluations
+from functrax.backends.passes.fusion.kernel_graph import KernelGraph
+from functrax.backends.passes.fusion.kernel_groups import (
+    LAUNCH,
+    REASONS,
+    SEARCH,
+    SMALL,
+    TOGETHER,
+    UNRELATED,
+    KernelGroup,
+    Shape,
+    all_fusible,
+    is_dear,
+    is_view,
+    nbytes,
+    work_of,
+)
+from functrax.backends.passes.fusion.kernel_spaces import COPIED, Spaces, is_row_value
+from functrax.backends.passes.fusion.kernel_views import Views
+from functrax.backends.passes.fusion.recompute import recompute
+from functrax.backends.passes.groups import Group, contraction, fused, grouped
+from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.rewrites import Rewrites
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+
+Barred: TypeAlias = frozenset[tuple[int, int]]
+Takes: TypeAlias = Callable[[Jaxpr], bool]
+
+#: Programs of at most so many equations are partitioned again, so often, with equations barred from
+#: sharing a kernel, if the cost is more than so many times what is needed at the least.
+TRIED, ROUNDS, ENOUGH = 24, 3, 1.1
+#: How often values are computed again and kernels merged: what one kernel computes again, another
+#: one may need to.
+RECOMPUTED = 3
+
+
+def fuse(jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes = contraction_kernels_take) -> Jaxpr:
+    """The program with its fusible equations in groups.
+
+    Args:
+      jaxpr: the program.
+      rewrites: counts the merges.
+      takes: whether there are kernels for a contraction; see
+        ``passes/fusion/contraction_groups.py``.
+    """
+    found = _best_partition(jaxpr, takes)
+    if found is None or not rewrites.only_counts:
+        barred: Barred = frozenset() if found is None else found.barred
+        return Fusion(jaxpr, rewrites, barred, takes).program()
+    rewrites.count += found.rewrites.count
+    found.rewrites = rewrites
+    return found.written()
+
+
+def _best_partition(jaxpr: Jaxpr, takes: Takes) -> Fusion | None:
+    """A small program in groups, with pairs of equations barred that are better off apart.
+
+    They are found by taking back the merges of a partition, one at a time.  Around contractions
+    that is not worth its time: what goes in and out of them is most of the cost in any partition.
+    """
+    if len(jaxpr.eqns) > TRIED or any(e.primitive is contraction for e in jaxpr.eqns):
+        return None
+    best = Fusion(jaxpr, Rewrites(), frozenset(), takes)
+    best.merge()
+    for _ in range(ROUNDS):
+        if len(best.groups) < 2 or best.cost() <= ENOUGH * best.least_cost():
+            break
+        barred = [best.barred | {pair} for pair in best.merged]
+        others = [Fusion(jaxpr, Rewrites(), pairs, takes, best.views) for pairs in barred]
+        for other in others:
+            other.merge()
+        other = min(others, key=Fusion.cost, default=best)
+        if other.cost() >= best.cost():
+            break
+        best = other
+    return best
+
+
+class Fusion:
+    """The work on one program.
+
+    Attributes:
+      barred: pairs of equations that must not share a kernel.
+      merged: the groups that were merged, in order.
+      reasons: for each pair of groups that stayed apart, by the numbers of their first equations,
+        why.
+    """
+
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        rewrites: Rewrites,
+        barred: Barred = frozenset(),
+        takes: Takes = contraction_kernels_take,
+        views: Views | None = None,
+    ) -> None:
+        self.jaxpr = jaxpr
+        self.rewrites = rewrites
+        self.barred = barred
+        self.merged: list[tuple[int, int]] = []
+        self.recomputed = 0.0
+        self.eqns = jaxpr.eqns
+        self.takes = takes
+        if views is None:
+            position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
+            views = Views(self.eqns, all_fusible(self.eqns, takes), position)
+        self.views, self.fusible, self.position = views, views.fusible, views.position
+        self.groups: dict[int, KernelGroup] = {}
+        self.group_of: dict[int, int] = {}  # as they were before any merge
+        self.merged_into: dict[int, int] = {}
+        self.readers: dict[Var, set[int]] = {}  # groups that read a value
+        self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
+        self.graph = KernelGraph()
+        self.spaces = Spaces(self.eqns, self.views, barred)
+        self.reasons: dict[tuple[int, int], str] = {}
+        #: Minus what a merge saves, the two groups, and their versions then.
+        self.heap: list[tuple[float, int, int, int, int]] = []
+
+    # ---- the groups of one equation each ------------------------------------------------------
+
+    def program(self) -> Jaxpr:
+        """Merge, and write the program of groups."""
+        self.merge()
+        return self.written()
+
+    def merge(self) -> None:
+        """Find the groups."""
+        self._prepare()
+        if not self._merge_all():
+            return
+        for _ in range(RECOMPUTED):
+            if not recompute(self):
+                break
+            self._connect()
+            if not self._merge_all():
+                return
+        self._merge_unrelated()
+
+    def cost(self) -> float:
+        """The cost of the groups."""
+        moved = sum(nbytes(v) for g in self.groups.values() for v in (*g.reads, *g.writes))
+        return moved + LAUNCH * len(self.groups) + self.recomputed
+
+    def least_cost(self) -> float:
+        """What one kernel for everything would cost."""
+        results = {v for v in self.jaxpr.outvars if isinstance(v, Var)}
+        return LAUNCH + sum(map(nbytes, {*self.jaxpr.invars, *results}))
+
+    def _prepare(self) -> None:
+        self.outside |= self._needed_by_others()
+        clusters = {} if len(self.eqns) <= TRIED else self.views.clusters()
+        for n, eqn in enumerate(self.eqns):
+            if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn)):
+                continue
+            number = clusters.get(n, n)
+            group = self.groups.get(number)
+            if group is None:
+                group = self.groups[number] = KernelGroup(number, eqn)
+                group.eqns = {n}  # the number is that of the last equation
+            else:
+                group.eqns.add(n)
+                group.size += 1
+                group.writes.update(eqn.outvars)
+                group.work += work_of(eqn)
+                group.dear = group.dear or is_dear(eqn)
+            self.group_of[n] = number
+            reads = self.views.reads_of(eqn)
+            if group.ways or not all(reads.values()):
+                add_ways(self.views, group, eqn, reads)
+            for v, here in reads.items():
+                if v not in group.writes:
+                    group.reads[v] = group.reads.get(v, True) and here
+        self._find_readers()
+        self._connect()
+
+    def _find_readers(self) -> None:
+        for number, group in self.groups.items():
+            for v in group.reads:
+                self.readers.setdefault(v, set()).add(number)
+        for group in self.groups.values():
+            if len(group.eqns) > 1:
+                group.writes = {v for v in group.writes if v in self.outside or v in self.readers}
+
+    def _needed_by_others(self) -> set[Var]:
+        """Values that something else than a kernel uses."""
+        needed: set[Var] = set()
+        for n, eqn in enumerate(self.eqns):
+            if not self.fusible[n]:
+                needed.update(x for x in eqn.invars if isinstance(x, Var))
+            elif eqn.primitive is contraction:
+                needed.update(x for x in eqn.invars if self._is_made_by_view(x))
+            elif eqn.primitive.name == "scatter" and isinstance(eqn.invars[0], Var):
+                needed.add(eqn.invars[0])  # its memory is updated, or copied
+                read = eqn.invars[1]
+                if self._is_made_by_view(read) and nbytes(eqn.invars[0]) > COPIED:
+                    if self.views.reads_elsewhere([self.position[read]], eqn):
+                        needed.add(read)
+        return needed
+
+    def _is_made_by_view(self, x: Atom) -> TypeGuard[Var]:
+        n = self.position.get(x, -1) if isinstance(x, Var) else -1
+        return n >= 0 and self.fusible[n] and is_view(self.eqns[n])
+
+    def _is_value(self, eqn: Eqn) -> bool:
+        return any(v in self.outside for v in eqn.outvars)
+
+    def _connect(self) -> None:
+        """Edges between groups, and other equations, which are nodes that are never merged."""
+        self.graph = KernelGraph()
+        self.last_effect: int | None = None
+        for number in self.groups:
+            self.graph.add_node(number)
+        for n, eqn in enumerate(self.eqns):
+            if n not in self.group_of and not (self.fusible[n] and is_view(eqn)):
+                self.graph.add_node(n)
+        for number, group in self.groups.items():
+            for v in group.reads:
+                self.add_edges(v, number)
+        for n, eqn in enumerate(self.eqns):
+            if n in self.graph.predecessors and n not in self.group_of:
+                for x in eqn.invars:
+                    if isinstance(x, Var):
+                        self.add_edges(x, n)
+                if eqn.primitive.has_side_effects(dict(eqn.params)):
+                    self._keep_order(n)
+        self.graph.find_levels()
+
+    def _node_of(self, n: int) -> int:
+        """The node of the graph that an equation belongs to now."""
+        n = self.group_of.get(n, n)
+        while n in self.merged_into:
+            n = self.merged_into[n]
+        return n
+
+    def _keep_order(self, n: int) -> None:
+        """Side effects happen in the order of the program."""
+        if self.last_effect is not None:
+            self.graph.successors[self.last_effect].add(n)
+            self.graph.predecessors[n].add(self.last_effect)
+        self.last_effect = n
+
+    def add_edges(self, v: Var, n: int) -> None:
+        """Edges from what computes a value; for a view that is no value, from what it reads."""
+        source = self.position.get(v)
+        if source is None:
+            return
+        node = self._node_of(source)
+        if node in self.graph.predecessors:
+            if node != n:
+                self.graph.successors[node].add(n)
+                self.graph.predecessors[n].add(node)
+            return
+        for x in self.eqns[source].invars:
+            if isinstance(x, Var):
+                self.add_edges(x, n)
+
+    # ---- merging ------------------------------------------------------------------------------
+
+    def _merge_all(self) -> bool:
+        """Merge what is related, the best first; whether rewrites are left."""
+        for n in list(self.groups):
+            self._propose_all(n, n)
+        while self.heap:
+            _, left, right, *versions = heapq.heappop(self.heap)
+            a, b = self.groups.get(left), self.groups.get(right)
+            if a is None or b is None or versions != [a.version, b.version]:
+                continue
+            siblings = b.number not in self.graph.successors[a.number]
+            if self.graph.has_detour(a.number, b.number) or (
+                siblings and self.graph.has_detour(b.number, a.number)
+            ):
+                self.reasons[a.number, b.number] = "cycle: another kernel lies between them"
+                continue
+            if not self.rewrites.allow("fuse", self.eqns[b.number]):
+                return False
+            self._merge(a, b)
+        return True
+
+    def _merge_unrelated(self) -> None:
+        """Merge small groups that run over the same points."""
+        near: dict[Shape, list[int]] = {}
+        for n in sorted(self.groups):
+            if not self._is_small(self.groups[n]):
+                continue
+            space = self.groups[n].space
+            shapes = {space.full} if space.row is None else {space.full, space.row}
+            tried = {m for shape in shapes for m in near.get(shape, ())[-UNRELATED:]}
+            for m in sorted(tried):
+                if m in self.groups and self._may_merge_unrelated(m, n):
+                    if not self.rewrites.allow("fuse", self.eqns[n]):
+                        return
+                    self._merge(self.groups[m], self.groups[n])
+            for shape in shapes:
+                near.setdefault(shape, []).append(n)
+
+    def _is_small(self, group: KernelGroup) -> bool:
+        if group.update or group.center is not None:
+            return False
+        return sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
+
+    def _may_merge_unrelated(self, m: int, n: int) -> bool:
+        a, b, graph = self.groups[m], self.groups[n], self.graph
+        if m in graph.successors[n] or n in graph.successors[m]:
+            return False  # it was tried before
+        if len(a.eqns) + len(b.eqns) > TOGETHER:
+            return False
+        space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
+        if space is None or not self._is_small(b):
+            return False
+        return not (graph.has_detour(m, n, SEARCH) or graph.has_detour(n, m, SEARCH))
+
+    def _propose_all(self, n: int, first: int = 0) -> None:
+        """Propose merges of a group with those near it whose numbers are not below ``first``."""
+        group = self.groups[n]
+        near = self.graph.predecessors[n] | self.graph.successors[n]
+        others = near & self.groups.keys()
+        if group.center is None:
+            siblings: set[int] = set()
+            for v in group.reads:
+                readers = self.readers.get(v, ())
+                if len(readers) <= 32:
+                    siblings.update(readers)
+            siblings.discard(n)
+            # a contraction shares its kernel with what uses its result, or gives its operands
+            others.update([m for m in siblings if m >= first and self.groups[m].center is None])
+        for m in others:
+            if m >= first:
+                self._propose(m, n)
+
+    def _propose(self, m: int, n: int) -> None:
+        a, b = self.groups[m], self.groups[n]
+        if m in self.graph.successors[n] or (n not in self.graph.successors[m] and n < m):
+            a, b = b, a  # a comes first
+        merged, reason = self.spaces.merged(a, b, lambda: self._written_after(a, b))
+        if merged is None:
+            self.reasons[a.number, b.number] = reason
+            return
+        saved = self._saved(a, b)
+        if saved <= 0:
+            self.reasons[a.number, b.number] = "cost: recomputing costs more than loading"
+            return
+        heapq.heappush(self.heap, (-saved, a.number, b.number, a.version, b.version))
+
+    def _saved(self, a: KernelGroup, b: KernelGroup) -> float:
+        """Bytes that a merge saves."""
+        saved = float(LAUNCH)
+        views = False
+        for v, here in b.reads.items():
+            if v in a.writes:
+                alone = len(self.readers[v]) == 1 and v not in self.outside  # b is the only reader
+                saved += 2 * nbytes(v) if alone else nbytes(v)
+                views = views or not here
+            elif v in a.reads:
+                saved += nbytes(v)
+        return saved - recomputed(a, b, self._written_after(a, b)) if views else saved
+
+    def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:
+        """What a merged group writes."""
+        inside = {a.number, b.number}
+        kept = set(b.writes)
+        for v in a.writes:
+            if v in self.outside or not self.readers.get(v, set()) <= inside:
+                kept.add(v)
+        return kept
+
+    def _merge(self, a: KernelGroup, b: KernelGroup) -> None:
+        """Put ``a`` into ``b``."""
+        space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
+        assert space is not None
+        self.merged.append((a.number, b.number))
+        writes = self._written_after(a, b)
+        self.recomputed += recomputed(a, b, writes)
+        moved = any(not b.reads[w] and not is_row_value(a, w) for w in a.writes & b.reads.keys())
+        take_evaluations(a, b, writes)
+        for v, here in a.reads.items():
+            readers = self.readers[v]
+            readers.discard(a.number)
+            readers.add(b.number)
+            b.reads[v] = b.reads.get(v, True) and here and not moved
+        for v in a.writes:
+            if b.reads.pop(v, None) is not None:
+                self.readers[v].discard(b.number)
+        b.space, b.writes = space, writes
+        if len(a.eqns) > len(b.eqns):  # the shorter way, for chains grow at their ends
+            a.eqns, b.eqns = b.eqns, a.eqns
+        b.eqns |= a.eqns
+        b.dear = b.dear or a.dear
+        b.center = b.center if a.center is None else a.center
+        b.in_parts = b.in_parts or a.in_parts
+        b.version += 1
+        self.graph.merge(a.number, b.number)
+        del self.groups[a.number]
+        self.merged_into[a.number] = b.number
+        self._propose_all(b.number)
+
+    # ---- the program of groups ----------------------------------------------------------------
+
+    def written(self) -> Jaxpr:
+        """The program of the groups as they are."""
+        order = list(self.graph.in_order())
+        eqns = [self._equation(n) for n in order]
+        program = Jaxpr(
+            (), self.jaxpr.invars, self.jaxpr.outvars, eqns, self.jaxpr.name, self.jaxpr.arg_names
+        )
+        place = {n: k for k, n in enumerate(order)}
+        program.memo[REASONS] = {
+            (place[a], place[b]): reason
+            for (a, b), reason in self.reasons.items()
+            if a in place and b in place
+        }
+        return program
+
+    def _equation(self, n: int) -> Eqn:
+        group = self.groups.get(n)
+        if group is None:
+            eqn = self.eqns[n]
+            if isinstance(eqn.primitive, Group):
+                return eqn
+            return with_programs(eqn, lambda inner: fuse(inner, self.rewrites))
+        inside = self.views.with_views(group.eqns, group.reads)
+        eqns = [self.eqns[k] for k in inside]
+        if group.center is not None:
+            return self._contraction(group, eqns, n)
+        outputs = [v for e in eqns for v in e.outvars if v in group.writes]
+        return grouped(fused, eqns, outputs, _name(eqns), self.eqns[n].source)
+
+    def _contraction(self, group: KernelGroup, eqns: list[Eqn], n: int) -> Eqn:
+        if len(eqns) == 1:
+            return eqns[0]
+        outputs = [v for e in eqns for v in e.outvars if v in group.writes]
+        return contraction_with(eqns, outputs, self.eqns[n])
+
+
+def _name(eqns: list[Eqn]) -> str:
+    """A name for a group: what it does, the last first."""
+    names = [e.primitive.name for e in eqns if not is_view(e)] or [eqns[-1].primitive.name]
+    shown = list(dict.fromkeys(reversed(names)))[:3]
+    return "_".join(shown)

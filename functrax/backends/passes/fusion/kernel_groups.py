@@ -1,0 +1,241 @@
+"""What a kernel may hold: the facts of fusion about single equations, and groups of them.
+
+:func:`is_fusible` says whether an equation can be part of a kernel at all; :class:`Space` is the
+iteration space of a kernel, :class:`KernelGroup` what is known of equations that share one.
+``backends/passes/fusion/fuse.py`` decides which do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from functrax.backends.kernels.values import is_update, reduced_axes
+from functrax.backends.passes.groups import contraction
+from functrax.core.index.expr import Condition, Dim, Mod
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from functrax.core.prims.mapped import reindex
+from functrax.core.records import record
+from functrax.core.scalars.scalar import MATH
+from functrax.core.types import dtypes
+
+Shape: TypeAlias = tuple[int, ...]
+
+#: Under what a program of groups remembers why pairs of its equations, given by their positions,
+#: share no kernel.
+REASONS = "reasons why groups stay apart"
+#: What starting a kernel costs, in bytes that could be moved meanwhile.
+LAUNCH = 4096
+#: The most equations in a group: what a kernel's compile time and registers allow.
+MAX_GROUP = 256
+#: The most equations that a kernel computes for each element, counted as often as it computes them.
+MAX_COMPUTED = 512
+#: The most bytes of a row that is read again in the same kernel.
+MAX_ROW = 256 * 1024
+#: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
+SMALL, UNRELATED = 32 * LAUNCH, 6
+#: The most equations of unrelated groups in one: by then starting it costs little for each, and
+#: machine code takes as long to make as it is long.  Several such groups of equal parts are equal.
+TOGETHER = 16
+#: How many groups a search for a path between unrelated ones looks at.
+SEARCH = 256
+#: What is computed for each element of a scatter that goes from one element to the next, in one
+#: thread and without lanes, costs no more than this, in bytes: more has a kernel of its own.
+MOST_SERIAL = 3.0
+#: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
+OPERATION, FUNCTION = 0.25, 24
+#: What it costs to read a byte once more from a cache, in bytes from memory.
+REREAD = 0.25
+
+
+def squeezed(shape: Shape) -> Shape:
+    """A shape without its dimensions of size 1, in which they do not matter."""
+    return tuple([n for n in shape if n != 1]) if 1 in shape else shape
+
+
+def nbytes(x: Atom) -> int:
+    """Bytes of a value in memory."""
+    return x.aval.size * x.aval.dtype.itemsize
+
+
+def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
+    """Whether an equation can be part of a kernel.
+
+    Args:
+      eqn: the equation.
+      takes: whether there are kernels for a contraction; None if there are for none.
+    """
+    if eqn.primitive is contraction:
+        if dtypes.is_complex(eqn.outvars[0].aval.dtype):
+            return False  # it is one of real numbers, over another space than what is around it
+        return takes is not None and takes(eqn.params["jaxpr"])
+    family = eqn.primitive.family
+    avals = tuple([x.aval for x in eqn.invars])
+    results = [v.aval for v in eqn.outvars]
+    if any(a.size == 0 for a in (*avals, *results)):
+        return False
+    if family == "elementwise":
+        return eqn.primitive.lowers(avals, dict(eqn.params))
+    if family not in ("reindex", "reindex_reduce"):
+        return False
+    if is_update(eqn):
+        x = avals[1 if eqn.primitive.name == "scatter" else 0]
+        how = eqn.primitive.reduction(x, **eqn.params)  # type: ignore[attr-defined]
+        if how.carries != dtypes.parts_of(x.dtype):
+            return False  # memory does not hold what it accumulates
+    return all(a.dtype in dtypes.ALL for a in (*avals, *results))
+
+
+def all_fusible(eqns: Sequence[Eqn], takes: Callable[[Jaxpr], bool] | None = None) -> list[bool]:
+    """:func:`is_fusible` of each of many equations, most of which are like others."""
+    known: dict[Any, bool] = {}
+    found = []
+    for eqn in eqns:
+        if eqn.primitive.family != "elementwise":
+            found.append(is_fusible(eqn, takes))
+            continue
+        key = (eqn.primitive, *[x.aval for x in eqn.invars], *[v.aval for v in eqn.outvars])
+        fits = known.get(key)
+        if fits is None:
+            fits = known[key] = is_fusible(eqn, takes)
+        found.append(fits)
+    return found
+
+
+def is_sum(eqn: Eqn) -> bool:
+    """Whether an equation takes in many elements for each one that it gives."""
+    return eqn.primitive is contraction or eqn.primitive.family == "reindex_reduce"
+
+
+def is_view(eqn: Eqn) -> bool:
+    """Whether an equation only says where values are read."""
+    return eqn.primitive.family == "reindex"
+
+
+def is_renaming(eqn: Eqn) -> bool:
+    """Whether an equation inserts or removes dimensions of size 1 and does nothing else."""
+    name = eqn.primitive.name
+    if name not in ("reshape", "broadcast_in_dim") or not eqn.invars:
+        return False
+    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
+    if squeezed(before) != squeezed(after):
+        return False
+    dims = eqn.params.get("dims", ())
+    return tuple(sorted(dims)) == tuple(dims)
+
+
+def comes_in_parts(jaxpr: Jaxpr) -> bool:
+    """Whether there is a kernel for each remainder of the indices of the result.
+
+    So it is where the holes of a spread operand are read: by the gradient of a strided convolution.
+    """
+    return any(map(has_holes, jaxpr.eqns))
+
+
+def has_holes(eqn: Eqn) -> bool:
+    """Whether an equation is a view of elements that are set apart, with a fill value between."""
+    if eqn.primitive is reindex:
+        return any(map(_asks_to_be_divisible, eqn.params["map"].conditions))
+    return any(eqn.params.get("interior", ()))
+
+
+def _asks_to_be_divisible(condition: Condition) -> bool:
+    atoms = [atom for atom, _ in condition.expr.terms]
+    return condition.kind == "==0" and len(atoms) == 1 and isinstance(atoms[0], Mod)
+
+
+@record
+class Space:
+    """What a group's kernel runs over.
+
+    Args:
+      full: the shape, without dimensions of size 1.
+      row: the shape of the rows that it reduces; None if it reduces nothing.
+      operand: the shape and the axes that its reductions have.
+    """
+
+    full: Shape
+    row: Shape | None = None
+    operand: tuple[Shape, Shape] | None = None
+
+    def holds(self, shape: Shape) -> bool:
+        """Whether a value of this shape can leave the kernel."""
+        flat = squeezed(shape)
+        return flat in (self.full, self.row)
+
+
+class KernelGroup:
+    """Equations that share a kernel.
+
+    Attributes:
+      eqns: their positions in the program, views left out.
+      space: what the kernel runs over.
+      reads: for each value from outside how it is used: as it is, or through views.
+      ways: the ways by which it reads a value, for those that it reads through views.
+      writes: the values that are used outside.
+      stages: how often it goes through the rows that it reduces.
+      stage_of: in which of these, from 1 on, the values that it writes are known, if not in the
+        first one.
+      update: whether it ends with a scatter.
+      serial: whether that may meet an element again with each step.
+      size: how many equations it computes for each element: one more often than once, if its
+        value is needed at several places.
+      work: what they cost, in bytes.
+      dear: whether functions such as ``exp`` are among them.
+      center: the contraction among the equations, if there is one.
+      in_parts: whether the result of that comes in parts (:func:`comes_in_parts`).
+    """
+
+    __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "serial", "size",
+                 "space", "stage_of", "stages", "update", "version", "ways", "work",
+                 "writes")  # fmt: skip
+
+    def __init__(self, number: int, eqn: Eqn) -> None:
+        self.number = number
+        self.eqns = {number}
+        self.reads: dict[Var, bool] = {}
+        self.ways: dict[Var, frozenset[tuple[int, ...]]] = {}
+        self.writes = set(eqn.outvars)
+        self.update = is_update(eqn)
+        self.serial = self.update and is_serial(eqn)
+        self.space = space_of(eqn)
+        self.size = 1
+        self.stages = 1
+        self.stage_of: dict[Var, int] = {}
+        self.work = work_of(eqn)
+        self.dear = is_dear(eqn)
+        self.center = number if eqn.primitive is contraction else None
+        self.in_parts = self.center is not None and comes_in_parts(eqn.params["jaxpr"])
+        self.version = 0
+
+
+def space_of(eqn: Eqn) -> Space:
+    """The iteration space of one equation."""
+    axes = reduced_axes(eqn)
+    if axes is not None:
+        shape = eqn.invars[0].aval.shape
+        row = tuple(n for d, n in enumerate(shape) if d not in axes)
+        return Space(squeezed(shape), squeezed(row), (shape, axes))
+    if is_update(eqn):
+        return Space(squeezed(eqn.params["map"].domain))
+    return Space(squeezed(eqn.outvars[0].aval.shape))
+
+
+def is_serial(eqn: Eqn) -> bool:
+    """Whether no two elements of a scatter can be computed at once, for they may be one element."""
+    index_map: IndexMap = eqn.params["map"]
+    if eqn.params.get("unique") or index_map.injective():
+        return False
+    free = {e.number for e in index_map.exprs if isinstance(e, Dim)}
+    return all(n == 1 for d, n in enumerate(index_map.domain) if d in free)
+
+
+def work_of(eqn: Eqn) -> float:
+    """What one element of an equation costs, in bytes that could be moved meanwhile."""
+    return OPERATION * (FUNCTION if eqn.primitive.name in MATH else 1)
+
+
+def is_dear(eqn: Eqn) -> bool:
+    """Whether an equation computes a function that is dear."""
+    return eqn.primitive.name in MATH

@@ -1,0 +1,189 @@
+"""Which groups of equations can share a kernel: their common iteration space, or why not.
+
+A kernel has one iteration space.  What a group of reductions reduces may be used in its own row
+only, and again over the whole row if that stays in the cache; a scatter ends its kernel.
+
+Start at :meth:`Spaces.merged`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from functrax.backends.loops.strategies.reductions import in_blocks
+from functrax.backends.passes.fusion.contraction_groups import joined
+from functrax.backends.passes.fusion.kernel_groups import (
+    LAUNCH,
+    MAX_COMPUTED,
+    MAX_GROUP,
+    MAX_ROW,
+    MOST_SERIAL,
+    KernelGroup,
+    Space,
+    is_view,
+    nbytes,
+    squeezed,
+)
+from functrax.backends.passes.fusion.kernel_views import Views
+from functrax.core.ir.jaxpr import Eqn, Var
+from functrax.core.options.config import state as options
+
+Found: TypeAlias = "tuple[Space | None, str]"
+#: An array of more bytes is not copied if a launch more spares that.
+COPIED: Final = 16384
+
+
+def is_row_value(group: KernelGroup, v: Var) -> bool:
+    """Whether a value of a group has one element for each row of its reductions."""
+    return squeezed(v.aval.shape) == group.space.row != group.space.full
+
+
+class Spaces:
+    """Answers for the groups of one program.
+
+    Args:
+      eqns: its equations.
+      views: its views.
+      barred: pairs of equations that must not share a kernel.
+    """
+
+    def __init__(
+        self, eqns: Sequence[Eqn], views: Views, barred: frozenset[tuple[int, int]]
+    ) -> None:
+        self.eqns = eqns
+        self.views = views
+        self.barred = barred
+
+    def merged(self, a: KernelGroup, b: KernelGroup, written: Callable[[], set[Var]]) -> Found:
+        """The iteration space of two groups as one, or why they cannot be one.
+
+        Args:
+          a: the group that comes first.
+          b: the other one.
+          written: what the two write together.
+        """
+        if len(a.eqns) + len(b.eqns) > MAX_GROUP:
+            return None, f"size: more than {MAX_GROUP} equations"
+        if a.size + b.size > MAX_COMPUTED:
+            return None, f"size: more than {MAX_COMPUTED} equations computed for each element"
+        if self.barred and self._are_barred(a, b):
+            return None, "cost: other partitions are cheaper"
+        if a.center is not None or b.center is not None:
+            through = [v for v in b.reads if v in a.writes]
+            reason = joined(a, b, through, written() if through else set())
+            around = b if a.center is not None else a
+            if not reason and self.views.with_holes(around.eqns):
+                reason = "contraction: an array with holes in it is read around it"
+            return (None, reason) if reason else ((a if a.center is not None else b).space, "")
+        if a.update:
+            return None, "update: a scatter ends its kernel"
+        same = a.space.full == b.space.full
+        if same and a.space.row is None and b.space.row is None and not b.update:
+            return b.space, ""  # as are most groups: nothing is reduced, all have one shape
+        through = [v for v in b.reads if v in a.writes]
+        if b.update:
+            return self._into_update(a, b, through, written())
+        space, reason = self._common_space(a, b, through)
+        if space is None:
+            return None, reason
+        if a.space.full != b.space.full or a.space.row != b.space.row:
+            for v in written():
+                if not space.holds(v.aval.shape):
+                    return None, "shape: a value of another shape is needed outside"
+        return space, ""
+
+    def _are_barred(self, a: KernelGroup, b: KernelGroup) -> bool:
+        """Whether equations are among them that must not share a kernel."""
+        return any(
+            (p in a.eqns or p in b.eqns) and (q in a.eqns or q in b.eqns) for p, q in self.barred
+        )
+
+    def _into_update(
+        self, a: KernelGroup, b: KernelGroup, through: list[Var], written: set[Var]
+    ) -> Found:
+        if not through:
+            return None, "update: nothing else shares the kernel of a scatter"
+        if a.space.row is not None:
+            return None, "reduction: its result is complete only after its kernel"
+        if written != b.writes:
+            return None, "update: a value that is also needed elsewhere"
+        update = self.eqns[max(b.eqns)]
+        x = update.invars[0]
+        if update.primitive.name == "scatter" and x in a.reads and nbytes(x) > COPIED:
+            if self.views.reads_elsewhere(a.eqns, update):
+                return None, "update: it is to be done in place, where these are still read"
+        work = a.work + b.work
+        if b.serial and work > MOST_SERIAL and work * math.prod(b.space.full) > LAUNCH:
+            return None, "cost: its elements are computed one after the other"
+        return b.space, ""
+
+    def _common_space(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
+        if a.space.row is None and b.space.row is None:
+            if through or a.space.full == b.space.full:
+                return b.space, ""
+            return None, "shape: different iteration spaces"
+        if a.space.row is None:
+            return self._producer_of_reduction(a, b, through)
+        return self._after_reduction(a, b, through)
+
+    def _producer_of_reduction(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
+        """``a`` reduces nothing, ``b`` does."""
+        if through or a.space.full in (b.space.full, b.space.row):
+            return b.space, ""
+        return None, "shape: different iteration spaces"
+
+    def _after_reduction(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
+        """``a`` reduces; ``b`` may use the results in their rows, or read the rows again."""
+        again = False
+        for v in through:
+            if is_row_value(a, v):
+                how = self._use_of_row(a, b, v)
+                if how is None:
+                    return None, "reduction: its result is used outside its row"
+                again = again or how == "full"
+            elif not b.reads[v] or b.space.full != a.space.full:
+                return None, "reduction: a value of its rows is used elsewhere"
+        if b.space.row is not None:
+            if b.space.operand != a.space.operand:
+                return None, "reduction: along other axes"
+        elif b.space.full not in (a.space.full, a.space.row):
+            return None, "shape: different iteration spaces"
+        if again and not self._row_fits(a, b):
+            return None, "row: too long to be read again from the cache"
+        return a.space, ""
+
+    def _use_of_row(self, a: KernelGroup, b: KernelGroup, v: Var) -> str | None:
+        """How ``b`` uses a value of one element for each row: in ``row`` s, ``full``, or not so."""
+        if b.reads[v]:
+            return "row" if b.space.row is None or b.space.operand == a.space.operand else None
+        return "full" if self._spread_only(a, b, v) else None
+
+    def _spread_only(self, a: KernelGroup, b: KernelGroup, v: Var) -> bool:
+        """Whether every view by which ``b`` reads ``v`` spreads it over the rows of ``a``."""
+        assert a.space.operand is not None
+        shape, axes = a.space.operand
+        kept = [d for d in range(len(shape)) if d not in axes]
+        made = self.views.made
+        for n in b.eqns:
+            for x in self.eqns[n].invars:
+                if x in made and not self.views.spreads(x, v, shape, kept):
+                    return False
+            if is_view(self.eqns[n]) and not self.views.spreads(
+                self.eqns[n].outvars[0], v, shape, kept
+            ):
+                return False
+        return True
+
+    def _row_fits(self, a: KernelGroup, b: KernelGroup) -> bool:
+        assert a.space.operand is not None
+        shape, axes = a.space.operand
+        length = math.prod(shape[d] for d in axes)
+        if options.strict and in_blocks(math.prod(shape) // length, length):
+            return False  # a kernel that reads it again would reduce it in another order
+        width = 0
+        for v in {*a.reads, *b.reads}:
+            if v.aval.size >= math.prod(shape):
+                width += v.aval.dtype.itemsize
+        return length * width <= MAX_ROW

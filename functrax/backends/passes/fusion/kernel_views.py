@@ -1,0 +1,268 @@
+"""Views in fusion: equations that only say where values are read.
+
+Every kernel has its own copies of the views that it needs, so fusion looks through them: at which
+value is read in the end, and whether at its own points.
+
+Start at :meth:`Views.reads_of`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from functrax.backends.kernels.lower import LEAST_SPLIT
+from functrax.backends.passes.fusion.kernel_groups import (
+    MAX_GROUP,
+    Shape,
+    has_holes,
+    is_renaming,
+    is_view,
+    squeezed,
+)
+from functrax.backends.passes.groups import contraction
+from functrax.core.ir.jaxpr import Atom, Eqn, Var
+from functrax.core.prims.mapped import reindex
+
+#: The views on the way from where a kernel is to where it reads, each by a number: equal ways lead
+#: to the same place.  Numbers below 0 are of the smaller operands of a concatenation.
+Way: TypeAlias = tuple[int, ...]
+Ways: TypeAlias = frozenset[Way]
+HERE: Final[Ways] = frozenset([()])
+#: The most views that are looked through for the ways by which an equation reads values.
+MAX_WAYS: Final = 256
+
+
+def one_after_another(first: Ways, second: Ways) -> Ways:
+    """The ways that go on from the ends of others: some of them, if they are very many."""
+    both = itertools.product(sorted(first), sorted(second))
+    return frozenset([p + q for p, q in itertools.islice(both, MAX_WAYS)])
+
+
+def places(ways: Ways, points: int) -> int:
+    """At how many places a kernel of so many points computes what it reads by these ways.
+
+    A large space is split where the operands of a concatenation meet.
+    """
+    return len(ways) if points < LEAST_SPLIT else max(1, sum(min(w, default=0) >= 0 for w in ways))
+
+
+class Views:
+    """The views of one program.
+
+    Args:
+      eqns: the program's equations.
+      fusible: whether each can be part of a kernel.
+      position: the equation that defines a value.
+    """
+
+    def __init__(
+        self, eqns: Sequence[Eqn], fusible: Sequence[bool], position: Mapping[Var, int]
+    ) -> None:
+        self.eqns = eqns
+        self.fusible = fusible
+        self.position = position
+        #: The views by their results.
+        self.made = {
+            v: eqn
+            for eqn, fits in zip(eqns, fusible, strict=True)
+            if fits and is_view(eqn)
+            for v in eqn.outvars
+        }
+        self._steps: dict[Hashable, int] = {}
+        self._reads: dict[Eqn, dict[Var, bool]] = {}
+
+    def step(self, *key: Hashable) -> int:
+        """The number of one step of a :data:`Way`."""
+        return self._steps.setdefault(key, len(self._steps))
+
+    def ways_of(self, eqn: Eqn) -> dict[Var, Ways]:
+        """The ways by which an equation reads values: some of them, if they are very many."""
+        found: dict[Var, set[Way]] = {}
+        stack: list[tuple[Atom, Way]] = [(x, ()) for x in eqn.invars]
+        for _ in range(MAX_WAYS):
+            if not stack:
+                break
+            x, way = stack.pop()
+            if type(x) is not Var:
+                continue
+            view = self.made.get(x)
+            if view is None:
+                found.setdefault(x, set()).add(way)
+                continue
+            for k, y in enumerate(view.invars):
+                step = () if is_renaming(view) else (self._step_through(view, k),)
+                stack.append((y, way + step))
+        return {v: frozenset(ways) for v, ways in found.items()}
+
+    def _step_through(self, view: Eqn, operand: int) -> int:
+        number = self.step(view.primitive, *view.params.items(), view.invars[1:], operand)
+        sizes = [x.aval.size for x in view.invars]
+        aside = view.primitive.name == "concatenate" and sizes[operand] < max(sizes)
+        return ~number if aside else number
+
+    def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
+        """The values that an equation reads, by way of views: whether at its own points."""
+        reads = self._reads.get(eqn)
+        if reads is None:
+            reads = self._reads[eqn] = self._find_reads(eqn)
+        return reads
+
+    def _find_reads(self, eqn: Eqn) -> dict[Var, bool]:
+        if eqn.primitive is contraction:  # it has the views that are good for it
+            return {x: False for x in eqn.invars if isinstance(x, Var)}
+        made = self.made
+        if eqn.primitive.family == "elementwise" and made.keys().isdisjoint(eqn.invars):
+            return {x: True for x in reversed(eqn.invars) if type(x) is Var}
+        reads: dict[Var, bool] = {}
+        start = not is_view(eqn) or is_renaming(eqn)
+        loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")
+        stack = []
+        for k, x in enumerate(eqn.invars):
+            data = k == (1 if eqn.primitive.name == "scatter" else 0)
+            stack.append((x, start and (not loads or data)))
+        seen = set()
+        while stack:
+            x, here = stack.pop()
+            if type(x) is not Var or (x, here) in seen:
+                continue
+            seen.add((x, here))
+            inner = made.get(x)
+            if inner is not None:
+                same = here and is_renaming(inner)
+                stack.extend((y, same) for y in inner.invars)
+            else:
+                reads[x] = reads.get(x, True) and here
+        return reads
+
+    def reads_elsewhere(self, members: Iterable[int], update: Eqn) -> bool:
+        """Whether equations read an array that is updated at other places than those it is at.
+
+        Such an array cannot be updated where it is, but by a kernel that comes after them.
+        """
+        x, *_ = update.invars
+        stack, seen = [self.eqns[n] for n in members], set()
+        while stack:
+            eqn = stack.pop()
+            for place, y in enumerate(eqn.invars):
+                if y is x and not (eqn is update and place == 0):
+                    same = eqn.primitive is reindex and eqn.invars[1:] == update.invars[2:]
+                    if not same or eqn.params["map"].exprs != update.params["map"].exprs:
+                        return True
+                inner = self.made.get(y) if type(y) is Var and y not in seen else None
+                if inner is not None:
+                    seen.add(y)
+                    stack.append(inner)
+        return False
+
+    def with_holes(self, members: Iterable[int]) -> bool:
+        """Whether equations read, by way of views, an array whose elements are set apart."""
+        stack = [x for n in members for x in self.eqns[n].invars]
+        seen: set[Atom] = set()
+        while stack:
+            x = stack.pop()
+            eqn = self.made.get(x) if type(x) is Var and x not in seen else None
+            if eqn is None:
+                continue
+            seen.add(x)
+            if has_holes(eqn):
+                return True
+            stack.extend(eqn.invars)
+        return False
+
+    def spreads(self, x: Atom, v: Var, shape: Shape, kept: list[int]) -> bool:
+        """Whether ``x`` is no view of ``v``, or one that repeats its elements along their rows."""
+        chain = []
+        while type(x) is Var and x is not v:
+            eqn = self.made.get(x)
+            if eqn is None:
+                return True
+            if len(eqn.invars) != 1:
+                return not self._reaches_value(eqn, v)
+            chain.append(eqn)
+            x = eqn.invars[0]
+        if x is not v:
+            return True
+        spread = [e for e in chain if not is_renaming(e)]
+        if not spread:
+            return True
+        if len(spread) > 1 or spread[0].primitive.name != "broadcast_in_dim":
+            return False
+        eqn = spread[0]
+        if tuple(eqn.params["shape"]) != shape:
+            return False
+        source = eqn.invars[0].aval.shape
+        used = [d for d, n in zip(eqn.params["dims"], source, strict=True) if n != 1]
+        return used == [d for d in kept if shape[d] != 1]
+
+    def _reaches_value(self, eqn: Eqn, v: Var) -> bool:
+        stack = [x for x in eqn.invars if isinstance(x, Var)]
+        seen: set[Var] = set()
+        while stack:
+            x = stack.pop()
+            if x is v:
+                return True
+            view = self.made.get(x) if x not in seen else None
+            if view is not None:
+                seen.add(x)
+                stack.extend(y for y in view.invars if isinstance(y, Var))
+        return False
+
+    def with_views(self, members: Iterable[int], reads: Mapping[Var, bool]) -> list[int]:
+        """The equations ``members`` and the views between them and ``reads``, in order."""
+        found = set(members)
+        stack = [x for n in members for x in self.eqns[n].invars]
+        while stack:
+            x = stack.pop()
+            if not isinstance(x, Var) or x in reads:
+                continue
+            n = self.position.get(x, -1)
+            if n >= 0 and n not in found:
+                found.add(n)
+                stack.extend(self.eqns[n].invars)
+        return sorted(found)
+
+    def clusters(self) -> dict[int, int]:
+        """Elementwise equations that share a kernel in every good partition: the number of each.
+
+        They are connected, have one shape, and one *depth*: on every path to them the number of
+        steps from one kernel to the next.  Depth grows along all other edges, so merging them
+        makes no cycle.  The number is that of the last equation.
+        """
+        depth: list[int] = []
+        kind: list[Shape | None] = []
+        parent: dict[int, int] = {}
+
+        def root(n: int) -> int:
+            while parent[n] != n:
+                parent[n] = n = parent[parent[n]]
+            return n
+
+        sizes: dict[int, int] = {}
+        position = self.position
+        for n, eqn in enumerate(self.eqns):
+            plain = self.fusible[n] and eqn.primitive.family == "elementwise"
+            shape = squeezed(eqn.outvars[0].aval.shape) if plain else None
+            same, deepest = [], 0
+            for x in eqn.invars:
+                m = position.get(x, -1)  # type: ignore[arg-type]
+                if m < 0:
+                    continue
+                here = depth[m]
+                if plain and kind[m] == shape:
+                    same.append(m)
+                else:
+                    here += 1
+                if here > deepest:
+                    deepest = here
+            joined = {root(m) for m in same if depth[m] == deepest}
+            if joined and sum([sizes[r] for r in joined]) >= MAX_GROUP:
+                deepest, joined = deepest + 1, set()
+            depth.append(deepest)
+            kind.append(shape)
+            if plain:
+                parent[n] = n
+                parent.update(dict.fromkeys(joined, n))
+                sizes[n] = 1 + sum([sizes.pop(r) for r in joined])
+        return {n: root(n) for n in parent}

@@ -1,0 +1,1 @@
+"""What equations cost, and programs that keep to a budget of memory."""

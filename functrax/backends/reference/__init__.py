@@ -1,0 +1,1 @@
+"""The NumPy device, which defines what every program means."""

@@ -1,0 +1,279 @@
+"""The reference device: a Python loop over NumPy, which defines what every program means.
+
+Each operation is run by a *rule*, chosen once per primitive (:func:`rule_of`).  Most rules call
+the primitive's NumPy reference.  The others see to memory: values that repeat elements stay
+strided views (``backends/reference/strided.py``), products of such values are put off
+(``backends/reference/deferred.py``), and sums of what was put off are contractions
+(``backends/reference/numpy_contraction.py``).  Raw values are NumPy arrays, NumPy scalars
+(literals) and :class:`Deferred`; nobody ever writes to any of them.
+
+A compiled program is a list of steps over numbered slots (:class:`Program`).  Eager operations
+and programs use the same rules, so they give the same bits.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from functrax.backends.device import Device, Executable, register
+from functrax.backends.reference import nan_check, strided
+from functrax.backends.reference.deferred import Deferred, defer
+from functrax.backends.reference.numpy_contraction import accumulator, contract
+from functrax.core.index.map import IndexMap
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.prims.reduce import wider
+from functrax.core.prims.slicing import pad
+from functrax.core.tracing.primitive import Primitive
+from functrax.core.tracing.trace import current_source
+
+#: Takes a primitive, its raw operands and its parameters; returns a raw result, or a list.
+Rule: TypeAlias = Callable[[Primitive, Sequence[Any], dict[str, Any]], Any]
+
+
+def in_numpy(x: Any) -> Any:
+    """A raw value of any device as this device knows them."""
+    if type(x) is np.ndarray or type(x) is Deferred or not hasattr(x, "materialize"):
+        return x
+    return x.materialize()
+
+
+def _raw(x: Any) -> Any:
+    found = in_numpy(x)
+    return found if type(found) is np.ndarray or type(found) is Deferred else np.asarray(found)
+
+
+def _plain(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Run the reference on materialized operands."""
+    operands = [x.materialize() if type(x) is Deferred else x for x in values]
+    out = primitive.reference(*operands, **params)
+    if primitive.multiple_results:
+        return [_raw(x) for x in out]
+    return out if type(out) is np.ndarray else np.asarray(out)
+
+
+def _call(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Run an inner program, which takes and returns raw values."""
+    return list(primitive.reference(*values, **params))
+
+
+def _is_small(values: Sequence[Any]) -> bool:
+    """Whether the operands, which have one shape, are arrays that need no care."""
+    for x in values:
+        if type(x) is np.ndarray and x.ndim:
+            return x.size <= strided.SMALL
+    return False
+
+
+def _elementwise(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    if _is_small(values):
+        return primitive.reference(*values, **params)
+    operands = [x.materialize() if type(x) is Deferred else x for x in values]
+    return strided.elementwise(primitive, operands, params)
+
+
+def _linear(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """An elementwise operation that may be put off."""
+    if _is_small(values):
+        return primitive.reference(*values, **params)
+    out = defer(primitive, values, params)
+    return _elementwise(primitive, values, params) if out is None else out
+
+
+def _view(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """A reindex that NumPy does without a copy; it passes through what was put off."""
+    (x,) = values
+    if type(x) is not Deferred or not x.outgrows:
+        return _plain(primitive, values, params)
+
+    def view(array: Any) -> Any:
+        return primitive.reference(array, **params)
+
+    shape = view(np.broadcast_to(np.empty((), np.bool_), x.shape)).shape
+    out = x.map_arrays(view, shape)
+    return out if out.size > strided.SMALL else out.materialize()
+
+
+def _reshape(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    (x,), shape = values, params["shape"]
+    if type(x) is not Deferred:
+        return strided.reshape(np.asarray(x), shape)
+    if not x.outgrows or not all(strided.reshapes_freely(a, shape) for a in x.arrays()):
+        return np.reshape(x.materialize(), shape)
+    return x.map_arrays(lambda array: strided.reshape(array, shape), shape)
+
+
+def _pad(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    (x,) = values
+    if type(x) is not Deferred and not strided.repeats(np.asarray(x)):
+        return _plain(primitive, values, params)
+    array = x.materialize() if type(x) is Deferred else x
+    return strided.pad(array, **params, reference=primitive.reference)
+
+
+def _reindex(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    x, *indices = [np.asarray(v.materialize() if type(v) is Deferred else v) for v in values]
+    return strided.reindex(x, indices, params["map"], params["fill"], pad.reference)
+
+
+def _reduce_sum(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    (x,) = values
+    if not params["axes"]:
+        return x if type(x) is Deferred else np.asarray(x)  # tracing leaves it out
+    if type(x) is not Deferred and not strided.repeats(np.asarray(x)):
+        return _plain(primitive, values, params)
+    kept = tuple(k for k in range(len(x.shape)) if k not in params["axes"])
+    return contract(x, kept).astype(x.dtype, copy=False)
+
+
+def _reduce_or(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Whether any product of truth values is true: how many are."""
+    (x,) = values
+    if type(x) is not Deferred or x.dtype != np.bool_:
+        return _plain(primitive, values, params)
+    return contract(x, tuple(k for k in range(len(x.shape)) if k not in params["axes"])) > 0
+
+
+def _reindex_reduce(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Sum over the dimensions that the map does not use, then scatter the others."""
+    index_map = params["map"]
+    empty = 0 in index_map.domain or 0 in index_map.codomain
+    if params["op"] != "add" or values[0].dtype == np.bool_ or empty:
+        return _plain(primitive, values, params)
+    x = values[0]
+    smaller, kept = _used_part(index_map)
+    if type(x) is Deferred or strided.repeats(np.asarray(x)):
+        part: Any = contract(x, kept)
+    else:
+        unused = tuple(k for k in range(x.ndim) if k not in kept)
+        part = np.sum(x, axis=unused, dtype=wider(x.dtype)) if unused else np.asarray(x)
+        part = part.astype(accumulator({x.dtype}), copy=False)
+    indices = [v.materialize() if type(v) is Deferred else np.asarray(v) for v in values[1:]]
+    return np.asarray(strided.scatter_add(part, indices, smaller)).astype(x.dtype, copy=False)
+
+
+@functools.lru_cache(maxsize=4096)
+def _used_part(index_map: IndexMap) -> tuple[IndexMap, tuple[int, ...]]:
+    return index_map.drop_unused_dims()
+
+
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("mul", "neg", "add", "sub", "convert_element_type"), _linear),
+    **dict.fromkeys(("broadcast_in_dim", "transpose", "slice", "rev"), _view),
+    "reshape": _reshape,
+    "pad": _pad,
+    "reindex": _reindex,
+    "reduce_sum": _reduce_sum,
+    "reduce_or": _reduce_or,
+    "reindex_reduce": _reindex_reduce,
+}
+_rule_cache: dict[Primitive, Rule] = {}
+
+
+def rule_of(primitive: Primitive) -> Rule:
+    """How a primitive is run.
+
+    A primitive whose reference runs programs on raw values has the attribute ``takes_deferred``.
+    """
+    rule = _rule_cache.get(primitive)
+    if rule is None:
+        elementwise = primitive.family == "elementwise" and not primitive.multiple_results
+        default = _elementwise if elementwise else _plain
+        if getattr(primitive, "takes_deferred", False):
+            default = _call
+        rule = _rule_cache[primitive] = _RULES.get(primitive.name, default)
+    return rule
+
+
+class Program:
+    """A program made ready: operands are slots, and values are dropped after their last use."""
+
+    __slots__ = ("_empty", "_num_inputs", "_outputs", "_steps")
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        slots: dict[Atom, int] = {}
+        self._empty: list[Any] = []
+        for v in jaxpr.invars:
+            self._new_slot(slots, v, None)
+        self._num_inputs = len(slots)
+        last_use = self._last_uses(jaxpr)
+        self._steps = [self._step(eqn, n, slots, last_use) for n, eqn in enumerate(jaxpr.eqns)]
+        self._outputs = [self._slot(slots, x) for x in jaxpr.outvars]
+
+    def _new_slot(self, slots: dict[Atom, int], x: Atom, value: Any) -> int:
+        slot = slots[x] = len(self._empty)
+        self._empty.append(value)
+        return slot
+
+    def _slot(self, slots: dict[Atom, int], x: Atom) -> int:
+        if x in slots:
+            return slots[x]
+        assert isinstance(x, Literal), "an equation uses a variable that nothing defines"
+        return self._new_slot(slots, x, x.val)
+
+    @staticmethod
+    def _last_uses(jaxpr: Jaxpr) -> dict[Atom, int]:
+        """The number of the equation after which a variable is not needed."""
+        last: dict[Atom, int] = {}
+        for n, eqn in enumerate(jaxpr.eqns):
+            last.update(dict.fromkeys((*eqn.outvars, *eqn.invars), n))
+        last.update(dict.fromkeys(jaxpr.outvars, len(jaxpr.eqns)))
+        return last
+
+    def _step(
+        self, eqn: Eqn, number: int, slots: dict[Atom, int], last_use: dict[Atom, int]
+    ) -> tuple[Any, ...]:
+        inputs = [self._slot(slots, x) for x in eqn.invars]
+        outputs = [self._new_slot(slots, v, None) for v in eqn.outvars]
+        done = {
+            slots[x]
+            for x in (*eqn.invars, *eqn.outvars)
+            if last_use[x] == number and not isinstance(x, Literal)
+        }
+        primitive = eqn.primitive
+        output = outputs if primitive.multiple_results else outputs[0]
+        return rule_of(primitive), primitive, dict(eqn.params), inputs, output, tuple(done), eqn
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        assert len(values) == self._num_inputs, "a program was given the wrong number of inputs"
+        env = self._empty.copy()
+        env[: self._num_inputs] = values
+        checked = nan_check.enabled()
+        with np.errstate(all="ignore"):
+            for rule, primitive, params, inputs, output, done, eqn in self._steps:
+                operands = [env[i] for i in inputs]
+                out = rule(primitive, operands, params)
+                if checked:
+                    nan_check.check(primitive, operands, out, eqn.source)
+                if type(output) is int:
+                    env[output] = out
+                else:
+                    for slot, value in zip(output, out, strict=True):
+                        env[slot] = value
+                for slot in done:
+                    env[slot] = None
+        results = [env[i] for i in self._outputs]
+        return [_raw(x) for x in results]
+
+
+class ReferenceDevice(Device):
+    """Runs equations one by one with their NumPy references."""
+
+    name = "reference"
+
+    def compile(self, jaxpr: Jaxpr) -> Executable:
+        return Program(jaxpr)
+
+    def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+        with np.errstate(all="ignore"):
+            out = rule_of(primitive)(primitive, values, params)
+        if nan_check.enabled():
+            nan_check.blame(primitive, values, out, params, self.apply)
+            nan_check.check(primitive, values, out, current_source())
+        return out
+
+
+register("interp", ReferenceDevice())

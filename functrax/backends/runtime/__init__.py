@@ -1,0 +1,1 @@
+"""What runs compiled programs: the C++ extension, or its Python twins."""

@@ -1,0 +1,419 @@
+"""Running compiled programs: the Python twin of ``backends/native/executor.cpp``.
+
+A :class:`~functrax.backends.executables.program.Program` enters; an :class:`Executable` leaves,
+which takes one raw value for each input and returns a :class:`Buffer` for each result.  A run has
+one *frame* per program, the list of the addresses of its slots, and one block of memory, the arena.
+ The programs inside loops and branches get their frames from the instruction that runs them.
+
+Runs share nothing, so one executable may run in several threads at once.
+
+Start at :meth:`Executable.__call__`, then :meth:`_Run.program`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from functrax.backends.executables.host_calls import adapter
+from functrax.backends.executables.memory_plan import workspace
+from functrax.backends.executables.program import (
+    Cond,
+    Copy,
+    For,
+    HostCall,
+    Instruction,
+    Launch,
+    Program,
+    Scan,
+    Slot,
+    While,
+    all_programs,
+    first_carry,
+    updated_in_place,
+)
+from functrax.backends.executables.program_inputs import dense_array, input_count_error
+from functrax.backends.runtime.buffer import NOWHERE, Buffer, block_references, view_memory
+from functrax.backends.runtime.pool import pool
+from functrax.backends.threads import thread_pool
+from functrax.core.events.recorder import Event, recorder
+
+_KERNEL: Final = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_int64),
+    ctypes.c_int64,
+    ctypes.c_int64,
+)
+#: Addresses of a program's slots.
+Frame = list[int]
+#: Called in place of each instruction with views of what it reads and writes; the last argument
+#: runs it.
+Observer: TypeAlias = Callable[
+    [Instruction, Sequence[Any], Sequence[Any], Callable[[], None]], None
+]
+
+
+class Executable:
+    """A program that can be called.
+
+    Args:
+      program: the program.
+      observer: looks at each instruction, those of loops and branches included.
+    """
+
+    __slots__ = ("observer", "program")
+
+    def __init__(self, program: Program, observer: Observer | None = None) -> None:
+        self.program = program
+        self.observer = observer
+
+    def __call__(self, values: Sequence[Any], donated: Sequence[int] = ()) -> list[Any]:
+        """Run the program.
+
+        Args:
+          values: a NumPy array, NumPy scalar, Buffer or deferred value for each input.
+          donated: numbers of inputs that nobody uses after the call.  The memory of such a Buffer
+            is given to a result where the program allows it and nothing else refers to it: the
+            sequence of values and one more owner may, views may not.
+
+        Returns:
+          One Buffer for each result; a result that is an input as it is, is that value.
+
+        Raises:
+          ArgumentError: if a value is not of the input's shape and dtype.
+        """
+        if not recorder.on:
+            return self._run(values, donated, None)
+        begin, events = time.perf_counter_ns(), list[Event]()
+        try:
+            return self._run(values, donated, events)
+        finally:
+            recorder.add_run(self.program, begin, events)
+
+    def profile(self, values: Sequence[Any]) -> tuple[list[Any], list[Event]]:
+        """Run the program, and tell when each instruction ran.
+
+        Returns:
+          The results, and for each instruction that was run, in the order in which they ended: the
+          number of its program in ``all_programs``, its number in the program, and the nanoseconds
+          of ``time.perf_counter_ns`` at which it began and ended.
+        """
+        events: list[Event] = []
+        return self._run(values, (), events), events
+
+    def _run(
+        self, values: Sequence[Any], donated: Sequence[int], events: list[Event] | None
+    ) -> list[Any]:
+        program = self.program
+        if len(values) != len(program.inputs):
+            raise input_count_error(program.name, len(program.inputs), len(values))
+        frame = [0] * len(program.slots)
+        kept = _read_inputs(program, values, frame)
+        results = _results(program, values, kept, donated, frame)
+        arena = pool.allocate(program.arena) if program.arena else None
+        run = _Run((arena, kept, results), program, events, self.observer)
+        run.prepare(program, frame, arena.address if arena else NOWHERE)
+        run.program(program, frame)
+        return results
+
+
+def _read_inputs(program: Program, values: Sequence[Any], frame: Frame) -> list[Any]:
+    """Fill in the addresses of the inputs; returns what keeps them there."""
+    kept = []
+    for slot, value in zip(program.inputs, values):
+        frame[slot], owner = _address(value, program.slots[slot])
+        kept.append(owner)
+    return kept
+
+
+def _address(value: Any, slot: Slot) -> tuple[int, Any]:
+    """Where an input's elements lie, and what keeps them there."""
+    if type(value) is Buffer and value.shape == slot.shape and value.dtype == slot.dtype:
+        return value.address, value
+    array = dense_array(value, slot.number, slot.shape, slot.dtype)
+    return array.ctypes.data if array.size else NOWHERE, array
+
+
+def _references(values: Sequence[Any], number: int) -> int:
+    return block_references(values[number])
+
+
+_OWNED: Final = _references([object()], 0) + 1  # by the values, and by one array
+
+
+def _results(
+    program: Program, values: Sequence[Any], kept: list[Any], donated: Sequence[int], frame: Frame
+) -> list[Any]:
+    """Memory for the results: of donated inputs, or new."""
+    sources = {j: i for j, i in program.aliases if i in donated}
+    results: list[Any] = []
+    for number, place in enumerate(program.outputs):
+        slot = program.slots[place]
+        if slot.kind == "input":
+            value = values[slot.number]
+            given = type(value) is Buffer or type(value) is np.ndarray
+            results.append(value if given else kept[slot.number])
+        elif slot.kind == "const":
+            results.append(slot.value)
+        elif slot.number != number:
+            results.append(results[slot.number])
+        else:
+            block = None
+            if number in sources and type(values[sources[number]]) is Buffer:
+                kept[sources[number]] = None
+                if _references(values, sources[number]) <= _OWNED:
+                    block = values[sources[number]].take_block()
+                kept[sources[number]] = values[sources[number]]
+            results.append(Buffer(slot.shape, slot.dtype, block))
+            frame[place] = results[-1].address
+    return results
+
+
+def bound_kernel(x: Launch, places: Sequence[int]) -> Callable[[int, int], None]:
+    """A launch as a function of the range of its units, for arrays at these addresses."""
+    buffers = (ctypes.c_void_p * (1 + len(places)))(None, *places)  # a long one asks nobody
+    first = ctypes.byref(buffers, ctypes.sizeof(ctypes.c_void_p))
+    params = (ctypes.c_int64 * len(x.params))(*x.params)
+    function = _KERNEL(x.function)
+    return lambda begin, end: function(first, params, begin, end)
+
+
+def _copy(target: int, source: int, nbytes: int) -> None:
+    if target != source and nbytes:
+        ctypes.memmove(target, source, nbytes)
+
+
+class _Run:
+    """One run of a program; ``owner`` keeps all of its memory alive."""
+
+    __slots__ = ("_events", "_numbers", "_observer", "_owner")
+
+    def __init__(
+        self,
+        owner: Any,
+        program: Program,
+        events: list[Event] | None,
+        observer: Observer | None,
+    ) -> None:
+        self._owner = owner
+        self._events = events
+        self._observer = observer
+        counted = () if events is None else all_programs(program)
+        self._numbers = {p: n for n, p in enumerate(counted)}
+
+    def prepare(self, program: Program, frame: Frame, arena: int) -> None:
+        """Fill in the addresses of what stays where it is: temporaries and constants."""
+        frame.append(arena)
+        for n, slot in enumerate(program.slots):
+            if slot.offset >= 0:
+                frame[n] = arena + slot.offset
+            elif slot.value is not None:
+                frame[n] = slot.value.ctypes.data if slot.nbytes else NOWHERE
+
+    def program(self, program: Program, frame: Frame) -> None:
+        """Run a program whose inputs and outputs have got their addresses."""
+        for n, slot in enumerate(program.slots):
+            if slot.shares >= 0:
+                frame[n] = frame[slot.shares]
+        if self._observer is None and self._events is None:
+            for step in program.steps:
+                if len(step) == 1:
+                    place = frame[-1] + max(program.workspaces[step.start], 0)
+                    x = program.instructions[step.start]
+                    self._instruction(x, program.slots, frame, place)
+                else:
+                    self._launches([program.instructions[n] for n in step], frame)
+            return
+        for n, (x, place) in enumerate(zip(program.instructions, program.workspaces)):
+            begin = time.perf_counter_ns()
+            arena = frame[-1] + max(place, 0)
+            if self._observer is None:
+                self._instruction(x, program.slots, frame, arena)
+            else:
+                self._observed(self._observer, x, program.slots, frame, arena)
+            if self._events is not None:
+                self._events.append((self._numbers[program], n, begin, time.perf_counter_ns()))
+
+    def _observed(
+        self, observer: Observer, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int
+    ) -> None:
+        inputs = self._views(x.inputs, slots, frame, readonly=True)
+        outputs = self._views(x.outputs, slots, frame, readonly=False)
+        observer(x, inputs, outputs, lambda: self._instruction(x, slots, frame, place))
+
+    def _views(
+        self, numbers: Sequence[int], slots: Sequence[Slot], frame: Frame, readonly: bool
+    ) -> list[Any]:
+        return [
+            view_memory(frame[s], slots[s].shape, slots[s].dtype, self, readonly=readonly)
+            for s in numbers
+        ]
+
+    def _instruction(self, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
+        match x:
+            case Launch():
+                self._launch(x, frame)
+            case HostCall():
+                self._host_call(x, slots, frame)
+            case Copy():
+                _copy(frame[x.target], frame[x.source], slots[x.source].nbytes)
+            case Cond():
+                self._cond(x, slots, frame, place)
+            case _:
+                _LoopRun(self, x, slots, frame, place).run()
+
+    def _launch(self, x: Launch, frame: Frame) -> None:
+        places = [frame[s] for s in (*x.inputs, *x.outputs)]
+        kernel = bound_kernel(x, places)
+        thread_pool.parallel_for(kernel, x.units, x.grain, x.cost)
+
+    def _launches(self, run: Sequence[Any], frame: Frame) -> None:
+        """The launches of a run, whose units threads share by estimated time."""
+        parts, cost = [], 0
+        for x in run:
+            kernel = bound_kernel(x, [frame[s] for s in (*x.inputs, *x.outputs)])
+            parts.append((kernel, x.units, cost, max(x.cost, 1)))
+            cost += max(x.cost, 1)
+
+        def some(begin: int, end: int) -> None:
+            for kernel, units, first, length in parts:
+                low, high = (
+                    units * min(max(at - first, 0), length) // length for at in (begin, end)
+                )
+                if low < high:
+                    kernel(low, high)
+
+        thread_pool.parallel_for(some, cost, 1, cost)
+
+    def _host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
+        inputs = self._views(x.inputs, slots, frame, readonly=True)
+        adapter(x)(inputs, self._views(x.outputs, slots, frame, readonly=False))
+
+    def _cond(self, x: Cond, slots: Sequence[Slot], frame: Frame, place: int) -> None:
+        index = self.scalar(slots[x.index], frame[x.index])
+        branch = x.branches[min(max(index, 0), len(x.branches) - 1)]
+        inner = self.inner_frame(branch, [frame[s] for s in x.operands], place)
+        self.inner(branch, inner, [frame[s] for s in x.outputs])
+
+    def scalar(self, slot: Slot, address: int) -> int:
+        """The integer or truth value at an address."""
+        return int(view_memory(address, (), slot.dtype, self))
+
+    def inner_frame(self, program: Program, inputs: Sequence[int], arena: int) -> Frame:
+        """A frame with these addresses for the first inputs."""
+        frame = [0] * len(program.slots)
+        self.prepare(program, frame, arena)
+        for slot, address in zip(program.inputs, inputs):
+            frame[slot] = address
+        return frame
+
+    def inner(self, program: Program, frame: Frame, targets: Sequence[int]) -> None:
+        """Run a program inside an instruction; its results go to ``targets``."""
+        slots = program.slots
+        for n, place in enumerate(program.outputs):
+            if slots[place].kind == "output" and slots[place].number == n:
+                frame[place] = targets[n]
+        self.program(program, frame)
+        for n, place in enumerate(program.outputs):
+            _copy(targets[n], frame[place], slots[place].nbytes)
+
+
+class _LoopRun:
+    """A run of a loop: where the parts of its carry are now, and where they go next."""
+
+    def __init__(
+        self,
+        run: _Run,
+        x: While | For | Scan,
+        slots: Sequence[Slot],
+        frame: Frame,
+        place: int,
+    ) -> None:
+        self._run, self._x, self._slots, self._frame = run, x, slots, frame
+        count, space = len(x.carry), workspace(x, slots)
+        self._sizes = [slots[s].nbytes for s in x.carry]
+        self._cell = place + space.cell
+        self._arena = place + space.arena
+        self._first = [frame[s] for s in x.outputs[:count]]  # where the last carry must be
+        self._in_place = updated_in_place(x)
+        self._second = [
+            self._first[k] if self._in_place[k] else place + space.carry[k] for k in range(count)
+        ]
+        self._now = [frame[s] for s in x.carry]
+        for k in range(count):
+            if self._in_place[k]:
+                self._move(k, self._first[k])
+
+    def _move(self, k: int, target: int) -> None:
+        _copy(target, self._now[k], self._sizes[k])
+        self._now[k] = target
+
+    def _finish(self) -> None:
+        for k in range(len(self._now)):
+            self._move(k, self._first[k])
+
+    def run(self) -> None:
+        """Run the loop to its end."""
+        x, slots, frame = self._x, self._slots, self._frame
+        if isinstance(x, While):
+            self._while(x)
+        elif isinstance(x, Scan):
+            self._count(x, x.length)
+        else:
+            lower = self._run.scalar(slots[x.lower], frame[x.lower])
+            upper = self._run.scalar(slots[x.upper], frame[x.upper])
+            self._count(x, max(upper - lower, 0), lower)
+        self._finish()
+
+    def _while(self, x: While) -> None:
+        run, frame = self._run, self._frame
+        test = run.inner_frame(x.cond, [frame[s] for s in x.cond_consts], self._arena)
+        body = run.inner_frame(x.body, [frame[s] for s in x.body_consts], self._arena)
+        test_carry = x.cond.inputs[len(x.cond_consts) :]
+        body_carry = x.body.inputs[len(x.body_consts) :]
+        while True:
+            for slot, address in zip(test_carry, self._now):
+                test[slot] = address
+            run.inner(x.cond, test, [self._cell])
+            if not ctypes.c_bool.from_address(self._cell).value:
+                return
+            targets = [
+                b if now == a else a for a, b, now in zip(self._first, self._second, self._now)
+            ]
+            self._step(x.body, body, body_carry, targets)
+
+    def _step(self, body: Program, inner: Frame, carry: Sequence[int], targets: list[int]) -> None:
+        for slot, address in zip(carry, self._now):
+            inner[slot] = address
+        self._run.inner(body, inner, targets)
+        self._now = targets[: len(self._now)]
+
+    def _count(self, x: For | Scan, count: int, lower: int = 0) -> None:
+        """Run the body ``count`` times, such that the last time writes the carry to its place."""
+        run, frame, slots = self._run, self._frame, self._slots
+        inner = run.inner_frame(x.body, [frame[s] for s in x.consts], self._arena)
+        begin = first_carry(x)
+        carry = x.body.inputs[begin : begin + len(x.carry)]
+        stacked = x.body.inputs[begin + len(x.carry) :]
+        for k in range(len(carry)):
+            if count % 2 and not self._in_place[k] and self._now[k] == self._first[k]:
+                self._move(k, self._second[k])
+        for t in range(count):
+            targets = list(self._first if (count - t) % 2 else self._second)
+            if isinstance(x, Scan):
+                element = count - 1 - t if x.reverse else t
+                rows = [(slots[s], frame[s]) for s in (*x.xs, *x.outputs[len(carry) :])]
+                places = [a + element * (s.nbytes // count) for s, a in rows]
+                for slot, address in zip(stacked, places):
+                    inner[slot] = address
+                targets += places[len(stacked) :]
+            else:
+                cell = view_memory(self._cell, (), slots[x.lower].dtype, run, readonly=False)
+                cell[()] = lower + t
+                inner[x.body.inputs[len(x.consts)]] = self._cell
+            self._step(x.body, inner, carry, targets)

@@ -1,0 +1,166 @@
+"""Where arrays are, and moving them: ``devices``, ``device_put``, ``device_get``, ``x.sharding``.
+
+There is one device, the one that runs everything; what JAX's programs ask about places has an
+answer here all the same.  The questions that arrays answer (``x.device``, ``x.devices()``,
+``x.sharding``) are handed to ``functrax.core.arrays.operators`` when this module is imported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.device import Device, current_device
+from functrax.core import native
+from functrax.core.arrays.array import compute_together
+from functrax.core.arrays.operators import Array, Handle, install
+from functrax.core.asynchronous import fetch
+from functrax.core.errors.typed import UnavailableError, UnknownNameError
+from functrax.core.pytree import public
+from functrax.core.pytree.operations import tree_leaves, tree_map, tree_unflatten
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.trace import Tracer
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """The devices there are: one.
+
+    Args:
+      backend: its platform, ``"cpu"``, or its name; None for all.
+
+    Raises:
+      UnavailableError: if there is no such device; it is a ValueError and a RuntimeError.
+    """
+    device = current_device()
+    if backend is not None and backend not in (device.platform, device.name):
+        raise UnavailableError(
+            "devices: there is no such backend", got=repr(backend), fix=repr(device.platform)
+        )
+    return [device]
+
+
+def default_backend() -> str:
+    """The platform of the device that runs everything, ``"cpu"``."""
+    return current_device().platform
+
+
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
+    """:func:`devices`: all of them belong to this process, which is the only one."""
+    return devices(backend)
+
+
+def device_count(backend: str | None = None) -> int:
+    """How many devices there are: 1."""
+    return len(devices(backend))
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """How many devices belong to this process: 1."""
+    return len(devices(backend))
+
+
+def process_count(backend: str | None = None) -> int:
+    """How many processes run a program together: 1."""
+    return 1
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process among those that run a program together: 0."""
+    return 0
+
+
+def device_put(
+    x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
+) -> Any:
+    """The arrays of a pytree, on a device or a sharding; under transformations it is the identity.
+
+    Args:
+      x: a pytree of arrays, NumPy arrays and numbers.
+      device: a device, a sharding, a ``functrax.P`` for the mesh that is set, or None, which leaves
+        arrays where they are; one for all, or a pytree prefix of ``x``.
+      src: where the arrays come from: as ``device``; there is one device, so it changes nothing.
+      donate: whether the memory of arrays may be used for the results; a prefix of ``x``.  Results
+        share the memory of the arrays they are made of, so it changes nothing.
+      may_alias: False to have results in memory of their own; a prefix of ``x``.
+
+    Returns:
+      The arrays, which know their sharding: ``y.sharding``, ``y.committed``.
+
+    Raises:
+      DTypeError: for a leaf that is no array.
+      ShardingError: if the sharding does not fit an array or the devices, or is not one.
+
+    >>> device_put({"a": 1.0})
+    {'a': Array(1., dtype=float32, weak_type=True)}
+    """
+    if device is None and src is None and donate is False and may_alias is None:
+        return tree_map(lambda leaf: as_value(leaf, "a leaf given to device_put"), x)
+    from functrax.backends.sharding.moving import moved
+
+    return moved(x, device, src, donate, may_alias)
+
+
+def device_get(x: Any) -> Any:
+    """The arrays of a pytree as NumPy arrays; other leaves, keys, and traced values, as they are.
+
+    >>> device_get([device_put(1.5), "name"])
+    [array(1.5, dtype=float32), 'name']
+    """
+    leaves, structure = public.tree_flatten(x)
+    compute_together(leaves)
+    values = [np.asarray(leaf) if _has_elements(leaf) else leaf for leaf in leaves]
+    return tree_unflatten(structure, values)
+
+
+def _has_elements(x: Any) -> bool:
+    return hasattr(x, "__array__") and not isinstance(x, Tracer | Handle)
+
+
+def block_until_ready(x: Any) -> Any:
+    """Wait until every array of a pytree is computed; returns the pytree."""
+    if native.extension is not None:
+        return native.extension.block_until_ready(x)
+    leaves = tree_leaves(x)
+    compute_together(leaves)
+    for leaf in leaves:
+        wait = getattr(leaf, "block_until_ready", None)
+        if wait is not None:
+            wait()
+    return x
+
+
+def effects_barrier() -> None:
+    """Wait until all programs have run and the callbacks of ``functrax.fetch`` have returned.
+
+    Raises:
+      Exception: what the first of them that failed raised, if nobody has seen it yet.
+    """
+    fetch.drain_programs()
+    fetch.barrier()
+
+
+def _sharding_of(self: Array) -> Any:
+    """Where the parts of the array lie: a sharding; a traced value has none."""
+    from functrax.backends.sharding.placed import sharding_of
+
+    if isinstance(self, Tracer):
+        raise UnknownNameError(
+            "sharding: a traced value is in no memory, so it has no sharding",
+            got=repr(self),
+            fix="functrax.typeof(x) for its type; functrax.debug.inspect_array_sharding",
+        )
+    return sharding_of(self)
+
+
+def _devices_of(self: Array) -> set[Device]:
+    """The devices that hold the array."""
+    from functrax.backends.sharding.placed import sharding_of
+
+    return sharding_of(self).device_set
+
+
+install(
+    {"devices": _devices_of},
+    {"device": lambda self: current_device(), "sharding": _sharding_of},
+)

@@ -1,0 +1,1 @@
+"""Arrays with a value, and the operators that they share with traced ones."""

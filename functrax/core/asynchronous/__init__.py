@@ -1,0 +1,1 @@
+"""What runs beside the program: tasks, and values that are fetched."""

@@ -1,0 +1,1 @@
+"""What happens when: recorded for the profiler, and told to listeners."""

@@ -1,0 +1,1 @@
+"""Programs as data, and their text."""

@@ -1,0 +1,1 @@
+"""The process that functrax runs in: locks, control groups, memory, garbage collection."""

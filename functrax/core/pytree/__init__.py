@@ -1,0 +1,1 @@
+"""Pytrees: nested containers, seen as a structure and a list of leaves."""

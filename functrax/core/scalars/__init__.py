@@ -1,0 +1,1 @@
+"""Scalar expressions: what one element of a kernel computes, complex numbers among them."""

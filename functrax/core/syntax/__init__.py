@@ -1,0 +1,1 @@
+"""From text to programs, and the rules that programs keep."""

@@ -1,0 +1,7 @@
+"""Resizing and shifting images of any rank."""
+
+from functrax.image.resizing import (
+    ResizeMethod as ResizeMethod,
+    resize as resize,
+    scale_and_translate as scale_and_translate,
+)

@@ -1,0 +1,1 @@
+"""Between users' functions and flat programs: pytrees, references, static arguments, types."""

@@ -1,0 +1,1 @@
+"""The derivatives that users call, and what they keep and compute again."""

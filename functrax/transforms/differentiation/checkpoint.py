@@ -1,0 +1,211 @@
+"""``checkpoint`` (also ``remat``): compute again in the backward pass instead of storing.
+
+A checkpointed function is a call whose partial evaluation keeps only what a policy allows; all
+else is computed again, from the call's inputs, inside the call that the backward pass makes.
+Because it stays a call, sharing of equal equations never joins the two computations.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+from functrax.core.errors.typed import ArgumentError, StaticArgumentError
+from functrax.core.ir.jaxpr import Eqn
+from functrax.core.prims.reduce import reduce_sum
+from functrax.core.pytree.operations import tree_map
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.primitive import BadSample, Elementwise, Sample, Value
+from functrax.transforms.arguments.flat import check_callable
+from functrax.transforms.arguments.static_args import ArgumentRoles, Identical, Static
+from functrax.transforms.interpreters.call import Call
+from functrax.transforms.interpreters.linearize import Saveable
+from functrax.transforms.staging.jit import Jitted
+
+#: ``(primitive, *avals, **params) -> bool``: whether its result may be stored.
+Policy: TypeAlias = Callable[..., bool]
+
+
+class Name(Elementwise):
+    """The operand itself, under a name that checkpoint policies can speak of."""
+
+    name = "name"
+    takes_stored = True
+
+    def reference(self, x: Any, *, tag: str) -> Any:
+        return x
+
+    def lower(self, b: Builder, x: Scalar, *, tag: str) -> Scalar:
+        return x
+
+    def jvp(
+        self, primals: Sequence[Value], tangents: Sequence[Value | None], *, tag: str
+    ) -> tuple[Any, Any]:
+        return self.bind(primals[0], tag=tag), tangents[0]
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 4),), {"tag": "activations"})
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        return ()
+
+
+name_p = Name()
+
+
+def checkpoint_name(x: Any, name: str) -> Any:
+    """Name a value, so that a policy of :func:`checkpoint` can choose to store it.
+
+    Args:
+      x: a pytree of arrays.
+      name: the name.
+    """
+    return tree_map(lambda leaf: name_p.bind(as_value(leaf), tag=name), x)
+
+
+def everything_saveable(primitive: Any, *avals: Any, **params: Any) -> bool:
+    """Store everything, as without checkpoint."""
+    return True
+
+
+def nothing_saveable(primitive: Any, *avals: Any, **params: Any) -> bool:
+    """Store nothing but the inputs; the default."""
+    return False
+
+
+def dots_saveable(primitive: Any, *avals: Any, **params: Any) -> bool:
+    """Store sums, which contractions (matrix products, convolutions) are."""
+    return primitive is reduce_sum
+
+
+def save_only_these_names(*names: str) -> Policy:
+    """Store the values named by :func:`checkpoint_name`, and nothing else."""
+    chosen = frozenset(names)
+
+    def policy(primitive: Any, *avals: Any, **params: Any) -> bool:
+        return primitive is name_p and params["tag"] in chosen
+
+    return policy
+
+
+def save_any_names_but_these(*names: str) -> Policy:
+    """Store the named values, except for these names."""
+    refused = frozenset(names)
+
+    def policy(primitive: Any, *avals: Any, **params: Any) -> bool:
+        return primitive is name_p and params["tag"] not in refused
+
+    return policy
+
+
+def save_anything_except_these_names(*names: str) -> Policy:
+    """Store everything, except for the values of these names."""
+    refused = frozenset(names)
+
+    def policy(primitive: Any, *avals: Any, **params: Any) -> bool:
+        return not (primitive is name_p and params["tag"] in refused)
+
+    return policy
+
+
+def save_from_both_policies(first: Policy, second: Policy) -> Policy:
+    """Store what either policy allows."""
+
+    def policy(primitive: Any, *avals: Any, **params: Any) -> bool:
+        return first(primitive, *avals, **params) or second(primitive, *avals, **params)
+
+    return policy
+
+
+checkpoint_policies = SimpleNamespace(
+    everything_saveable=everything_saveable,
+    nothing_saveable=nothing_saveable,
+    dots_saveable=dots_saveable,
+    checkpoint_dots=dots_saveable,
+    dots_with_no_batch_dims_saveable=dots_saveable,
+    checkpoint_dots_with_no_batch_dims=dots_saveable,
+    save_only_these_names=save_only_these_names,
+    save_any_names_but_these=save_any_names_but_these,
+    save_anything_except_these_names=save_anything_except_these_names,
+    save_from_both_policies=save_from_both_policies,
+)
+
+
+@functools.lru_cache(maxsize=256)
+def _saveable(policy: Policy) -> Saveable:
+    def saveable(eqn: Eqn) -> bool:
+        return policy(eqn.primitive, *(x.aval for x in eqn.invars), **eqn.params)
+
+    return saveable
+
+
+class Checkpoint(Call):
+    """A call whose intermediate values are stored only where ``policy`` allows."""
+
+    recomputes = True
+
+    def saveable(self, params: dict[str, Any]) -> Saveable:
+        return _saveable(params["policy"])
+
+
+checkpoint_call = Checkpoint("checkpoint")
+
+
+class _Roles(ArgumentRoles):
+    """Static arguments may be what cannot be hashed: lists, or models."""
+
+    def _static(self, which: str, value: Any) -> Static:
+        try:
+            return super()._static(which, value)
+        except StaticArgumentError:
+            return Identical(value)
+
+
+def checkpoint(
+    fun: Callable[..., Any] | None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: int | Sequence[int] = (),
+    concrete: bool = False,
+) -> Any:
+    """Make reverse mode compute the inside of a function again instead of storing it.
+
+    Args:
+      fun: a pure function of pytrees of arrays; None to get a decorator.
+      prevent_cse: accepted for compatibility; a checkpointed function always stays a call, so
+        the two computations are never shared.
+      policy: ``(primitive, *avals, **params) -> bool``, which results may be stored all the same;
+        see ``functrax.checkpoint_policies``.  Nothing but the inputs is stored if None.
+      static_argnums: positions of arguments that are not traced; what cannot be hashed is known
+        by its identity, so it must not be changed afterwards.
+      concrete: not supported, as in JAX; use static_argnums.
+
+    Returns:
+      A function of the same value and the same derivatives.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> f = functrax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+    >>> functrax.grad(f)(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+    if concrete:
+        raise ArgumentError(
+            "checkpoint: concrete=True is not supported",
+            got="concrete=True",
+            fix="static_argnums for the arguments that Python control flow looks at",
+        )
+
+    def decorate(function: Callable[..., Any]) -> Jitted:
+        check_callable("checkpoint", function)
+        roles = _Roles(function, static_argnums, None, None, None)
+        params = {"policy": policy or nothing_saveable}
+        return Jitted(function, roles, call=checkpoint_call, call_params=params)
+
+    return decorate if fun is None else decorate(fun)
+
+
+remat = checkpoint

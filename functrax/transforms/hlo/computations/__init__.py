@@ -1,0 +1,1 @@
+"""Computations in XLA's language as data: nodes, literals, their text."""

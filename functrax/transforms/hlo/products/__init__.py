@@ -1,0 +1,1 @@
+"""Sums of products in XLA's language: dots, convolutions, and what they read."""

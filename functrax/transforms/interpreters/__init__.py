@@ -1,0 +1,1 @@
+"""The interpreters: forward mode, linearization, transposition, batching; and calls."""

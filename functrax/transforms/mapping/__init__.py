@@ -1,0 +1,1 @@
+"""``vmap`` as users call it."""

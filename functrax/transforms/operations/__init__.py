@@ -1,0 +1,1 @@
+"""Operations whose rules need the interpreters: callbacks, collectives, checks, barriers."""

@@ -1,0 +1,427 @@
+"""Collectives over a named axis of ``vmap``: sums, extrema, gathers, permutations.
+
+Each is a primitive that names its axis.  Interpreters pass it on until it reaches the
+:class:`BatchTrace` of that name, where it becomes ordinary operations on axis 0.
+
+The primitives come first, then the functions that users call.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from functrax.core.arrays.array import from_numpy
+from functrax.core.errors.typed import ArgumentError, AxisNameError
+from functrax.core.index.expr import Dim, Load
+from functrax.core.index.map import IndexMap
+from functrax.core.prims.arithmetic import div, eq, mul, select_n
+from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reduce import reduce_max, reduce_min, reduce_sum
+from functrax.core.prims.reindex import iota, reshape, transpose_
+from functrax.core.pytree.operations import tree_map
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.tracing.primitive import Avals, Opaque, Ops, Tangents, Value, like
+from functrax.core.tracing.trace import axis_size as size_of_axis
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+from functrax.transforms.interpreters.batching import add_batch_axis, row_of
+
+AxisName: TypeAlias = Hashable
+
+
+class Collective(Opaque):
+    """An operation over the named axis ``axis_name``."""
+
+    def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
+        return frozenset({("axis", params["axis_name"])})
+
+    def reference(self, *values: Any, axis_name: AxisName, **params: Any) -> Any:
+        raise AxisNameError(
+            f"{self.name}: axis name {axis_name!r} is not bound where the program runs",
+            got=f"{self.name} over {axis_name!r} outside of any vmap",
+            fix=f"functrax.vmap(f, axis_name={axis_name!r})",
+        )
+
+    def batch(
+        self, size: int, args: Ops, batched: Sequence[bool], **params: Any
+    ) -> tuple[Any, Any]:
+        return self.batch_over_axis(None, size, args, batched, **params)
+
+    def batch_over_axis(
+        self,
+        mapped: AxisName,
+        size: int,
+        args: Ops,
+        batched: Sequence[bool],
+        /,
+        **params: Any,
+    ) -> tuple[Any, Any]:
+        """Carry out the operation if it is over this axis; else pass it on."""
+        if mapped != params["axis_name"]:
+            return self.pass_on(args, batched, params)
+        return self.along_axis(size, args, batched, params)
+
+    def pass_on(
+        self, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """The operation on a batch along another axis."""
+        return self.bind(*args, **params), any(batched)
+
+    @abstractmethod
+    def along_axis(
+        self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """The operation along axis 0; the result, and whether it differs by element."""
+
+
+class PSum(Collective):
+    """The sum over the axis, the same for every element."""
+
+    name = "psum"
+
+    def shape_rule(self, x: ShapedArray, *, axis_name: AxisName) -> Avals:
+        return x
+
+    def along_axis(
+        self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        (x,) = args
+        if batched[0]:
+            return reduce_sum.bind(x, axes=(0,)), False
+        return mul.bind(x, like(x, size)), False
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, axis_name: AxisName) -> tuple[Any, Any]:
+        t = tangents[0]
+        tangent = None if t is None else self.bind(t, axis_name=axis_name)
+        return self.bind(primals[0], axis_name=axis_name), tangent
+
+    def transpose(self, ct: Value, x: Any, *, axis_name: AxisName) -> list[Value | None]:
+        return [self.bind(ct, axis_name=axis_name)]
+
+
+class PExtremum(Collective):
+    """The largest or smallest element; ties share the cotangent evenly."""
+
+    def __init__(self, name: str, reduction: Any) -> None:
+        self.name = name
+        self.reduction = reduction
+        super().__init__()
+
+    def shape_rule(self, x: ShapedArray, *, axis_name: AxisName) -> Avals:
+        return x
+
+    def along_axis(
+        self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        return (self.reduction.bind(args[0], axes=(0,)) if batched[0] else args[0]), False
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, axis_name: AxisName) -> tuple[Any, Any]:
+        (x,), (t,) = primals, tangents
+        out = self.bind(x, axis_name=axis_name)
+        if t is None or not dtypes.is_inexact(out.aval.dtype):
+            return out, None
+        weight = select_n.bind(eq.bind(x, out), like(x, 0), like(x, 1))
+        count = psum_p.bind(weight, axis_name=axis_name)
+        return out, div.bind(psum_p.bind(mul.bind(t, weight), axis_name=axis_name), count)
+
+
+class AxisIndex(Collective):
+    """The element's own number along the axis."""
+
+    name = "axis_index"
+
+    def shape_rule(self, *, axis_name: AxisName) -> Avals:
+        return ShapedArray((), dtypes.int32)
+
+    def along_axis(
+        self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        return iota.bind(shape=(size,), dtype=dtypes.int32, axis=0), True
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, axis_name: AxisName) -> tuple[Any, Any]:
+        return self.bind(axis_name=axis_name), None
+
+
+class AllGather(Collective):
+    """All elements' values along a new axis 0, the same for every element."""
+
+    name = "all_gather"
+    takes_stored = True
+
+    def shape_rule(self, x: ShapedArray, *, axis_name: AxisName, size: int) -> Avals:
+        return ShapedArray((size, *x.shape), x.dtype, x.weak_type)
+
+    def pass_on(
+        self, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        out = self.bind(*args, **params)
+        if not batched[0]:
+            return out, False
+        return transpose_(out, (1, 0, *range(2, out.aval.ndim))), True
+
+    def along_axis(
+        self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        return (args[0] if batched[0] else add_batch_axis(args[0], size)), False
+
+    def jvp(
+        self, primals: Ops, tangents: Tangents, *, axis_name: AxisName, size: int
+    ) -> tuple[Any, Any]:
+        out = self.bind(primals[0], axis_name=axis_name, size=size)
+        t = tangents[0]
+        return out, None if t is None else self.bind(t, axis_name=axis_name, size=size)
+
+    def transpose(self, ct: Value, x: Any, *, axis_name: AxisName, size: int) -> list[Value | None]:
+        total = psum_p.bind(ct, axis_name=axis_name)
+        own = axis_index_p.bind(axis_name=axis_name)
+        return [row_of(total, own)]
+
+
+class PPermute(Collective):
+    """Each element's value sent to another element; those that get none have zeros."""
+
+    name = "ppermute"
+    takes_stored = True
+
+    def shape_rule(
+        self, x: ShapedArray, *, axis_name: AxisName, perm: tuple[tuple[int, int], ...]
+    ) -> Avals:
+        return x
+
+    def along_axis(
+        self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        x = args[0] if batched[0] else add_batch_axis(args[0], size)
+        source = np.full(size, -1, np.int32)
+        for src, dst in params["perm"]:
+            source[dst] = src
+        shape = x.aval.shape
+        rest = tuple(Dim(i) for i in range(1, len(shape)))
+        send = IndexMap(shape, shape, (Load(0, [Dim(0)]), *rest))
+        return reindex.bind(x, from_numpy(source), map=send, fill=like(x, 0)), True
+
+    def jvp(self, primals: Ops, tangents: Tangents, **params: Any) -> tuple[Any, Any]:
+        t = tangents[0]
+        return self.bind(primals[0], **params), None if t is None else self.bind(t, **params)
+
+    def transpose(
+        self, ct: Value, x: Any, *, axis_name: AxisName, perm: tuple[tuple[int, int], ...]
+    ) -> list[Value | None]:
+        back = tuple((dst, src) for src, dst in perm)
+        return [self.bind(ct, axis_name=axis_name, perm=back)]
+
+
+class PVary(Collective):
+    """The same value, which from here on may differ by element."""
+
+    name = "pvary"
+    takes_stored = True
+
+    def shape_rule(self, x: ShapedArray, *, axis_name: AxisName) -> Avals:
+        return x
+
+    def along_axis(
+        self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        return (args[0] if batched[0] else add_batch_axis(args[0], size)), True
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, axis_name: AxisName) -> tuple[Any, Any]:
+        t = tangents[0]
+        tangent = None if t is None else self.bind(t, axis_name=axis_name)
+        return self.bind(primals[0], axis_name=axis_name), tangent
+
+    def transpose(self, ct: Value, x: Any, *, axis_name: AxisName) -> list[Value | None]:
+        return [psum_p.bind(ct, axis_name=axis_name)]
+
+
+psum_p, axis_index_p, pvary_p = PSum(), AxisIndex(), PVary()
+pmax_p, pmin_p = PExtremum("pmax", reduce_max), PExtremum("pmin", reduce_min)
+all_gather_p, ppermute_p = AllGather(), PPermute()
+
+
+def _names(axis_name: Any) -> tuple[AxisName, ...]:
+    return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
+
+
+def _over(primitive: Collective, x: Any, axis_name: Any) -> Any:
+    names = _names(axis_name)
+    for name in names:
+        size_of_axis(name)
+
+    def reduce_leaf(leaf: Any) -> Value:
+        value = as_value(leaf, f"an argument of {primitive.name}")
+        if value.aval.dtype == dtypes.bool_ and primitive is psum_p:
+            value = convert_element_type.bind(value, dtype=dtypes.default_int())
+        for name in names:
+            value = primitive.bind(value, axis_name=name)
+        return concrete(value)
+
+    return tree_map(reduce_leaf, x)
+
+
+def _no_groups(name: str, groups: Any) -> None:
+    if groups is not None:
+        raise ArgumentError(
+            f"{name}: axis_index_groups is not supported",
+            got=repr(groups),
+            fix="a nested vmap with a name for each level",
+        )
+
+
+def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The sum over a named axis.
+
+    Args:
+      x: a pytree of arrays; a Python number counts once for each element.
+      axis_name: the name given to ``vmap``, or a tuple of names.
+      axis_index_groups: not supported.
+
+    Raises:
+      AxisNameError: if no enclosing ``vmap`` binds the name.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.vmap(lambda x: x / functrax.lax.psum(x, "i"), axis_name="i")(jnp.arange(1.0, 4.0))
+    Array([0.16666667, 0.33333334, 0.5       ], dtype=float32)
+    """
+    _no_groups("psum", axis_index_groups)
+    if isinstance(x, (int, float)) and not isinstance(x, bool):
+        count = 1
+        for name in _names(axis_name):
+            count *= size_of_axis(name)
+        return x * count
+    return _over(psum_p, x, axis_name)
+
+
+def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The mean over a named axis; see :func:`psum`."""
+    _no_groups("pmean", axis_index_groups)
+    count = psum(1, axis_name)
+    return tree_map(lambda total: total / count, psum(x, axis_name))
+
+
+def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The largest value over a named axis; see :func:`psum`."""
+    _no_groups("pmax", axis_index_groups)
+    return _over(pmax_p, x, axis_name)
+
+
+def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+    """The smallest value over a named axis; see :func:`psum`."""
+    _no_groups("pmin", axis_index_groups)
+    return _over(pmin_p, x, axis_name)
+
+
+def axis_index(axis_name: Any) -> Value:
+    """The number of the element along a named axis, int32; row-major for a tuple of names."""
+    index: Any = None
+    for name in _names(axis_name):
+        size = size_of_axis(name)
+        own = axis_index_p.bind(axis_name=name)
+        index = own if index is None else index * size + own
+    return index
+
+
+def axis_size(axis_name: Any) -> int:
+    """The size of a named axis, a Python int."""
+    size = 1
+    for name in _names(axis_name):
+        size *= size_of_axis(name)
+    return size
+
+
+def all_gather(
+    x: Any,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = None,
+    axis: int = 0,
+    tiled: bool = False,
+) -> Any:
+    """All elements' values along a named axis, as an array axis.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name given to ``vmap``, or a tuple of names, whose elements count row-major.
+      axis_index_groups: not supported.
+      axis: where the new axis goes.
+      tiled: whether to join the values along the existing axis ``axis`` instead of a new one.
+    """
+    _no_groups("all_gather", axis_index_groups)
+    names = _names(axis_name)
+    size = axis_size(axis_name)
+
+    def gather_leaf(leaf: Any) -> Value:
+        value = out = as_value(leaf, "an argument of all_gather")
+        for name in reversed(names):
+            out = all_gather_p.bind(out, axis_name=name, size=size_of_axis(name))
+        if len(names) != 1:
+            out = reshape.bind(out, shape=(size, *value.aval.shape))
+        ndim = value.aval.ndim
+        place = axis % (ndim if tiled else ndim + 1)
+        order = list(range(1, ndim + 1))
+        order.insert(place, 0)
+        moved = transpose_(out, tuple(order))
+        if not tiled:
+            return moved
+        shape = value.aval.shape
+        joined = (*shape[:place], size * shape[place], *shape[place + 1 :])
+        return reshape.bind(moved, shape=joined)
+
+    return tree_map(gather_leaf, x)
+
+
+def ppermute(x: Any, axis_name: Any, perm: Iterable[tuple[int, int]]) -> Any:
+    """Send each element's value to another element of a named axis.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name given to ``vmap``.
+      perm: pairs ``(source, destination)``; a destination that is not named gets zeros.
+    """
+    size = size_of_axis(axis_name)
+    pairs = tuple((int(s), int(d)) for s, d in perm)
+    sources, destinations = [s for s, _ in pairs], [d for _, d in pairs]
+    inside = all(0 <= i < size for i in sources + destinations)
+    if not inside or len(set(sources)) < len(pairs) or len(set(destinations)) < len(pairs):
+        raise ArgumentError(
+            "ppermute: perm does not name each source and each destination at most once",
+            got=f"{pairs} over an axis of size {size}",
+            fix=f"pairs (source, destination) of numbers from 0 to {size - 1}",
+        )
+    return tree_map(
+        lambda leaf: ppermute_p.bind(
+            as_value(leaf, "an argument of ppermute"), axis_name=axis_name, perm=pairs
+        ),
+        x,
+    )
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """A value that is the same along a named axis, as one that may differ along it.
+
+    Inside ``functrax.shard_map`` it makes kinds of values agree; the values stay as they are.
+
+    Args:
+      x: a pytree of arrays; those that may differ already stay as they are.
+      axis_name: the name of the axis, or a tuple of names.
+      to: ``"varying"``.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ArgumentError: for another ``to``; sums that are yet to be taken are not supported.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> mesh, spec = functrax.make_mesh((1,), ("i",)), functrax.P("i")
+    >>> varying = functrax.shard_map(lambda x: functrax.lax.pcast(x, "i", to="varying"),
+    ...                              mesh=mesh, in_specs=functrax.P(), out_specs=spec)
+    >>> varying(jnp.arange(2))
+    Array([0, 1], dtype=int32)
+    """
+    if to != "varying":
+        raise ArgumentError("pcast: unknown kind of value", got=f"to={to!r}", fix='to="varying"')
+    return _over(pvary_p, x, axis_name)

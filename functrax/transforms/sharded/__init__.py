@@ -1,0 +1,1 @@
+"""Functions of the parts of arrays: ``shard_map`` and ``pmap``."""

@@ -1,0 +1,1 @@
+"""``jit``: traces, signatures, stages ahead of time."""

@@ -1,0 +1,1 @@
+"""Derivative and batching rules of the user's own."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from functrax.transforms.staging.lowered import Compiled as Compiled, Lowered as Lowered
-from functrax.transforms.staging.staged import ArgInfo as ArgInfo, TracedFunction as Traced
+from functrax.transforms.staging.staged import ArgInfo as ArgInfo
+from functrax.transforms.staging.traced_function import TracedFunction as Traced
 
 __all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]
 

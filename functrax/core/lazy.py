@@ -48,6 +48,15 @@ def on_demand(
     return getattr_, dir_
 
 
+def late(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module that stands above the caller, imported by the first call."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(module), name)(*args, **kwargs)
+
+    return call
+
+
 def sources(modules: Mapping[str, str]) -> dict[str, str]:
     """For each name the module that has it, from the names of each module, separated by spaces."""
     return {name: module for module, names in modules.items() for name in names.split()}

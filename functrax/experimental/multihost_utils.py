@@ -16,8 +16,8 @@ from functrax.backends.sharding import hosts
 from functrax.backends.sharding.mesh import Mesh
 from functrax.backends.sharding.moving import moved_leaf
 from functrax.backends.sharding.partition import PartitionSpec
-from functrax.backends.sharding.placed import prefix_leaves
 from functrax.backends.sharding.placement import devices as all_devices
+from functrax.backends.sharding.prefixes import prefix_leaves
 from functrax.backends.sharding.shardings import NamedSharding
 from functrax.core.errors.typed import ArgumentError, UnavailableError
 from functrax.core.pytree.operations import tree_flatten, tree_map, tree_unflatten

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from functrax.backends.sharding.placed import as_sharding, check_held, prefix_leaves, put
+from functrax.backends.sharding.placed import as_sharding, check_held, put
+from functrax.backends.sharding.prefixes import prefix_leaves
 from functrax.backends.sharding.shardings import Sharding
 from functrax.core.arrays.array import ConcreteArray
 from functrax.core.arrays.operators import Array

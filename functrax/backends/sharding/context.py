@@ -6,8 +6,6 @@ under another mesh are traced again.
 
 from __future__ import annotations
 
-import threading
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,30 +19,17 @@ from functrax.backends.sharding.mesh import (
     AxisType,
     Mesh,
 )
+from functrax.backends.sharding.mesh_context import MeshContext
 from functrax.core.errors.typed import ArgumentError, ShardingError
 from functrax.core.options.config import Override, state as options
-from functrax.core.records import record
 from functrax.core.tracing.trace import EVAL, state
 
-
-@record
-class MeshContext:
-    """The meshes that are set.
-
-    Args:
-      abstract: the mesh that programs are traced for.
-      concrete: its devices.
-    """
-
-    abstract: AbstractMesh = NO_ABSTRACT_MESH
-    concrete: Mesh = NO_MESH
-
-
-_NONE = MeshContext()
+#: No mesh is set.
+NO_CONTEXT = MeshContext(NO_ABSTRACT_MESH, NO_MESH)
 
 
 def _now() -> MeshContext:
-    return options.mesh_context or _NONE
+    return options.mesh_context or NO_CONTEXT
 
 
 def get_abstract_mesh() -> AbstractMesh:
@@ -102,7 +87,7 @@ class set_mesh:  # noqa: N801  # a function that is also a context manager, as i
                 fix="set the mesh before the function is called",
             )
         self._mesh = mesh
-        new = _NONE if mesh is None else MeshContext(mesh.abstract_mesh, mesh)
+        new = NO_CONTEXT if mesh is None else MeshContext(mesh.abstract_mesh, mesh)
         self._override = Override("mesh_context", new)
         self._override.__enter__()
 
@@ -153,34 +138,6 @@ class use_abstract_mesh:  # noqa: N801  # as in JAX
 
     def __exit__(self, *exception: object) -> None:
         self._entered.pop().__exit__(*exception)
-
-
-class _OldStyle(threading.local):
-    """The meshes of the ``with mesh:`` blocks that the running thread is in."""
-
-    def __init__(self) -> None:
-        self.entered: list[tuple[Mesh, Override]] = []
-
-
-_old_style = _OldStyle()
-
-
-def enter_old_style(mesh: Mesh) -> Mesh:
-    """Begin a ``with mesh:`` block."""
-    warnings.warn(
-        "`with mesh:` is the older way; `with functrax.set_mesh(mesh):` is the newer",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    override = Override("mesh_context", MeshContext(_now().abstract, mesh))
-    override.__enter__()
-    _old_style.entered.append((mesh, override))
-    return mesh
-
-
-def leave_old_style() -> None:
-    """End a ``with mesh:`` block."""
-    _old_style.entered.pop()[1].__exit__()
 
 
 def mesh_of_specs() -> Mesh | AbstractMesh:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from functrax.backends.sharding.prefixes import prefix_leaves
 from functrax.backends.sharding.shardings import Sharding
 from functrax.core.errors.typed import ArgumentError, ShapeError, ShardingError, UnavailableError
 from functrax.core.pytree.operations import tree_flatten, tree_unflatten
@@ -164,8 +165,6 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
     >>> with_layout_constraint(jnp.arange(3), Layout((0,)))
     Array([0, 1, 2], dtype=int32)
     """
-    from functrax.backends.sharding.placed import prefix_leaves
-
     name = "with_layout_constraint"
     leaves, tree = tree_flatten(x)
     values = [as_value(leaf, f"a leaf given to {name}") for leaf in leaves]

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from functrax.backends.device import Device, current_device
+from functrax.backends.sharding.mesh_context import enter_old_style, leave_old_style
 from functrax.core.errors.typed import ArgumentError, ShardingError
 from functrax.core.records import record
 
@@ -234,13 +235,9 @@ class Mesh(_Grid, ContextDecorator):
         )
 
     def __enter__(self) -> Mesh:
-        from functrax.backends.sharding.context import enter_old_style
-
-        return enter_old_style(self)
+        return enter_old_style(self, NO_ABSTRACT_MESH)
 
     def __exit__(self, *exception: object) -> None:
-        from functrax.backends.sharding.context import leave_old_style
-
         leave_old_style()
 
     def __str__(self) -> str:

@@ -12,9 +12,9 @@ from functrax.backends.sharding.placed import (
     as_sharding,
     check_fits,
     check_held,
-    prefix_leaves,
     put,
 )
+from functrax.backends.sharding.prefixes import prefix_leaves
 from functrax.backends.sharding.shardings import NamedSharding, Sharding
 from functrax.core.arrays.array import ConcreteArray
 from functrax.core.errors.typed import ArgumentError, ShardingError

@@ -17,8 +17,7 @@ from functrax.backends.sharding.mesh import AbstractMesh, Mesh
 from functrax.backends.sharding.partition import PartitionSpec
 from functrax.backends.sharding.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from functrax.core.arrays.array import ConcreteArray
-from functrax.core.errors.typed import PyTreeError, ShardingError
-from functrax.core.pytree.operations import broadcast_prefix
+from functrax.core.errors.typed import ShardingError
 
 #: By the id of an array, a reference to it and its sharding.
 _table: Final[dict[int, tuple[weakref.ref[Any], Sharding]]] = {}
@@ -141,23 +140,6 @@ def check_held(sharding: Sharding, shape: tuple[int, ...], what: str) -> None:
             fix="a sharding of a functrax.sharding.Mesh",
         )
     check_fits(sharding, shape, what)
-
-
-def prefix_leaves(prefix: Any, tree: Any, what: str) -> list[Any]:
-    """For each leaf of a pytree the entry of a prefix of it: a sharding, a device, a spec, None.
-
-    Raises:
-      PyTreeError: if it is no prefix.
-    """
-    try:
-        return broadcast_prefix(prefix, tree, is_leaf=lambda x: x is None)
-    except PyTreeError as error:
-        raise PyTreeError(
-            f"{what} specification must be a tree prefix of the corresponding value. Mismatch "
-            f"details: {error.what}",
-            got=error.got,
-            fix="one sharding for all, or a pytree that ends in shardings where the arrays are",
-        ) from None
 
 
 def put_all(values: Sequence[Any], wheres: Sequence[Sharding | None]) -> list[Any]:

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from functrax.core.errors.source import SourceLine
+from functrax.core.lazy import late
 from functrax.core.process.locks import new_rlock
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.symbolic_sizes import Recorded
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from functrax.core.tracing.primitive import Primitive
 
 _interning = new_rlock()
+
+# Text stands above programs, and few processes print any.
+_eqn_text = late("functrax.core.ir.printing", "eqn_text")
+_jaxpr_text = late("functrax.core.ir.printing", "jaxpr_text")
+_closed_jaxpr_text = late("functrax.core.ir.printing", "closed_jaxpr_text")
 
 
 class Var:
@@ -119,9 +125,7 @@ class Eqn:
         return self.primitive.effects(self.params)
 
     def __repr__(self) -> str:
-        from functrax.core.ir.printing import eqn_text
-
-        return eqn_text(self)
+        return str(_eqn_text(self))
 
 
 class Jaxpr:
@@ -195,9 +199,7 @@ class Jaxpr:
 
     def as_text(self, source: bool = True) -> str:
         """The program as text; ``source`` adds the user's names and lines, as comments."""
-        from functrax.core.ir.printing import jaxpr_text
-
-        return jaxpr_text(self, source)
+        return str(_jaxpr_text(self, source))
 
     def __str__(self) -> str:
         return self.as_text()
@@ -249,9 +251,7 @@ class ClosedJaxpr:
 
     def as_text(self, source: bool = True) -> str:
         """The program as text, with its constants; ``source`` as in :meth:`Jaxpr.as_text`."""
-        from functrax.core.ir.printing import closed_jaxpr_text
-
-        return closed_jaxpr_text(self, source)
+        return str(_closed_jaxpr_text(self, source))
 
     def __str__(self) -> str:
         return self.as_text()

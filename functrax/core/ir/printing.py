@@ -33,11 +33,12 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from functrax.core.ir.number_text import scalar_text
 from functrax.core.ir.object_names import object_name
-from functrax.core.tracing.trace import Tracer
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray, short_dtype_name
 
@@ -216,8 +217,8 @@ def value_text(value: Any) -> str:
 
 
 def _constant_text(value: Any, aval: ShapedArray) -> str:
-    if isinstance(value, Tracer):
-        return f"@{object_name(value)}"  # it has no value yet, so nothing can parse this
+    if isinstance(value, Array) and not isinstance(value, ConcreteArray):
+        return f"@{object_name(value)}"  # a tracer has no value yet, so nothing can parse this
     array = np.asarray(value)
     if array.size > _INLINE_ELEMENTS or array.dtype == dtypes.float0:
         little = array.astype(array.dtype.newbyteorder("<"))

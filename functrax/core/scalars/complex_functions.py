@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from functrax.core.scalars.complex_arithmetic import either, is_infinite, scaled, sum_of_squares
-from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
+
+if TYPE_CHECKING:
+    from functrax.core.scalars.scalar import Builder, Scalar
 
 #: From this modulus of the real part on ``tanh`` is 1 to the last bit.
 _FLAT: Final = {dtypes.float32: 12.0, dtypes.float64: 22.0}
@@ -274,7 +276,7 @@ def _tanh_of(b: Builder, x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
     return re, b.select(b.compare("eq", y, zero), y, im)
 
 
-_Parts = Callable[[Builder, Scalar, Scalar], tuple[Scalar, Scalar]]
+_Parts: TypeAlias = "Callable[[Builder, Scalar, Scalar], tuple[Scalar, Scalar]]"
 
 
 def _hyperbolic_function(parts: _Parts) -> Callable[..., Scalar]:

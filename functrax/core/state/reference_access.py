@@ -7,19 +7,31 @@ its value is, is in ``core/state/references.py``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from functrax.core.arrays.operators import Handle
 from functrax.core.errors.typed import AxisError, IndexingError, ReferenceUseError
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.state.references import Ref, TransformedRef
 from functrax.core.tracing.inputs import as_value, concrete
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.promotion import lattice_result_type
+
+if TYPE_CHECKING:
+    from functrax.core.state.references import Ref
+
+
+class Accessible:
+    """What can be read and written: a reference, or a part of one."""
+
+    __slots__ = ()
+
+    def whole_and_path(self) -> tuple[Ref, list[Any]]:
+        """The reference, and the indices that lead to the part."""
+        raise NotImplementedError
 
 
 def fitted(aval: ShapedArray, value: Value) -> Value:
@@ -88,17 +100,14 @@ def _checked(shape: tuple[int, ...], idx: Any) -> Any:
 
 def _split(ref: Any, idx: Any) -> tuple[Ref, list[Any]]:
     """The reference, and the indices one after the other; none for everything."""
-    if isinstance(ref, TransformedRef):
-        whole, path = ref.ref, [*ref._path, idx]
-    elif isinstance(ref, Ref):
-        whole, path = ref, [idx]
-    else:
+    if not isinstance(ref, Accessible):
         raise ReferenceUseError(
             "what is read or written is not a reference",
             got=f"{ref!r} of type {type(ref).__name__}",
             fix="functrax.new_ref(x)",
         )
-    return whole, [() if i is None else i for i in path]
+    whole, path = ref.whole_and_path()
+    return whole, [() if i is None else i for i in (*path, idx)]
 
 
 def get(ref: Any, idx: Any = None) -> Any:

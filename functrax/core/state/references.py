@@ -23,6 +23,7 @@ from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims.reindex import zeros
 from functrax.core.pytree.operations import PyTreeDef, tree_flatten
 from functrax.core.records import record
+from functrax.core.state.reference_access import Accessible, addupdate, fitted, get, swap
 from functrax.core.tracing.inputs import as_value, concrete
 from functrax.core.tracing.primitive import Value
 from functrax.core.tracing.stage import Effects, StagedTracer, StagingTrace
@@ -93,25 +94,19 @@ class AbstractRef:
 
 
 @with_boundaries
-class _Accessed:
+class _Accessed(Accessible):
     """What a reference and a part of one have in common: access by indexing."""
 
     __slots__ = ()
 
     def addupdate(self, x: Any, idx: Any = ()) -> None:
         """Add to the value, or to a part of it."""
-        from functrax.core.state.reference_access import addupdate
-
         addupdate(self, idx, x)
 
     def __getitem__(self, idx: Any) -> Any:
-        from functrax.core.state.reference_access import get
-
         return get(self, (None,) if idx is None else idx)
 
     def __setitem__(self, idx: Any, value: Any) -> None:
-        from functrax.core.state.reference_access import swap
-
         swap(self, (None,) if idx is None else idx, value)
 
 
@@ -194,12 +189,14 @@ class Ref(_Accessed):
             fix="pass the reference as an argument of that function, or return the value",
         )
 
+    def whole_and_path(self) -> tuple[Ref, list[Any]]:
+        """The reference, and no index."""
+        return self, []
+
     def _read(self) -> Any:
         return self._here().value
 
     def _write(self, value: Any) -> None:
-        from functrax.core.state.reference_access import fitted
-
         cell = self._here()
         value = fitted(self._aval, as_value(value, "what a reference is set to"))
         cell.value = concrete(self._outside(cell.level, value))
@@ -307,6 +304,10 @@ class TransformedRef(_Accessed):
         self.ref = ref
         self._path = path
 
+    def whole_and_path(self) -> tuple[Ref, list[Any]]:
+        """The reference, and the indices one after the other."""
+        return self.ref, [*self._path]
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
@@ -364,6 +365,10 @@ class Touched:
         numbers = [i for i, ref in enumerate(self.arguments) if ref._cell.written]
         return (*numbers, *(ref for ref, cell in self.cells.items() if cell.written))
 
+    def effects(self) -> Effects:
+        """What the program does to references, when it has been written."""
+        return _ReferenceEffects(self.targets(), self.handed_on)
+
     def finals(self) -> list[Value]:
         """The last values of what is written."""
         return [
@@ -388,6 +393,14 @@ class Touched:
             constvars, jaxpr.invars, jaxpr.outvars, jaxpr.eqns, jaxpr.name, jaxpr.arg_names
         )
         return made, [c for _, c in pairs]
+
+
+class _ReferenceEffects(Effects):
+    def read_only(self, name: str, consts: Sequence[Any]) -> list[Any]:
+        return read_only(name, self, consts)
+
+    def hand_on(self) -> None:
+        hand_on()
 
 
 def touched_of(home: StagingTrace) -> Touched:

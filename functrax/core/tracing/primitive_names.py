@@ -29,7 +29,7 @@ MODULES: Final = sources(
         ),
         "functrax.core.prims.spectra": "eigh svd eig",
         "functrax.transforms.operations.callbacks": "pure_callback debug_callback",
-        "functrax.transforms.differentiation.checkpoint": "checkpoint name",
+        "functrax.transforms.differentiation.checkpoint": "checkpoint",
         "functrax.transforms.operations.collectives": "psum axis_index all_gather ppermute",
         "functrax.transforms.control.cond": "cond",
         "functrax.transforms.control.linear_call": "linear_call",
@@ -37,6 +37,7 @@ MODULES: Final = sources(
         "functrax.transforms.differentiation.root": "custom_root",
         "functrax.transforms.control.scan": "scan",
         "functrax.transforms.control.while_loop": "while",
+        "functrax.transforms.operations.checkpoint_name": "name",
         "functrax.transforms.operations.user_checks": "check",
     }
 )

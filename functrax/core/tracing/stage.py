@@ -215,6 +215,18 @@ class Effects:
     targets: tuple[Any, ...]
     hands_on: bool
 
+    def read_only(self, name: str, consts: Sequence[Any]) -> list[Any]:
+        """The constants of a program that must not write to references, with their values.
+
+        Raises:
+          ReferenceUseError: if it does.
+        """
+        raise NotImplementedError
+
+    def hand_on(self) -> None:
+        """Say of the program that is being written that it hands references on."""
+        raise NotImplementedError
+
 
 def stage(
     function: Callable[..., Sequence[Value]],
@@ -243,9 +255,7 @@ def stage(
     )
     if effects is None:
         return jaxpr, constants
-    from functrax.core.state.references import read_only
-
-    return jaxpr, read_only(name, effects, constants)
+    return jaxpr, effects.read_only(name, constants)
 
 
 def stage_with_references(
@@ -263,13 +273,13 @@ def stage_with_references(
     """
     trace = StagingTrace(name, inlines_scalars)
     inputs = [trace.new_input(a) for a in avals]
-    effects = None
+    effects: Effects | None = None
     try:
         with current(trace):
             outputs = function(*inputs)
             touched = trace.touched
             if touched is not None:
-                effects = Effects(touched.targets(), touched.handed_on)
+                effects = touched.effects()
                 outputs = [*touched.finals(), *outputs]
             jaxpr, constants = trace.finish(inputs, outputs, arg_names=arg_names)
             if touched is not None:
@@ -278,9 +288,7 @@ def stage_with_references(
     finally:
         trace.end()
     if effects is not None and effects.hands_on:
-        from functrax.core.state.references import hand_on
-
-        hand_on()
+        effects.hand_on()
     for observe in program_observers:
         observe(jaxpr)
     if options.check_tracer_leaks:
@@ -361,9 +369,7 @@ def derive(
     full_name = f"{name}({source.name})"
     jaxpr, consts, effects = stage_with_references(results, avals, full_name)
     if effects is not None:  # the values of references are those of this moment
-        from functrax.core.state.references import read_only
-
-        consts = read_only(full_name, effects, consts)
+        consts = effects.read_only(full_name, consts)
     derived = Derived(close(jaxpr), tuple(consts), flags)
     if effects is None and _are_known(consts):
         source.memo[key] = derived

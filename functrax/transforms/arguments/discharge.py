@@ -36,7 +36,7 @@ from functrax.core.state.references import (
 from functrax.core.tracing.primitive import Value
 from functrax.core.tracing.stage import StagingTrace
 from functrax.core.tracing.trace import EVAL, state
-from functrax.transforms.arguments.flat import name_of
+from functrax.transforms.arguments.names import name_of
 
 
 class Fixed:

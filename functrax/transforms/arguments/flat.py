@@ -23,14 +23,7 @@ from functrax.core.pytree.operations import (
 )
 from functrax.core.tracing.inputs import as_value, is_valid_argument
 from functrax.core.tracing.primitive import Value
-
-
-def name_of(function: Any) -> str:
-    """What a function is called in errors and in print."""
-    name = getattr(function, "__name__", None)
-    if name is None and hasattr(function, "func"):
-        return name_of(function.func)
-    return str(name) if name is not None else type(function).__name__
+from functrax.transforms.arguments.names import name_of as name_of
 
 
 class FlatFunction:

@@ -33,20 +33,10 @@ from functrax.transforms.arguments.flat import (
     signature_of,
 )
 from functrax.transforms.arguments.static_args import ArgumentRoles, positions
-from functrax.transforms.arguments.types_of_arrays import ShapeDtypeStruct as ShapeDtypeStruct
-
-
-def type_of(x: Any, what: str) -> ShapedArray:
-    """The type of an argument, which may be an array or anything with a shape and a dtype."""
-    if isinstance(x, ShapedArray):
-        return x
-    if hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "__array__"):
-        if getattr(x, "is_ref", False):
-            raise x.no_value(what)
-        dtype = dtypes.canonicalize_dtype(dtypes.as_dtype(x.dtype))
-        return ShapedArray(tuple(x.shape), dtype, bool(getattr(x, "weak_type", False)))
-    aval: ShapedArray = as_value(x, what).aval
-    return aval
+from functrax.transforms.arguments.types_of_arrays import (
+    ShapeDtypeStruct as ShapeDtypeStruct,
+    type_of as type_of,
+)
 
 
 def flatten_types(tree: Any) -> tuple[list[Any], PyTreeDef]:

@@ -8,6 +8,7 @@ from typing import Any
 from functrax.core.boundaries.tracebacks import deliberate, with_boundaries
 from functrax.core.errors.typed import ArgumentError, ShardingError
 from functrax.core.records import record, replace
+from functrax.core.tracing.inputs import as_value
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
@@ -119,7 +120,6 @@ class ShapeDtypeStruct:
         ShapeDtypeStruct(shape=(), dtype=float32, weak_type=True)
         """
         from functrax.backends.sharding.placed import given_sharding
-        from functrax.transforms.arguments.inspect_types import type_of
 
         aval = type_of(x, "the argument of ShapeDtypeStruct.like")
         if isinstance(x, ShapeDtypeStruct):
@@ -231,3 +231,16 @@ def _manual(manual: Any, vma: Any) -> ManualAxisType | None:
             fix="functrax.sharding.ManualAxisType(varying=frozenset({'x'}))",
         )
     return manual
+
+
+def type_of(x: Any, what: str) -> ShapedArray:
+    """The type of an argument, which may be an array or anything with a shape and a dtype."""
+    if isinstance(x, ShapedArray):
+        return x
+    if hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "__array__"):
+        if getattr(x, "is_ref", False):
+            raise x.no_value(what)
+        dtype = dtypes.canonicalize_dtype(dtypes.as_dtype(x.dtype))
+        return ShapedArray(tuple(x.shape), dtype, bool(getattr(x, "weak_type", False)))
+    aval: ShapedArray = as_value(x, what).aval
+    return aval

@@ -163,10 +163,14 @@ def _choose(
         written.append(effects)
     types = _common_types(name, functions, traced)
     if any(written):
-        from functrax.transforms.control.written import choose_writing
+        from functrax.transforms.arguments.discharge import write_back
+        from functrax.transforms.control.written import writing_branches
 
-        outs = choose_writing(index, derived, written, flat, types)
-        return tree_unflatten(traced[0][0].out_tree, map(concrete, outs))
+        refs, derived = writing_branches(derived, written)
+        avals = [*(ref._aval for ref in refs), *types]
+        outs = choose(index, [converted(d, avals) for d in derived], flat)
+        write_back(refs, outs[: len(refs)])
+        return tree_unflatten(traced[0][0].out_tree, map(concrete, outs[len(refs) :]))
     derived = [converted(d, types) for d in derived]
     outs = choose(index, derived, flat)
     return tree_unflatten(traced[0][0].out_tree, map(concrete, outs))

@@ -15,8 +15,8 @@ All of it is while loops over ordinary operations, so it can be differentiated a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from functrax.core.index.expr import Dim, Load
 from functrax.core.index.map import IndexMap
@@ -37,6 +37,10 @@ from functrax.transforms.interpreters.transpose import transpose_jaxpr
 #: Checkpoints that the backward pass keeps unless told otherwise: bisection needs no more for any
 #: int32 number of steps.
 DEFAULT_ROWS = 33
+
+#: Runs a loop: its condition, its body, the first carries, and what it is called.
+Step: TypeAlias = "Callable[..., Sequence[Value]]"
+Loop: TypeAlias = "Callable[[Callable[..., Value], Step, Sequence[Value], str], list[Value]]"
 
 
 def _integer(n: int) -> Value:
@@ -124,9 +128,13 @@ class Replay:
       step: a program from constants and all carries to all new carries.
       consts: values of the constants.
       flags: which carries matter; the others are left out.
+      loop: runs loops.
     """
 
-    def __init__(self, step: Jaxpr, consts: Sequence[Value], flags: Sequence[bool]) -> None:
+    def __init__(
+        self, step: Jaxpr, consts: Sequence[Value], flags: Sequence[bool], loop: Loop
+    ) -> None:
+        self.loop = loop
         self.flags = _with_what_they_need(step, len(consts), flags)
         self.step = _restricted(step, len(consts), self.flags)
         self.consts = consts
@@ -137,7 +145,7 @@ class Replay:
 
     def run(self, target: Value, start: Value, carry: Sequence[Value]) -> list[Value]:
         """The carries at step ``target``, from those at step ``start``."""
-        _, *there = _run_while(
+        _, *there = self.loop(
             lambda i, *xs: lt.bind(i, target),
             lambda i, *xs: [add.bind(i, _integer(1)), *self.advance(xs)],
             [start, *carry],
@@ -147,19 +155,13 @@ class Replay:
 
     def count(self, cond: Jaxpr, of_cond: Sequence[Value], init: Sequence[Value]) -> Value:
         """The number of steps while a condition of all these carries holds."""
-        count, *_ = _run_while(
+        count, *_ = self.loop(
             lambda n, *xs: eval_jaxpr(cond, (), *of_cond, *xs)[0],
             lambda n, *xs: [add.bind(n, _integer(1)), *self.advance(xs)],
             [_zero(), *init],
             "count steps",
         )
         return count
-
-
-def _run_while(*args: Any) -> list[Value]:
-    from functrax.transforms.control.while_loop import run_while
-
-    return run_while(*args)
 
 
 class Checkpoints:
@@ -194,7 +196,7 @@ class Checkpoints:
             pushed = [_write(s, above, r) for s, r in zip([steps, *states], rows, strict=True)]
             return [above, *pushed]
 
-        return _run_while(unfinished, push, saved, "approach")
+        return self.replay.loop(unfinished, push, saved, "approach")
 
     def carry_at(self, t: Value, saved: Sequence[Value]) -> tuple[list[Value], list[Value]]:
         """The carries at step ``t``, once approached; and the stack without what is of no more use.
@@ -219,6 +221,7 @@ def while_cotangents(
     ct_carry: Sequence[Value],
     const_avals: Sequence[ShapedArray],
     rows: int,
+    loop: Loop,
 ) -> tuple[list[Value], list[Value]]:
     """The cotangents of a loop's linear constants and linear initial carries.
 
@@ -233,20 +236,21 @@ def while_cotangents(
       ct_carry: cotangents of the final linear carries.
       const_avals: types of the linear constants.
       rows: how many checkpoints to keep.
+      loop: runs loops.
     """
     known = split.known.jaxpr
     step = rearranged(known, range(len(known.invars)), range(len(init)))
     given = [*split.known.consts, *consts]
     back = transpose_jaxpr(_without_effects(body), linear, tuple(split.out_unknown), fill=True)
 
-    tested = Replay(step, given, _reads(cond, (True,))[len(of_cond) :])
+    tested = Replay(step, given, _reads(cond, (True,))[len(of_cond) :], loop)
     seen_by_cond = [*[True] * len(of_cond), *tested.flags]
     test = Jaxpr((), chosen(cond.invars, seen_by_cond), cond.outvars, cond.eqns, cond.name)
     count = tested.count(test, of_cond, chosen(init, tested.flags))
 
     first = len(back.consts) + len(consts)
     read = _reads(back.jaxpr, [True] * len(back.jaxpr.outvars))[first : first + len(init)]
-    replay = Replay(step, given, read)
+    replay = Replay(step, given, read, loop)
     stack = Checkpoints(replay, rows)
     saved_now = stack.start(chosen(init, replay.flags))
     num_saved = len(saved_now)
@@ -268,6 +272,6 @@ def while_cotangents(
         *(zeros(a) for a in const_avals),
         *ct_carry,
     ]
-    outs = _run_while(lambda t, *rest: ge.bind(t, _integer(0)), backwards, start, "backwards")
+    outs = loop(lambda t, *rest: ge.bind(t, _integer(0)), backwards, start, "backwards")
     cts = outs[1 + num_saved :]
     return cts[: len(const_avals)], cts[len(const_avals) :]

@@ -234,6 +234,7 @@ class While(HigherOrder):
             ],
             [x.aval for x in chosen(of_body, u_b)],
             checkpoints,
+            run_while,
         )
         nothing: list[None] = [None] * len(operands)
         return [

@@ -14,35 +14,24 @@ from functrax.core.state.references import Ref, read_only, values_of
 from functrax.core.tracing.primitive import Value
 from functrax.core.tracing.stage import Derived, Effects, stage_with_references
 from functrax.core.types.aval import ShapedArray
-from functrax.transforms.arguments.discharge import write_back
-from functrax.transforms.control.choices import choose, converted
 
 
-def choose_writing(
-    index: Value,
-    derived: Sequence[Derived],
-    written: Sequence[Effects | None],
-    flat: Sequence[Value],
-    types: Sequence[ShapedArray],
-) -> list[Value]:
-    """The results of the chosen branch, after references have been written.
+def writing_branches(
+    derived: Sequence[Derived], written: Sequence[Effects | None]
+) -> tuple[list[Ref], list[Derived]]:
+    """Branches as functions without references, whose first results are new values of these.
 
     Args:
-      index: which branch.
       derived: the branches; their constants may be references.
       written: what each branch does to references.
-      flat: the operands.
-      types: the types of the other results.
+
+    Returns:
+      What any branch writes, and the branches.
     """
     refs = list(dict.fromkeys(ref for e in written if e for ref in e.targets))
-    avals = [*(ref._aval for ref in refs), *types]
-    branches = [
-        converted(_writing_all(d, e.targets if e else (), refs), avals)
-        for d, e in zip(derived, written, strict=True)
+    return refs, [
+        _writing_all(d, e.targets if e else (), refs) for d, e in zip(derived, written, strict=True)
     ]
-    outs = choose(index, branches, flat)
-    write_back(refs, outs[: len(refs)])
-    return outs[len(refs) :]
 
 
 def _writing_all(branch: Derived, own: Sequence[Ref], refs: Sequence[Ref]) -> Derived:

@@ -8,62 +8,25 @@ Because it stays a call, sharing of equal equations never joins the two computat
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from functrax.core.errors.typed import ArgumentError, StaticArgumentError
 from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.pytree.operations import tree_map
-from functrax.core.scalars.scalar import Builder, Scalar
-from functrax.core.tracing.inputs import as_value
-from functrax.core.tracing.primitive import BadSample, Elementwise, Sample, Value
 from functrax.transforms.arguments.flat import check_callable
 from functrax.transforms.arguments.static_args import ArgumentRoles, Identical, Static
 from functrax.transforms.interpreters.call import Call
 from functrax.transforms.interpreters.linearize import Saveable
+from functrax.transforms.operations.checkpoint_name import (
+    checkpoint_name as checkpoint_name,
+    name_p,
+)
 from functrax.transforms.staging.jit import Jitted
 
 #: ``(primitive, *avals, **params) -> bool``: whether its result may be stored.
 Policy: TypeAlias = Callable[..., bool]
-
-
-class Name(Elementwise):
-    """The operand itself, under a name that checkpoint policies can speak of."""
-
-    name = "name"
-    takes_stored = True
-
-    def reference(self, x: Any, *, tag: str) -> Any:
-        return x
-
-    def lower(self, b: Builder, x: Scalar, *, tag: str) -> Scalar:
-        return x
-
-    def jvp(
-        self, primals: Sequence[Value], tangents: Sequence[Value | None], *, tag: str
-    ) -> tuple[Any, Any]:
-        return self.bind(primals[0], tag=tag), tangents[0]
-
-    def samples(self) -> Iterable[Sample]:
-        yield Sample(((3, 4),), {"tag": "activations"})
-
-    def bad_samples(self) -> Iterable[BadSample]:
-        return ()
-
-
-name_p = Name()
-
-
-def checkpoint_name(x: Any, name: str) -> Any:
-    """Name a value, so that a policy of :func:`checkpoint` can choose to store it.
-
-    Args:
-      x: a pytree of arrays.
-      name: the name.
-    """
-    return tree_map(lambda leaf: name_p.bind(as_value(leaf), tag=name), x)
 
 
 def everything_saveable(primitive: Any, *avals: Any, **params: Any) -> bool:

@@ -25,7 +25,6 @@ from functrax.core.scalars.scalar import Builder
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
-from functrax.transforms.differentiation.checkpoint import Name
 from functrax.transforms.hlo.complex_inverses import INVERSES
 from functrax.transforms.hlo.computations.computation import Computation, Node
 from functrax.transforms.hlo.computations.opcodes import OPCODES
@@ -33,6 +32,7 @@ from functrax.transforms.hlo.computations.views import Product, remember, view_o
 from functrax.transforms.hlo.equations import write_function, write_jaxpr
 from functrax.transforms.hlo.rules import rule, unavailable
 from functrax.transforms.hlo.scalars import load, write_scalars
+from functrax.transforms.operations.checkpoint_name import Name
 
 #: What XLA does not compute for some dtypes: there the lowering is written.
 _EXCEPT: Final[dict[str, frozenset[np.dtype[Any]]]] = {

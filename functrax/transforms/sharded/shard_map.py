@@ -15,12 +15,13 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Final
 
 from functrax.backends.sharding.context import (
-    MeshContext,
+    NO_CONTEXT,
     get_abstract_mesh,
     mesh_of_specs,
     use_abstract_mesh,
 )
 from functrax.backends.sharding.mesh import AbstractMesh, AxisType, Mesh
+from functrax.backends.sharding.mesh_context import MeshContext
 from functrax.backends.sharding.moving import reshard
 from functrax.backends.sharding.partition import PartitionSpec
 from functrax.backends.sharding.placed import given_sharding, put
@@ -163,7 +164,7 @@ def _manual(mesh: Mesh | AbstractMesh, names: Sequence[Hashable]) -> Override:
     """The context of the function's body: the mapped axes are the program's own business."""
     types = dict.fromkeys(names, AxisType.Manual)
     abstract = mesh.abstract_mesh.update_axis_types(types)
-    before = options.mesh_context or MeshContext()
+    before = options.mesh_context or NO_CONTEXT
     return Override("mesh_context", MeshContext(abstract, before.concrete))
 
 

@@ -56,7 +56,7 @@ from functrax.transforms.staging.traces import (
 
 if TYPE_CHECKING:
     from functrax.transforms.staging.lowered import Lowered
-    from functrax.transforms.staging.staged import TracedFunction
+    from functrax.transforms.staging.traced_function import TracedFunction
 
 jit_call = Call("jit")
 #: Traces of a function that it can still explain.
@@ -304,7 +304,8 @@ class Jitted(JitCaller):
         return self._staged(args, kwargs).out_info
 
     def _staged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedFunction:
-        from functrax.transforms.staging.staged import Places, TracedFunction
+        from functrax.transforms.staging.staged import Places
+        from functrax.transforms.staging.traced_function import TracedFunction
 
         dynamic, dynamic_kwargs, static = self._roles.split(args, kwargs)
         if self._shardings is not None:

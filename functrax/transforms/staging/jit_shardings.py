@@ -72,7 +72,7 @@ class CallShardings:
         """The sharding of each leaf of the arguments, or None; each fits."""
         if self.inputs is UNSPECIFIED:
             return [None] * len(tree_leaves(args))
-        from functrax.backends.sharding.placed import prefix_leaves
+        from functrax.backends.sharding.prefixes import prefix_leaves
 
         if isinstance(self.inputs, tuple) and len(self.inputs) != len(args):
             raise ShardingError(
@@ -94,7 +94,7 @@ class CallShardings:
         """The sharding of each leaf of a result, or None; each fits."""
         if self.outputs is UNSPECIFIED:
             return [None] * len(tree_leaves(shaped))
-        from functrax.backends.sharding.placed import prefix_leaves
+        from functrax.backends.sharding.prefixes import prefix_leaves
 
         wheres = prefix_leaves(self.outputs, shaped, f"{self.name}: out_shardings")
         return self._fitting(wheres, shaped, "out_shardings", "result ")

@@ -1,27 +1,19 @@
-"""The first stage of a jitted function: ``f.trace(*args)`` is its program for certain arguments.
+"""What is known of a function at each stage ahead of time: trees, types, places.
 
-It comes before ``lower()``, which brings the compiler along.  Start at :class:`TracedFunction`.
+Start at :class:`StagedFunction`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from functrax.backends.sharding.placement import default_backend
-from functrax.core.boundaries.tracebacks import with_boundaries
-from functrax.core.errors.typed import UnavailableError
-from functrax.core.ir.jaxpr import ClosedJaxpr, Jaxpr
 from functrax.core.pytree.operations import PyTreeDef, tree_leaves, tree_unflatten
-from functrax.core.records import field, record
-from functrax.core.tracing.primitive import Value
+from functrax.core.records import record
 from functrax.core.types.aval import ShapedArray
-from functrax.transforms.arguments.inspect_types import ShapeDtypeStruct
+from functrax.transforms.arguments.types_of_arrays import ShapeDtypeStruct
 from functrax.transforms.staging.jit_shardings import CallShardings
 from functrax.transforms.staging.traces import Signature, Traced
-
-if TYPE_CHECKING:
-    from functrax.transforms.staging.lowered import Lowered
 
 
 @record
@@ -125,65 +117,6 @@ class StagedFunction:
         asked = self.places.of_outputs(tree_unflatten(self.out_tree, plain))
         known = [x if s is None else x.update(sharding=s) for x, s in zip(plain, asked)]
         return tree_unflatten(self.out_tree, known)
-
-
-@record(eq=False)
-@with_boundaries
-class TracedFunction(StagedFunction):
-    """A jitted function traced for arguments of certain types.
-
-    Args:
-      fun_name: the function's name.
-      function: the user's function.
-      traced: the program.
-      signature: the types of the arguments.
-      bind: runs the program on values.
-      places: where arguments and results lie.
-    """
-
-    fun_name: str
-    function: Callable[..., Any] = field(repr=False)
-    traced: Traced = field(repr=False)
-    signature: Signature = field(repr=False)
-    bind: Callable[[Sequence[Value]], Sequence[Value]] = field(repr=False)
-    places: Places = field(repr=False)
-
-    @property
-    def jaxpr(self) -> ClosedJaxpr:
-        """The program, and the arrays that the function closes over."""
-        program, consts = self.traced.jaxpr, self.traced.consts
-        if not consts:
-            return ClosedJaxpr(program, ())
-        inputs, number = program.invars, len(consts)
-        open_ = Jaxpr(inputs[:number], inputs[number:], program.outvars, program.eqns, program.name)
-        return ClosedJaxpr(open_, consts)
-
-    @property
-    def out_avals(self) -> Any:
-        """The abstract values of the results, as their pytree."""
-        return tree_unflatten(self.out_tree, self.traced.jaxpr.out_avals)
-
-    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
-        """The program as the compiler takes it.
-
-        Args:
-          lowering_platforms: for which platforms; ``"cpu"`` has to be among them.
-
-        Raises:
-          UnavailableError: if it is not.
-        """
-        from functrax.transforms.staging.lowered import Lowered  # and the compiler
-
-        platform = default_backend()
-        if lowering_platforms is not None and platform not in lowering_platforms:
-            raise UnavailableError(
-                "lower: programs cannot be made for these platforms",
-                got=f"lowering_platforms={tuple(lowering_platforms)}",
-                fix=f"({platform!r},)",
-            )
-        return Lowered(
-            self.fun_name, self.function, self.traced, self.signature, self.bind, self.places
-        )
 
 
 def struct(aval: Any) -> ShapeDtypeStruct:

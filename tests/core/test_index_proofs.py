@@ -208,6 +208,24 @@ def test_chains_become_one_map() -> None:
     assert unpadded.is_identity
 
 
+@pytest.mark.parametrize("shape", [(16, 16), (8, 8, 8)])
+def test_places_in_a_transposed_array_keep_their_digits(shape: tuple[int, ...]) -> None:
+    size = int(np.prod(shape))
+    digits, place = IndexMap.reshape(shape, (size,)), IndexMap.reshape((size,), shape)
+    turned = IndexMap.transpose(shape, tuple(reversed(range(len(shape)))))
+    (there,) = digits.compose(turned).compose(place).exprs
+    assert bounds(there, (size,)) == (0, size - 1)
+    assert simplify(there.substitute({0: there}), (size,)) == Dim(0)
+
+
+def test_sums_of_a_number_and_its_quotient() -> None:
+    i = Dim(0)
+    assert str(16 * i - 255 * (i // 16)) == str(16 * (i % 16) + i // 16) == "d0//16 + 16*(d0%16)"
+    assert 4 * (i // 4) + i % 4 == i
+    assert i - 4 * (i // 4) == i % 4
+    assert str(i + i // 4) == "d0 + d0//4"
+
+
 def test_inverses_of_the_specialisations() -> None:
     assert IndexMap.slice_((9,), (1,), (9,), (2,)).invert() == IndexMap.pad((4,), (1,), (1,), (1,))
     assert IndexMap.pad((4,), (1,), (1,), (1,)).invert() == IndexMap.slice_((9,), (1,), (9,), (2,))

@@ -31,6 +31,7 @@ from functrax.backends.llvm.jit import Compiled, Request, machine, request
 from functrax.backends.loops.strategies import scheduled_trees
 from functrax.backends.loops.strategies.target import Target
 from functrax.backends.loops.tree import Function
+from functrax.core.errors.kept import KeptError
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import state as options
@@ -141,14 +142,20 @@ def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
 
 def _remembered(jaxpr: Jaxpr, name: str, make: Callable[[Jaxpr, str], GroupCode]) -> GroupCode:
-    """The code that a function makes of a group, which is kept with the group's program."""
+    """The code that a function makes of a group, or why it has none: kept with its program."""
     key = (make, options.strict, options.schedule_off, options.opt_limit, options.autotune)
-    code: GroupCode | None = jaxpr.memo.get(key)
-    if code is None:
-        code = jaxpr.memo[key] = make(jaxpr, name)
-    else:
+    code: GroupCode | KeptError | None = jaxpr.memo.get(key)
+    if isinstance(code, KeptError):
+        raise code.again()
+    if code is not None:
         for _ in code.kernels:
             found("memory")
+        return code
+    try:
+        code = jaxpr.memo[key] = make(jaxpr, name)
+    except NotAKernelError as error:
+        jaxpr.memo[key] = KeptError(error)
+        raise
     return code
 
 

@@ -37,7 +37,7 @@ from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.kernels.ir import Operand
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.jit import LaunchCode, side_by_side
-from functrax.backends.passes.groups import contraction, fused, grouped
+from functrax.backends.passes.groups import contraction, fused, parts_of
 from functrax.backends.reference.deferred import Deferred
 from functrax.backends.reference.reference_device import rule_of
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
@@ -241,7 +241,7 @@ class Assembly:
         try:
             code = self.codes.group(eqn)
         except NotAKernelError:
-            self._one_by_one(eqn)
+            self._in_parts(eqn)
             return
         self._launches(eqn, code)
 
@@ -320,17 +320,16 @@ class Assembly:
                 HostCall(guard(eqn, self.members), "guard", (*inputs, *outputs), (), into=True)
             )
 
-    def _one_by_one(self, eqn: Eqn) -> None:
-        """A group that is no kernel: its equations as groups of one, or calls of references."""
+    def _in_parts(self, eqn: Eqn) -> None:
+        """A group that is no kernel: its parts as groups, in the end calls of references."""
         jaxpr: Jaxpr = eqn.params["jaxpr"]
         outer = self.slots
         self.slots = dict(zip(jaxpr.invars, self._operands(eqn.invars), strict=True))
-        for inner in jaxpr.eqns:
-            if len(jaxpr.eqns) == 1:
-                self._host_call(inner)
-            else:
-                name = inner.primitive.name
-                self._group(grouped(fused, [inner], list(inner.outvars), name, inner.source))
+        if len(jaxpr.eqns) == 1:
+            self._host_call(jaxpr.eqns[0])
+        else:
+            for part in parts_of(jaxpr):
+                self._group(part)
         found = [self._slot(x) for x in jaxpr.outvars]
         self.slots = outer
         self.slots.update(zip(eqn.outvars, found, strict=True))

@@ -10,15 +10,16 @@ Start at :class:`Codes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
 from functrax.backends.compilation.codegen import GroupCode, contraction_code, group_code, loop_code
+from functrax.backends.compile_log import found
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.passes.fusion.contraction_groups import has_few_parts, is_small
 from functrax.backends.passes.groups import contraction, fused
 from functrax.core.errors.kept import KeptError
-from functrax.core.ir.jaxpr import Eqn, Jaxpr
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.options.config import state as options
 
 _CUMULATIVE: Final = ("cumsum", "cumprod", "cummax", "cummin")
@@ -30,6 +31,8 @@ class Codes:
     def __init__(self) -> None:
         # equations are kept, so that no other gets the number of one that is gone
         self._found: dict[tuple[int, str], tuple[Eqn, GroupCode | KeptError]] = {}
+        #: Of loops by what they do, for many of a program are equal.
+        self._loops: dict[Hashable, GroupCode | KeptError] = {}
 
     def begin(self, jaxpr: Jaxpr) -> None:
         """Ask for the code of all equations of a program that went through the pipeline."""
@@ -90,17 +93,46 @@ class Codes:
         Raises:
           NotAKernelError: the points of a loop depend on one another, or a step is too large.
         """
-        return self._of(eqn, "loop", lambda: loop_code(eqn))
+        return self._of(eqn, "loop", lambda: self._loop(eqn))
+
+    def _loop(self, eqn: Eqn) -> GroupCode:
+        key = _meaning(eqn)
+        code = self._loops.get(key)
+        if code is None:
+            code = self._loops[key] = _kept(lambda: loop_code(eqn))
+        elif isinstance(code, GroupCode):
+            for _ in code.kernels:
+                found("memory")
+        return _code(code)
 
     def _of(self, eqn: Eqn, what: str, find: Callable[[], GroupCode]) -> GroupCode:
         key = (id(eqn), what)
         known = self._found.get(key)
         if known is None:
-            try:
-                code: GroupCode | KeptError = find()
-            except NotAKernelError as error:
-                code = KeptError(error)
-            known = self._found[key] = (eqn, code)
-        if isinstance(known[1], KeptError):
-            raise known[1].again()
-        return known[1]
+            known = self._found[key] = (eqn, _kept(find))
+        return _code(known[1])
+
+
+def _kept(find: Callable[[], GroupCode]) -> GroupCode | KeptError:
+    """The code that a function finds, or why there is none."""
+    try:
+        return find()
+    except NotAKernelError as error:
+        return KeptError(error)
+
+
+def _code(kept: GroupCode | KeptError) -> GroupCode:
+    if isinstance(kept, KeptError):
+        raise kept.again()
+    return kept
+
+
+def _meaning(eqn: Eqn) -> Hashable:
+    """What is equal for equations that do the same with operands of the same types.
+
+    Operands that are one variable are told from those that are several.
+    """
+    first = {x: n for n, x in reversed(list(enumerate(eqn.invars)))}
+    operands = tuple([x if isinstance(x, Literal) else (first[x], x.aval) for x in eqn.invars])
+    results = tuple([v.aval for v in eqn.outvars])
+    return eqn.primitive, tuple(sorted(eqn.params.items())), operands, results

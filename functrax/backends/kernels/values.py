@@ -33,6 +33,9 @@ Point: TypeAlias = tuple[IndexExpr, ...]
 #: The most values at points in one kernel: views of views of both halves of an array can have
 #: exponentially many.
 MAX_VALUES = 8192
+#: The most parts that indices of views of views have: where the parts of different reshapes do not
+#: divide one another, each view makes them longer by a factor.
+MAX_INDICES = 64
 _Key: TypeAlias = "tuple[Atom, Point, Scalar | None]"
 _Part: TypeAlias = "tuple[Atom, Point, Scalar | None, Scalar | None]"
 
@@ -262,11 +265,9 @@ class Values:
         index_map = eqn.primitive.index_map(*avals, **eqn.params)  # type: ignore[attr-defined]
         if "fill" not in eqn.params:  # a map that is inside everywhere
             dims = dict(enumerate(point))
-            return (
-                tuple(self.indices.simplify(e.substitute(dims)) for e in index_map.exprs),
-                guard,
-                None,
-            )
+            exprs = tuple(self.indices.simplify(e.substitute(dims)) for e in index_map.exprs)
+            _check_length(exprs, index_map)
+            return exprs, guard, None
         exprs, inside = self.image(index_map, point, eqn.invars[1:], guard)
         return exprs, inside, None if inside is guard else inside
 
@@ -290,9 +291,21 @@ class Values:
             return self.indices.dynamic(self.at(array, where, inside))
 
         exprs = tuple(self.indices.simplify(e.substitute(dims, load)) for e in index_map.exprs)
+        _check_length(exprs, index_map)
         for condition in index_map.conditions:
             holds = condition.substitute(dims, load)  # which adds to what is inside
             inside = self.indices.both(inside, holds)
         for expr, size in zip(exprs, index_map.codomain, strict=True):
             inside = self.indices.within(inside, expr, size)
         return exprs, inside
+
+
+def _check_length(exprs: Point, index_map: IndexMap) -> None:
+    """Refuse indices that views of views have made much longer than those of one view.
+
+    Raises:
+      NotAKernelError: they are.
+    """
+    length = sum([expr.size for expr in exprs])
+    if length > MAX_INDICES and length > 2 * sum([expr.size for expr in index_map.exprs]):
+        raise NotAKernelError("views of views, so many that indices are long")

@@ -106,6 +106,50 @@ def grouped(
     return Eqn(kind, inputs, outputs, {"jaxpr": inner, "name": name}, line)
 
 
+def parts_of(jaxpr: Jaxpr) -> list[Eqn]:
+    """Smaller groups that do together what the program of a group does.
+
+    Args:
+      jaxpr: it, of more equations than one.
+
+    Returns:
+      Two groups of about half of its equations, of which the second has its own copies of the
+      views that both need; groups of one equation each, if it has little else than views.
+    """
+    eqns = jaxpr.eqns
+    first, second = eqns[: len(eqns) // 2], eqns[len(eqns) // 2 :]
+    needed = {x for eqn in second for x in eqn.invars}
+    views = []
+    for eqn in reversed(first):
+        if eqn.primitive.family == "reindex" and not needed.isdisjoint(eqn.outvars):
+            views.append(eqn)
+            needed.update(eqn.invars)
+    results = set(jaxpr.outvars)
+    passed = needed.difference(v for eqn in views for v in eqn.outvars) | results
+    outputs = [v for eqn in first for v in eqn.outvars if v in passed]
+    parts = [(_leading_to(outputs, first), outputs)]
+    results.difference_update(outputs)
+    second = (*reversed(views), *second)
+    parts.append((second, [v for eqn in second for v in eqn.outvars if v in results]))
+    if not outputs or len(second) == len(eqns):
+        parts = [((eqn,), list(eqn.outvars)) for eqn in eqns]
+    return [
+        grouped(fused, each, values, each[-1].primitive.name, each[-1].source)
+        for each, values in parts
+        if values
+    ]
+
+
+def _leading_to(values: Sequence[Var], eqns: Sequence[Eqn]) -> tuple[Eqn, ...]:
+    needed: set[Atom] = set(values)
+    kept = []
+    for eqn in reversed(eqns):
+        if not needed.isdisjoint(eqn.outvars):
+            kept.append(eqn)
+            needed.update(eqn.invars)
+    return tuple(reversed(kept))
+
+
 #: Programs of groups, by what they do and where it stands: equal groups share one, and with it
 #: what is remembered of it.
 _programs: WeakValueDictionary[Any, Jaxpr] = WeakValueDictionary()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from functrax.backends.passes.groups import contraction
-from functrax.core.ir.jaxpr import Eqn, Jaxpr
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, all_eqns
 
 
 def with_programs(eqn: Eqn, function: Callable[[Jaxpr], Jaxpr]) -> Eqn:
@@ -36,6 +36,21 @@ def with_programs(eqn: Eqn, function: Callable[[Jaxpr], Jaxpr]) -> Eqn:
     if not changed:
         return eqn
     return Eqn(eqn.primitive, eqn.invars, eqn.outvars, {**eqn.params, **changed}, eqn.source)
+
+
+def once_each(function: Callable[[Jaxpr], Jaxpr]) -> Callable[[Jaxpr], Jaxpr]:
+    """A function of programs that is applied once to equal ones that stand for the same lines."""
+    known: dict[Hashable, Jaxpr] = {}
+
+    def apply(program: Jaxpr) -> Jaxpr:
+        lines = [eqn.source and eqn.source.key for eqn in all_eqns(program)]
+        key = program, tuple(lines)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = function(program)
+        return found
+
+    return apply
 
 
 def with_bodies(eqns: Iterable[Eqn], function: Callable[[Jaxpr], Jaxpr]) -> list[Eqn]:

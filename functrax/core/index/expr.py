@@ -458,26 +458,49 @@ def _divisor(expr: IndexExpr, other: Index, sign: str) -> int:
 def _fold_quotients(const: int, terms: Mapping[Atom, int]) -> tuple[int, Mapping[Atom, int]]:
     """Apply ``e == d*(e//d) + e%d``, to quotients and to remainders, while the sum gets smaller.
 
-    So ``d*(e//d) + e%d`` becomes ``e``, and ``e - d*(e//d)`` becomes ``e%d``.
+    So ``d*(e//d) + e%d`` becomes ``e``, and ``e - d*(e//d)`` becomes ``e%d``.  But quotients keep
+    small coefficients: ``16*e - 255*(e//16)`` becomes ``16*(e%16) + e//16``, the place of an
+    element in a transposed matrix, whose digits tell how large it is and what its quotients are.
     """
     for atom, coef in terms.items():
-        if type(atom) is FloorDiv and coef and coef % atom.divisor == 0:
+        if type(atom) is FloorDiv and coef:
+            often = _times(atom.expr, terms)
+            if abs(coef + often * atom.divisor) < abs(coef):
+                const, terms = _with_digits(const, terms, atom, -often)
+                return _fold_quotients(const, terms)
+            if coef % atom.divisor:
+                continue
             times = coef // atom.divisor
-            rest = atom.expr % atom.divisor  # d*(e//d) == e - rest
         elif type(atom) is Mod and coef:
             times = coef
-            rest = atom.expr // atom.divisor * atom.divisor  # e%d == e - rest
         else:
             continue
-        trial = dict(terms)
-        del trial[atom]
-        for other, factor in atom.expr.terms:
-            trial[other] = trial.get(other, 0) + times * factor
-        for other, factor in rest.terms:
-            trial[other] = trial.get(other, 0) - times * factor
+        moved, trial = _with_digits(const, terms, atom, times)
+        quotient = (atom.expr // atom.divisor).terms
+        if any(abs(trial[q]) > abs(terms.get(q, 0)) for q, _ in quotient):
+            continue
         if _total_size(trial) < _total_size(terms):
-            return _fold_quotients(const + times * (atom.expr.const - rest.const), trial)
+            return _fold_quotients(moved, trial)
     return const, terms
+
+
+def _times(expr: IndexExpr, terms: Mapping[Atom, int]) -> int:
+    """How often an expression, but for its constant, is part of a sum with these terms."""
+    (often, left), *others = {divmod(terms.get(atom, 0), coef) for atom, coef in expr.terms}
+    return often if not left and not others else 0
+
+
+def _with_digits(
+    const: int, terms: Mapping[Atom, int], digit: Division, times: int
+) -> tuple[int, dict[Atom, int]]:
+    """A sum plus so many times ``e - d*(e//d) - e%d``, which is 0; a digit is one of the latter."""
+    e, d = digit.expr, digit.divisor
+    total = dict(terms)
+    for part, factor in ((e, times), (e // d, -times * d), (e % d, -times)):
+        const += factor * part.const
+        for atom, coef in part.terms:
+            total[atom] = total.get(atom, 0) + factor * coef
+    return const, total
 
 
 def _total_size(terms: Mapping[Atom, int]) -> int:

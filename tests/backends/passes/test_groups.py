@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from functrax.backends.passes.groups import contraction, fused, grouped
+from functrax.backends.passes.groups import contraction, fused, grouped, parts_of
 from functrax.core.errors.typed import VerificationError
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.syntax.parsing import parse_jaxpr
@@ -64,3 +64,60 @@ def test_groups_are_never_transformed():
         fused.jvp((np.float32(1),), (None,))
     with pytest.raises(AssertionError, match="batched"):
         contraction.batch(3, (), ())
+
+
+def whole_and_parts(text: str) -> tuple[Jaxpr, Jaxpr]:
+    jaxpr = parse_jaxpr(text)
+    parts = parts_of(jaxpr)
+    return jaxpr, Jaxpr((), jaxpr.invars, jaxpr.outvars, parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (TEXT, 2),
+        # the view is in both parts, so that only y is stored between them
+        (
+            """{ lambda ; x:f32[2,3]. let
+                y:f32[2,3] = sin x
+                z:f32[3,2] = transpose[perm=(1, 0)] y
+                a:f32[3,2] = exp z
+                b:f32[3,2] = mul a z
+              in (b,) }""",
+            2,
+        ),
+        (
+            """{ lambda ; x:f32[2,3]. let
+                y:f32[3,2] = transpose[perm=(1, 0)] x
+                z:f32[6] = reshape[shape=(6,)] y
+              in (z, y) }""",
+            2,
+        ),
+        (
+            """{ lambda ; x:f32[2,3]. let
+                y:f32[3,2] = transpose[perm=(1, 0)] x
+                z:f32[3,2] = exp y
+              in (z,) }""",
+            2,
+        ),
+    ],
+)
+def test_parts_of_a_group_do_what_it_does(text: str, count: int) -> None:
+    jaxpr, parts = whole_and_parts(text)
+    verify(parts)
+    assert len(parts.eqns) == count
+    values = check.draw(jaxpr)
+    assert check.same_bits(check.run_reference(parts, values), check.run_reference(jaxpr, values))
+
+
+def test_views_are_in_the_part_that_needs_them() -> None:
+    _, parts = whole_and_parts(
+        """{ lambda ; x:f32[2,3]. let
+            y:f32[2,3] = sin x
+            z:f32[3,2] = transpose[perm=(1, 0)] y
+            a:f32[3,2] = exp z
+            b:f32[3,2] = mul a z
+          in (b,) }"""
+    )
+    inside = [[e.primitive.name for e in part.params["jaxpr"].eqns] for part in parts.eqns]
+    assert inside == [["sin"], ["transpose", "exp", "mul"]]

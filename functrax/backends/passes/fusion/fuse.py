@@ -55,7 +55,7 @@ from functrax.backends.passes.fusion.kernel_spaces import COPIED, Spaces, is_row
 from functrax.backends.passes.fusion.kernel_views import Views
 from functrax.backends.passes.fusion.recompute import recompute
 from functrax.backends.passes.groups import Group, contraction, fused, grouped
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import once_each, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 
@@ -149,6 +149,7 @@ class Fusion:
         self.graph = KernelGraph()
         self.spaces = Spaces(self.eqns, self.views, barred)
         self.reasons: dict[tuple[int, int], str] = {}
+        self.inner = once_each(lambda program: fuse(program, rewrites))
         #: Minus what a merge saves, the two groups, and their versions then.
         self.heap: list[tuple[float, int, int, int, int]] = []
 
@@ -452,7 +453,7 @@ class Fusion:
             eqn = self.eqns[n]
             if isinstance(eqn.primitive, Group):
                 return eqn
-            return with_programs(eqn, lambda inner: fuse(inner, self.rewrites))
+            return with_programs(eqn, self.inner)
         inside = self.views.with_views(group.eqns, group.reads)
         eqns = [self.eqns[k] for k in inside]
         if group.center is not None:

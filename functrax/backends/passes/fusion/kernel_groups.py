@@ -38,7 +38,7 @@ SMALL, UNRELATED = 32 * LAUNCH, 6
 #: The most equations of unrelated groups in one: by then starting it costs little for each, and
 #: machine code takes as long to make as it is long.  Several such groups of equal parts are equal.
 TOGETHER = 16
-#: How many groups a search for a path between unrelated ones looks at.
+#: How many groups a search for a path between unrelated ones looks at from each end.
 SEARCH = 256
 #: What is computed for each element of a scatter that goes from one element to the next, in one
 #: thread and without lanes, costs no more than this, in bytes: more has a kernel of its own.

@@ -22,11 +22,11 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn, random
-from functrax.backends.loops.strategies import left_out
+from functrax.backends.loops.strategies import can_be_left_out
 from functrax.core.options.config import Override
 
 #: What can be left out.
-DECISIONS = left_out()
+DECISIONS = can_be_left_out()
 #: How often with and without take turns.
 TURNS = 3
 #: Results of a sum in another order may differ by so much, relative to the largest one.

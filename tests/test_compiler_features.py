@@ -22,7 +22,7 @@ from functrax.backends.compilation import pipeline
 from functrax.backends.compilation.bisection import first_wrong_rewrite
 from functrax.backends.compilation.pipeline import Pass
 from functrax.backends.eager import pending_program
-from functrax.backends.loops.strategies import left_out
+from functrax.backends.loops.strategies import can_be_left_out
 from functrax.backends.passes.fusion.fuse import fuse
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.runtime.choice import pool_stats
@@ -190,7 +190,7 @@ def test_J25_batch_norm_reads_its_image_twice() -> None:
     assert (count(e) <= 2 and len(image) == 2) or count(e) == 1
 
 
-@pytest.mark.parametrize("decision", left_out())
+@pytest.mark.parametrize("decision", can_be_left_out())
 def test_J26_every_decision_of_a_schedule_can_be_left_out(decision: str) -> None:
     def f(x: Any) -> Any:
         return nn.softmax(x) + jnp.cumsum(x, 1), x.T * 2, x.sum(), jnp.concatenate([x, x * 2])

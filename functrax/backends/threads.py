@@ -15,14 +15,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from functrax.backends.targets import target
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.process.cgroups import processors
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
-
-MIN_COST: Final = 20_000
-"""Estimated nanoseconds below which handing work to another thread does not pay."""
 
 
 def default_num_threads() -> int:
@@ -39,9 +37,10 @@ def default_num_threads() -> int:
 
 def ranges_for(units: int, grain: int, cost: int, threads: int) -> int:
     """Into how many ranges a loop is cut: one where it is not worth more."""
-    if threads <= 1 or cost < MIN_COST:
+    least = target().wake_ns
+    if threads <= 1 or cost < least:
         return 1
-    return max(1, min(threads, -(-units // grain), cost // (MIN_COST // 2)))
+    return max(1, min(threads, -(-units // grain), cost // (least // 2)))
 
 
 class ThreadPool:

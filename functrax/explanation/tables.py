@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.backends.cpu_info import cpu_info
+from functrax.backends.targets import target
 from functrax.explanation.record import Explanation, KernelFacts, Level
 
 _MOST_LINES = 3  # of the user's program, for each kernel
@@ -97,8 +97,8 @@ def compile_text(e: Explanation) -> str:
     words = {"llvm": "compiled by LLVM", "memory": "found in memory", "disk": "found on disk"}
     origins = [f"{e.origins[o]} {text}" for o, text in words.items() if e.origins.get(o)]
     total = sum(e.compile_ms.values())
-    cpu = cpu_info()
-    processor = f"vectors of {cpu.vector_bytes} bytes, second cache of {size(cpu.second_cache)}"
+    here = target()
+    processor = f"vectors of {here.vector_bytes} bytes, second cache of {size(here.second_cache)}"
     return (
         f"compilation: {total:.2f} ms ({times})\n"
         f"machine code: {', '.join(origins) or 'none'}; for {processor}"

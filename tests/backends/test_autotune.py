@@ -12,11 +12,11 @@ import pytest
 
 import functrax
 from functrax import lax
-from functrax.backends.compilation import autotune, codegen
+from functrax.backends.compilation import autotune
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.strategy import Plan
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.targets import schedule_target
 from functrax.core.options.config import Override
 from tests.backends.test_contraction_kernels import Array, draw, group, run
 
@@ -27,9 +27,9 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     found: list[str] = []
     seconds = autotune._seconds
 
-    def noted(kernels: list[Kernel], target: Target) -> float:
+    def noted(kernels: list[Kernel]) -> float:
         found.append(str(kernels[-1].tiling))
-        return seconds(kernels, target)
+        return seconds(kernels)
 
     monkeypatch.setattr(autotune, "_seconds", noted)
     monkeypatch.setattr(autotune, "LEAST_CYCLES", 0)
@@ -66,7 +66,7 @@ def test_every_plan_gives_the_same_bits(
 
     def nth(n: int) -> Callable[..., float]:
         counted = iter(range(1000))
-        return lambda kernels, target: 0.0 if next(counted) == n else 1.0
+        return lambda kernels: 0.0 if next(counted) == n else 1.0
 
     for n in range(0, 10, 3):
         monkeypatch.setattr(autotune, "_seconds", nth(n))
@@ -80,7 +80,7 @@ def test_every_plan_gives_the_same_bits(
 
 def kernels(function: Callable[..., Any], *args: Array) -> list[Kernel]:
     inner = group(function, *args).eqns[0].params["jaxpr"]
-    return contraction_kernels(inner, "x", codegen._target(), autotune.fastest)
+    return contraction_kernels(inner, "x", schedule_target(), pick=autotune.fastest)
 
 
 def test_choice_is_remembered(measured: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,15 +127,13 @@ def test_different_bits_are_not_candidates(measured: list[str]) -> None:
     x = np.zeros((64, 96), np.float32)
     seen: list[Plan] = []
 
-    def pick(
-        kernel: Kernel, plans: list[Plan], make: Callable[[Plan], list[Kernel]], target: Target
-    ) -> Plan:
+    def pick(kernel: Kernel, plans: list[Plan], make: Callable[[Plan], list[Kernel]]) -> Plan:
         from functrax.core.records import replace
 
         others = [replace(plan, block=(kernel.inner[-1], 32)) for plan in plans]
-        seen.append(autotune.fastest(kernel, [plans[0], *others], make, target))
+        seen.append(autotune.fastest(kernel, [plans[0], *others], make))
         return seen[-1]
 
     inner = group(lambda x, y: x @ y, x, x.T).eqns[0].params["jaxpr"]
-    contraction_kernels(inner, "x", codegen._target(), pick)
+    contraction_kernels(inner, "x", schedule_target(), pick=pick)
     assert seen[0].block is None and not any("blocks" in text for text in measured)

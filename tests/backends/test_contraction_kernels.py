@@ -24,14 +24,16 @@ from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import emit_kernel
 from functrax.backends.loops.strategies import scheduled_trees
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.loops.strategies.left_out import LeftOut
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.runtime.choice import load
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import Override
 from functrax.core.options.contexts import enable_x64
+from functrax.core.records import replace
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.stage import close, stage
+from tests.backends.machines import ANY
 
 Array = np.ndarray[Any, Any]
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 64, 97)
@@ -207,7 +209,7 @@ def strategies(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[s
     """How a contraction is tiled."""
     outer = group(function, *[np.zeros(s, np.float32) for s in shapes])
     inner = outer.eqns[0].params["jaxpr"]
-    return [str(k.tiling) for k in contraction_kernels(inner, "x", Target()) if k.tiling]
+    return [str(k.tiling) for k in contraction_kernels(inner, "x", ANY) if k.tiling]
 
 
 def test_strategies() -> None:
@@ -242,7 +244,7 @@ def test_units_follow_from_the_second_cache() -> None:
     inner = outer.eqns[0].params["jaxpr"]
     rows = {}
     for cache in (1 << 18, 2 << 20):
-        kernel = contraction_kernels(inner, "x", Target(second_cache=cache))[-1]
+        kernel = contraction_kernels(inner, "x", replace(ANY, second_cache=cache))[-1]
         assert kernel.tiling is not None
         rows[cache] = kernel.tiling.row_tiles * kernel.tiling.height
     assert rows[1 << 18] * 512 * 4 <= (1 << 18) // 2 < rows[2 << 20] * 512 * 4
@@ -311,7 +313,7 @@ def test_tiles_are_turned_where_results_are_contiguous_along_their_rows(
             return abs(product) + shift if follows else product
 
         inner = group(function, x, y, shift).eqns[0].params["jaxpr"]
-        kernel = contraction_kernels(inner, "x", Target())[-1]
+        kernel = contraction_kernels(inner, "x", ANY)[-1]
         assert str(kernel.tiling).endswith("sums turned")
         got = run(function, x, y, shift)
     want, bound = products("mk,kn->nm", x, y)
@@ -356,7 +358,7 @@ def test_what_is_no_contraction() -> None:
     ):
         jaxpr = group(function, np.zeros((8, 8), np.float32), np.zeros((8, 8), np.float32))
         with pytest.raises(NotAKernelError):
-            contraction_kernels(jaxpr.eqns[0].params["jaxpr"], "x", Target())
+            contraction_kernels(jaxpr.eqns[0].params["jaxpr"], "x", ANY)
 
 
 def test_equal_text_for_other_sizes() -> None:
@@ -441,9 +443,9 @@ def test_panels_are_turned_in_registers_where_the_last_one_is_not_whole(columns:
     """Of a panel that is not whole no row is read that is not there."""
     x, y = (np.random.default_rng(1).normal(size=(n, 90)).astype("f4") for n in (300, columns))
     inner = group(lambda x, y: x @ y.T, x, y).eqns[0].params["jaxpr"]
-    *before, last = contraction_kernels(inner, "x", Target())
+    *before, last = contraction_kernels(inner, "x", ANY)
     assert str(last.tiling).endswith("right packed")
-    trees = [tree for kernel in before for _, tree in scheduled_trees(kernel, Target())]
+    trees = [tree for kernel in before for _, tree in scheduled_trees(kernel, ANY)]
     assert trees and all("gather" not in emit_kernel(tree).text for tree in trees)
     got = run(lambda x, y: x @ y.T, x, y)
     agree(got, *products("mk,nk->mn", x, y), 90, EPS[np.float32])
@@ -456,10 +458,10 @@ def test_windows_are_stored_in_the_order_in_which_their_image_is_read(off: str) 
 
     shapes = (2, 64, 32, 32), (64, 64, 3, 3)
     inner = group(same, *[np.zeros(s, np.float32) for s in shapes]).eqns[0].params["jaxpr"]
-    target = Target(off=frozenset(off.split()))
-    kernels = contraction_kernels(inner, "x", target)
+    left_out = LeftOut(frozenset(off.split()))
+    kernels = contraction_kernels(inner, "x", ANY, left_out.kinds)
     (windows,) = (k for k in kernels if k.name.endswith(".windows"))
-    ((windows, tree),) = scheduled_trees(windows, target)
+    ((windows, tree),) = scheduled_trees(windows, ANY, left_out)
     (address,) = (a for a, _, stored in accesses(windows) if not stored)
     steps = [abs(coefficient(address, d)) for d in windows.outer]
     assert steps == sorted(steps, reverse=True)

@@ -20,8 +20,8 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import lax, nn
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.runtime import choice
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.options.config import Override
 from functrax.core.tracing.inputs import as_value
@@ -155,7 +155,7 @@ def test_strict_programs_give_the_bits_of_their_operations(
             assert found == eager, f"{merges} merges"
 
 
-@pytest.mark.skipif(not cpu_info().has_fma, reason="the processor rounds every product")
+@pytest.mark.skipif(not target().has_fma, reason="the processor rounds every product")
 def test_strict_mode_makes_a_difference() -> None:
     """Else the tests above would show nothing."""
     function, args = PROGRAMS["elementwise"]
@@ -165,7 +165,7 @@ def test_strict_mode_makes_a_difference() -> None:
     assert bits(function(*args)) == strict  # outside jit every operation is rounded
 
 
-@pytest.mark.skipif(not cpu_info().has_fma, reason="the processor rounds every product")
+@pytest.mark.skipif(not target().has_fma, reason="the processor rounds every product")
 def test_strict_mode_may_change_between_calls() -> None:
     function, args = PROGRAMS["elementwise"]
     jitted = fx.jit(function)
@@ -255,7 +255,7 @@ def test_strict_kernels_round_products() -> None:
         assert float(fx.jit(lambda x, y: x * x + y)(x, y)[0]) == 0.0
         assert float(fx.jit(lambda x, y: y + x * x)(x, y)[0]) == 0.0
         assert float(fx.jit(lambda x, y: x * x - -y)(x, y)[0]) == 0.0
-    rounded_once = 2.0**-24 if cpu_info().has_fma else 0.0
+    rounded_once = 2.0**-24 if target().has_fma else 0.0
     assert float(fx.jit(lambda x, y: x * x + y)(x, y)[0]) == rounded_once
 
 

@@ -59,7 +59,7 @@ def _check(name: str, dtype: Any, count: int, seed: int) -> None:
     want = exact(name, *operands)
     errors = errors_in_ulp(name, operands, got, want)
     k = int(errors.argmax())
-    bounds = _bounds() if expression.cpu_info().has_fma else _bounds_without_fma()
+    bounds = _bounds() if expression.target().has_fma else _bounds_without_fma()
     bound = bounds[name, np.dtype(dtype).name]
     assert errors[k] <= bound, f"{name}{[x[k] for x in operands]} = {got[k]!r}, not {want[k]!r}"
 
@@ -203,7 +203,7 @@ def test_edges_of_pow() -> None:
 @pytest.mark.parametrize("name", UNARY)
 def test_every_float32(name: str) -> None:
     found = worst(name)
-    bounds = _bounds() if expression.cpu_info().has_fma else _bounds_without_fma()
+    bounds = _bounds() if expression.target().has_fma else _bounds_without_fma()
     assert found.error <= bounds[name, "float32"], found
 
 

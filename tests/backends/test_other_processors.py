@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from functrax.backends.cpu_info import KINDS, CpuInfo, cpu_info, limited
-from functrax.backends.llvm.jit import machine
+from functrax.backends.targets import target
+from functrax.backends.targets.detect import limited, target_of
+from functrax.backends.targets.facts import Facts
+from functrax.backends.targets.x86_64 import KINDS
 from functrax.core.errors.typed import ArgumentError
 
 ROOT = Path(__file__).parents[2]
@@ -35,12 +37,12 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends import cpu_info
 from functrax.backends.llvm.jit import machine
+from functrax.backends.targets import target
 from tests.backends.random_checks import check_seed
 
-assert machine().vector_bytes == int(sys.argv[1])
-assert machine().generator.cpu == cpu_info.cpu_info().kind
+assert target().vector_bytes == int(sys.argv[1])
+assert machine().generator.cpu == target().cpu
 rng = np.random.default_rng(0)
 
 
@@ -107,14 +109,14 @@ with functrax.enable_x64(True):
 assert len(written) > 60, len(written)
 called = set()
 for data in written:
-    called.update(n for _, n in object_code.link(data, object_code.X86_64, mmap.PAGESIZE).calls)
+    called.update(n for _, n in object_code.link(data, 62, mmap.PAGESIZE).calls)
 assert called == set(), called
 """
 
 
 def limited_to(kind: str, tmp_path: Path, *command: str) -> None:
     """Run Python with code for a kind of processor, and nothing in the cache."""
-    if not KINDS[kind] <= cpu_info().flags:
+    if not KINDS[kind] <= target().flags:
         pytest.skip(f"this processor is no {kind}")
     environment = {**os.environ, "FUNCTRAX_CPU": kind, "FUNCTRAX_CACHE_DIR": str(tmp_path)}
     found = subprocess.run(
@@ -152,13 +154,11 @@ def test_everything_on_a_lesser_processor(
 
 
 def test_only_lesser_processors_can_be_asked_for() -> None:
-    haswell = CpuInfo("x86_64", "a Haswell", KINDS["x86-64-v3"] | {"rtm"})
-    older = limited(haswell, "x86-64-v2")
+    haswell = Facts("x86_64", "a Haswell", KINDS["x86-64-v3"] | {"rtm"})
+    older, same = (target_of(limited(haswell, f"x86-64-v{n}")) for n in (2, 3))
     assert (older.vector_bytes, older.has_halves) == (16, False)
-    same = limited(haswell, "x86-64-v3")
-    assert (same.vector_bytes, same.has_halves, same.kind) == (32, True, "x86-64-v3")
+    assert (same.vector_bytes, same.has_halves, same.cpu) == (32, True, "x86-64-v3")
     assert len({haswell.identity, older.identity, same.identity}) == 3
     for kind in ("x86-64-v4", "386"):
         with pytest.raises(ArgumentError, match="one of x86-64-v2, x86-64-v3"):
             limited(haswell, kind)
-    assert machine().vector_bytes == cpu_info().vector_bytes

@@ -16,11 +16,12 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
 from functrax.backends.compilation import codegen
-from functrax.backends.cpu_info import CpuInfo, cpu_info
 from functrax.backends.kernels import accesses, lower
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.loops.strategies import left_out, reductions
+from functrax.backends.loops.strategies import can_be_left_out, reductions
+from functrax.backends.targets import target
 from functrax.core.options.config import Override
+from tests.backends.machines import with_facts
 
 pytestmark = pytest.mark.usefixtures("without_plans")
 
@@ -139,7 +140,7 @@ def test_long_rows_are_read_in_pieces_side_by_side(
     size: int, monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
     monkeypatch.setattr(accesses, "STREAMED", 0)
-    monkeypatch.setattr(CpuInfo, "several_pages", True)
+    with_facts(monkeypatch, several_pages=True)
     x, y = numbers(size), numbers(size)[::-1].copy()
     np.testing.assert_array_equal(run(lambda v, w: v * 4 - w, x, y), x * 4 - y)
     np.testing.assert_allclose(
@@ -158,7 +159,7 @@ def test_rows_are_in_one_piece_where_a_processor_fetches_across_pages(
     monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
     monkeypatch.setattr(accesses, "STREAMED", 0)
-    monkeypatch.setattr(CpuInfo, "several_pages", False)
+    with_facts(monkeypatch, several_pages=False)
     x = numbers(1 << 20)
     np.testing.assert_array_equal(run(lambda v: v * 4 - 9, x), x * 4 - 9)
     run(lambda v: jnp.sum(v * 9), x)
@@ -220,7 +221,7 @@ def test_a_running_maximum_keeps_nan_from_where_it_is() -> None:
     np.testing.assert_array_equal(found, np.arange(len(x)) >= 70_000)
 
 
-@pytest.mark.parametrize("decision", left_out())
+@pytest.mark.parametrize("decision", can_be_left_out())
 @pytest.mark.parametrize("strict", [False, True])
 def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
     x, row = numbers(600, 401), numbers(401)
@@ -263,7 +264,7 @@ def test_quotients_by_a_number_of_the_row_are_rounded_once(
     fast: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of any bits: zeros, infinities, NaN and subnormal numbers on both sides."""
-    monkeypatch.setattr(CpuInfo, "divides_fast", fast)
+    with_facts(monkeypatch, divides_fast=fast)
     sign = -1 if fast else 1  # equal programs are compiled once
     random = np.random.default_rng(0)
     x, rows = (random.integers(0, 2**32, s, np.uint32).view("f4") for s in ((300, 257), (300, 1)))
@@ -352,7 +353,7 @@ def test_rows_with_holes_are_reduced_along_the_lanes(emitted: list[tuple[Kernel,
 def test_what_is_written_through_the_caches_is_not_done_in_pieces(
     monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
-    monkeypatch.setattr(CpuInfo, "several_pages", True)
+    with_facts(monkeypatch, several_pages=True)
     run(lambda v: v * 5 - 3, numbers(1 << 20))
     assert not words(emitted[0][0], "interleave")
 
@@ -445,7 +446,7 @@ def test_tiles_of_short_dims_have_lanes_for_all_of_one(
     if lanes == 1:
         assert not words(kernel, "turn")
     else:
-        assert kernel.lanes == min(lanes, cpu_info().vector_bytes // 4)
+        assert kernel.lanes == min(lanes, target().vector_bytes // 4)
 
 
 def test_only_large_arrays_are_streamed(emitted: list[tuple[Kernel, str]]) -> None:

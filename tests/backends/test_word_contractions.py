@@ -20,12 +20,13 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.compilation import codegen
-from functrax.backends.cpu_info import CpuInfo, cpu_info
 from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.loops.strategies import scheduled_trees
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.targets import target, x86_64
+from functrax.core.records import replace
+from tests.backends.machines import ANY, processor, write_for
 from tests.backends.test_contraction_kernels import EPS, Array, agree, draw, group, products, run
 
 BF16 = ml_dtypes.bfloat16
@@ -71,10 +72,10 @@ def of_kinds(floats: bool) -> pytest.MarkDecorator:
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     name, width = request.param
     flag, _ = KINDS[request.param]
-    if width > cpu_info().vector_bytes or flag not in cpu_info().flags:
+    if width > target().vector_bytes or flag not in target().flags:
         pytest.skip(f"this processor has no {flag}")
-    target = Target(width, dots=frozenset({name}))
-    monkeypatch.setattr(codegen, "_target", lambda: target)
+    wanted = replace(ANY, vector_bytes=width, registers=max(16, width // 2), dots=frozenset({name}))
+    monkeypatch.setattr(codegen, "schedule_target", lambda: wanted)
     return str(name)
 
 
@@ -87,7 +88,7 @@ def summed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def chosen(function: Callable[..., Any], *args: Array) -> set[str]:
     """The instructions that a contraction is computed by."""
     kernels = contraction_kernels(
-        group(function, *args).eqns[0].params["jaxpr"], "x", codegen._target()
+        group(function, *args).eqns[0].params["jaxpr"], "x", codegen.schedule_target()
     )
     return {k.tiling.dot[0] if k.tiling.dot else "" for k in kernels if k.tiling is not None}
 
@@ -197,31 +198,33 @@ def test_prologues_and_epilogues(kind: str) -> None:
 
 def emitted(kernel: Kernel) -> Emitted:
     """A kernel as LLVM IR."""
-    ((_, tree),) = scheduled_trees(kernel, Target())
+    ((_, tree),) = scheduled_trees(kernel, ANY)
     return emit_kernel(tree)
 
 
 @pytest.mark.parametrize("which", KINDS, ids=lambda kind: f"{kind[0]}-{kind[1]}")
-def test_texts(which: tuple[str, int]) -> None:
+def test_texts(which: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of processors that this one is not, too."""
     name, width = which
     args = [np.zeros((64, 256), DTYPES[name][0]), np.zeros((256, 64), DTYPES[name][0])]
     outer = group(summed(name, lambda x, y: x @ y), *args)
     inner = outer.eqns[0].params["jaxpr"]
-    target = Target(width, dots=frozenset({name}))
-    main = contraction_kernels(inner, "x", target)[-1]
+    plain = replace(ANY, vector_bytes=width, registers=max(16, width // 2))
+    write_for(monkeypatch, processor("x86_64"))
+    main = contraction_kernels(inner, "x", replace(plain, dots=frozenset({name})))[-1]
     text = "".join(text for _, text in emitted(main).calls)
     assert KINDS[which][1] in text
-    plain = contraction_kernels(inner, "x", Target(width))[-1]
-    assert KINDS[which][1] not in "".join(text for _, text in emitted(plain).calls)
+    without = contraction_kernels(inner, "x", plain)[-1]
+    assert KINDS[which][1] not in "".join(text for _, text in emitted(without).calls)
 
 
-def test_which_processor_has_what() -> None:
-    flags = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16"})
-    zen = CpuInfo("x86_64", "vendor_id: AuthenticAMD", flags)
-    xeon = CpuInfo("x86_64", "vendor_id: GenuineIntel", flags)
-    rapids = CpuInfo("x86_64", "vendor_id: GenuineIntel", flags | {"amx_tile", "amx_bf16"})
+def test_which_processor_has_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(x86_64, "_unit_allowed", lambda: True)
+    flags = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16")
+    zen = processor("x86_64", *flags, identity="vendor_id: AuthenticAMD")
+    xeon = processor("x86_64", *flags, identity="vendor_id: GenuineIntel")
+    rapids = processor("x86_64", *flags, "amx_tile", "amx_bf16", identity="vendor_id: GenuineIntel")
     assert zen.dots == {"i16", "bf16"}
     assert xeon.dots == {"i16"}
     assert rapids.dots == {"i16", "tile bf16"}
-    assert CpuInfo("aarch64", "", frozenset({"bf16"})).dots == frozenset()
+    assert processor("aarch64", "bf16").dots == frozenset()

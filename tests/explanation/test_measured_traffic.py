@@ -22,7 +22,8 @@ from typing import Any
 
 import pytest
 
-from functrax.backends.cpu_info import KINDS, cpu_info
+from functrax.backends.targets import target
+from functrax.backends.targets.x86_64 import KINDS
 
 ROOT = Path(__file__).parents[2]
 #: Code for it needs no masked loads, which callgrind does not count.
@@ -93,7 +94,7 @@ def predicted(kernel: Mapping[str, Any]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
-@pytest.mark.skipif(not KINDS[CPU] <= cpu_info().flags, reason=f"this processor is no {CPU}")
+@pytest.mark.skipif(not KINDS[CPU] <= target().flags, reason=f"this processor is no {CPU}")
 @pytest.mark.parametrize("group", GROUPS)
 def test_predicted_bytes_are_moved(group: str, tmp_path: Path) -> None:
     kernels = probed(GROUPS[group], tmp_path)

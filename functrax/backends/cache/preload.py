@@ -177,9 +177,9 @@ def _look_for_programs() -> None:
     import_module("functrax.backends.cache.program_cache")
     import_module("functrax.backends.executables.program_encoding")
     from functrax.backends.cache.program_key import compiler
-    from functrax.backends.cpu_info import cpu_info
     from functrax.backends.llvm.jit import circumstances
+    from functrax.backends.targets import target
 
     compiler()
-    if cpu_info().identity:  # else it asks LLVM
+    if target().identity:  # else it asks LLVM
         circumstances()

@@ -29,7 +29,7 @@ from functrax.backends.kernels.strategy import Plan
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import circumstances, request
 from functrax.backends.loops.strategies import scheduled_trees
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.targets import schedule_target
 from functrax.core.records import replace
 
 #: Contractions of fewer cycles are not worth measuring.
@@ -51,7 +51,6 @@ def fastest(
     kernel: Kernel,
     plans: Sequence[Plan],
     kernels_of: Callable[[Plan], list[Kernel]],
-    target: Target,
 ) -> Plan:
     """The plan that is computed in the least time.
 
@@ -59,7 +58,6 @@ def fastest(
       kernel: the contraction.
       plans: for it, the one that the model chooses first.
       kernels_of: makes a plan's kernels.
-      target: what they run on.
     """
     if plans[0].cycles < LEAST_CYCLES:
         return plans[0]
@@ -72,7 +70,7 @@ def fastest(
     key = disk_cache.content_key("autotune", circumstances(), str(kernel), " ".join(found))
     chosen = _remembered(key)
     if chosen not in found:
-        times = {text: _seconds(kernels_of(plan), target) for text, plan in found.items()}
+        times = {text: _seconds(kernels_of(plan)) for text, plan in found.items()}
         chosen = min(times, key=times.__getitem__)
         about = ", ".join(f"{text}: {seconds * 1e3:.3f} ms" for text, seconds in times.items())
         disk_cache.current().put(key, chosen.encode(), about)
@@ -87,7 +85,7 @@ def _other_tiles(kernel: Kernel, plan: Plan) -> Iterator[Plan]:
     if product.op == "dot" and product.attr[0].startswith("tile "):
         return  # the tiles of a matrix unit are few, and among the plans
     highest = HIGHEST if plan.rows in plan.left.dims - plan.right.dims else 1
-    registers = 32 if plan.lanes * reduction.how.carries[0].itemsize == 64 else 16
+    registers = schedule_target().registers
     for width in range(1, 5):
         height = min((registers - 1 - width) // width, highest, kernel.extents[plan.rows])
         if (width - 1) * plan.lanes < kernel.extents[plan.columns]:
@@ -109,10 +107,10 @@ def _remembered(key: bytes) -> str | None:
     return known
 
 
-def _seconds(kernels: Sequence[Kernel], target: Target) -> float:
+def _seconds(kernels: Sequence[Kernel]) -> float:
     """How long kernels take, one after the other, on one thread; the best of a few runs."""
     arrays = [_array(operand) for operand in kernels[-1].operands]
-    calls = [call for kernel in kernels for call in _calls(kernel, arrays, target)]
+    calls = [call for kernel in kernels for call in _calls(kernel, arrays)]
     best = float("inf")
     for _ in range(RUNS):
         begin = time.perf_counter()
@@ -131,13 +129,11 @@ def _array(operand: Operand) -> np.ndarray[Any, Any]:
     return np.full(size * operand.dtype.itemsize + 2 * _ROOM, byte, np.uint8)
 
 
-def _calls(
-    kernel: Kernel, arrays: Sequence[np.ndarray[Any, Any]], target: Target
-) -> Iterator[Callable[[], None]]:
+def _calls(kernel: Kernel, arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[Callable[[], None]]:
     """Functions that run a kernel on some of the arrays."""
     own, (read, written) = with_own_arrays(kernel)
     pointers = [-(-arrays[n].ctypes.data // _ROOM) * _ROOM for n in (*read, *written)]
-    for part, tree in scheduled_trees(own, target):
+    for part, tree in scheduled_trees(own, schedule_target()):
         yield _call(emit_kernel(tree), part.name, tree.units, pointers)
 
 

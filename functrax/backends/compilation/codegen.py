@@ -20,7 +20,6 @@ import numpy as np
 
 from functrax.backends.compilation.pipeline import SCHEDULE
 from functrax.backends.compile_log import found, step
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered
 from functrax.backends.kernels.lower import lower_group, read_inputs
@@ -29,8 +28,9 @@ from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, Request, machine, request
 from functrax.backends.loops.strategies import scheduled_trees
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.loops.strategies.left_out import LeftOut
 from functrax.backends.loops.tree import Function
+from functrax.backends.targets import schedule_target, target
 from functrax.core.errors.kept import KeptError
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -48,11 +48,6 @@ if TYPE_CHECKING:
     from functrax.backends.kernels.arrays import Arrays
     from functrax.backends.kernels.contraction import Pick
 
-#: Nanoseconds that an operation on a vector takes, and that moving a byte takes, roughly; and how
-#: many operations a function such as ``exp`` is.
-_OPERATION, _BYTE, _FUNCTION = 0.4, 0.04, 40
-#: And a cycle.
-_CYCLE = 0.4
 #: Steps that a loop takes whose steps nobody knows: enough to let other threads have Python.
 _STEPS = 10_000
 
@@ -165,7 +160,7 @@ def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
 
     pick = _measured() if options.autotune == "on" else None
     with step("lower", name):
-        kernels = contraction_kernels(jaxpr, name, _target(), pick)
+        kernels = contraction_kernels(jaxpr, name, schedule_target(), _left_out().kinds, pick)
         for kernel in kernels:
             _possible(kernel)
     known = len(jaxpr.invars) + len(jaxpr.outvars)
@@ -190,7 +185,7 @@ def _measured() -> Pick:
 
 def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     with step("lower", name):
-        found = lower_group(jaxpr, name, options.strict, "parts" not in _target().off)
+        found = lower_group(jaxpr, name, options.strict, "parts" not in _left_out().kinds)
         lowered = [_possible(kernel) for kernel in found]
     codes = [code for kernel in lowered for code in _kernel_codes(kernel)]
     copies, fill = _before_update(jaxpr)
@@ -200,28 +195,17 @@ def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
     return GroupCode(tuple(temporaries), copies, tuple(codes), inputs, fill)
 
 
-def _target() -> Target:
-    off = words(options.schedule_off)
+def _left_out() -> LeftOut:
+    """What schedules do without (the options ``schedule_off`` and ``opt_limit``)."""
     limit = limits(options.opt_limit).get(SCHEDULE) if options.opt_limit else None
-    if options.strict:
-        return Target(strict=True, off=off, limit=limit)  # the same on every machine
-    cpu = cpu_info()
-    return Target(
-        machine().vector_bytes,
-        off=off,
-        dots=cpu.dots,
-        second_cache=cpu.second_cache,
-        several_pages=cpu.several_pages,
-        has_fma=cpu.has_fma,
-        limit=limit,
-    )
+    return LeftOut(words(options.schedule_off), limit)
 
 
 def _possible(kernel: Kernel) -> Kernel:
     missing = {node.op for node in kernel.nodes()} & (MATH.keys() - EXPANSIONS.keys())
     if missing:
         raise NotAKernelError(f"no instructions for {sorted(missing)}")
-    if not cpu_info().has_halves and any(x.dtype == dtypes.float16 for x in kernel.nodes()):
+    if not target().has_halves and any(x.dtype == dtypes.float16 for x in kernel.nodes()):
         raise NotAKernelError("this processor has no instructions for float16")
     return kernel
 
@@ -255,7 +239,7 @@ def _kernel_codes(kernel: Kernel) -> list[KernelCode]:
     """The code of a kernel, which may be several that run one after the other."""
     look = _verified if options.check else None
     with step("schedule", kernel.name):
-        found = scheduled_trees(kernel, _target(), look)
+        found = scheduled_trees(kernel, schedule_target(), _left_out(), look)
     codes = []
     for part, tree in found:
         if dumped("kernels"):
@@ -368,15 +352,18 @@ def _alike(x: Operand, y: Operand) -> bool:
 
 def kernel_cost(kernel: Kernel) -> int:
     """Estimated nanoseconds of a kernel on one thread."""
+    costs = target()
     if kernel.tiling is not None:
-        return math.trunc(kernel.tiling.cycles * _CYCLE)
+        return math.trunc(kernel.tiling.cycles * costs.cycle_ns)
     points = kernel.points
     if any(stage.condition is not None for stage in kernel.stages):
         points *= _STEPS
     operations = [node.op for node in kernel.nodes() if node.args]
-    work = sum([_FUNCTION if op in MATH else WORK.get(op, 1) for op in operations])
+    function = costs.function_operations
+    work = sum([function if op in MATH else WORK.get(op, 1) for op in operations])
     moved = sum(min(o.size, points) * o.dtype.itemsize for o in kernel.operands)
-    return math.trunc(points * work * _OPERATION / kernel.lanes + moved * _BYTE)
+    computing = points * work * costs.operation_ns / kernel.lanes
+    return math.trunc(computing + moved * costs.byte_ns)
 
 
 def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCode | None]:

@@ -37,6 +37,7 @@ from functrax.backends.eager.graph import (
     Signature,
 )
 from functrax.backends.reference import nan_check
+from functrax.backends.targets import target
 from functrax.core import native
 from functrax.core.arrays.array import Borrowed, ConcreteArray, Pending
 from functrax.core.errors.source import SourceLine, is_internal, user_line
@@ -57,9 +58,6 @@ MAX_NODES: Final = 256
 MAX_BYTES: Final = 1 << 28
 #: How many signatures are remembered.
 _MAX_SIGNATURES: Final = 1 << 16
-#: What an operation costs in NumPy: nanoseconds to begin with, and for each element.
-_BEGIN: Final = 4000
-_ELEMENT: Final = 1
 #: Reindexes that NumPy does without touching the elements.
 _VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "reshape"})
 
@@ -139,7 +137,7 @@ def _new_signature(
     types = (results,) if type(results) is ShapedArray else results
     sizes = [a.size for a in (*avals, *types)]
     touched = 0 if primitive.name in _VIEWS else max(sizes, default=0)
-    cost = _BEGIN + _ELEMENT * touched
+    cost = target().numpy_ns + target().numpy_element_ns * touched
     if len(_signatures) >= _MAX_SIGNATURES:
         _signatures.clear()
     made = Signature(primitive, avals, params, key[1], results, cost)

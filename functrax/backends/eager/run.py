@@ -28,6 +28,7 @@ from functrax.backends.internal_errors import report
 from functrax.backends.reference import nan_check
 from functrax.backends.reference.deferred import Deferred
 from functrax.backends.reference.reference_device import in_numpy, rule_of
+from functrax.backends.targets import target
 from functrax.core import native
 from functrax.core.boundaries.tracebacks import is_mistake
 from functrax.core.errors.source import SourceLine
@@ -41,8 +42,6 @@ from functrax.core.types.aval import ShapedArray
 
 #: What the reference takes longer for, in all, is worth a program.
 PAYS: Final = 2_000_000
-#: What it costs to run a program of one operation, in nanoseconds.
-ALONE: Final = 20_000
 #: What is run by itself more often than this gets a program.
 OFTEN: Final = 100
 #: How many cuts are remembered, and of how many operations together those that are compiled: each
@@ -306,7 +305,7 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
         forget()
     if cost <= CHEAP and (known is None or type(known) is int):
         alone = sum([not signature.exact for signature in found.signatures])
-        spent = cost + ALONE * alone + (known or 0)
+        spent = cost + target().program_ns * alone + (known or 0)
         if spent < PAYS:
             _programs[key] = spent
             return None

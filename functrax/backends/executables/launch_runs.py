@@ -22,13 +22,11 @@ from typing import Final
 from functrax.backends.executables.library_functions import LibraryFunction
 from functrax.backends.executables.program import Aliases, Copy, Instruction, Launch, Slot
 from functrax.backends.llvm.jit import LaunchCode
+from functrax.backends.targets import target
 
 #: Estimated nanoseconds from which on a launch is not collected, and a run takes no more: to hand
 #: work to threads, and to wait for the last one, takes some microseconds.
 LONG: Final = 1_000_000
-#: Estimated nanoseconds of a run below which its launches stay alone: another thread's caches are
-#: some microseconds away, and it may sleep.
-WORTH: Final = 50_000
 #: How many instructions are looked at after the first one of a run.
 WINDOW: Final = 12
 #: Bytes of temporaries that runs may cost a program; and from which on an array rather lies in the
@@ -149,7 +147,7 @@ class _Runs:
             alive += self.made[n]
             for m in passed:
                 passed[m] += self.made[n]
-        if cost < WORTH:
+        if cost < target().share_ns:
             return [first]
         for m, made in passed.items():
             self.alive[m] += made

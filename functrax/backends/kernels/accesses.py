@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from functrax.backends.kernels.ir import Kernel, Store
+from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 
 #: Arrays of this many bytes are written past the caches: they would only push out others.
 STREAMED: Final = 1 << 24
-CACHE_LINE: Final = 64
 
 
 def accesses(kernel: Kernel) -> Iterator[tuple[IndexExpr, int, bool]]:
@@ -65,7 +65,7 @@ def is_streamed(kernel: Kernel, store: Store, aligned: bool = False) -> bool:
     vector = size * kernel.lanes
     steps = [c for a, c in store.address.terms if a.dims_mask != 1 << (kernel.vector or 0)]
     whole = all(step * size % vector == 0 for step in (*steps, store.address.const))
-    return vector % CACHE_LINE == 0 and (whole or aligned)
+    return vector % target().cache_line == 0 and (whole or aligned)
 
 
 def is_large(kernel: Kernel, store: Store) -> bool:

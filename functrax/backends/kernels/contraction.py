@@ -40,7 +40,7 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.targets import Target
 from functrax.core.index.expr import IndexExpr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -50,7 +50,7 @@ from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
 
 #: What chooses one of several plans.
-Pick: TypeAlias = "Callable[[Kernel, list[Plan], Callable[[Plan], list[Kernel]], Target], Plan]"
+Pick: TypeAlias = "Callable[[Kernel, list[Plan], Callable[[Plan], list[Kernel]]], Plan]"
 #: Dtypes that a contraction adds up in.
 _ACCUMULATORS = frozenset(
     {dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64}
@@ -83,7 +83,11 @@ def takes(jaxpr: Jaxpr) -> bool:
 
 
 def contraction_kernels(
-    jaxpr: Jaxpr, name: str, target: Target, pick: Pick | None = None
+    jaxpr: Jaxpr,
+    name: str,
+    target: Target,
+    off: frozenset[str] = frozenset(),
+    pick: Pick | None = None,
 ) -> list[Kernel]:
     """The kernels of a contraction: the sums with their tiling, what stores sides without.
 
@@ -91,6 +95,7 @@ def contraction_kernels(
       jaxpr: its program.
       name: for people.
       target: what they run on.
+      off: decisions that their schedules leave out.
       pick: chooses one of its plans, of which the first one is the model's choice; and is given
         what makes a plan's kernels.  None for that one.
 
@@ -101,16 +106,18 @@ def contraction_kernels(
     for part in lower_contraction(jaxpr, name):
         if kernels:
             part.operands = [o for o in kernels[-1].operands if not o.scratch]
-        kernels += _scheduled(part, target, pick)
+        kernels += _scheduled(part, target, off, pick)
     return kernels
 
 
-def _scheduled(kernel: Kernel, target: Target, pick: Pick | None) -> list[Kernel]:
+def _scheduled(
+    kernel: Kernel, target: Target, off: frozenset[str], pick: Pick | None
+) -> list[Kernel]:
     """The kernels of a contraction, or of a part of one."""
     if not kernel.stages:
         return [kernel]
     kernel = merged(kernel)
-    kernel.off = target.off
+    kernel.off = off
     (reduction,) = kernel.stages[0].reductions
     (product,) = reduction.values
     if product.op != "mul":
@@ -125,7 +132,7 @@ def _scheduled(kernel: Kernel, target: Target, pick: Pick | None) -> list[Kernel
     kernel, plans = min((form for form in forms if form[1]), key=lambda form: form[1][0].cost)
     plan = plans[0]
     if pick is not None:
-        plan = pick(kernel, plans, lambda plan: staged(kernel, plan, target), target)
+        plan = pick(kernel, plans, lambda plan: staged(kernel, plan, target))
     return staged(kernel, plan, target)
 
 

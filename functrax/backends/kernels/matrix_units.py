@@ -1,4 +1,4 @@
-"""Plans for matrix units: contractions over words as products of small matrices (AMX).
+"""Plans for matrix units: contractions over words as products of small matrices.
 
 A matrix unit has a few registers that are matrices: one instruction multiplies 16 rows of 16 words
 by 16 rows of 16 words, as many as 32 vector instructions for bfloat16, and adds the product to 16
@@ -22,7 +22,6 @@ from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.strategy import (
-    LAUNCH,
     PACK,
     PACK_ACROSS,
     TILE,
@@ -34,15 +33,13 @@ from functrax.backends.kernels.strategy import (
     ranked,
 )
 from functrax.backends.kernels.words import DOTS, Words, in_words
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.targets import Target
 from functrax.core.records import replace
 
 #: Rows of a matrix, words in one, and sums in a row.
 ROWS: Final = 16
 #: Words that are done at a time: what is read of both sides stays in the second cache.
 DEPTH: Final = 1024
-#: Cycles to multiply two matrices, to load one, and to go on.
-_MULTIPLY, _LOAD, _NEXT = 16.0, 12.0, 8.0
 #: How many times longer than along its order it takes to pack what is put together of parts that
 #: are nowhere neighbours.
 _APART: Final = 4.0
@@ -70,11 +67,12 @@ def _plans(words: Words, target: Target) -> tuple[Kernel, list[Plan]]:
     first, second = (Side.of(kernel, x) for x in words.product.args)
     if not words.dot.unit:
         return kernel, ranked(kernel, first, second, target)
-    plans = [*unit_plans(kernel, dim, first, second), *unit_plans(kernel, dim, second, first)]
+    sides = ((first, second), (second, first))
+    plans = [plan for pair in sides for plan in unit_plans(kernel, dim, *pair, target)]
     return kernel, sorted(plans, key=lambda plan: plan.cost)
 
 
-def unit_plans(kernel: Kernel, dim: int, left: Side, right: Side) -> Iterator[Plan]:
+def unit_plans(kernel: Kernel, dim: int, left: Side, right: Side, target: Target) -> Iterator[Plan]:
     """The ways to compute a contraction with a matrix unit, one side being the left one.
 
     Args:
@@ -82,6 +80,7 @@ def unit_plans(kernel: Kernel, dim: int, left: Side, right: Side) -> Iterator[Pl
       dim: that dim.
       left: the side of which rows are read.
       right: the side of which vectors are read.
+      target: has a matrix unit.
     """
     extents = kernel.extents
     steps = math.prod(extents[d] for d in kernel.inner)
@@ -96,11 +95,11 @@ def unit_plans(kernel: Kernel, dim: int, left: Side, right: Side) -> Iterator[Pl
             for high, wide in ((1, 1), (1, 2), (2, 1), (2, 2)):
                 tiles = others * -(-extents[rows] // (ROWS * high))
                 tiles *= -(-extents[columns] // (ROWS * wide))
-                stores = VECTOR * cost_of_stores(kernel, rows, columns, ROWS, ROWS)
+                stores = VECTOR * cost_of_stores(kernel, rows, columns, ROWS, ROWS, target)
                 each = TILE + ROWS * high * wide * stores
-                each += steps / ROWS * _step(high, wide)
-                for of_left in _left_ways(kernel, left, rows, dim, ROWS * high):
-                    for of_right in _right_ways(kernel, right, columns, ROWS * wide):
+                each += steps / ROWS * _step(high, wide, target)
+                for of_left in _left_ways(kernel, left, rows, dim, ROWS * high, target):
+                    for of_right in _right_ways(kernel, right, columns, ROWS * wide, target):
                         yield Plan(
                             left, right, rows, columns, ROWS * high, wide, ROWS,
                             (of_left[0], of_right[0]), False, block, tiles * each,
@@ -108,23 +107,26 @@ def unit_plans(kernel: Kernel, dim: int, left: Side, right: Side) -> Iterator[Pl
                         )  # fmt: skip
 
 
-def _step(high: int, wide: int) -> float:
-    return max(high * wide * _MULTIPLY, (high + wide) * _LOAD) + _NEXT
+def _step(high: int, wide: int, target: Target) -> float:
+    multiply, load, go_on = target.tile_cycles
+    return max(high * wide * multiply, (high + wide) * load) + go_on
 
 
 def _left_ways(
-    kernel: Kernel, side: Side, rows: int, dim: int, height: int
+    kernel: Kernel, side: Side, rows: int, dim: int, height: int, target: Target
 ) -> Iterator[tuple[Way, float]]:
     if side.place is not None and coefficient(side.place[1], dim) == 1:
         if kernel.extents[rows] >= height:
             yield "in place", 0.0
-    yield "rows", _packing(kernel, side, rows, height, stride(side.value, dim) == 1)
+    neighbours = stride(side.value, dim) == 1
+    yield "rows", target.launch_cycles + _packing(kernel, side, rows, height, neighbours)
 
 
 def _right_ways(
-    kernel: Kernel, side: Side, columns: int, width: int
+    kernel: Kernel, side: Side, columns: int, width: int, target: Target
 ) -> Iterator[tuple[Way, float]]:
-    yield "packed", _packing(kernel, side, columns, width, stride(side.value, columns) == 1)
+    neighbours = stride(side.value, columns) == 1
+    yield "packed", target.launch_cycles + _packing(kernel, side, columns, width, neighbours)
     windows = side.windows
     if windows is None or kernel.extents[columns] < width:
         return
@@ -132,11 +134,11 @@ def _right_ways(
     if factor == 1:
         total = math.prod(windows.extents[d] for d in windows.dims)
         each = PACK if stride(windows.value, home) == 1 else _APART * PACK_ACROSS
-        yield "windows", LAUNCH + total * each
+        yield "windows", target.launch_cycles + total * each
 
 
 def _packing(kernel: Kernel, side: Side, dim: int, size: int, neighbours: bool) -> float:
     extents = kernel.extents
     filled = -(-extents[dim] // size) * size / extents[dim]
     total = filled * math.prod(extents[d] for d in side.dims)
-    return LAUNCH + total * (2 * PACK if neighbours else _APART * PACK_ACROSS)
+    return total * (2 * PACK if neighbours else _APART * PACK_ACROSS)

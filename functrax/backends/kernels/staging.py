@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.kernels.accesses import CACHE_LINE, coefficient
+from functrax.backends import targets
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
 from functrax.backends.kernels.merge import Rewriting
@@ -26,7 +27,7 @@ from functrax.backends.kernels.tiling import (
     lanes_of_columns,
     pitch_of_columns,
 )
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Builder, Scalar
@@ -59,7 +60,7 @@ def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
         operands.append(Operand(side.value.dtype, total, True))
         kernels.append(before)
         readings.append(reading)
-    fetches = "prefetch" not in target.off
+    fetches = "prefetch" not in kernel.off
     kernels = [replace(k, operands=list(operands), fetches=fetches) for k in kernels]
     whole = replace(kernel, operands=operands)
     return [*kernels, _main(whole, plan, target, readings[0], readings[1])]
@@ -197,7 +198,7 @@ def _packing(
     dims.insert(dims.index(panel) + 1 if by_rows else len(dims), dim)
     for d in dims:
         place = place * extents[d] + Dim(d)
-    line = size * side.value.dtype.itemsize >= CACHE_LINE
+    line = size * side.value.dtype.itemsize >= targets.target().cache_line
     if stride(side.value, dim) == 1 and line and not by_rows:
         # As the side is in memory: its rows, from panel to panel.  Where panels are narrower than a
         # line that would write a part of each line at a time.

@@ -13,16 +13,16 @@ Start at :func:`ranked`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from functrax.backends.kernels.accesses import CACHE_LINE, coefficient
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.tiling import lanes_of_columns, pitch_of_columns
 from functrax.backends.kernels.values import NotAKernelError
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.targets import Target
 from functrax.core.records import record, replace
 
 Way: TypeAlias = Literal["in place", "packed", "windows", "rows"]
@@ -34,19 +34,17 @@ TILE, VECTOR = 30.0, 4.0
 #: How many times that a vector's stores take if the results are contiguous along the rows, so that
 #: tiles are turned, and if they are nowhere: on a few cache lines, and on many.
 _TURNED, _SCATTER = 4.0, (6.0, 24.0)
-#: Cycles to pack an element: along its order in memory, and across; and of a launch.
-PACK, PACK_ACROSS, LAUNCH = 0.8, 1.6, 2000.0
+#: Cycles to pack an element: along its order in memory, and across.
+PACK, PACK_ACROSS = 0.8, 1.6
 #: Cycles more to read a vector and copy it: in rows that are near, in others, and where the array
 #: is larger than the second cache; and how many tiles of rows read the copy, at most.
 _COPY, _READERS = (1.0, 4.0, 11.0), 32
 #: Steps that are done at a time, of a contraction that has many; and if the right side is copied.
 DEPTH, COPIED_DEPTH = 512, 256
-#: Bytes of the right side that a tile reads from the first cache, and what the second one gives.
-_FIRST_CACHE, _BYTES_PER_CYCLE = 32 << 10, 20.0
-#: More rows than this are in tiles of these heights, by the number of registers: another number of
-#: rows shall seldom be another kernel.
+#: More rows than this are in tiles of these heights, with many registers and with few: another
+#: number of rows shall seldom be another kernel.
 _EXACT = 32
-_HEIGHTS = {32: (6, 8, 14), 16: (4, 6)}
+_MANY_REGISTERS, _HEIGHTS, _FEW_HEIGHTS = 32, (6, 8, 14), (4, 6)
 #: A side is not stored if that makes it so many times larger, and larger than so many elements; as
 #: windows it is where there are so many products for each element, and if it is no larger than all
 #: arrays together.  What fills up panels counts too, where they are larger than twice all arrays.
@@ -114,7 +112,6 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
     (reduction,) = kernel.stages[0].reductions
     size = reduction.how.carries[0].itemsize
     lanes = target.vector_bytes // size
-    registers = 32 if target.vector_bytes == 64 else 16
     merges = [m for side in (left, right) if side.windows for m in side.windows.merges]
     images = {d for m in merges for d in (m.first, m.second)}
     extents = tuple(_rounded(n, d in images) for d, n in enumerate(kernel.extents))
@@ -128,17 +125,17 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
         # Without a dim of its own the left side has tiles of one row, along any dim.
         for rows in own or [d for d in kernel.outer if d != columns]:
             count = extents[rows] if own else 1
-            height, width = tile_of(count, extents[columns], steps, lanes, registers)
+            height, width = tile_of(count, extents[columns], steps, lanes, target)
             others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
             tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
-            stores = VECTOR * cost_of_stores(kernel, rows, columns, height, lanes)
+            stores = VECTOR * cost_of_stores(kernel, rows, columns, height, lanes, target)
             plain = tiles * (
-                TILE + height * width * stores + steps * _step(height, width, lanes, steps)
+                TILE + height * width * stores + steps * _step(height, width, lanes, steps, target)
             )
-            for of_left in _ways(kernel, left, rows, height, size):
+            for of_left in _ways(kernel, left, rows, height, size, target):
                 readers = -(-extents[rows] // height) if own else 1
                 for of_right in _right_ways(
-                    kernel, right, columns, (width, lanes), size, readers, target.second_cache
+                    kernel, right, columns, (width, lanes), size, readers, target
                 ):
                     cycles = plain + (of_left.each + of_right.each) * tiles * steps
                     block = blocks[COPIED_DEPTH if of_right.copied else DEPTH]
@@ -193,7 +190,9 @@ def blocks_of(kernel: Kernel, depth: int = DEPTH, multiple: int = 1) -> tuple[in
     raise AssertionError("a product is larger than a bound, so some part of it is")
 
 
-def cost_of_stores(kernel: Kernel, rows: int, columns: int, height: int, lanes: int) -> float:
+def cost_of_stores(
+    kernel: Kernel, rows: int, columns: int, height: int, lanes: int, target: Target
+) -> float:
     """How many times longer than a vector of neighbours the results of a vector take.
 
     Along the rows of a tile not all lanes are rows, and short vectors take as long as long ones
@@ -208,15 +207,21 @@ def cost_of_stores(kernel: Kernel, rows: int, columns: int, height: int, lanes: 
             continue
         size = kernel.operands[store.buffer].dtype.itemsize
         if 0 < across < along:
-            far = across * size > CACHE_LINE
+            far = across * size > target.cache_line
             worst = max(worst, _TURNED * turned if across == 1 else _SCATTER[far] * unused)
         else:
-            worst = max(worst, _SCATTER[along * size > CACHE_LINE])
+            worst = max(worst, _SCATTER[along * size > target.cache_line])
     return worst
 
 
 def _ways(
-    kernel: Kernel, side: Side, dim: int, count: int, size: int, vectors: int = 0
+    kernel: Kernel,
+    side: Side,
+    dim: int,
+    count: int,
+    size: int,
+    target: Target,
+    vectors: int = 0,
 ) -> Iterator[_Cost]:
     """The ways in which a side can be read: element by element, or in vectors of so many lanes."""
     own = stride(side.value, dim)
@@ -229,7 +234,7 @@ def _ways(
         filled = -(-extent // panel) * panel / extent
         if side.points * filled <= max(_GROWTH * max(side.points, arrays), _SLACK):
             total = filled * math.prod(kernel.extents[d] for d in side.dims)
-            yield _Cost("packed", LAUNCH + total * each, 0)
+            yield _Cost("packed", target.launch_cycles + total * each, 0)
     if side.windows is not None:
         products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
@@ -238,7 +243,7 @@ def _ways(
         worth = min(products / _WORTH, arrays)
         if total <= max(_GROWTH * side.read + _SLACK, worth) and (factor == 1 or not vectors):
             later = 0.15 * count if vectors else 0.0  # vectors that begin anywhere
-            yield _Cost("windows", LAUNCH + total * each, later)
+            yield _Cost("windows", target.launch_cycles + total * each, later)
 
 
 def _right_ways(
@@ -248,16 +253,17 @@ def _right_ways(
     vectors: tuple[int, int],
     size: int,
     readers: int,
-    cache: int,
+    target: Target,
 ) -> Iterator[_Cost]:
     """The ways in which the right side, vectors of lanes, can be read by so many tiles of rows."""
     count, lanes = vectors
-    for way in _ways(kernel, side, dim, count, size, lanes):
+    for way in _ways(kernel, side, dim, count, size, target, lanes):
         yield way
         if way.way == "packed" or readers == 1:
             continue
         step = abs(stride(side.value, kernel.inner[-1])) * size
-        far = 0 if step < _FAR else 1 + (way.way == "in place" and side.read * size > cache)
+        beyond = side.read * size > target.second_cache
+        far = 0 if step < _FAR else 1 + (way.way == "in place" and beyond)
         each = _COPY[far] * count / min(readers, _READERS)
         yield way._replace(each=each, copied=True)
 
@@ -276,29 +282,33 @@ def _in_place(kernel: Kernel, side: Side, own: int, count: int, size: int, vecto
     return kinds[0 if pitch < _FAR else 2 if pitch % _CONFLICT == 0 else 1] * count
 
 
-def _step(height: int, width: int, lanes: int, steps: int) -> float:
+def _step(height: int, width: int, lanes: int, steps: int, target: Target) -> float:
     """Cycles of a step of a tile."""
     reads = height + width
     vector = 64 if lanes > 4 else 32
     far = height * vector / lanes
-    if min(steps, DEPTH) * width * vector > _FIRST_CACHE:
+    if min(steps, DEPTH) * width * vector > target.first_cache:
         far += width * vector
-    return max(height * width / 2, reads * 0.55, 4.0, far / _BYTES_PER_CYCLE) + 0.15 * (reads + 4)
+    fetched = far / target.second_cache_rate
+    return max(height * width / 2, reads * 0.55, 4.0, fetched) + 0.15 * (reads + 4)
 
 
 @cache
-def tile_of(rows: int, columns: int, steps: int, lanes: int, registers: int) -> tuple[int, int]:
+def tile_of(rows: int, columns: int, steps: int, lanes: int, target: Target) -> tuple[int, int]:
     """The rows and the vectors of the tile that does the least work in vain."""
     best, least = (1, 1), math.inf
-    heights = range(1, rows + 1) if rows <= _EXACT else _HEIGHTS[registers]
+    heights: Sequence[int] = range(1, rows + 1)
+    if rows > _EXACT:
+        heights = _HEIGHTS if target.registers >= _MANY_REGISTERS else _FEW_HEIGHTS
     for width in range(1, 5):
         if (width - 1) * lanes >= columns:
             break
         for height in heights:
-            if height * width + width + 1 > registers:
+            if height * width + width + 1 > target.registers:
                 continue
             tiles = -(-rows // height) * -(-columns // (width * lanes))
-            each = TILE + height * width * VECTOR + steps * _step(height, width, lanes, steps)
+            each = TILE + height * width * VECTOR
+            each += steps * _step(height, width, lanes, steps, target)
             if tiles * each < least:
                 best, least = (height, width), tiles * each
     return best

@@ -9,14 +9,16 @@ are words, put together by shifts wherever those are packed.
 A side that has its summed dim contiguous in memory is words as it is.  It is read through an
 operand of its own, the *alias* of the array.  What a word has beyond the end of the dim is zero.
 
-=============  ==========================  ==============================================
-kind           numbers in a word           instruction
-=============  ==========================  ==============================================
-``bf16``       2 bfloat16                  ``vdpbf16ps``
-``i16``        2 of int8, uint8 or int16   ``vpmaddwd``, ``vpdpwssd``
-``tile bf16``  2 bfloat16                  ``tdpbf16ps`` of a matrix unit (AMX)
-``tile i8``    4 of int8 or uint8          ``tdpbssd`` and its kin
-=============  ==========================  ==============================================
+=============  ==========================  ====================================
+kind           numbers in a word           what multiplies
+=============  ==========================  ====================================
+``bf16``       2 bfloat16                  vectors of words
+``i16``        2 of int8, uint8 or int16   vectors of words
+``tile bf16``  2 bfloat16                  a matrix unit, 16 rows of 16 words
+``tile i8``    4 of int8 or uint8          a matrix unit, 16 rows of 16 words
+=============  ==========================  ====================================
+
+Which of them a processor has is in its target, and what they are called there in its dialect.
 
 Sums of integers are exact modulo 2**32, as they are in any order.  Products of bfloat16 are exact;
 these instructions add them up in float32, rounding to the nearest, but take operands below the

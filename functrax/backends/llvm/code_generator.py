@@ -1,4 +1,4 @@
-"""LLVM, in the library that llvmlite brings: from text to object code or assembly for this machine.
+"""LLVM, in the library that llvmlite brings: from text to object code or assembly for a target.
 
 It is loaded when the first new kernel is compiled: a process that finds all of its kernels on disk
 never does.  :func:`library` identifies the LLVM that there is without loading it, for the keys of
@@ -18,8 +18,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Final, TypeVar
 
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.library import Library, folder, library_file
+from functrax.backends.targets import target
 from functrax.core.process.locks import around_fork, new_lock
 
 #: How well instructions are selected and scheduled; no passes run before that.
@@ -118,16 +118,17 @@ class CodeGenerator:
 
     def __init__(self) -> None:
         self._llvm = Library(library_file())
-        self._llvm.initialize()
+        wanted = target()
+        self._system = wanted.triple
+        self._llvm.initialize(all_kinds=bool(self._system))
         cpu, features = self._llvm.host()
-        kind = cpu_info().kind
-        self.cpu = kind or cpu
-        self.features = "" if kind else features
+        self.cpu = wanted.cpu or cpu
+        self.features = "" if wanted.cpu else features
         self.version = self._llvm.version()
         self._free = [self._new_machine()]  # machines that no thread uses now
 
     def _new_machine(self) -> int:
-        return self._llvm.new_machine(self.cpu, self.features, OPTIMIZATION)
+        return self._llvm.new_machine(self.cpu, self.features, OPTIMIZATION, self._system)
 
     def warm_up(self) -> None:
         """Make code that nobody needs: the first code that LLVM makes takes twice as long."""

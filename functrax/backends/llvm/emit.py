@@ -27,6 +27,7 @@ from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tiles import Tiles
 from functrax.backends.llvm.writer import NAME, Writer
 from functrax.backends.loops.tree import Function
+from functrax.backends.targets import target
 from functrax.core.records import record
 
 
@@ -83,10 +84,9 @@ class _Emitter:
         self.statements.write(self.tree.body)
         body = w.levels[0].lines
         if self.statements.on_unit:
-            from functrax.backends.llvm.matrix_units import configured, released
-
-            w.header += configured()
-            body += released()
+            unit = target().dialect.matrix_unit()
+            w.header += unit.configured()
+            body += unit.released()
         text = "\n".join([*w.header, *body])
         called = "\n".join(self.math.texts.values())
         fence = ["  fence seq_cst"] if self.stores.streams else []

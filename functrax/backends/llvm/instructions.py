@@ -11,9 +11,10 @@ Thus LLVM is never asked for arithmetic that a CPU may lack, which it would turn
 library.
 
 Only instructions and intrinsics which become instructions on every target are written: an
-intrinsic that the target lacks would end the process.  A CPU needs FMA and F16C (on x86: AVX2 and
-later).  LLVM declares intrinsics itself; the remainder of floats, which needs a loop, is a
-function of our own, which :func:`definitions` adds to a module that calls it.
+intrinsic that the target lacks would end the process.  LLVM declares intrinsics itself; the
+remainder of floats, which needs a loop, and a product and a sum that are rounded once, where that
+is no instruction, are functions of our own, which :func:`definitions` adds to a module that calls
+them.
 
 Start at :func:`emit`; ``_RULES`` lists the operations.
 """
@@ -28,9 +29,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.fma import BY_INTEGERS, FMA, fma_function
 from functrax.backends.llvm.remainder import REMAINDER, remainder_function
+from functrax.backends.targets import target
 from functrax.core.errors.typed import DTypeError
 from functrax.core.scalars.scalar import Scalar
 from functrax.core.types import dtypes
@@ -395,7 +396,7 @@ def _times_power_of_two(t: Template, x: str, n: str) -> str:
     vanishes = t.add(f"icmp ule {ints} {above}, {t.splat(_MOST_POWER - least, integer)}")
     zero = t.splat(0, _REGISTERS[t.dtype])
     x = t.add(f"select {t.of('i1')} {vanishes}, {floats} {zero}, {floats} {x}")
-    if cpu_info().has_scaling:
+    if target().has_scaling:
         if t.source.itemsize == 8:
             n, ints = t.cast("trunc", n, "i64", "i32"), t.of("i32")
         name = f"llvm.ldexp.{t.suffix(floats)}.{t.suffix(ints)}"
@@ -411,7 +412,7 @@ def _times_power_of_two(t: Template, x: str, n: str) -> str:
 
 def _fma(t: Template, x: str, y: str, z: str) -> str:
     """An instruction, or a function of the module."""
-    if cpu_info().has_fma:
+    if target().has_fma:
         return t.call("fma", x, y, z)
     operands = ", ".join(f"{t.type} {a}" for a in (x, y, z))
     return t.add(f"call {t.type} @{FMA}.{t.dtype.name}.{t.lanes}({operands})")
@@ -525,9 +526,9 @@ def definitions(text: str) -> str:
         used = _called(REMAINDER, text)
         if any(name == "float32" for name, _ in used):  # which calls that of float64
             used = sorted({*used, *(("float64", lanes) for _, lanes in used)})
-        fused = cpu_info().has_fma
+        fused = target().has_fma
         found += [remainder_function(name, int(lanes), fused) for name, lanes in used]
-    if FMA in text or (found and not cpu_info().has_fma):
+    if FMA in text or (found and not target().has_fma):
         used = _called(FMA, "\n".join([text, *found]))
         found += [fma_function(name, int(lanes)) for name, lanes in used]
         if any(name == "float64" for name, _ in used):

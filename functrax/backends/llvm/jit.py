@@ -24,7 +24,6 @@ from weakref import WeakValueDictionary
 
 from functrax.backends import disk_cache
 from functrax.backends.compile_log import found, step
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm import object_code
 from functrax.backends.llvm.code_generator import (
     LEFT_OUT,
@@ -35,6 +34,7 @@ from functrax.backends.llvm.code_generator import (
     library,
 )
 from functrax.backends.llvm.workers import Workers
+from functrax.backends.targets import target
 from functrax.backends.threads import default_num_threads
 from functrax.core.errors.kept import KeptError
 from functrax.core.errors.typed import MachineCodeError
@@ -231,12 +231,10 @@ class Machine:
     """What compiles and remembers the kernels of a process.
 
     Args:
-      vector_bytes: the width of the processor's vector registers.
       count: how many kernels LLVM has compiled.
     """
 
     def __init__(self) -> None:
-        self.vector_bytes = cpu_info().vector_bytes
         self.count = 0
         self._known: WeakValueDictionary[bytes, Compiled] = WeakValueDictionary()
         self._recent: dict[bytes, Compiled] = {}  # the last to be used is the last
@@ -358,7 +356,7 @@ def _since(begin: float) -> float:
 def circumstances() -> str:
     """Everything but its text that decides what a kernel's machine code is."""
     version = sys.modules["functrax"].__version__
-    processor = cpu_info().identity or f"{generator().cpu} {generator().features}"
+    processor = target().identity or f"{generator().cpu} {generator().features}"
     return "\n".join((version, library(), processor, f"O{OPTIMIZATION} {LEFT_OUT}"))
 
 

@@ -32,6 +32,10 @@ _OUT: Final = ctypes.POINTER(ctypes.c_void_p)
 SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "LLVMPY_InitializeNativeTarget": (None,),
     "LLVMPY_InitializeNativeAsmPrinter": (None,),
+    "LLVMPY_InitializeAllTargetInfos": (None,),
+    "LLVMPY_InitializeAllTargets": (None,),
+    "LLVMPY_InitializeAllTargetMCs": (None,),
+    "LLVMPY_InitializeAllAsmPrinters": (None,),
     "LLVMPY_SetCommandLine": (None, _S, _S),
     "LLVMPY_GetVersionInfo": (ctypes.c_uint,),
     "LLVMPY_GetDefaultTargetTriple": (None, _OUT),
@@ -103,6 +107,10 @@ class Library:
 
     _InitializeNativeTarget: Any
     _InitializeNativeAsmPrinter: Any
+    _InitializeAllTargetInfos: Any
+    _InitializeAllTargets: Any
+    _InitializeAllTargetMCs: Any
+    _InitializeAllAsmPrinters: Any
     _SetCommandLine: Any
     _GetVersionInfo: Any
     _GetDefaultTargetTriple: Any
@@ -120,11 +128,17 @@ class Library:
     _DisposeMemoryBuffer: Any
     _DisposeString: Any
 
-    def initialize(self) -> None:
-        """Let LLVM know about this machine's kind of processor."""
+    def initialize(self, all_kinds: bool = False) -> None:
+        """Let LLVM know about this machine's kind of processor, or about all that it can."""
         with _others_lock():
-            self._InitializeNativeTarget()
-            self._InitializeNativeAsmPrinter()
+            if not all_kinds:
+                self._InitializeNativeTarget()
+                self._InitializeNativeAsmPrinter()
+                return
+            self._InitializeAllTargetInfos()
+            self._InitializeAllTargets()
+            self._InitializeAllTargetMCs()
+            self._InitializeAllAsmPrinters()
 
     def set_option(self, option: str) -> None:
         """Set one of LLVM's options, for the whole process."""
@@ -144,18 +158,19 @@ class Library:
         features = self._text(self._GetHostCPUFeatures).split(",")
         return self._text(self._GetHostCPUName), ",".join(sorted(features, key=lambda x: x[1:]))
 
-    def new_machine(self, cpu: str, features: str, level: int) -> int:
+    def new_machine(self, cpu: str, features: str, level: int, system: str = "") -> int:
         """A target machine, whose code may lie anywhere.
 
         Args:
           cpu: the name of a processor.
           features: its instruction sets.
           level: how well instructions are selected and scheduled, 0 to 3.
+          system: LLVM's name for an architecture and its system; empty for this one's.
 
         Raises:
           RuntimeError: if LLVM makes none.
         """
-        triple = self._text(self._GetDefaultTargetTriple).encode()
+        triple = (system or self._text(self._GetDefaultTargetTriple)).encode()
         message = _P()
         target = self._GetTargetFromTriple(triple, ctypes.byref(message))
         if not target:

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.kernels.accesses import CACHE_LINE
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.writer import Writer
+from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.scalars.scalar import Scalar
 
@@ -214,13 +214,13 @@ class Memory:
         start = w.line(f"getelementptr {memory_type(dtype)}, ptr {row}, i64 {low}")
         place = w.line(f"ptrtoint ptr {start} to i64")
         missing = w.line(f"sub i64 0, {place}")
-        missing = w.line(f"and i64 {missing}, {CACHE_LINE - 1}")
+        missing = w.line(f"and i64 {missing}, {target().cache_line - 1}")
         missing = w.line(f"lshr i64 {missing}, {dtype.itemsize.bit_length() - 1}")
         return w.line(f"add i64 {low}, {missing}")
 
     def prefetch_lines(self, pointer: str, size: int, level: int, write: bool) -> None:
         """Ask for the cache lines of so many bytes from a pointer on."""
-        for place in range(0, size, CACHE_LINE):
+        for place in range(0, size, target().cache_line):
             self.prefetch_bytes(pointer, place, level, write)
 
     def from_memory(self, name: str, dtype: np.dtype[Any], vector: bool, level: int) -> str:

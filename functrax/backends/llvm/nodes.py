@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm.instructions import OPERATIONS, constant, emit, llvm_type
 from functrax.backends.llvm.lanes import Lanes
@@ -21,6 +20,7 @@ from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.math_calls import MathCalls
 from functrax.backends.llvm.threefry import Threefry, call
 from functrax.backends.llvm.writer import Known, Writer
+from functrax.backends.targets import target
 from functrax.core.errors.typed import VerificationError
 from functrax.core.scalars.scalar import THREEFRY, WORD, Scalar
 from functrax.core.types import dtypes
@@ -96,8 +96,8 @@ class Nodes:
         """
         if node.dtype != dtypes.float32 or not self.contract:
             return False
-        info = cpu_info()
-        if 4 * self.writer.lanes < _WIDE or info.vector_bytes < _WIDE or info.divides_fast:
+        machine = target()
+        if 4 * self.writer.lanes < _WIDE or machine.vector_bytes < _WIDE or machine.divides_fast:
             return False
         x, y = map(self.writer.operand, node.args)
         return x.vector and not y.vector and x.level > y.level

@@ -24,22 +24,10 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Final, Protocol
 
-from functrax.backends.cpu_info import cpu_info
-from functrax.backends.llvm.relocations import (
-    AARCH64,
-    CALLS,
-    RULES,
-    STUB,
-    STUBS,
-    TABLE,
-    WORD,
-    X86_64,
-    need,
-)
+from functrax.backends.targets import dialects, target
+from functrax.backends.targets.dialect import STUB, WORD, need
 from functrax.core import native
 from functrax.core.records import record
-
-_MACHINES: Final = {"x86_64": X86_64, "AMD64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
 FILE: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 SECTION: Final = struct.Struct("<IIQQQQIIQQ")
@@ -48,7 +36,7 @@ _RELOCATION: Final = struct.Struct("<QQq")
 IDENT: Final = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
 _RELOCATABLE: Final = 1
 _PROGBITS, SYMTAB, _STRTAB, RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # types of sections
-_X86_UNWIND: Final = 0x70000001
+_UNWIND: Final = 0x70000001  # of processors that have a type for how to unwind the stack
 _ALLOC, EXECUTE, _MERGE, _STRINGS = 2, 4, 16, 32  # flags of sections
 GLOBAL_FUNCTION: Final = 0x12
 _PLAIN_TYPES: Final = 4  # of symbols: no type, data, function, section
@@ -98,13 +86,13 @@ def link(data: bytes, machine: int, page_size: int) -> Image:
 
     Args:
       data: the object file.
-      machine: the processor that it must be for, ``X86_64`` or ``AARCH64``.
+      machine: the number of the processors that it must be for, as object files have it.
       page_size: a power of two, at least 4096.
 
     Raises:
       ValueError: if the object is damaged, or needs more than this.
     """
-    need(machine in (X86_64, AARCH64), "the processor is unknown")
+    need(machine in dialects(), "the processor is unknown")
     known = 4096 <= page_size <= 1 << 20 and page_size & (page_size - 1) == 0
     need(known, "the page size is unknown")
     return _Linker(data, machine, page_size).link()
@@ -115,6 +103,7 @@ class _Linker:
 
     def __init__(self, data: bytes, machine: int, page_size: int) -> None:
         self._data, self._machine, self._page_size = data, machine, page_size
+        self._rules = dialects()[machine].relocations
         self._places: dict[int, int] = {}  # of sections in the image
         self._sections: list[_Section] = []
         self._symbols = 0
@@ -130,7 +119,7 @@ class _Linker:
         code_size = self._lay_out(names)
         for n, slot in enumerate(self._slots):
             here = self._stub(n)
-            self._image[here : here + STUB] = STUBS[self._machine](here, slot)
+            self._image[here : here + STUB] = self._rules.stub(here, slot)
         for table in self._sections:
             for section, offset, symbol, type_, addend in self._relocations(table):
                 self._apply(section, offset, symbol, type_, addend)
@@ -171,7 +160,7 @@ class _Linker:
         return names_section
 
     def _is_unwind(self, section: _Section, names: _Section) -> bool:
-        if section.type == _X86_UNWIND:
+        if section.type == _UNWIND:
             return True
         start, end = names.offset + section.name, names.offset + names.size
         name = b".eh_frame\0"
@@ -284,7 +273,7 @@ class _Linker:
         size = self._sections[section].size
         need(size >= 4 and offset <= size - 4, "a relocation lies outside of its section")
         here = self._places[section] + offset
-        rules = RULES[self._machine]
+        rules = self._rules.rules
         if symbol in self._called:
             start, type_ = self._call_place(type_, self._called[symbol])
         else:
@@ -299,9 +288,9 @@ class _Linker:
 
         To the stub, or to the address in the table.
         """
-        if type_ in CALLS[self._machine]:
+        if type_ in self._rules.calls:
             return self._stub(n), type_
-        table = TABLE[self._machine]
+        table = self._rules.table
         need(type_ in table, "a relocation is of an unknown type")
         return self._slots[n], table[type_]
 
@@ -346,7 +335,7 @@ def _function_address(name: bytes) -> int:
 
 def _flush(start: int, size: int) -> None:
     """Let the processor see new instructions: not all do by themselves."""
-    if _MACHINES.get(cpu_info().machine, 0) != AARCH64:
+    if not target().dialect.announces:
         return
     clear = ctypes.CDLL("libgcc_s.so.1").__clear_cache
     clear.argtypes, clear.restype = (ctypes.c_void_p, ctypes.c_void_p), None
@@ -367,8 +356,7 @@ class MappedCode:
     __slots__ = ("_memory", "address", "size")
 
     def __init__(self, data: bytes) -> None:
-        machine = _MACHINES.get(cpu_info().machine, 0)
-        image = link(data, machine, mmap.PAGESIZE)
+        image = link(data, target().dialect.machine, mmap.PAGESIZE)
         self.size = len(image.data)
         self._memory = mmap.mmap(
             -1,

@@ -8,13 +8,13 @@ Start at :meth:`Stores.store`.
 
 from __future__ import annotations
 
-from functrax.backends.kernels.accesses import CACHE_LINE
 from functrax.backends.kernels.ir import Store
 from functrax.backends.llvm import short_strides
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.memory import Memory, alignment, memory_type, words_of
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.writer import Writer
+from functrax.backends.targets import target
 from functrax.core.errors.typed import VerificationError
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Scalar
@@ -120,10 +120,10 @@ class Stores:
         label = f"if{w.count()}"
         lines = w.levels[level].lines
         low = w.line(f"ptrtoint ptr {pointer} to i64", level)
-        low = w.line(f"and i64 {low}, {CACHE_LINE - 1}", level)
+        low = w.line(f"and i64 {low}, {target().cache_line - 1}", level)
         aligned = w.line(f"icmp eq i64 {low}, 0", level)
         lines.append(f"  br i1 {aligned}, label %{label}.then, label %{label}.else")
-        lines += [f"{label}.then:", f"  {text}, align {CACHE_LINE}, !nontemporal !0"]
+        lines += [f"{label}.then:", f"  {text}, align {target().cache_line}, !nontemporal !0"]
         lines += [f"  br label %{label}", f"{label}.else:", f"  {text}, align {size}"]
         lines += [f"  br label %{label}", f"{label}:"]
         w.levels[level].block = label

@@ -13,10 +13,11 @@ from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.memory import Memory, memory_type
 from functrax.backends.llvm.nodes import Nodes
-from functrax.backends.llvm.tile_sums import BAKED, Sums, sums_text
+from functrax.backends.llvm.tile_sums import BAKED, sums_text
 from functrax.backends.llvm.turned_tiles import turn_text
 from functrax.backends.llvm.writer import NAME, Writer
 from functrax.backends.loops.tree import Place, TileSum, TurnTile
+from functrax.backends.targets.sums import Sums
 from functrax.core.index.expr import Dim, add_terms
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Scalar

@@ -32,9 +32,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm.instructions import constant, llvm_type
-from functrax.core.records import record
+from functrax.backends.targets import target
+from functrax.backends.targets.sums import Sums
 from functrax.core.types import dtypes
 
 #: Steps between rows up to this are part of the addresses in the code.
@@ -45,51 +45,13 @@ _AHEAD = 16
 _ROWS_OF_POINTER = 3
 
 _WORD: Final = np.dtype(np.uint32)
-#: Instructions that add up products of words, by their kind and the number of lanes.
-_DOTS: Final = {
-    "bf16": {
-        4: "avx512bf16.dpbf16ps.128", 8: "avx512bf16.dpbf16ps.256", 16: "avx512bf16.dpbf16ps.512",
-    },
-    "i16": {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"},
-}  # fmt: skip
-
-
-@record
-class Sums:
-    """What the text depends on.
-
-    Args:
-      dtype: of the sums, and of both sides.
-      height: rows of the tile.
-      width: vectors of a row.
-      lanes: of a vector.
-      loops: how many.
-      step: between rows of the left side if it is part of the code, else None.
-      masked: whether not all columns of a tile are there.
-      copies: whether what is read of the right side is written to a panel.
-      dot: see :class:`~functrax.backends.kernels.tiling.Tiling`; both sides are words then.
-      fetches: whether it asks for what is read later of the right side; there is one loop then.
-    """
-
-    dtype: np.dtype[Any]
-    height: int
-    width: int
-    lanes: int
-    loops: int
-    step: int | None
-    masked: bool
-    copies: bool = False
-    fetches: bool = False
-    dot: tuple[str, ...] = ()
 
 
 @cache
 def sums_text(what: Sums, name: str) -> str:
     """The function as a module of LLVM IR."""
     if what.dot and what.dot[0].startswith("tile "):
-        from functrax.backends.llvm.matrix_units import unit_sums_text  # which few programs need
-
-        return unit_sums_text(what, name)
+        return target().dialect.matrix_unit().sums(what, name)
     return _Text(what, name).module()
 
 
@@ -323,7 +285,7 @@ class _Text:
         if self.what.dot:
             return self._dot(x, y, total)
         if dtypes.is_float(self.what.dtype):
-            if not cpu_info().has_fma:
+            if not target().has_fma:
                 product = self.line(f"fmul {vector} {x}, {y}")
                 return self.line(f"fadd {vector} {total}, {product}")
             operands = ", ".join(f"{vector} {name}" for name in (x, y, total))
@@ -337,10 +299,11 @@ class _Text:
         part = "bfloat" if what.dot[0] == "bf16" else "i16"
         parts = f"<{2 * what.lanes} x {part}>"
         x, y = (self.line(f"bitcast {self.side} {name} to {parts}") for name in (x, y))
-        name = _DOTS[what.dot[0]][what.lanes]
-        if what.dot[0] == "bf16":
-            operands = f"{self.vector} {total}, {parts} {x}, {parts} {y}"
-            return self.line(f"call {self.vector} @llvm.x86.{name}({operands})")
-        # LLVM makes one instruction of this and the sum where the processor has it.
-        product = self.line(f"call {self.vector} @llvm.x86.{name}({parts} {x}, {parts} {y})")
+        dot = target().dialect.product(what.dot[0], what.lanes)
+        factors = f"{parts} {x}, {parts} {y}"
+        if dot.adds:
+            return self.line(
+                f"call {self.vector} @{dot.intrinsic}({self.vector} {total}, {factors})"
+            )
+        product = self.line(f"call {self.vector} @{dot.intrinsic}({factors})")
         return self.line(f"add {self.vector} {total}, {product}")

@@ -153,7 +153,7 @@ def _exchanges(
 ) -> tuple[list[tuple[int, int, int, tuple[str, str]]], list[int]]:
     """How to transpose a square: pairs of vectors that are shuffled in turn, and the columns.
 
-    Each shuffle is one instruction on all x86 processors, and needs no table of places: first in
+    Each shuffle is one instruction, and needs no table of places: first in
     blocks of 16 bytes, of which halves are interleaved by ever larger groups, then whole blocks, of
     which every other one comes from each vector.  Groups are moved as elements of up to 8 bytes:
     LLVM takes half the time to find the same instructions.

@@ -13,7 +13,7 @@
 
 #include "library.h"
 #include "small_array.h"
-#include "wide.h"
+#include "targets/native.h"
 
 namespace functrax::library {
 namespace {

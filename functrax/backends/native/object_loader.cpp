@@ -14,8 +14,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "targets/native.h"
+
 namespace functrax::object_loader {
 namespace {
+
+using targets::kStub;
+using targets::need;
 
 // The parts of the ELF specification that are needed; <elf.h> is not everywhere.
 struct FileHeader {
@@ -46,10 +51,8 @@ static_assert(sizeof(FileHeader) == 64 && sizeof(SectionHeader) == 64);
 static_assert(sizeof(Symbol) == 24 && sizeof(Relocation) == 24);
 
 enum : std::uint32_t { kProgbits = 1, kSymtab = 2, kStrtab = 3, kRela = 4, kNobits = 8, kRel = 9 };
-// Types of relocations: PC32; ADR_PREL_PG_HI21, LDST64_ABS_LO12_NC, ADR_GOT_PAGE, LD64_GOT_LO12_NC.
-enum : std::uint32_t { kRelative = 2, kPage = 275, kLow64 = 286, kGotPage = 311, kGotLow = 312 };
 enum : std::uint64_t { kWrite = 1, kAlloc = 2, kExecute = 4, kMerge = 16, kStrings = 32 };
-constexpr std::uint32_t kX86Unwind = 0x70000001;
+constexpr std::uint32_t kUnwind = 0x70000001;  // of processors that have a type for it
 constexpr std::uint8_t kIdent[7] = {0x7f, 'E', 'L', 'F', 2, 1, 1};  // 64 bits, little-endian
 constexpr std::uint16_t kRelocatable = 1;
 constexpr std::size_t kMaxSize = std::size_t{64} << 20;
@@ -58,15 +61,7 @@ constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 constexpr std::uint8_t kGlobalFunction = 0x12;
 constexpr std::uint8_t kLastPlainType = 3;  // no type, data, function, section
 constexpr std::uint8_t kGlobal = 0x10;      // of no type: what another object defines
-constexpr std::size_t kStub = 16, kAddress = 8;
-
-[[noreturn]] void refuse(const char* why) {
-  throw std::invalid_argument(std::string("object code refused: ") + why);
-}
-
-void need(bool condition, const char* why) {
-  if (!condition) refuse(why);
-}
+constexpr std::size_t kAddress = 8;
 
 std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -75,8 +70,8 @@ std::size_t round_up(std::size_t value, std::size_t unit) {
 // The object and where its sections lie in the image.
 class Linker {
  public:
-  Linker(const std::string& object, std::uint16_t machine, std::size_t page_size)
-      : object_(object), machine_(machine), page_size_(page_size) {}
+  Linker(const std::string& object, const targets::Relocations& rules, std::size_t page_size)
+      : object_(object), rules_(rules), page_size_(page_size) {}
 
   Image link() {
     read_headers();
@@ -103,7 +98,7 @@ class Linker {
     const auto header = record<FileHeader>(0, object_.size(), 0);
     need(std::memcmp(header.ident, kIdent, sizeof kIdent) == 0, "it is not ELF64");
     need(header.type == kRelocatable, "it is not relocatable");
-    need(header.machine == machine_, "it is for another processor");
+    need(header.machine == rules_.machine, "it is for another processor");
     need(header.version == 1 && header.section_entry_size == sizeof(SectionHeader),
          "its header is of another form");
     need(header.section_count > 0 && header.section_count <= kMaxSections,
@@ -131,7 +126,7 @@ class Linker {
 
   bool is_unwind(const SectionHeader& section) const {
     static constexpr char name[] = ".eh_frame";
-    if (section.type == kX86Unwind) return true;
+    if (section.type == kUnwind) return true;
     if (section.name > names_.size || names_.size - section.name < sizeof name) return false;
     return std::memcmp(object_.data() + names_.offset + section.name, name, sizeof name) == 0;
   }
@@ -162,18 +157,7 @@ class Linker {
   void write_stub(std::size_t n) {
     const std::size_t here = stubs_ + n * kStub;
     const auto slot = static_cast<std::int64_t>(image_.calls[n].place);
-    if (machine_ == kX86_64) {
-      static constexpr std::uint8_t kJump[kStub] = {0xff, 0x25, 0,    0,    0,    0,
-                                                    0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc,
-                                                    0xcc, 0xcc, 0xcc, 0xcc};  // jmp *slot(%rip)
-      std::memcpy(image_.bytes.data() + here, kJump, kStub);
-      return put(here + 2, signed_field(slot - static_cast<std::int64_t>(here + 6), 32, 0));
-    }
-    put(here, 0x90000010);      // adrp x16, slot
-    put(here + 4, 0xf9400210);  // ldr x16, [x16, slot]
-    put(here + 8, 0xd61f0200);  // br x16
-    apply_aarch64(kPage, here, slot);
-    apply_aarch64(kLow64, here + 4, slot);
+    rules_.stub(image_.bytes.data() + here, static_cast<std::int64_t>(here), slot);
   }
 
   void lay_out() {
@@ -247,87 +231,27 @@ class Linker {
   }
 
   void apply(const Relocation& relocation, std::size_t section) {
-    const std::uint32_t type = static_cast<std::uint32_t>(relocation.info);
+    std::uint32_t type = static_cast<std::uint32_t>(relocation.info);
     if (type == 0) return;  // R_*_NONE
     const std::uint64_t size = sections_[section].size;
     need(size >= 4 && relocation.offset <= size - 4, "a relocation lies outside of its section");
     const std::size_t here = places_[section] + relocation.offset;
     const std::uint64_t number = relocation.info >> 32;
     const auto called = called_.find(number);
-    const bool calls = called != called_.end();
-    const std::int64_t start =
-        calls ? call_place(type, called->second) : symbol_place(symbol(number));
+    std::int64_t start;
+    if (called == called_.end()) {
+      start = symbol_place(symbol(number));
+    } else if (rules_.calls(type)) {
+      start = static_cast<std::int64_t>(stubs_ + called->second * kStub);
+    } else {
+      type = rules_.in_table(type);
+      need(type != 0, "a relocation is of an unknown type");
+      start = static_cast<std::int64_t>(image_.calls[called->second].place);
+    }
     constexpr std::int64_t limit = std::int64_t{1} << 32;  // keeps the sums below from overflowing
     need(relocation.addend > -limit && relocation.addend < limit, "an addend is out of range");
-    const std::int64_t target = start + relocation.addend;
-    if (machine_ == kX86_64) return apply_x86_64(calls ? kRelative : type, here, target);
-    if (calls && type == kGotPage) return apply_aarch64(kPage, here, target);
-    if (calls && type == kGotLow) return apply_aarch64(kLow64, here, target);
-    apply_aarch64(type, here, target);
-  }
-
-  // Where a relocation of a function of a library leads: to its stub, or its address in the table.
-  std::int64_t call_place(std::uint32_t type, std::size_t n) const {
-    const bool x86 = machine_ == kX86_64;
-    if (x86 ? type == 4 : type == 282 || type == 283) {
-      return static_cast<std::int64_t>(stubs_ + n * kStub);
-    }
-    need(x86 ? type == 9 || type == 41 || type == 42 : type == kGotPage || type == kGotLow,
-         "a relocation is of an unknown type");  // GOTPCREL, GOTPCRELX, REX_GOTPCRELX
-    return static_cast<std::int64_t>(image_.calls[n].place);
-  }
-
-  void apply_x86_64(std::uint32_t type, std::size_t here, std::int64_t target) {
-    need(type == kRelative || type == 4, "a relocation is of an unknown type");  // or PLT32
-    put(here, signed_field(target - static_cast<std::int64_t>(here), 32, 0));
-  }
-
-  void apply_aarch64(std::uint32_t type, std::size_t here, std::int64_t target) {
-    const std::int64_t distance = target - static_cast<std::int64_t>(here);
-    if (type == 261) return put(here, signed_field(distance, 32, 0));  // PREL32
-    const std::uint32_t code = get(here);
-    switch (type) {
-      case kPage: {
-        const std::int64_t pages = (target >> 12) - (static_cast<std::int64_t>(here) >> 12);
-        const std::uint32_t field = signed_field(pages, 21, 0);
-        return put(here, (code & 0x9f00001f) | ((field & 3) << 29) | ((field >> 2) << 5));
-      }
-      case 277:  // ADD_ABS_LO12_NC
-      case 278:  // LDST8_ABS_LO12_NC
-        return put_low(here, code, target, 0);
-      case 284:  // LDST16_ABS_LO12_NC
-        return put_low(here, code, target, 1);
-      case 285:  // LDST32_ABS_LO12_NC
-        return put_low(here, code, target, 2);
-      case kLow64:
-        return put_low(here, code, target, 3);
-      case 299:  // LDST128_ABS_LO12_NC
-        return put_low(here, code, target, 4);
-      case 280:  // CONDBR19
-        return put(here, (code & 0xff00001f) | (signed_field(distance, 19, 2) << 5));
-      case 279:  // TSTBR14
-        return put(here, (code & 0xfff8001f) | (signed_field(distance, 14, 2) << 5));
-      case 282:  // JUMP26
-      case 283:  // CALL26
-        return put(here, (code & 0xfc000000) | signed_field(distance, 26, 2));
-      default:
-        refuse("a relocation is of an unknown type");
-    }
-  }
-
-  // The low 12 bits of an address, which are the image's own since it lies at whole pages.
-  void put_low(std::size_t here, std::uint32_t code, std::int64_t target, int shift) {
-    const std::uint32_t low = static_cast<std::uint32_t>(target & 0xfff);
-    need((low & ((1u << shift) - 1)) == 0, "a relocation is not aligned");
-    put(here, (code & 0xffc003ff) | ((low >> shift) << 10));
-  }
-
-  static std::uint32_t signed_field(std::int64_t value, int bits, int shift) {
-    need((value & ((std::int64_t{1} << shift) - 1)) == 0, "a relocation is not aligned");
-    const std::int64_t scaled = value >> shift;
-    const std::int64_t bound = std::int64_t{1} << (bits - 1);
-    need(scaled >= -bound && scaled < bound, "a relocation is out of range");
-    return static_cast<std::uint32_t>(scaled & ((std::int64_t{1} << bits) - 1));
+    put(here,
+        rules_.word(type, get(here), static_cast<std::int64_t>(here), start + relocation.addend));
   }
 
   std::uint32_t get(std::size_t here) const {
@@ -357,7 +281,7 @@ class Linker {
   }
 
   const std::string& object_;
-  const std::uint16_t machine_;
+  const targets::Relocations& rules_;
   const std::size_t page_size_;
   std::vector<SectionHeader> sections_;
   std::vector<std::size_t> places_;  // of each section in the image, or kNowhere
@@ -381,25 +305,16 @@ void* function_address(const std::string& name) {
 
 }  // namespace
 
-std::uint16_t host_machine() {
-#if defined(__x86_64__)
-  return kX86_64;
-#elif defined(__aarch64__) && defined(__AARCH64EL__)
-  return kAArch64;
-#else
-  return 0;
-#endif
-}
-
 Image link(const std::string& object, std::uint16_t machine, std::size_t page_size) {
-  need(machine == kX86_64 || machine == kAArch64, "the processor is unknown");
+  const targets::Relocations* rules = targets::relocations_of(machine);
+  need(rules != nullptr, "the processor is unknown");
   need(page_size >= 4096 && page_size <= (1 << 20) && (page_size & (page_size - 1)) == 0,
        "the page size is unknown");
-  return Linker(object, machine, page_size).link();
+  return Linker(object, *rules, page_size).link();
 }
 
 Code::Code(const std::string& object) {
-  Image image = link(object, host_machine(), static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
+  Image image = link(object, targets::kHost, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
   for (const Call& call : image.calls) {
     void* address = function_address(call.name);
     std::memcpy(image.bytes.data() + call.place, &address, sizeof address);

@@ -22,12 +22,6 @@
 
 namespace functrax::object_loader {
 
-constexpr std::uint16_t kX86_64 = 62;  // e_machine of ELF
-constexpr std::uint16_t kAArch64 = 183;
-
-// The processor that this extension was built for, or 0 if it is neither of the two.
-std::uint16_t host_machine();
-
 // A function of a library that an object calls.
 struct Call {
   std::size_t place;  // in the image, of 8 bytes for its address
@@ -41,7 +35,8 @@ struct Image {
   std::vector<Call> calls;
 };
 
-// Throws std::invalid_argument if the object is not one that can be linked.
+// Throws std::invalid_argument if the object is not one that can be linked for a machine, which is
+// given by its number in ELF files.
 Image link(const std::string& object, std::uint16_t machine, std::size_t page_size);
 
 // An image in memory of its own: code may be read and executed, constants may be read.  Throws what

@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "targets/native.h"
 #include "thread_pool.h"
 
 namespace functrax::tasks {
@@ -148,7 +149,7 @@ void spin(State& s, Lock& lock) {
   s.spins = true;
   lock.unlock();
   for (int k = 0; k < kSpins && s.ready.load(std::memory_order_relaxed) == 0; ++k) {
-    thread_pool::pause();
+    targets::pause();
   }
   lock.lock();
   s.spins = false;

@@ -15,13 +15,14 @@
 #include <system_error>
 #include <thread>
 
+#include "targets/native.h"
+
 namespace functrax::thread_pool {
 namespace {
 
-constexpr std::int64_t kMinCost = 20'000;  // below it, handing over work does not pay
-constexpr double kMostCost = 10'000'000;   // of a range, so that a loop can be interrupted
-constexpr int kSpins = 1000;               // pauses before a worker sleeps, some 20 microseconds
-constexpr int kShare = 2;                  // a thread takes this part of its share of what is left
+constexpr double kMostCost = 10'000'000;  // of a range, so that a loop can be interrupted
+constexpr int kSpins = 1000;              // pauses before a worker sleeps, some 20 microseconds
+constexpr int kShare = 2;                 // a thread takes this part of its share of what is left
 
 thread_local bool inside_loop = false;
 
@@ -132,7 +133,7 @@ void Team::run(const Job& job) {
   gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
   for (int spins = 0; gate_.load(std::memory_order_acquire) & kJoined; ++spins) {
     if (spins < kSpins) {
-      pause();
+      targets::pause();
       continue;
     }
     sched_yield();
@@ -155,7 +156,7 @@ bool Team::wait_for_loop(std::uint64_t last, std::uint64_t& gate) {
   };
   for (int spins = 0; spins < kSpins; ++spins) {
     if (ready()) return !dismissed_.load();
-    pause();
+    targets::pause();
   }
   std::unique_lock<std::mutex> lock(sleep_);
   sleepers_.fetch_add(1);
@@ -221,12 +222,12 @@ void set_num_threads(int threads) {
 void parallel_for(RangeFunction function, void* context, std::int64_t units, std::int64_t grain,
                   std::int64_t cost, Asked ends) {
   if (units <= 0) return;
-  if (cost < kMinCost || units <= grain) return function(context, 0, units);
+  if (cost < targets::kWakeNs || units <= grain) return function(context, 0, units);
   Job job{function, context, units, grain, grain, most_units(units, grain, cost), ends};
   if (inside_loop) return run_alone(job);
   Team& all = team();
   if (all.threads() == 1 || !all.try_lock()) return run_alone(job);
-  const std::int64_t parts = std::max<std::int64_t>(1, cost / (kMinCost / 2));
+  const std::int64_t parts = std::max<std::int64_t>(1, cost / (targets::kWakeNs / 2));
   job.least = (units + parts * grain - 1) / (parts * grain) * grain;
   all.run(job);
   all.unlock();

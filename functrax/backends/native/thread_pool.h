@@ -24,13 +24,4 @@ void parallel_for(RangeFunction function, void* context, std::int64_t units, std
 int num_threads();
 void set_num_threads(int threads);
 
-// Tells the processor that this thread looks for something again and again.
-inline void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 }  // namespace functrax::thread_pool

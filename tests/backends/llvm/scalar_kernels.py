@@ -15,11 +15,11 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from functrax.backends.cpu_info import KINDS, CpuInfo
-from functrax.backends.kernels.math import expression
 from functrax.backends.llvm import instructions
 from functrax.backends.llvm.instructions import constant, definitions, emit, llvm_type
+from functrax.backends.targets.x86_64 import KINDS
 from functrax.core.scalars.scalar import Builder, Scalar
+from tests.backends import machines
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
@@ -27,10 +27,8 @@ llvm.initialize_native_asmprinter()
 
 def write_for(cpu: str, patch: pytest.MonkeyPatch) -> None:
     """Let texts be for a processor, as LLVM calls it, until ``patch`` is undone."""
-    flags = frozenset(KINDS.get(cpu, ()))
-    info = CpuInfo("x86_64" if flags else "aarch64", "", flags)
-    for module in (instructions, expression):
-        patch.setattr(module, "cpu_info", lambda: info)
+    flags = KINDS.get(cpu, ())
+    machines.write_for(patch, machines.processor("x86_64" if flags else "aarch64", *flags))
     patch.setattr(instructions, "_TEMPLATES", {})
 
 

@@ -16,13 +16,14 @@ import numpy as np
 import pytest
 
 import functrax
-from functrax.backends import cpu_info as cpu_info_module, disk_cache
-from functrax.backends.cpu_info import SECOND_CACHE, cpu_info, parse_cpuinfo, second_cache_of
+from functrax.backends import disk_cache
 from functrax.backends.disk_cache import content_key
 from functrax.backends.llvm import code_generator, jit, joint
 from functrax.backends.llvm.jit import Machine, machine
+from functrax.backends.targets import target
 from functrax.core.errors.typed import MachineCodeError
 from functrax.core.options.config import config
+from tests.backends.machines import with_facts
 
 ROOT = str(Path(functrax.__file__).parents[1])
 SCALE = """
@@ -206,8 +207,7 @@ def test_keys_depend_on_everything_that_decides_the_code(monkeypatch):
     keys.append(key())
     monkeypatch.setattr(jit, "library", lambda: "another LLVM")
     keys.append(key())
-    other = type(cpu_info())("x86_64", "another processor", frozenset())
-    monkeypatch.setattr(jit, "cpu_info", lambda: other)
+    with_facts(monkeypatch, identity="another processor")
     keys.append(key())
     monkeypatch.setattr(jit, "OPTIMIZATION", 0)
     keys.append(key())
@@ -230,9 +230,10 @@ PROGRAM = f"""
 import ctypes, sys
 from functrax.backends import disk_cache
 from functrax.backends.llvm import code_generator, jit
+from functrax.backends.targets import target
 text = {SCALE!r}
 texts = [text.format(k) for k in map(int, sys.argv[1].split(","))]
-width = jit.machine().vector_bytes
+width = target().vector_bytes
 assert not code_generator.loaded()
 out = []
 for c in jit.machine().compile_all(texts):
@@ -271,7 +272,7 @@ def finish(process):
 
 @pytest.mark.parametrize("native", ["1", "0"])
 def test_a_warm_cache_needs_no_llvm(tmp_path, native):
-    if native == "0" and cpu_info().machine != "x86_64":
+    if native == "0" and "x86-64" not in target().name:
         pytest.skip("the Python twin loads code of x86-64 only")
     cold = finish(start("2,3", tmp_path, FUNCTRAX_NATIVE=native))
     assert cold == "[4.0, 6.0] 2 0 2 True"
@@ -299,79 +300,6 @@ def test_functrax_does_without_the_package_llvmlite(statement, tmp_path):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
-
-
-# ---- the processor ------------------------------------------------------------------------------
-
-INTEL = "vendor_id\t: GenuineIntel\nmodel\t\t: 85\ncpu MHz\t: {}\nflags\t\t: {}\n\nprocessor : 1\n"
-
-
-def test_facts_of_processors():
-    facts = parse_cpuinfo(INTEL.format("2000.1", "fpu avx2"))
-    assert facts == {"vendor_id": "GenuineIntel", "model": "85", "flags": "fpu avx2"}
-    assert facts == parse_cpuinfo(INTEL.format("3000.5", "fpu avx2"))
-    arm = "processor\t: 0\nBogoMIPS\t: 50\nFeatures\t: fp asimd\nCPU part\t: 0xd40\n"
-    assert parse_cpuinfo(arm) == {"Features": "fp asimd", "CPU part": "0xd40"}
-
-
-@pytest.mark.parametrize(
-    ("flags", "width"),
-    [
-        ("sse2 avx", 16),
-        ("avx avx2", 32),
-        ("avx2 avx512f", 32),
-        ("avx2 avx512f avx512bw avx512dq avx512vl", 64),
-        ("asimd", 16),
-    ],
-)
-def test_widths_of_vectors(flags, width):
-    assert type(cpu_info())("", "", frozenset(flags.split())).vector_bytes == width
-
-
-@pytest.mark.parametrize(
-    ("caches", "want"),
-    [
-        (
-            [
-                ("1", "Data", "48K", "1"),
-                ("2", "Unified", "2048K", "1"),
-                ("3", "Unified", "9M", "f"),
-            ],
-            2 << 20,
-        ),
-        ([("1", "Data", "48K", "3"), ("2", "Unified", "2048K", "0000,00000003")], 1 << 20),
-        ([("2", "Instruction", "2048K", "1"), ("2", "Data", "512K", "1")], 1 << 19),
-        ([("2", "Unified", "64K", "1")], 1 << 18),
-        ([], SECOND_CACHE),
-    ],
-)
-def test_the_second_cache(caches, want, tmp_path):
-    for number, facts in enumerate(caches):
-        (tmp_path / f"index{number}").mkdir()
-        for name, text in zip(("level", "type", "size", "shared_cpu_map"), facts, strict=True):
-            (tmp_path / f"index{number}" / name).write_text(text + "\n")
-    assert second_cache_of(str(tmp_path)) == want
-
-
-def test_this_processor():
-    assert machine().vector_bytes == cpu_info().vector_bytes
-    if sys.platform == "linux":
-        assert cpu_info().identity.startswith(os.uname().machine + "\n")
-    if cpu_info().machine == "x86_64":
-        features = code_generator.generator().features.split(",")
-        assert ("+avx2" in features) == ("avx2" in cpu_info().flags)
-        assert ("+avx512vl" in features) == ("avx512vl" in cpu_info().flags)
-
-
-def test_flags_of_the_machine_below_an_emulator_do_not_count(monkeypatch):
-    facts = {"flags": "avx512f avx512bw avx512dq avx512vl fma", "Features": "asimd"}
-    monkeypatch.setattr(cpu_info_module, "_proc_facts", lambda: facts)
-    uname = os.uname()
-    for machine_name, width in (("aarch64", 16), ("x86_64", 64)):
-        changed = os.uname_result((*tuple(uname)[:4], machine_name))
-        monkeypatch.setattr(os, "uname", lambda changed=changed: changed)
-        monkeypatch.setattr(sys, "platform", "linux")
-        assert cpu_info_module._this_processor().vector_bytes == width
 
 
 # ---- in several threads -------------------------------------------------------------------------

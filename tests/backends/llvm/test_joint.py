@@ -10,10 +10,10 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm import object_code
 from functrax.backends.llvm.code_generator import generator
 from functrax.backends.llvm.joint import joinable, joined, parts
+from functrax.backends.targets import target
 from functrax.core import native
 
 HEAD = "define void @functrax_kernel(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) nounwind {{"
@@ -54,7 +54,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(params=sorted(LOADERS))
 def load(request):
-    if request.param == "python" and cpu_info().machine != "x86_64":
+    if request.param == "python" and "x86-64" not in target().name:
         pytest.skip("the Python twin loads code of x86-64 only")
     return LOADERS[request.param]
 
@@ -90,7 +90,7 @@ def test_each_part_is_an_object_of_its_own(load):
 
 def test_code_is_what_it_is_alone():
     texts = [SUM.format("".join(ADD.format(k) for k in range(n))) for n in (1, 4, 2)]
-    machine = {"x86_64": object_code.X86_64}.get(cpu_info().machine, object_code.AARCH64)
+    machine = target().dialect.machine
     for text, part in zip(texts, split(texts), strict=True):
         alone = generator().object_code(text)
         assert object_code.link(part, machine, 4096) == object_code.link(alone, machine, 4096)

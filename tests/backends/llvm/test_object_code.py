@@ -17,9 +17,9 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.llvm import object_code
 from functrax.backends.llvm.code_generator import generator
+from functrax.backends.targets import target
 from functrax.core import native
 from tests.backends.llvm.elf_objects import (
     AARCH64,
@@ -81,7 +81,7 @@ LOADERS = {"python": object_code.MappedCode}
 if hasattr(native.extension, "link_object"):
     LINKERS["native"] = link_native
     LOADERS["native"] = native.extension.ObjectCode
-LOADED_MACHINE = {"x86_64": X86_64, "aarch64": AARCH64}.get(cpu_info().machine, 0)
+LOADED_MACHINE = target().dialect.machine
 
 
 @pytest.fixture(params=sorted(LINKERS))

@@ -12,7 +12,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.llvm.jit import machine
+from functrax.backends.targets import target
 
 STRIDES = (-1, 2, 3, 4)
 SIZES = (1, 3, 16, 17, 40, 75)
@@ -58,7 +58,7 @@ def test_rows_of_a_matrix_and_guards() -> None:
     np.testing.assert_array_equal(functrax.jit(f)(x), wanted)
 
 
-@pytest.mark.skipif(machine().vector_bytes < 32, reason="vectors of at least 32 bytes")
+@pytest.mark.skipif(target().vector_bytes < 32, reason="vectors of at least 32 bytes")
 def test_there_is_no_gather_and_no_scatter() -> None:
     x = with_values(4000, "float32")
     for stride in STRIDES:

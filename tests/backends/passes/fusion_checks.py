@@ -2,7 +2,7 @@
 
 - :func:`check_groups`: every equation is in one group, groups keep the contract of
   contract of ``backends/passes/groups.py``, and the program of groups gives the same values.
-- :func:`total_cost` and :func:`best_cost`: bytes that kernels read and write, ``LAUNCH`` for each,
+- :func:`total_cost` and :func:`best_cost`: bytes that kernels read and write, a launch for each,
   and what is computed more than once; the latter is the least over all legal partitions.
 - :func:`random_graph`: small programs of random shapes.
 """
@@ -17,15 +17,10 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.passes.fusion.fuse import fuse
-from functrax.backends.passes.fusion.kernel_groups import (
-    FUNCTION,
-    LAUNCH,
-    MAX_GROUP,
-    MAX_ROW,
-    OPERATION,
-)
+from functrax.backends.passes.fusion.kernel_groups import MAX_GROUP, MAX_ROW
 from functrax.backends.passes.groups import fused
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.scalars.scalar import MATH
 from functrax.core.syntax.verify import verify
@@ -141,7 +136,7 @@ class Graph:
     def cost(self) -> float:
         """Bytes moved, the launch, and what is computed beyond once for each element."""
         moved = sum(map(nbytes, self.inputs)) + sum(map(nbytes, self.outputs))
-        return moved + LAUNCH + self.extra_work()
+        return moved + target().launch_bytes + self.extra_work()
 
     def extra_work(self) -> float:
         """What is computed for more points than there are elements, in bytes."""
@@ -171,7 +166,8 @@ class Graph:
 
 
 def work(eqn: Eqn) -> float:
-    return OPERATION * (FUNCTION if eqn.primitive.name in MATH else 1)
+    costs = target()
+    return costs.function_bytes if eqn.primitive.name in MATH else costs.operation_bytes
 
 
 def reduced_axes(eqn: Eqn) -> tuple[int, ...]:

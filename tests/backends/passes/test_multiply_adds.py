@@ -8,23 +8,22 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.cpu_info import CpuInfo
-from functrax.backends.passes.clean import multiply_adds as passes
 from functrax.backends.passes.clean.multiply_adds import multiply_adds
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import subjaxprs
 from functrax.core.options.config import Override
+from tests.backends.machines import processor, write_for
 from tests.backends.passes import pass_checks as check
 
 X, Y, Z = (np.linspace(a, a + 1, 12, dtype=np.float32) for a in (1, 2, 3))
 
-FMA, NONE = (CpuInfo("x86_64", "", frozenset(flags)) for flags in ({"fma"}, ()))
+FMA, NONE = processor("x86_64", "fma"), processor("x86_64")
 
 
 @pytest.fixture(autouse=True)
 def processor(monkeypatch):
     """The pass writes for a processor that has the instruction, wherever it is tested."""
-    monkeypatch.setattr(passes, "cpu_info", lambda: FMA)
+    write_for(monkeypatch, FMA)
 
 
 def program(function, *args):
@@ -100,7 +99,7 @@ def test_strict_mode_rounds_each():
 
 
 def test_a_processor_without_the_instruction_rounds_each(monkeypatch):
-    monkeypatch.setattr(passes, "cpu_info", lambda: NONE)
+    write_for(monkeypatch, NONE)
     assert names(after(lambda x, y, z: x * y + z, X, Y, Z)) == ["mul", "add"]
 
 

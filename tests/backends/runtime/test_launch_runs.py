@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.backends.executables.launch_runs import LONG, SLACK, WINDOW, WORTH
+from functrax.backends.executables.launch_runs import LONG, SLACK, WINDOW
 from functrax.backends.executables.program import HostCall, Launch, Program
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.executables.program_rules import check_program
 from functrax.backends.runtime.choice import Runtime
+from functrax.backends.targets import target
 from functrax.core.errors.typed import VerificationError
 from functrax.core.records import replace
 from tests.backends.runtime.kernels import kernels
 from tests.backends.runtime.programs import F32
 
+WORTH = target().share_ns
 SIZE = 64
 VEC = ((SIZE,), F32)
 

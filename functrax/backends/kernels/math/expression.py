@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.kernels.math import double, single
+from functrax.backends.targets import target
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
 
@@ -147,7 +147,7 @@ class Expr:
 
 def muladd(x: Expr, y: Operand, z: Operand) -> Expr:
     """``x * y + z``: rounded once where the processor does so, else the product and the sum."""
-    if cpu_info().has_fma:
+    if target().has_fma:
         return Expr(x.b, x.b.fma(x.s, x.node(y), x.node(z)))
     return x * y + z
 
@@ -158,7 +158,7 @@ def fma(x: Expr, y: Operand, z: Operand) -> Expr:
     Rounded once where the processor does so.  Elsewhere it is exact if it is a number of the
     dtype, as remainders and rounding errors are; if not, its error is hardly above half a unit.
     """
-    if cpu_info().has_fma:
+    if target().has_fma:
         return Expr(x.b, x.b.fma(x.s, x.node(y), x.node(z)))
     y, z = (Expr(x.b, x.node(operand)) for operand in (y, z))
     if x.is_single:  # whose products are exact in float64
@@ -233,7 +233,7 @@ def parts_of_counts(number: float, x: Expr) -> tuple[float, ...]:
 
     It is one part where the processor rounds a product and a sum once.
     """
-    if cpu_info().has_fma:
+    if target().has_fma:
         return (number,)
     bits = 12 if x.is_single else 41
     fraction, exponent = math.frexp(number)

@@ -38,14 +38,15 @@ from functrax.backends.loops.strategies.lanes import (
     ends_in_row,
     vector_innermost,
 )
+from functrax.backends.loops.strategies.left_out import NOTHING, LeftOut
 from functrax.backends.loops.strategies.reductions import block_of_reduction, in_two, narrow_lanes
 from functrax.backends.loops.strategies.rows import go_through_rows
 from functrax.backends.loops.strategies.scans import scans
-from functrax.backends.loops.strategies.target import Target
 from functrax.backends.loops.strategies.threads import share
 from functrax.backends.loops.strategies.tiles import tiles
 from functrax.backends.loops.strategies.transposes import choose_tile, transposes
 from functrax.backends.loops.tree import Function
+from functrax.backends.targets import Target
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.records import replace
 
@@ -56,12 +57,12 @@ ALSO_OFF: Final = frozenset(("merge", "stage", "block", "parts"))
 Scheduled: TypeAlias = "tuple[Kernel, list[Rewrite]]"
 
 
-def schedule(kernel: Kernel, target: Target) -> list[Scheduled]:
+def schedule(kernel: Kernel, target: Target, left_out: LeftOut = NOTHING) -> list[Scheduled]:
     """The kernels that run one after the other.
 
     The second one reads what the first one writes to the operands that were appended.
     """
-    kernel.off = target.off
+    kernel.off = left_out.kinds
     if kernel.tiling is not None:
         return [(kernel, tiles(kernel, kernel.tiling))]
     if kernel.vector is None:
@@ -72,38 +73,42 @@ def schedule(kernel: Kernel, target: Target) -> list[Scheduled]:
 
 
 def scheduled_trees(
-    kernel: Kernel, target: Target, look: Callable[[Function], None] | None = None
+    kernel: Kernel,
+    target: Target,
+    left_out: LeftOut = NOTHING,
+    look: Callable[[Function], None] | None = None,
 ) -> list[tuple[Kernel, Function]]:
     """The kernels that run one after the other, and their trees.
 
     Args:
-      kernel: without a ``tiling``.
+      kernel: as it was lowered.
       target: where it runs.
+      left_out: what its schedule does without.
       look: what is called with each tree on the way.
 
     Raises:
-      ArgumentError: the target leaves out what is no rewrite.
+      ArgumentError: what is left out is no rewrite.
     """
-    unknown = target.off and target.off.difference(left_out())
+    unknown = left_out.kinds and left_out.kinds.difference(can_be_left_out())
     if unknown:
         raise ArgumentError(
             "config: schedule_off: unknown rewrite",
             got=repr(min(unknown)),
-            fix="some of " + ", ".join(left_out()) + ", joined by commas",
+            fix="some of " + ", ".join(can_be_left_out()) + ", joined by commas",
         )
     found = []
-    for part, rewrites in schedule(kernel, target):
+    for part, rewrites in schedule(kernel, target, left_out):
         made = [
             x
             for n, x in enumerate(rewrites)
             if x.is_required
-            or (x.kind not in target.off and (target.limit is None or n < target.limit))
+            or (x.kind not in left_out.kinds and (left_out.limit is None or n < left_out.limit))
         ]
         found.append((replace(part, schedule=tuple(made)), rewritten(build(part), made, look)))
     return found
 
 
-def left_out() -> list[str]:
+def can_be_left_out() -> list[str]:
     """What can be left out of schedules, by name."""
     return sorted({*KINDS, *ALSO_OFF} - {Combine.kind})
 
@@ -111,11 +116,11 @@ def left_out() -> list[str]:
 def _strategy(kernel: Kernel, target: Target) -> list[Scheduled]:
     """The rewrites of a kernel that has lanes, after these."""
     tile = choose_tile(kernel, target.vector_bytes)
-    if "stage" not in target.off:
+    if "stage" not in kernel.off:
         keep_rows(kernel)
     if kernel.stages and kernel.stages[0].scan is not None:
         return scans(kernel)
-    grain = None if "block" in target.off else block_of_reduction(kernel, target.strict)
+    grain = None if "block" in kernel.off else block_of_reduction(kernel, target.strict)
     if grain is not None:
         return in_two(kernel, target, grain)
     if tile is not None:

@@ -9,14 +9,13 @@ import math
 from typing import Final
 
 from functrax.backends.kernels.accesses import (
-    CACHE_LINE,
     accesses,
     coefficient,
     coefficients,
     is_large,
 )
 from functrax.backends.kernels.ir import Done, Kernel
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.targets import Target
 from functrax.core.scalars.scalar import MATH
 from functrax.core.types.dtypes import real_dtype
 
@@ -122,7 +121,7 @@ def choose_lanes(kernel: Kernel, target: Target) -> None:
     elif any(n.op in MATH for n in kernel.nodes()) and kernel.points >= MANY_POINTS:
         lanes *= 2  # two chains of dependent operations at a time
     elif work <= 2 * LIGHT:
-        lanes = max(lanes, _lanes_of_a_line(kernel))
+        lanes = max(lanes, _lanes_of_a_line(kernel, target))
     while lanes // 2 >= kernel.extents[v]:
         lanes //= 2
     kernel.lanes = lanes
@@ -133,14 +132,14 @@ def _is_mostly_tail(extent: int, lanes: int) -> bool:
     return extent % lanes != 0 and extent < FEW_VECTORS * lanes
 
 
-def _lanes_of_a_line(kernel: Kernel) -> int:
+def _lanes_of_a_line(kernel: Kernel, target: Target) -> int:
     """How many lanes it takes to write whole cache lines, which go past the caches; else 0."""
     sizes = [
         kernel.operands[s.buffer].dtype.itemsize
         for s in kernel.stores()
         if is_large(kernel, s) and coefficient(s.address, kernel.vector) == 1
     ]
-    return CACHE_LINE // max(sizes) if sizes else 0
+    return target.cache_line // max(sizes) if sizes else 0
 
 
 def _is_column_sum(kernel: Kernel) -> bool:

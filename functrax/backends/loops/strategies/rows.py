@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from functrax.backends.kernels.accesses import (
-    CACHE_LINE,
     accesses,
     coefficient,
     is_large,
@@ -23,7 +22,7 @@ from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.peel import Align, Peel
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.strategies.lanes import LIGHT
-from functrax.backends.loops.strategies.target import Target
+from functrax.backends.targets import Target
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import MATH
 
@@ -32,9 +31,8 @@ from functrax.core.scalars.scalar import MATH
 FROM_MEMORY: Final = 1 << 22
 MOST_PIECES: Final = 8
 MOST_PAGES: Final = 16
-PAGE: Final = 4096
-#: In units that are pieces of one row, so long.
-PIECE: Final = 4 * PAGE
+#: In units that are pieces of one row, so many pages long.
+PIECE: Final = 4
 #: Rows of fewer vectors are not worth a short one at their beginning.
 LEAST_LINES: Final = 16
 #: Bytes of rows for which it pays to fetch the next one.
@@ -60,7 +58,7 @@ def go_through_rows(
       units: what threads share of it.
     """
     shared = units[0] if units else None
-    aligned = _aligned_store(kernel, shared)
+    aligned = _aligned_store(kernel, target, shared)
     pieces, shared = _pieces(kernel, target, shared, aligned)
     row = None if kernel.block or pieces > 1 else _row_ahead(kernel)
     found: list[Rewrite] = [] if shared is None else [shared]
@@ -94,7 +92,7 @@ def streams(kernel: Kernel, aligned: Store | None = None) -> list[Rewrite]:
     return [Stream(b) for b in dict.fromkeys(s.buffer for s in stores)]
 
 
-def _aligned_store(kernel: Kernel, shared: Parallelize | None) -> Store | None:
+def _aligned_store(kernel: Kernel, target: Target, shared: Parallelize | None) -> Store | None:
     """The store whose rows begin with a short vector: its results are no whole lines, but many."""
     v = kernel.vector
     if v is None or kernel.inner or kernel.lanes == 1:
@@ -104,7 +102,7 @@ def _aligned_store(kernel: Kernel, shared: Parallelize | None) -> Store | None:
         return None
     (store,) = stores
     size = kernel.operands[store.buffer].dtype.itemsize
-    whole = size * kernel.lanes % CACHE_LINE == 0
+    whole = size * kernel.lanes % target.cache_line == 0
     whole = whole and _length(kernel, shared) >= LEAST_LINES * kernel.lanes
     usual = coefficient(store.address, v) == 1 and not is_streamed(kernel, store)
     return store if whole and usual else None
@@ -149,9 +147,10 @@ def _pieces(
     while pieces * len(arrays) > MOST_PAGES:
         pieces //= 2
     if shared is not None and v == shared.dim and v in kernel.outer:
-        grain = min(max(shared.grain, pieces * PIECE // itemsize), kernel.extents[v])
+        least = pieces * PIECE * target.page // itemsize
+        grain = min(max(shared.grain, least), kernel.extents[v])
         shared = replace(shared, grain=grain)
-    while _length(kernel, shared) * itemsize < pieces * PAGE:
+    while _length(kernel, shared) * itemsize < pieces * target.page:
         pieces //= 2
     return max(pieces, 1), shared
 

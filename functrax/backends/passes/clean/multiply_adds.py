@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from functrax.backends.cpu_info import cpu_info
 from functrax.backends.passes.clean.dce import uses
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import state as options
 from functrax.core.prims.arithmetic import add, mul, neg, sub
@@ -28,7 +28,7 @@ _SUMS: Final = frozenset({add, sub})
 
 def multiply_adds(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with ``fma`` for products that are added once; in strict mode as it was."""
-    if options.strict or not cpu_info().has_fma:
+    if options.strict or not target().has_fma:
         return jaxpr
     return _with_fmas(jaxpr, rewrites)
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 
 from functrax.backends.passes.fusion.contraction_groups import PACKINGS
-from functrax.backends.passes.fusion.kernel_groups import MAX_COMPUTED, REREAD, KernelGroup, nbytes
+from functrax.backends.passes.fusion.kernel_groups import MAX_COMPUTED, KernelGroup, nbytes
 from functrax.backends.passes.fusion.kernel_spaces import is_row_value
 from functrax.backends.passes.fusion.kernel_views import (
     HERE,
@@ -23,6 +23,7 @@ from functrax.backends.passes.fusion.kernel_views import (
     places,
 )
 from functrax.backends.passes.groups import contraction
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn, Var
 
 
@@ -75,7 +76,7 @@ def _at_several_places(a: KernelGroup, b: KernelGroup, written: set[Var]) -> flo
     if times * a.size + b.size > MAX_COMPUTED:
         return math.inf
     read = sum(map(nbytes, a.reads)) - sum(nbytes(v) for v in a.writes & b.reads.keys())
-    return max(computed - before, 0) * a.work + max(read, 0) * REREAD
+    return max(computed - before, 0) * a.work + max(read, 0) * target().reread_bytes
 
 
 def _by_ratio_of_sizes(a: KernelGroup, v: Var, b: KernelGroup) -> float:
@@ -86,7 +87,7 @@ def _by_ratio_of_sizes(a: KernelGroup, v: Var, b: KernelGroup) -> float:
     if times <= 1:
         return 0.0
     read_again = sum(nbytes(u) for u in a.reads) - nbytes(v)
-    return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * REREAD
+    return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * target().reread_bytes
 
 
 def _ways_into(a: KernelGroup, b: KernelGroup, written: set[Var]) -> Ways:

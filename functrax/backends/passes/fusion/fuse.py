@@ -4,7 +4,7 @@ What enters: a program of elementwise, reindex and reindex_reduce equations amon
 leaves: the same program with its fusible equations in ``fused`` groups, each of which satisfies the
 contract of ``backends/passes/groups.py``.
 
-The cost of a partition is the number of bytes that its kernels read and write, plus ``LAUNCH`` for
+The cost of a partition is the number of bytes that its kernels read and write, plus a launch for
 each kernel, plus what is computed more often than once.  Fusion starts with one group for each
 equation and merges, as long as that lowers the cost, the two groups whose merging saves most:
 
@@ -37,7 +37,6 @@ from functrax.backends.passes.fusion.contraction_groups import (
 from functrax.backends.passes.fusion.evaluations import add_ways, recomputed, take_evaluations
 from functrax.backends.passes.fusion.kernel_graph import KernelGraph
 from functrax.backends.passes.fusion.kernel_groups import (
-    LAUNCH,
     REASONS,
     SEARCH,
     SMALL,
@@ -57,6 +56,7 @@ from functrax.backends.passes.fusion.recompute import recompute
 from functrax.backends.passes.groups import Group, contraction, fused, grouped
 from functrax.backends.passes.inner import once_each, with_programs
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 
 Barred: TypeAlias = frozenset[tuple[int, int]]
@@ -176,12 +176,12 @@ class Fusion:
     def cost(self) -> float:
         """The cost of the groups."""
         moved = sum(nbytes(v) for g in self.groups.values() for v in (*g.reads, *g.writes))
-        return moved + LAUNCH * len(self.groups) + self.recomputed
+        return moved + target().launch_bytes * len(self.groups) + self.recomputed
 
     def least_cost(self) -> float:
         """What one kernel for everything would cost."""
         results = {v for v in self.jaxpr.outvars if isinstance(v, Var)}
-        return LAUNCH + sum(map(nbytes, {*self.jaxpr.invars, *results}))
+        return target().launch_bytes + sum(map(nbytes, {*self.jaxpr.invars, *results}))
 
     def _prepare(self) -> None:
         self.outside |= self._needed_by_others()
@@ -333,7 +333,7 @@ class Fusion:
     def _is_small(self, group: KernelGroup) -> bool:
         if group.update or group.center is not None:
             return False
-        return sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL
+        return sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL * target().launch_bytes
 
     def _may_merge_unrelated(self, m: int, n: int) -> bool:
         a, b, graph = self.groups[m], self.groups[n], self.graph
@@ -380,7 +380,7 @@ class Fusion:
 
     def _saved(self, a: KernelGroup, b: KernelGroup) -> float:
         """Bytes that a merge saves."""
-        saved = float(LAUNCH)
+        saved = float(target().launch_bytes)
         views = False
         for v, here in b.reads.items():
             if v in a.writes:

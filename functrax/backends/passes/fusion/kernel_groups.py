@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import contraction
+from functrax.backends.targets import target
 from functrax.core.index.expr import Condition, Dim, Mod
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -25,16 +26,15 @@ Shape: TypeAlias = tuple[int, ...]
 #: Under what a program of groups remembers why pairs of its equations, given by their positions,
 #: share no kernel.
 REASONS = "reasons why groups stay apart"
-#: What starting a kernel costs, in bytes that could be moved meanwhile.
-LAUNCH = 4096
 #: The most equations in a group: what a kernel's compile time and registers allow.
 MAX_GROUP = 256
 #: The most equations that a kernel computes for each element, counted as often as it computes them.
 MAX_COMPUTED = 512
 #: The most bytes of a row that is read again in the same kernel.
 MAX_ROW = 256 * 1024
-#: Groups that move fewer bytes are merged with unrelated ones, of which each tries so many others.
-SMALL, UNRELATED = 32 * LAUNCH, 6
+#: Groups that move fewer bytes than so many launches cost are merged with unrelated ones, of which
+#: each tries so many others.
+SMALL, UNRELATED = 32, 6
 #: The most equations of unrelated groups in one: by then starting it costs little for each, and
 #: machine code takes as long to make as it is long.  Several such groups of equal parts are equal.
 TOGETHER = 16
@@ -43,10 +43,6 @@ SEARCH = 256
 #: What is computed for each element of a scatter that goes from one element to the next, in one
 #: thread and without lanes, costs no more than this, in bytes: more has a kernel of its own.
 MOST_SERIAL = 3.0
-#: What an operation on one element costs, in bytes; a function of MATH is as dear as so many.
-OPERATION, FUNCTION = 0.25, 24
-#: What it costs to read a byte once more from a cache, in bytes from memory.
-REREAD = 0.25
 
 
 def squeezed(shape: Shape) -> Shape:
@@ -233,7 +229,8 @@ def is_serial(eqn: Eqn) -> bool:
 
 def work_of(eqn: Eqn) -> float:
     """What one element of an equation costs, in bytes that could be moved meanwhile."""
-    return OPERATION * (FUNCTION if eqn.primitive.name in MATH else 1)
+    costs = target()
+    return costs.function_bytes if eqn.primitive.name in MATH else costs.operation_bytes
 
 
 def is_dear(eqn: Eqn) -> bool:

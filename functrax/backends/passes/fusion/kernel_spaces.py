@@ -15,7 +15,6 @@ from typing import Final, TypeAlias
 from functrax.backends.loops.strategies.reductions import in_blocks
 from functrax.backends.passes.fusion.contraction_groups import joined
 from functrax.backends.passes.fusion.kernel_groups import (
-    LAUNCH,
     MAX_COMPUTED,
     MAX_GROUP,
     MAX_ROW,
@@ -27,6 +26,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
     squeezed,
 )
 from functrax.backends.passes.fusion.kernel_views import Views
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn, Var
 from functrax.core.options.config import state as options
 
@@ -115,7 +115,8 @@ class Spaces:
             if self.views.reads_elsewhere(a.eqns, update):
                 return None, "update: it is to be done in place, where these are still read"
         work = a.work + b.work
-        if b.serial and work > MOST_SERIAL and work * math.prod(b.space.full) > LAUNCH:
+        in_all = work * math.prod(b.space.full)
+        if b.serial and work > MOST_SERIAL and in_all > target().launch_bytes:
             return None, "cost: its elements are computed one after the other"
         return b.space, ""
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from functrax.backends.passes.fusion.kernel_groups import (
     MAX_COMPUTED,
     MAX_GROUP,
-    OPERATION,
     KernelGroup,
     has_holes,
     is_dear,
@@ -29,6 +28,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
     nbytes,
 )
 from functrax.backends.passes.fusion.kernel_views import HERE, one_after_another
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Var
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class _Copied:
         saved: float = size * len(self.readers) + (0 if v in self.fusion.outside else size)
         for b in self.readers:
             points = v.aval.size if b.reads[v] else max(v.aval.size, math.prod(b.space.full))
-            saved -= self._times(b) * points * OPERATION * len(self.eqns)
+            saved -= self._times(b) * points * target().operation_bytes * len(self.eqns)
         return saved
 
     def _times(self, b: KernelGroup) -> int:

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from functrax.backends.passes.clean.dce import dce
-from functrax.backends.passes.fusion.kernel_groups import FUNCTION, LAUNCH, OPERATION
 from functrax.backends.passes.groups import Group
 from functrax.backends.passes.memory.costs import nbytes, operations, traffic
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
 from functrax.core.records import record
 
@@ -196,5 +196,6 @@ def _cost(eqn: Eqn) -> float:
     """What a launch costs, in bytes, as fusion counts it."""
     reads, writes = traffic(eqn)
     done = operations(eqn)
-    computed = OPERATION * (done.flops + FUNCTION * done.transcendentals)
-    return LAUNCH + sum(reads) + sum(writes) + computed
+    costs = target()
+    computed = costs.operation_bytes * done.flops + costs.function_bytes * done.transcendentals
+    return costs.launch_bytes + sum(reads) + sum(writes) + computed

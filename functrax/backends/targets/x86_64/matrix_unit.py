@@ -1,4 +1,4 @@
-"""The innermost loops of contractions on a matrix unit: AMX of x86 processors.
+"""The innermost loops of contractions on the matrix unit of x86-64 (AMX).
 
 The unit has eight matrices of 16 rows of 64 bytes.  Four of them hold the sums of a tile that is up
 to two matrices high and two wide, two what is read of the left side, two what is of the right one.
@@ -18,7 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from functrax.backends.llvm.tile_sums import Sums
+    from functrax.backends.targets.sums import Sums
 
 #: Rows of a matrix, and bytes of a row.
 ROWS: Final = 16

@@ -1,0 +1,157 @@
+"""The record of what the compiler asks of a machine.
+
+Numbers that are not of one machine have their values here.  They were measured on the machines that
+docs/kernels.md names, and are round: a choice between two schedules seldom hangs on less than a
+third.  A folder of a target may set each of them.
+
+Start at :class:`Target`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from functrax.core.records import record
+
+if TYPE_CHECKING:
+    from functrax.backends.targets.dialect import Dialect
+
+#: Bytes of the second cache that a thread has, where the system does not tell.
+SECOND_CACHE: Final = 1 << 20
+
+
+@record
+class Facts:
+    """What a system tells of the processor that it runs on.
+
+    Args:
+      machine: its architecture, as the system calls it.
+      identity: equal for equal processors; empty if the system does not tell.
+      flags: the instruction sets that it has, in the system's words.
+      second_cache: bytes of the second cache, or of a thread's part of it if several share it.
+      kind: the kind of processor that was asked for, if it has to be a lesser one than this.
+    """
+
+    machine: str
+    identity: str
+    flags: frozenset[str]
+    second_cache: int = SECOND_CACHE
+    kind: str = ""
+
+
+@record
+class Target:
+    """A machine, as far as it decides which code is made.
+
+    Args:
+      name: for people.
+      folder: the module of the folder that knows it; empty where there is none, which is a machine
+        that LLVM makes code for and nobody else knows.
+      identity: equal for equal processors, and part of the keys of machine code; empty if the
+        system does not tell, so that LLVM is asked.
+      flags: the instruction sets that it has, in the system's words.
+      cpu: what LLVM calls the processor; empty for the one that this process runs on.
+      triple: what LLVM calls the architecture and the system; empty for those of this process.
+      strict: whether it stands for all machines, so that the order of reductions follows from
+        shapes alone.
+      vector_bytes: bytes of a vector register.
+      registers: how many vector registers there are.
+      cache_line: bytes of a line of a cache, which is what memory is read and written in.
+      page: bytes of a page.  A processor fetches ahead inside of one.
+      first_cache: bytes of the first cache that a tile of a contraction reads again and again.
+      second_cache: bytes of the second cache that a thread has.
+      several_pages: whether memory is read faster from several pages at once than from one after
+        the other.
+      functions: which operations of scalar expressions are instructions of its own: ``fma``, a
+        product and a sum that are rounded once; ``ldexp``, of vectors; ``float16``, conversions.
+        Others are written with what all machines have.
+      dots: kinds of instructions that add up products of narrow numbers, which are faster than to
+        convert and to multiply (``kernels/words.py``).
+      divides_fast: whether a vector of float32 is divided as fast as it is multiplied in float64.
+      cycle_ns: nanoseconds of a cycle.
+      operation_ns: nanoseconds of an operation on a vector.
+      function_operations: how many operations a function such as ``exp`` is.
+      byte_ns: nanoseconds to move a byte between memory and one thread: 25 GB/s.
+      second_cache_rate: bytes that the second cache gives in a cycle.
+      launch_cycles: cycles to start a kernel that stores a side of a contraction.
+      launch_bytes: what it costs to start a kernel, in bytes that could be moved meanwhile.
+      operation_bytes: what an operation on one element costs, in such bytes.
+      function_bytes: what a function such as ``exp`` costs.
+      reread_bytes: what it costs to read a byte once more from a cache, in bytes from memory.
+      tile_cycles: cycles of a matrix unit: to multiply two matrices, to load one, and to go on.
+      wake_ns: nanoseconds of work below which it does not pay to wake another thread.
+      share_ns: nanoseconds of work of several kernels below which one thread does them: another
+        thread's caches are some microseconds away, and it may sleep.
+      program_ns: nanoseconds to run a program of one operation.
+      numpy_ns: nanoseconds that an operation takes in NumPy to begin with.
+      numpy_element_ns: nanoseconds that it takes there for an element.
+    """
+
+    name: str = ""
+    folder: str = ""
+    identity: str = ""
+    flags: frozenset[str] = frozenset()
+    cpu: str = ""
+    triple: str = ""
+    strict: bool = False
+    vector_bytes: int = 16
+    registers: int = 16
+    cache_line: int = 64
+    page: int = 4096
+    first_cache: int = 32 << 10
+    second_cache: int = SECOND_CACHE
+    several_pages: bool = True
+    functions: frozenset[str] = frozenset({"fma", "float16"})
+    dots: frozenset[str] = frozenset()
+    divides_fast: bool = False
+    cycle_ns: float = 0.4
+    operation_ns: float = 0.4
+    function_operations: int = 40
+    byte_ns: float = 0.04
+    second_cache_rate: float = 20.0
+    launch_cycles: float = 2000.0
+    launch_bytes: int = 4096
+    operation_bytes: float = 0.25
+    function_bytes: float = 6.0
+    reread_bytes: float = 0.25
+    tile_cycles: tuple[float, float, float] = (16.0, 12.0, 8.0)
+    wake_ns: int = 20_000
+    share_ns: int = 50_000
+    program_ns: int = 20_000
+    numpy_ns: int = 4000
+    numpy_element_ns: int = 1
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether an instruction multiplies and adds, and rounds once.
+
+        Where it is not known, it is not used: LLVM would call a library for it.
+        """
+        return "fma" in self.functions
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether an instruction converts float16."""
+        return "float16" in self.functions
+
+    @property
+    def has_scaling(self) -> bool:
+        """Whether an instruction multiplies vectors of floats by powers of two."""
+        return "ldexp" in self.functions
+
+    @property
+    def dialect(self) -> Dialect:
+        """How code for it is written and loaded, as far as that is not alike everywhere."""
+        if not self.folder:
+            from functrax.backends.targets.dialect import UNKNOWN
+
+            return UNKNOWN
+        dialect: Dialect = import_module(f"{self.folder}.dialect").DIALECT
+        return dialect
+
+
+#: What schedules are made for in strict mode, whatever the machine.
+PORTABLE: Final = Target(
+    "every machine", strict=True, vector_bytes=64, registers=32, second_cache=2 << 20
+)

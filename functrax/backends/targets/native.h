@@ -1,0 +1,45 @@
+// What the C++ half knows of machines: a file in the folder of each target, of which one is of the
+// machine that this is built for.
+//
+// That one defines FUNCTRAX_HOST, its namespace, with `kRelocations` and `pause`, and may define
+// FUNCTRAX_WIDE, which stands before functions that processors with wider vectors run in another
+// translation of the same operations.
+
+#pragma once
+
+#include "targets/aarch64/native.h"
+#include "targets/relocations.h"
+#include "targets/x86_64/native.h"
+
+#ifndef FUNCTRAX_WIDE
+#define FUNCTRAX_WIDE
+#endif
+
+namespace functrax::targets {
+
+// Nanoseconds of work below which it does not pay to wake another thread: `wake_ns` of targets.
+constexpr std::int64_t kWakeNs = 20'000;
+
+// All that there are.
+inline const Relocations* const kAll[] = {&aarch64::kRelocations, &x86_64::kRelocations};
+
+// Those of a machine by its number in ELF files; null if it is none of these.
+inline const Relocations* relocations_of(std::uint16_t machine) {
+  for (const Relocations* found : kAll) {
+    if (found->machine == machine) return found;
+  }
+  return nullptr;
+}
+
+#ifdef FUNCTRAX_HOST
+constexpr std::uint16_t kHost = FUNCTRAX_HOST::kRelocations.machine;
+
+// Tells the processor that this thread looks for something again and again.
+inline void pause() { FUNCTRAX_HOST::pause(); }
+#else
+constexpr std::uint16_t kHost = 0;  // what is compiled for it is not loaded
+
+inline void pause() {}
+#endif
+
+}  // namespace functrax::targets

@@ -121,7 +121,7 @@ def _members(cls: Any) -> list[Field[Any]]:
     """
     found: dict[str, Any] = dict(getattr(cls, "__dataclass_fields__", {}))
     for name, annotation in getattr(cls, "__annotations__", {}).items():
-        if type(annotation) is str and annotation.startswith("ClassVar"):
+        if str(annotation).removeprefix("typing.").startswith("ClassVar"):
             continue
         member: Any = cls.__dict__.get(name, MISSING)
         if type(member) is Field:

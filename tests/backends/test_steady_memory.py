@@ -14,6 +14,7 @@ import functrax.numpy as jnp
 from functrax import nn
 from functrax.backends.llvm.jit import machine
 from functrax.backends.runtime import choice
+from functrax.core.options.config import Override
 from functrax.tree_util import tree_map
 
 N = 1 << 18
@@ -160,7 +161,7 @@ def test_training_asks_the_system_for_nothing(width: int) -> None:
 def compiled_by(function: Any, *args: Any) -> int:
     """How many kernels LLVM compiles for a call; nothing is looked up on the disk."""
     before = machine().count
-    with fx.core.config.Override("cache", False):
+    with Override("cache", False):
         function(*args)
     return int(machine().count - before)
 

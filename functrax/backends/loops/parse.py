@@ -5,6 +5,7 @@ Start at :func:`parse`.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from functools import cache
@@ -58,6 +59,8 @@ def parse(text: str) -> Function:
 class _Parser:
     def __init__(self, text: str) -> None:
         lines = [line for line in text.splitlines() if line.strip()]
+        dims = map(int, re.findall(r"\bd(\d+)\b", text))
+        self.counter = itertools.count(1 + max(dims, default=0))
         self.lines = [((len(x) - len(x.lstrip())) // 2, x.strip()) for x in lines]
         self.at = 0
         self.b = Builder()
@@ -105,6 +108,7 @@ class _Parser:
             head[1], self.b, operands, tuple(map(int, extents[1].split())), self._body(1), units,
             int(lanes[2]) if lanes else None, int(lanes[1]) if lanes else 1,
             int(tile[1]) if tile else None, fetches, frozenset(updated), points, work,
+            counter=self.counter,
         )  # fmt: skip
 
     def _need(self, pattern: str) -> re.Match[str]:

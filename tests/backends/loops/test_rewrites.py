@@ -1,0 +1,341 @@
+"""Rewrites, text by text: a tree, a schedule, and the tree that it makes.
+
+Each case says one thing that a rewrite does.  That what it makes computes the same is checked on
+kernels of every form in ``test_trees.py``.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from functrax.backends.loops.parse import parse
+from functrax.backends.loops.rewrites import parse_rewrite, rewritten
+from functrax.backends.loops.rewrites.rewrite import KINDS
+from functrax.backends.loops.text import text
+from functrax.backends.loops.verify import verify
+
+HEAD = """
+kernel k:
+  in b0: float32[3000]
+  out b1: float32[3000]
+  extents {extents}
+  units 1, points 1, work 1
+"""
+MAP = (
+    HEAD.format(extents="100")
+    + """
+  parallel d0 in 0:int64:extent(d0, 100) step 1
+    v0:float32 = b0[d0]
+    v1:float32 = exp(v0)
+    b1[d0] = v1
+"""
+)
+ROWS = (
+    HEAD.format(extents="3 1000")
+    + """
+  parallel d0 in 0:int64:extent(d0, 3) step 1
+    serial d1 in 0:int64:extent(d1, 1000) step 1
+      carry r0: float64[1] = 0.0:float64 -> r1
+      v2:float32 = b0[1000*d0 + d1]
+      v3:float64 = convert(v2)
+      reduce add<0.0:float64> v3 onto r0 -> r4:float64
+      next r0 = r4
+    v5:float32 = convert(r1)
+    b1[d0] = v5
+"""
+)
+PLANE = (
+    HEAD.format(extents="6 4")
+    + """
+  parallel d1 in 0:int64:extent(d1, 4) step 1
+    parallel d0 in 0:int64:extent(d0, 6) step 1
+      v0:float32 = b0[d0 + 6*d1]
+      b1[4*d0 + d1] = v0
+"""
+)
+#: What is rewritten, the schedule, and the statements that come out.
+CASES = {
+    "lanes": (
+        MAP,
+        "vectorize d0 16",
+        """
+vector d0 in 0:int64:extent(d0, 100) step 16 masked
+  v0:float32 = b0[d0]
+  v1:float32 = exp(v0)
+  b1[d0] = v1
+""",
+    ),
+    "units": (
+        MAP,
+        "parallelize d0 32",
+        """
+threads d1 in begin:end step 1
+  v0:int64 = mul(d1, grain(32))
+  v1:int64 = add(v0, grain(32))
+  v2:bool = lt(v1, extent(d0, 100))
+  v3:int64 = select(v2, v1, extent(d0, 100))
+  parallel d0 in v0:v3 step 1
+    v4:float32 = b0[d0]
+    v5:float32 = exp(v4)
+    b1[d0] = v5
+""",
+    ),
+    "a last vector": (
+        MAP,
+        "vectorize d0 16; peel d0",
+        """
+v0:int64 = and(extent(d0, 100), -16:int64)
+vector d0 in 0:int64:v0 step 16
+  v1:float32 = b0[d0]
+  v2:float32 = exp(v1)
+  b1[d0] = v2
+vector d0 in v0:extent(d0, 100) step 16 masked peeled
+  v1:float32 = b0[d0]
+  v2:float32 = exp(v1)
+  b1[d0] = v2
+""",
+    ),
+    "a first vector": (
+        MAP,
+        "vectorize d0 16; align d0 b1",
+        """
+v0:int64 = line[b1; d0; d0](0:int64)
+v1:bool = lt(v0, extent(d0, 100))
+v2:int64 = select(v1, v0, extent(d0, 100))
+vector d0 in 0:int64:v2 step 16 masked maybe empty peeled
+  v3:float32 = b0[d0]
+  v4:float32 = exp(v3)
+  b1[d0] = v4
+vector d0 in v2:extent(d0, 100) step 16 masked
+  v3:float32 = b0[d0]
+  v4:float32 = exp(v3)
+  b1[d0] = v4
+""",
+    ),
+    "pieces": (
+        MAP,
+        "vectorize d0 16; interleave d0 2",
+        """
+v0:int64 = div(extent(d0, 100), 32:int64)
+v1:int64 = mul(v0, 16:int64)
+serial d1 in 0:int64:v1 step 16 maybe empty
+  bind d0 = d1 vector
+    v2:float32 = b0[d0]
+    v3:float32 = exp(v2)
+    b1[d0] = v3
+  v4:int64 = add(d1, v1)
+  bind d0 = v4 vector
+    v2:float32 = b0[d0]
+    v3:float32 = exp(v2)
+    b1[d0] = v3
+v5:int64 = mul(v1, 2:int64)
+vector d0 in v5:extent(d0, 100) step 16 masked maybe empty peeled
+  v2:float32 = b0[d0]
+  v3:float32 = exp(v2)
+  b1[d0] = v3
+""",
+    ),
+    "past the caches": (
+        MAP,
+        "stream b1",
+        """
+parallel d0 in 0:int64:extent(d0, 100) step 1
+  v0:float32 = b0[d0]
+  v1:float32 = exp(v0)
+  b1[d0] = v1 streams
+""",
+    ),
+    "lanes of a sum": (
+        ROWS,
+        "vectorize d1 32",
+        """
+parallel d0 in 0:int64:extent(d0, 3) step 1
+  vector d1 in 0:int64:extent(d1, 1000) step 32 masked
+    carry r0: float64[32] = 0.0:float64 -> r1
+    v2:float32 = b0[1000*d0 + d1]
+    v3:float64 = convert(v2)
+    reduce add<0.0:float64> v3 onto r0 -> r4:float64
+    next r0 = r4
+  v5:float64 = across[add<0.0:float64>; 0; 1](r1)
+  let r6:float64 = v5
+  v7:float32 = convert(r6)
+  b1[d0] = v7
+""",
+    ),
+    "fewer sums": (
+        ROWS,
+        "vectorize d1 32; narrow d1 16",
+        """
+parallel d0 in 0:int64:extent(d0, 3) step 1
+  vector d1 in 0:int64:extent(d1, 1000) step 32 masked
+    carry r0: float64[16] = 0.0:float64 -> r1
+    v2:float32 = b0[1000*d0 + d1]
+    v3:float64 = convert(v2)
+    reduce add<0.0:float64> v3 onto r0 -> r4:float64
+    next r0 = r4
+  v5:float64 = across[add<0.0:float64>; 0; 1](r1)
+  let r6:float64 = v5
+  v7:float32 = convert(r6)
+  b1[d0] = v7
+""",
+    ),
+    "sums as values": (
+        ROWS,
+        "vectorize d1 32; narrow d1 16; combine 1",
+        """
+parallel d0 in 0:int64:extent(d0, 3) step 1
+  vector d1 in 0:int64:extent(d1, 1000) step 32 masked
+    carry r0: float64[16] = 0.0:float64 -> r1
+    v2:float32 = b0[1000*d0 + d1]
+    v3:float32 = select(tail, v2, 0.0:float32)
+    v4:float32 = across[add<0.0:float64>; 0; 16](v3)
+    v5:float64 = convert(v4)
+    v6:float64 = add(r0, v5)
+    compute v6
+    next r0 = v6
+  v7:float64 = across[add<0.0:float64>; 0; 1](r1)
+  let r8:float64 = v7
+  v9:float32 = convert(r8)
+  b1[d0] = v9
+""",
+    ),
+    "the next row": (
+        ROWS,
+        "vectorize d1 32; prefetch d0",
+        """
+parallel d0 in 0:int64:extent(d0, 3) step 1
+  vector d1 in 0:int64:extent(d1, 1000) step 32 masked
+    carry r0: float64[32] = 0.0:float64 -> r1
+    prefetch b0[1000*d0 + d1] along d0
+    v2:float32 = b0[1000*d0 + d1]
+    v3:float64 = convert(v2)
+    reduce add<0.0:float64> v3 onto r0 -> r4:float64
+    next r0 = r4
+  v5:float64 = across[add<0.0:float64>; 0; 1](r1)
+  let r6:float64 = v5
+  v7:float32 = convert(r6)
+  b1[d0] = v7
+""",
+    ),
+    "a last vector of a sum": (
+        ROWS,
+        "vectorize d1 32; peel d1",
+        """
+parallel d0 in 0:int64:extent(d0, 3) step 1
+  v0:int64 = and(extent(d1, 1000), -32:int64)
+  vector d1 in 0:int64:v0 step 32
+    carry r1: float64[32] = 0.0:float64 -> r2
+    v3:float32 = b0[1000*d0 + d1]
+    v4:float64 = convert(v3)
+    reduce add<0.0:float64> v4 onto r1 -> r5:float64
+    next r1 = r5
+  vector d1 in v0:extent(d1, 1000) step 32 masked peeled
+    carry r1: float64[32] = r2 -> r6
+    v3:float32 = b0[1000*d0 + d1]
+    v4:float64 = convert(v3)
+    reduce add<0.0:float64> v4 onto r1 -> r5:float64
+    next r1 = r5
+  v7:float64 = across[add<0.0:float64>; 0; 1](r6)
+  let r8:float64 = v7
+  v9:float32 = convert(r8)
+  b1[d0] = v9
+""",
+    ),
+    "steps as units": (
+        ROWS,
+        "parallelize d0 1",
+        """
+threads d0 in begin:end step 1
+  serial d1 in 0:int64:extent(d1, 1000) step 1
+    carry r0: float64[1] = 0.0:float64 -> r1
+    v2:float32 = b0[1000*d0 + d1]
+    v3:float64 = convert(v2)
+    reduce add<0.0:float64> v3 onto r0 -> r4:float64
+    next r0 = r4
+  v5:float32 = convert(r1)
+  b1[d0] = v5
+""",
+    ),
+    "another order": (
+        PLANE,
+        "reorder d0 d1",
+        """
+parallel d0 in 0:int64:extent(d0, 6) step 1
+  parallel d1 in 0:int64:extent(d1, 4) step 1
+    v0:float32 = b0[d0 + 6*d1]
+    b1[4*d0 + d1] = v0
+""",
+    ),
+    "blocks": (
+        PLANE,
+        "split d1 2",
+        """
+parallel d2 in 0:int64:extent(d1, 4) step 2
+  v0:int64 = add(d2, 2:int64)
+  v1:bool = lt(v0, extent(d1, 4))
+  v2:int64 = select(v1, v0, extent(d1, 4))
+  parallel d1 in d2:v2 step 1
+    parallel d0 in 0:int64:extent(d0, 6) step 1
+      v3:float32 = b0[d0 + 6*d1]
+      b1[4*d0 + d1] = v3
+""",
+    ),
+    "squares": (
+        PLANE,
+        "vectorize d1 4; turn d0",
+        """
+vector d1 in 0:int64:extent(d1, 4) step 4
+  parallel d2 in 0:int64:extent(d0, 6) step 4
+    tile d2
+      bind d0 = d2
+        v0:float32 = b0[d0 + 6*d1]
+        b1[4*d0 + d1] = v0
+      v1:int64 = add(d2, 1:int64)
+      v2:bool = lt(v1, extent(d0, 6))
+      bind d0 = v1 if v2
+        v0:float32 = b0[d0 + 6*d1]
+        b1[4*d0 + d1] = v0
+      v3:int64 = add(d2, 2:int64)
+      v4:bool = lt(v3, extent(d0, 6))
+      bind d0 = v3 if v4
+        v0:float32 = b0[d0 + 6*d1]
+        b1[4*d0 + d1] = v0
+      v5:int64 = add(d2, 3:int64)
+      v6:bool = lt(v5, extent(d0, 6))
+      bind d0 = v5 if v6
+        v0:float32 = b0[d0 + 6*d1]
+        b1[4*d0 + d1] = v0
+""",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_rewrite_makes(name: str) -> None:
+    before, schedule, want = CASES[name]
+    rewrites = [parse_rewrite(x) for x in schedule.split("; ")]
+    assert "; ".join(map(str, rewrites)) == schedule
+    after = rewritten(parse(before), rewrites, look=verify)
+    lines = text(after).splitlines()
+    facts = next(n for n, line in enumerate(lines) if line.startswith("  units"))
+    found = [x for x in lines[facts:] if not x.startswith(("  units", "  lanes", "  tiles"))]
+    assert "\n".join([x[2:] for x in found]) == want.strip("\n")
+
+
+def test_every_rewrite_has_a_case() -> None:
+    done = {x.split()[0] for _, schedule, _ in CASES.values() for x in schedule.split("; ")}
+    own = {name for name, cls in KINDS.items() if cls.__module__.startswith("functrax.")}
+    assert own - done == {"tile"}  # contractions: tests/backends/test_contraction_kernels.py
+
+
+def test_units_and_lanes_are_facts_of_the_tree() -> None:
+    after = rewritten(
+        parse(MAP), [parse_rewrite("vectorize d0 16"), parse_rewrite("parallelize d0 32")]
+    )
+    assert (after.vector, after.lanes, after.units) == (0, 16, 4)
+
+
+def test_what_is_no_vector_loop_is_left_as_it_is() -> None:
+    tree = parse(MAP)
+    for rewrite in ("peel d0", "interleave d0 4", "align d0 b1", "narrow d0 8"):
+        assert text(parse_rewrite(rewrite).apply(tree)) == text(tree)

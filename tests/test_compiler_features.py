@@ -324,7 +324,7 @@ def test_T23_passes_have_names_and_some_are_required() -> None:
     assert {p.name for p in pipeline.PIPELINE if p.required} == {"inline"}
 
 
-@pytest.mark.parametrize("name", ["fold", "simplify", "compose", "cse", "dce"])
+@pytest.mark.parametrize("name", ["constant_folding", "simplify", "compose", "cse", "dce"])
 def test_T25_a_pass_commutes_with_the_derivative(name: str) -> None:
     run = next(p.run for p in pipeline.PIPELINE if p.name == name)
 

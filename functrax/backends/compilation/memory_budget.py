@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from functrax.backends.compilation.pipeline import CompiledStages, Pass, run_pipeline
 from functrax.backends.executables.program import Program
-from functrax.backends.passes.memory.rematerialize import alive, spare
+from functrax.backends.passes.memory.rematerialize import alive, rematerialize
 
 if TYPE_CHECKING:
     from functrax.backends.compilation.compiler import Assembly
@@ -54,7 +54,7 @@ def within_budget(
         if best.program.peak <= budget:
             break
         target = max(target - (best.program.peak - budget), 0)
-        last = Pass("spare", partial(spare, budget=target))
+        last = Pass("rematerialize", partial(rematerialize, budget=target))
         more = run_pipeline(stages.program, (last,)).stages
         spared = compiled(CompiledStages(stages.source, (*stages.stages, *more)))
         if spared.program.peak >= best.program.peak:

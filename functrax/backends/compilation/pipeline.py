@@ -25,7 +25,7 @@ from functrax.backends import compile_log
 from functrax.backends.dumps import dump, dumped, show
 from functrax.backends.passes.algebra.simplify import simplify
 from functrax.backends.passes.clean.compose import compose
-from functrax.backends.passes.clean.constant_folding import fold
+from functrax.backends.passes.clean.constant_folding import constant_folding
 from functrax.backends.passes.clean.cse import cse
 from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.clean.inline import inline
@@ -117,29 +117,29 @@ join = _on_demand("contractions.join", "join", _is_contraction)
 orient = _on_demand("contractions.orientation", "orient", _is_contraction)
 
 PIPELINE: tuple[Pass, ...] = (
-    Pass("inline", inline, required=True),  # calls become what they call
-    Pass("fold", fold),  # what is known becomes a number
-    Pass("split", split_loops, reorders=True),  # what needs no loop leaves it
-    Pass("simplify", simplify),  # algebra that is exact
-    Pass("compose", compose),  # chains of reindexes become one
+    Pass("inline", inline, required=True),  # calls are inlined
+    Pass("constant_folding", constant_folding),  # constants are folded
+    Pass("split", split_loops, reorders=True),  # loops are distributed: what needs none leaves them
+    Pass("simplify", simplify),  # exact algebraic simplification
+    Pass("compose", compose),  # index maps are composed
     Pass("widen", widen),  # narrow floats are added up in wider ones
-    Pass("cse", cse),  # equal values are computed once
+    Pass("cse", cse),  # common subexpression elimination
     Pass("spread", spread, reorders=True),  # repeated rows are reduced once
     Pass("recognise", recognise, reorders=True),  # sums of products become contractions
-    Pass("absorb", absorb, reorders=True),  # conjugates become part of contractions
+    Pass("absorb", absorb, reorders=True),  # conjugates are absorbed by contractions
     Pass("repeats", repeats, reorders=True),  # repeated elements are multiplied once
     Pass("batch", batch, reorders=True),  # products that share an operand become one
     Pass("orient", orient, reorders=True),  # contractions give results in the order that is wanted
     Pass("share", share, reorders=True),  # products with a side in common become one
     Pass("join", join, reorders=True),  # products that are added up become one
     Pass("pack", pack),  # in strict mode, operands of sums lie in the order that they are read in
-    Pass("dce", dce),  # what nothing needs goes
-    Pass("fma", multiply_adds),  # products that are added once are rounded with the sum
+    Pass("dce", dce),  # dead code elimination
+    Pass("fma", multiply_adds),  # fused multiply-adds
     Pass("fuse", fuse),  # equations share kernels
 )
-#: Passes that an option adds: values are computed again
+#: Passes that an option adds: rematerialization
 #: (``backends/compilation/memory_budget.py``).
-ADDED: tuple[str, ...] = ("spare",)
+ADDED: tuple[str, ...] = ("rematerialize",)
 #: What limits the rewrites of the trees of kernels, as passes' are limited.
 SCHEDULE = "schedule"
 
@@ -255,7 +255,7 @@ def _check_names(option: str, given: Mapping[str, int], passes: Sequence[Pass]) 
     unknown = sorted(given.keys() - known)
     if unknown:
         raise ArgumentError(
-            f"config: {option} names a pass that there is not",
+            f"config: {option}: unknown pass",
             got=", ".join(unknown),
             fix="one of " + ", ".join(sorted(known)),
         )

@@ -23,13 +23,13 @@ _UNITS = "KMGT"
 
 @functools.lru_cache(maxsize=64)
 def limits(text: str) -> Mapping[str, int]:
-    """Of ``"cse=3:fold=0"`` the number of rewrites that each pass may make.
+    """Of ``"cse=3:fuse=0"`` the number of rewrites that each pass may make.
 
     Raises:
       ArgumentError: if a part is not ``pass=number``.
 
-    >>> dict(limits("cse=3:fold=0"))
-    {'cse': 3, 'fold': 0}
+    >>> dict(limits("cse=3:fuse=0"))
+    {'cse': 3, 'fuse': 0}
     """
     found = {}
     for part in _parts(text, ":"):

@@ -22,7 +22,9 @@ from tests.programs.models import PROGRAMS
 from tests.thinning import one_in
 
 #: What comes after inlining and before grouping.
-DIFFERENTIABLE = [s for s in PIPELINE if s.name in ("fold", "simplify", "compose", "cse", "dce")]
+DIFFERENTIABLE = [
+    s for s in PIPELINE if s.name in ("constant_folding", "simplify", "compose", "cse", "dce")
+]
 
 
 @pytest.fixture(autouse=True)

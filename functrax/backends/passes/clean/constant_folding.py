@@ -38,7 +38,7 @@ _ROUNDED_ONCE = frozenset(
 _IDEMPOTENT = frozenset({"reduce_max", "reduce_min", "reduce_and", "reduce_or"})
 
 
-def fold(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
+def constant_folding(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with constants in place of what is known."""
     work = _Folding(rewrites)
     for eqn in jaxpr.eqns:
@@ -70,7 +70,7 @@ class _Folding:
         """Write an equation, folded."""
         primitive = eqn.primitive
         if primitive.holds_programs:
-            inner = with_programs(eqn, lambda program: fold(program, self.rewrites))
+            inner = with_programs(eqn, lambda program: constant_folding(program, self.rewrites))
             self.changed = self.changed or inner is not eqn
             eqn = inner
         invars = eqn.invars

@@ -7,7 +7,7 @@ the one that frees most bytes for what the copy reads, writes and computes.  Wha
 is gone by then is computed again with it; so a chain comes to be stored at few places.
 
 Values of loops and branches are as they were (``functrax.checkpoint`` is for those), and so are
-values that no group computes.  Start at :func:`spare`.
+values that no group computes.  Start at :func:`rematerialize`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TRIES: Final = 8
 _MOST: Final = 32
 
 
-def spare(jaxpr: Jaxpr, rewrites: Rewrites, budget: int) -> Jaxpr:
+def rematerialize(jaxpr: Jaxpr, rewrites: Rewrites, budget: int) -> Jaxpr:
     """The program with values computed again until it needs no more memory than it may.
 
     Args:

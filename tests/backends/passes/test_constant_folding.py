@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from functrax.backends.passes.clean.constant_folding import fold
+from functrax.backends.passes.clean.constant_folding import constant_folding
 from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.rewrites import Rewrites
 from tests.backends.passes import pass_checks as check
 
 
 def clean(jaxpr, rewrites):
-    return dce(fold(jaxpr, rewrites), Rewrites())
+    return dce(constant_folding(jaxpr, rewrites), Rewrites())
 
 
 def test_operations_on_numbers():
@@ -83,7 +83,7 @@ def test_reductions_of_full_arrays(equation, result):
 
 def test_a_sum_that_is_not_exact_is_left_to_the_program():
     check.unchanged(
-        fold,
+        constant_folding,
         """{ lambda ; . let
              a:f32[1000] = broadcast_in_dim[shape=(1000,), dims=()] 0.1:f32[]
              b:f32[] = reduce_sum[axes=(0,)] a
@@ -108,7 +108,7 @@ def test_comparisons_of_small_index_ranges():
 
 def test_minus_zero_and_zero_are_not_one_number():
     check.unchanged(
-        fold,
+        constant_folding,
         """{ lambda ; . let
              a:f32[3] = broadcast_in_dim[shape=(3,), dims=()] -0.0:f32[]
              b:f32[5] = pad[low=(1,), high=(1,), interior=(0,), fill=0.0:f32[]] a
@@ -118,7 +118,7 @@ def test_minus_zero_and_zero_are_not_one_number():
 
 def test_large_index_ranges_and_empty_arrays_are_left():
     check.unchanged(
-        fold,
+        constant_folding,
         """{ lambda ; . let
              i:i32[5000] = iota[shape=(5000,), dtype=i32, axis=0]
              n:bool[5000] = lt i 0:i32[]
@@ -137,4 +137,4 @@ def test_folding_in_a_loop():
           length=2, num_consts=0, num_carry=1, reverse=False
         ] x
       in (y,) }"""
-    assert "mul a 2.0:f32[]" in check.after(fold, text)
+    assert "mul a 2.0:f32[]" in check.after(constant_folding, text)

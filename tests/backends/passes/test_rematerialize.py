@@ -14,7 +14,7 @@ import functrax.numpy as jnp
 from functrax import errors, lax
 from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.passes.groups import fused
-from functrax.backends.passes.memory.rematerialize import alive, spare
+from functrax.backends.passes.memory.rematerialize import alive, rematerialize
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
 from functrax.core.options.config import Override
@@ -55,7 +55,7 @@ def test_a_budget_is_kept_at_the_price_of_operations() -> None:
         with functrax.memory_budget(budget):
             e = functrax.explain(gradient)(weights, x)
             got = functrax.jit(gradient)(weights, x)
-        assert e.peak_bytes <= budget and e.passes[-1].name == "spare"
+        assert e.peak_bytes <= budget and e.passes[-1].name == "rematerialize"
         assert same_bits(got, wanted), "copies of a kernel give its bits"
         flops.append(e.flops)
     assert flops == sorted(flops) and flops[-1] < 2 * flops[0]
@@ -65,7 +65,7 @@ def test_a_budget_that_is_too_small_is_neared() -> None:
     weights, x = chain_inputs()
     with functrax.memory_budget("1KB"):
         e = functrax.explain(functrax.grad(chain))(weights, x)
-        assert "spare" in functrax.check(functrax.grad(chain))(weights[:4], x).passes
+        assert "rematerialize" in functrax.check(functrax.grad(chain))(weights[:4], x).passes
     assert 1024 < e.peak_bytes < 6 * x.nbytes
 
 
@@ -86,7 +86,7 @@ def grouped(seed: int) -> Jaxpr:
 def check_random_program(seed: int) -> bool:
     jaxpr = grouped(seed)
     rewrites = Rewrites()
-    smaller = spare(jaxpr, rewrites, 0)
+    smaller = rematerialize(jaxpr, rewrites, 0)
     verify(smaller)
     if smaller is jaxpr:
         return False
@@ -104,7 +104,7 @@ def test_what_frees_nothing_in_the_end_is_not_done() -> None:
     """There would be fewer places that are as full as before, but still one."""
     jaxpr = grouped(65)
     rewrites = Rewrites()
-    assert spare(jaxpr, rewrites, 0) is jaxpr and rewrites.count > 0
+    assert rematerialize(jaxpr, rewrites, 0) is jaxpr and rewrites.count > 0
 
 
 @pytest.mark.slow
@@ -135,12 +135,12 @@ def test_the_rewrites_can_be_limited() -> None:
     sizes = []
     for limit in (0, 1, 2):
         rewrites = Rewrites(limit)
-        sizes.append(len(spare(program, rewrites, 0).eqns))
+        sizes.append(len(rematerialize(program, rewrites, 0).eqns))
         assert rewrites.count == limit
     assert sizes[0] == len(program.eqns) < sizes[1] < sizes[2]
-    with Override("opt_limit", "spare=1"), functrax.memory_budget(1000):
+    with Override("opt_limit", "rematerialize=1"), functrax.memory_budget(1000):
         last = functrax.explain(functrax.grad(chain))(*chain_inputs()).passes[-1]
-    assert (last.name, last.rewrites) == ("spare", 1)
+    assert (last.name, last.rewrites) == ("rematerialize", 1)
 
 
 def test_of_a_group_of_several_results_one_is_computed_again() -> None:
@@ -162,11 +162,11 @@ def test_of_a_group_of_several_results_one_is_computed_again() -> None:
         Eqn(fused, (c, total), (last,), {"jaxpr": add, "name": "sum"}),
     ]
     program = Jaxpr((), (x, y), (last,), eqns)
-    smaller = spare(program, Rewrites(), 0)
+    smaller = rematerialize(program, Rewrites(), 0)
     verify(smaller)
     copy = smaller.eqns[2]
     assert list(copy.invars) == [x]
     assert [e.primitive.name for e in copy.params["jaxpr"].eqns] == ["sin"]
     values = draw(program)
     assert same_bits(run_reference(smaller, values), run_reference(program, values))
-    assert partial(spare, budget=10**6)(program, Rewrites()) is program
+    assert partial(rematerialize, budget=10**6)(program, Rewrites()) is program

@@ -122,6 +122,8 @@ class Primitive(ABC):
     pure: ClassVar[bool] = True
     #: Parameters hold programs or functions, which must not be kept alive by being remembered.
     holds_programs: ClassVar[bool] = False
+    #: It runs the program that :meth:`inlines` gives on its operands, and nothing else.
+    is_call: ClassVar[bool] = False
     #: Equal applications may be computed once.
     shareable: ClassVar[bool] = True
     #: The program that it runs computes again what an earlier one of its kind computed.

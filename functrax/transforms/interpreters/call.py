@@ -30,6 +30,7 @@ from functrax.transforms.interpreters.transpose import transpose_jaxpr
 class Call(HigherOrder):
     """Runs ``jaxpr``, a program without constants."""
 
+    is_call = True
     takes_deferred = True  # raw values go into the program as they are
 
     def __init__(self, name: str) -> None:

@@ -210,12 +210,12 @@ if TYPE_CHECKING:
     from functrax.transforms.sharded.pmap import pmap as pmap
     from functrax.transforms.sharded.shard_map import shard_map as shard_map, smap as smap
     from functrax.transforms.staging.steps import steps as steps
-    from functrax.transforms.user_rules.custom import (
+    from functrax.transforms.user_rules.custom_gradient import (
         closure_convert as closure_convert,
         custom_gradient as custom_gradient,
-        custom_jvp as custom_jvp,
-        custom_vjp as custom_vjp,
     )
+    from functrax.transforms.user_rules.custom_jvp import custom_jvp as custom_jvp
+    from functrax.transforms.user_rules.custom_vjp import custom_vjp as custom_vjp
 else:
     __getattr__, __dir__ = _on_demand(
         globals(),
@@ -261,9 +261,11 @@ else:
                     "functrax.transforms.differentiation.checkpoint": (
                         "checkpoint checkpoint_policies remat"
                     ),
-                    "functrax.transforms.user_rules.custom": (
-                        "closure_convert custom_gradient custom_jvp custom_vjp"
+                    "functrax.transforms.user_rules.custom_gradient": (
+                        "closure_convert custom_gradient"
                     ),
+                    "functrax.transforms.user_rules.custom_jvp": "custom_jvp",
+                    "functrax.transforms.user_rules.custom_vjp": "custom_vjp",
                     "functrax.transforms.differentiation.jacobians": (
                         "hessian jacfwd jacobian jacrev"
                     ),

@@ -10,11 +10,13 @@ from functrax.transforms.arguments.inspect_types import type_of
 from functrax.transforms.control.linear_call import linear_call as linear_call
 from functrax.transforms.interpreters.custom_call import SymbolicZero as SymbolicZero
 from functrax.transforms.interpreters.forward import zero_tangent
-from functrax.transforms.user_rules.custom import (
-    CustomVJPPrimal as CustomVJPPrimal,
+from functrax.transforms.user_rules.custom_gradient import (
     closure_convert as closure_convert,
     custom_gradient as custom_gradient,
-    custom_jvp as custom_jvp,
+)
+from functrax.transforms.user_rules.custom_jvp import custom_jvp as custom_jvp
+from functrax.transforms.user_rules.custom_vjp import (
+    CustomVJPPrimal as CustomVJPPrimal,
     custom_vjp as custom_vjp,
 )
 

@@ -23,7 +23,7 @@ from functrax.lax.operands import as_array
 from functrax.nn.activations import floating
 from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import inexact, promote_args, promoting
-from functrax.transforms.user_rules.custom import custom_jvp
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 Axis: TypeAlias = "int | tuple[int, ...] | None"
 

@@ -30,7 +30,7 @@ from functrax.numpy.promote import (
 from functrax.numpy.reductions import max as max_, sum as sum_
 from functrax.numpy.shaping import moveaxis, reshape
 from functrax.numpy.ufuncs import absolute, square
-from functrax.transforms.user_rules.custom import custom_jvp
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 __all__ = [
     "cond",

@@ -39,7 +39,7 @@ from functrax.random.shapes import (
 from functrax.transforms.control.user_loops import map_, while_loop
 from functrax.transforms.mapping.vmap import vmap
 from functrax.transforms.staging.jit import jit
-from functrax.transforms.user_rules.custom import custom_jvp
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 _SQUEEZE = 0.0331
 

@@ -12,7 +12,7 @@ from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import promoting
 from functrax.scipy.schur_form import as_complex
-from functrax.transforms.user_rules.custom import custom_jvp
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 
 def sqrtm(A: Any, blocksize: int = 1) -> Value:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @runtime_checkable
 class CustomCall(Protocol):
     """A call of a function whose derivative the user gives: see
-    ``functrax.transforms.user_rules.custom``.
+    ``functrax.transforms.user_rules``.
 
     Everything here takes and returns flat values, and runs under the current interpreter.
     """

@@ -15,7 +15,7 @@ from functrax import lax
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
 from functrax.scipy.special.gammas import digamma, floats, gammaln, gammasgn
-from functrax.transforms.user_rules.custom import custom_jvp
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 _EULER = 0.5772156649015329
 

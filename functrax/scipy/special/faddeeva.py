@@ -23,7 +23,7 @@ from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy.promote import promoting
 from functrax.scipy.special.gammas import floats
-from functrax.transforms.user_rules.custom import custom_jvp
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 __all__ = ["dawsn", "erfcx", "fresnel", "wofz"]
 

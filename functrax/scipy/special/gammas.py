@@ -16,7 +16,7 @@ from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import inexact, promote_args, result
 from functrax.scipy.special.complex_gamma import complex_gamma, complex_loggamma
 from functrax.transforms.differentiation.derivatives import jvp
-from functrax.transforms.user_rules.custom import custom_jvp
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 __all__ = [
     "bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc",

@@ -18,7 +18,7 @@ from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
 from functrax.scipy.special.gammas import floats
 from functrax.scipy.special.probabilities import erf, ndtr
-from functrax.transforms.user_rules.custom import custom_jvp
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 __all__ = ["owens_t", "sici", "spence"]
 

@@ -16,7 +16,7 @@ from functrax.core.prims import analytic, special as prims
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.elementwise import unary
 from functrax.scipy.special.gammas import floats
-from functrax.transforms.user_rules.custom import custom_jvp
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 __all__ = [
     "boxcox", "boxcox1p", "entr", "erf", "erfc", "erfinv", "expit", "i0", "i0e", "i1", "i1e",

@@ -8,7 +8,7 @@ program and the rules themselves.
 A ``custom_vjp`` is differentiated by :data:`custom_vjp_linear`, an operation that exists on a tape
 only: it can be transposed (by the user's backward rule), never applied.
 
-The decorators are in ``transforms/user_rules/custom.py``.
+The decorators are in ``transforms/user_rules/``.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from functrax.transforms.control.user_loops import map_
 from functrax.transforms.interpreters.batching import BatchTrace, batch_flat, row_of
 from functrax.transforms.interpreters.custom_call import CustomCallPrimitive, Flat, stage_call
 from functrax.transforms.interpreters.forward import jvp_flat
-from functrax.transforms.user_rules.custom import CustomFunction
+from functrax.transforms.user_rules.custom_function import CustomFunction
 
 #: ``(size, which arguments are batched, *arguments) -> results, which of them are batched``.
 FlatRule = Callable[..., tuple[Sequence[Value], Sequence[bool]]]

@@ -1,6 +1,6 @@
 """What rules of the user's own have to return: checks of their results, and the errors.
 
-``custom.py`` calls the rules.
+``custom_jvp.py`` and ``custom_vjp.py`` call the rules.
 """
 
 from __future__ import annotations

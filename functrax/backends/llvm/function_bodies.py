@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from functrax.backends.kernels.ir import ordered
-from functrax.backends.llvm.instructions import constant, emit, llvm_type
+from functrax.backends.llvm.instructions import emit
+from functrax.backends.llvm.templates import constant, llvm_type
 from functrax.core.scalars.scalar import Scalar
 
 UNLIKELY: Final = "unlikely"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrax.backends.kernels.ir import Reduce
-from functrax.backends.llvm.instructions import constant, llvm_type
+from functrax.backends.llvm.templates import constant, llvm_type
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.scalars.scalar import Scalar

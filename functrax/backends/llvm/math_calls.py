@@ -24,7 +24,7 @@ import numpy as np
 from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm.function_bodies import UNLIKELY, FunctionBody
-from functrax.backends.llvm.instructions import llvm_type
+from functrax.backends.llvm.templates import llvm_type
 from functrax.core.scalars.scalar import MATH, Builder, Scalar
 
 #: So many of one kind are written in place, at most.

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.llvm.instructions import llvm_type
+from functrax.backends.llvm.templates import llvm_type
 from functrax.backends.llvm.writer import Writer
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms

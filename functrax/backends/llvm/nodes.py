@@ -14,10 +14,11 @@ from typing import Final
 import numpy as np
 
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.llvm.instructions import OPERATIONS, constant, emit, llvm_type
+from functrax.backends.llvm.instructions import OPERATIONS, emit
 from functrax.backends.llvm.lanes import Lanes
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.math_calls import MathCalls
+from functrax.backends.llvm.templates import constant, llvm_type
 from functrax.backends.llvm.threefry import Threefry, call
 from functrax.backends.llvm.writer import Known, Writer
 from functrax.backends.targets import target

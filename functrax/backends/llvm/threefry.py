@@ -19,8 +19,8 @@ from functools import cache
 
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.function_bodies import FunctionBody
-from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.math_calls import MANY_POINTS
+from functrax.backends.llvm.templates import llvm_type
 from functrax.backends.llvm.writer import NAME, Writer
 from functrax.backends.loops.tree import Function
 from functrax.core.prims.lowered_bits import threefry2x32

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functrax.backends.kernels.accesses import coefficient
-from functrax.backends.llvm.instructions import llvm_type
 from functrax.backends.llvm.memory import Memory, memory_type
 from functrax.backends.llvm.nodes import Nodes
+from functrax.backends.llvm.templates import llvm_type
 from functrax.backends.llvm.tile_sums import BAKED, sums_text
 from functrax.backends.llvm.turned_tiles import turn_text
 from functrax.backends.llvm.writer import NAME, Writer

@@ -32,7 +32,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.llvm.instructions import constant, llvm_type
+from functrax.backends.llvm.templates import constant, llvm_type
 from functrax.backends.targets import target
 from functrax.backends.targets.sums import Sums
 from functrax.core.types import dtypes

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.llvm.instructions import llvm_type
+from functrax.backends.llvm.templates import llvm_type
 from functrax.backends.llvm.tiles import transposed
 
 

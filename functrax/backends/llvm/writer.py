@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.llvm.instructions import constant, llvm_type
+from functrax.backends.llvm.templates import constant, llvm_type
 from functrax.backends.loops.tree import Function
 from functrax.core.records import field, record
 from functrax.core.scalars.scalar import Scalar

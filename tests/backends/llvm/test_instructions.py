@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from functrax.backends.llvm import instructions
-from functrax.backends.llvm.instructions import OPERATIONS, constant, definitions, llvm_type
+from functrax.backends.llvm.instructions import OPERATIONS, definitions
+from functrax.backends.llvm.templates import constant, llvm_type
 from functrax.core.errors.typed import DTypeError
 from functrax.core.prims.fma_values import fma as rounded_once
 from functrax.core.scalars.scalar import Builder, Scalar

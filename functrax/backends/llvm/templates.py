@@ -1,0 +1,122 @@
+"""Types, constants and templates of instructions: what LLVM IR text is put together from.
+
+Values in registers: a bool is ``i1``; float16 and bfloat16 are ``i16``, stored dtypes ``i8``, their
+bits, for they are only ever loaded, converted, chosen and stored (arithmetic is done in float32).
+Thus LLVM is never asked for arithmetic that a CPU may lack, which it would turn into calls of a
+library.
+
+Start at :func:`llvm_type`, then :class:`Template`, which the rules of
+``llvm/instructions.py`` fill with lines.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from functrax.core.errors.typed import DTypeError
+from functrax.core.types import dtypes
+
+REGISTERS: Final[dict[np.dtype[Any], str]] = {
+    dtypes.bool_: "i1",
+    **{d: f"i{8 * d.itemsize}" for d in dtypes.INTEGER | dtypes.NARROW},
+    dtypes.float32: "float",
+    dtypes.float64: "double",
+}
+#: A complex number is a vector of its two parts; several are in turn what is in memory.
+_PARTS: Final = {dtypes.complex64: "float", dtypes.complex128: "double"}
+_SUFFIXES: Final = {"half": "f16", "float": "f32", "double": "f64"}
+
+
+@cache
+def llvm_type(dtype: np.dtype[Any], lanes: int) -> str:
+    """The type of ``lanes`` elements of a dtype in registers; of one lane no vector."""
+    if dtype in _PARTS:
+        return f"<{2 * lanes} x {_PARTS[dtype]}>"
+    element = REGISTERS.get(dtype)
+    if element is None:
+        raise DTypeError(
+            "a kernel computes with bools, integers, floats and complex numbers",
+            got=str(dtype),
+            fix="leave it to the reference",
+        )
+    return _vector(element, lanes)
+
+
+def _vector(element: str, lanes: int) -> str:
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def constant(number: Any, dtype: np.dtype[Any], lanes: int) -> str:
+    """A number in every lane, to be written after its type."""
+    if dtype in dtypes.STORED:
+        text = str(int(np.asarray(number, dtype).view(np.uint8)))
+    elif dtype.kind == "f" and dtype.itemsize > 2:
+        text = f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    elif dtype in dtypes.HALF:
+        text = str(int(np.asarray(number, dtype).view(np.uint16)))
+    elif dtype.kind == "b":
+        text = "true" if number else "false"
+    else:
+        text = str(int(number))
+    return text if lanes == 1 else f"splat ({REGISTERS[dtype]} {text})"
+
+
+class Template:
+    """The lines of an operation, with holes.
+
+    Hole ``{k}`` stands for the k-th operand, and after the operands for the k-th result.
+
+    Attributes:
+      dtype: of the result.
+      source: the dtype of the first operand, or of the second one of a ``select``.
+      type: what LLVM calls ``source``.
+      lanes: number of elements.
+      lines: the right hand sides so far.
+    """
+
+    def __init__(
+        self, dtype: np.dtype[Any], source: np.dtype[Any], operands: int, lanes: int
+    ) -> None:
+        self.dtype = dtype
+        self.source = source
+        self.type = llvm_type(source, lanes)
+        self.operands = operands
+        self.lanes = lanes
+        self.lines: list[str] = []
+
+    def add(self, line: str) -> str:
+        """Adds an instruction; the hole of its result."""
+        self.lines.append(line)
+        return f"{{{self.operands + len(self.lines) - 1}}}"
+
+    def of(self, element: str) -> str:
+        """The type of as many ``element``."""
+        return _vector(element, self.lanes)
+
+    def call(self, name: str, *args: str, type: str = "", extra: str = "") -> str:
+        """Calls an intrinsic overloaded on one type."""
+        type = type or self.type
+        operands = ", ".join(f"{type} {a}" for a in args)
+        return self.add(f"call {type} @llvm.{name}.{self.suffix(type)}({operands}{extra})")
+
+    def suffix(self, type: str) -> str:
+        """What stands for a type in the name of an intrinsic."""
+        element = type.rpartition(" ")[2].rstrip(">")
+        short = _SUFFIXES.get(element, element)
+        return short if self.lanes == 1 else f"v{self.lanes}{short}"
+
+    def cast(self, how: str, x: str, source: str, target: str) -> str:
+        """Converts between types named by their elements."""
+        return self.add(f"{how} {self.of(source)} {x} to {self.of(target)}")
+
+    def splat(self, number: float, element: str) -> str:
+        """A number in every lane."""
+        # Registers of integers hold unsigned ones and halves too; one text in every process.
+        others = dtypes.HALF | dtypes.UNSIGNED | dtypes.STORED
+        fit = (d for d, name in REGISTERS.items() if name == element and d not in others)
+        dtype = next(fit)
+        return constant(number, dtype, self.lanes)

@@ -180,13 +180,13 @@ if TYPE_CHECKING:
     from functrax.backends.sharding.partition import P as P
     from functrax.backends.sharding.shardings import NamedSharding as NamedSharding
     from functrax.core.options.user_contexts import make_user_context as make_user_context
-    from functrax.core.state.references import (
-        Ref as Ref,
+    from functrax.core.state.lifetime import (
         empty_ref as empty_ref,
         free_ref as free_ref,
         freeze as freeze,
         new_ref as new_ref,
     )
+    from functrax.core.state.references import Ref as Ref
     from functrax.core.syntax.parsing import parse as parse
     from functrax.explanation import (
         check as check,
@@ -256,7 +256,8 @@ else:
                     "functrax.backends.sharding.moving": "reshard",
                     "functrax.backends.sharding.partition": "P",
                     "functrax.backends.sharding.shardings": "NamedSharding",
-                    "functrax.core.state.references": "Ref empty_ref free_ref freeze new_ref",
+                    "functrax.core.state.lifetime": "empty_ref free_ref freeze new_ref",
+                    "functrax.core.state.references": "Ref",
                     "functrax.transforms.operations.callbacks": "pure_callback",
                     "functrax.transforms.differentiation.checkpoint": (
                         "checkpoint checkpoint_policies remat"

@@ -11,20 +11,19 @@ Array([7., 1., 2.], dtype=float32)
 
 from __future__ import annotations
 
+from functrax.core.state.lifetime import (
+    empty_ref as empty_ref,
+    free_ref as free_ref,
+    freeze as freeze,
+    new_ref as new_ref,
+)
 from functrax.core.state.reference_access import (
     addupdate as addupdate,
     get as get,
     set_ as set,  # JAX's name
     swap as swap,
 )
-from functrax.core.state.references import (
-    AbstractRef as AbstractRef,
-    Ref as Ref,
-    empty_ref as empty_ref,
-    free_ref as free_ref,
-    freeze as freeze,
-    new_ref as new_ref,
-)
+from functrax.core.state.references import AbstractRef as AbstractRef, Ref as Ref
 
 __all__ = [
     "AbstractRef",

@@ -7,7 +7,8 @@ a cell of its own for it, whose first value is an input of the program (:class:`
 stages the program gives it the value from outside, and writes what comes out back: so a program
 stays a function, and there is no primitive that changes anything.
 
-Start at :class:`Ref`; docs/decisions/0021-references.md has the reasons.
+Start at :class:`Ref`; ``core/state/lifetime.py`` makes and ends references, and
+docs/decisions/0021-references.md has the reasons.
 """
 
 from __future__ import annotations
@@ -16,11 +17,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-from functrax.core.arrays.operators import Handle
 from functrax.core.boundaries.tracebacks import with_boundaries
 from functrax.core.errors.typed import ReferenceUseError, ShapeError
 from functrax.core.ir.jaxpr import Jaxpr
-from functrax.core.prims.reindex import zeros
 from functrax.core.pytree.operations import PyTreeDef, tree_flatten
 from functrax.core.records import record
 from functrax.core.state.reference_access import Accessible, addupdate, fitted, get, swap
@@ -28,7 +27,6 @@ from functrax.core.tracing.inputs import as_value, concrete
 from functrax.core.tracing.primitive import Value
 from functrax.core.tracing.stage import Effects, StagedTracer, StagingTrace
 from functrax.core.tracing.trace import Trace, Tracer, leaked, state
-from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
 
@@ -112,7 +110,7 @@ class _Accessed(Accessible):
 
 @with_boundaries
 class Ref(_Accessed):
-    """A reference to an array that can be changed in place; made by :func:`new_ref`.
+    """A reference to an array that can be changed in place; ``new_ref`` makes one.
 
     ``ref[...]`` reads, ``ref[...] = x`` and ``ref[i] = x`` write, ``ref.at[i]`` is a part of it.
     Shape and dtype stay.  It is no array: read it to compute with its value.
@@ -449,79 +447,3 @@ def read_only(name: str, effects: Effects | None, consts: Sequence[Any]) -> list
             fix="return the value, and write it outside",
         )
     return values_of(consts)
-
-
-def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
-    """A reference to a value that can be changed in place.
-
-    Args:
-      init_val: an array, or a number.
-      memory_space: there is one, so only None is taken.
-      kind: None, or ``"no_grad_no_remat"``: what is written under differentiation is then written
-        without its derivative, instead of being refused.
-
-    Raises:
-      ReferenceUseError: for a memory space, an unknown kind, or a reference to a reference.
-
-    >>> import functrax
-    >>> ref = functrax.new_ref(1.0)
-    >>> ref[...] += 2.0
-    >>> ref
-    Ref(3., dtype=float32, weak_type=True)
-    """
-    if memory_space is not None:
-        raise ReferenceUseError(
-            "new_ref: there is one memory space", got=f"{memory_space!r}", fix="memory_space=None"
-        )
-    if kind not in (None, "no_grad_no_remat"):
-        raise ReferenceUseError(
-            "new_ref: unknown kind", got=f"kind={kind!r}", fix="None or 'no_grad_no_remat'"
-        )
-    if isinstance(init_val, Ref):
-        raise ReferenceUseError(
-            "new_ref: a reference cannot refer to a reference",
-            got=repr(init_val.aval),
-            fix="functrax.new_ref(ref[...])",
-        )
-    if isinstance(init_val, Handle):
-        leaves, tree = tree_flatten(init_val)
-        return Ref(as_value(leaves[0]), kind, tree)
-    return Ref(as_value(init_val, "the value of new_ref"), kind)
-
-
-def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
-    """A reference of a type, whose value is zeros until it is written.
-
-    Args:
-      ty: anything with a shape and a dtype.
-      memory_space: there is one, so only None is taken.
-    """
-    dtype = dtypes.canonicalize_dtype(dtypes.as_dtype(ty.dtype))
-    return new_ref(concrete(zeros(ShapedArray(tuple(ty.shape), dtype))), memory_space=memory_space)
-
-
-def freeze(ref: Ref) -> Any:
-    """The last value of a reference, which ends: it can be neither read nor written any more.
-
-    Raises:
-      ReferenceUseError: if it has ended, or was made outside of the function being traced.
-    """
-    value = ref.shown()
-    _end(ref, "freeze")
-    return value
-
-
-def free_ref(ref: Ref) -> None:
-    """End a reference; its value is lost."""
-    ref._here()
-    _end(ref, "free_ref")
-
-
-def _end(ref: Ref, by: str) -> None:
-    if ref._home is not bottom():
-        raise ReferenceUseError(
-            f"{by}: the reference is from outside of the function that is being traced",
-            got=repr(ref.aval),
-            fix=f"{by} it where it was made, or read ref[...]",
-        )
-    ref._ended = by

@@ -9,40 +9,31 @@ frozen, hashable :class:`IndexMap` that the reindex primitives carry as a parame
 A point is **valid** when every condition holds, every index is inside the codomain, and every
 index array that is read is read inside its bounds.  Division is floor division.
 
-Start at :class:`IndexMap`: constructors for the specialisations first, then the algebra
-(compose, invert, batch), then proofs and NumPy semantics, which live in
-:mod:`functrax.core.index.proofs` and :mod:`functrax.core.index.in_numpy`.
+Start at :class:`IndexMap`: the algebra first (compose, invert, batch), then proofs and NumPy
+semantics, which live in :mod:`functrax.core.index.proofs` and :mod:`functrax.core.index.in_numpy`.
+Constructors for the specialisations are in :mod:`functrax.core.index.map_constructors`.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from functrax.core.errors.typed import ArgumentError, AxisError, ShapeError
+from functrax.core.errors.typed import ShapeError
 from functrax.core.index import in_numpy, proofs, specialisations
 from functrax.core.index.bounds import LoadBounds, bounds, decide
-from functrax.core.index.expr import Condition, Dim, Index, IndexExpr, Load, as_expr
+from functrax.core.index.expr import Condition, Dim, Index, IndexExpr, Load
 from functrax.core.index.in_numpy import Array, Indices, ScatterOp, Valid
-from functrax.core.index.map_form import (
-    MapForm,
-    Shape,
-    check_shape,
-    flatten,
-    pad_parts,
-    size_of,
-    unflatten,
-)
+from functrax.core.index.map_constructors import Constructors, check_axes
+from functrax.core.index.map_form import Shape, size_of
 from functrax.core.records import record
-from functrax.core.types.symbolic_sizes import integer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 
 @record
-class IndexMap(MapForm):
+class IndexMap(Constructors):
     """A map from the points of ``domain`` to the elements of an array of shape ``codomain``.
 
     Args:
@@ -65,224 +56,6 @@ class IndexMap(MapForm):
       >>> f.gather(np.arange(9), fill=-1)[1]
       array([-1,  2, -1,  4, -1])
     """
-
-    # ---- constructors -------------------------------------------------------------------------
-
-    @classmethod
-    def from_function(
-        cls,
-        domain: Iterable[int],
-        codomain: Iterable[int],
-        fn: Callable[..., Iterable[Index | Condition]],
-    ) -> IndexMap:
-        """The map that ``fn`` writes down.
-
-        Args:
-          domain: the shape of the iteration space.
-          codomain: the shape of the array.
-          fn: called with one ``Dim`` per domain dimension; returns the expressions in order, and
-            anywhere among them the conditions.
-
-        Example:
-          >>> print(IndexMap.from_function((3, 3), (9,), lambda i, j: (3 * i + j,)))
-          {[3,3] -> [9]: (3*d0 + d1)}
-          >>> print(IndexMap.from_function((9,), (3,), lambda i: (i // 3, (i % 3).eq(1))))
-          {[9] -> [3]: (d0//3 | d0%3 - 1 == 0)}
-        """
-        shape = check_shape(domain, "domain")
-        parts = tuple(fn(*(Dim(k) for k in range(len(shape)))))
-        exprs = tuple(as_expr(part) for part in parts if not isinstance(part, Condition))
-        conditions = tuple(part for part in parts if isinstance(part, Condition))
-        return cls(shape, tuple(codomain), exprs, conditions)
-
-    @classmethod
-    def identity(cls, shape: Iterable[int]) -> IndexMap:
-        """Every point means itself."""
-        sizes = check_shape(shape, "shape")
-        return cls(sizes, sizes, tuple(Dim(k) for k in range(len(sizes))))
-
-    @classmethod
-    def broadcast(
-        cls, shape_in: Iterable[int], shape_out: Iterable[int], dims: Iterable[int]
-    ) -> IndexMap:
-        """Operand dimension ``j`` becomes result dimension ``dims[j]``; the others are repeated.
-
-        Args:
-          shape_in: the operand's shape; a size of 1 is repeated.
-          shape_out: the result's shape.
-          dims: a different result dimension for each operand dimension.
-
-        Example:
-          >>> print(IndexMap.broadcast((3, 1), (2, 3, 4), (1, 2)))
-          {[2,3,4] -> [3,1]: (d1, 0)}
-        """
-        operand = check_shape(shape_in, "operand's shape")
-        result = check_shape(shape_out, "result's shape")
-        axes = _check_axes("broadcast", dims, len(result))
-        fits = len(axes) == len(operand) and all(
-            size in (1, result[axis]) for size, axis in zip(operand, axes, strict=True)
-        )
-        if not fits:
-            raise ShapeError(
-                "IndexMap.broadcast: the operand does not fit the result's dimensions",
-                got=f"shape {operand} into {result} at dimensions {axes}",
-                fix="give one dimension per operand dimension, whose size is the same or 1",
-            )
-        exprs = tuple(
-            as_expr(0) if size == 1 else Dim(axis) for size, axis in zip(operand, axes, strict=True)
-        )
-        return cls(result, operand, exprs)
-
-    @classmethod
-    def transpose(cls, shape: Iterable[int], perm: Iterable[int]) -> IndexMap:
-        """Result dimension ``k`` is operand dimension ``perm[k]``.
-
-        Example:
-          >>> print(IndexMap.transpose((2, 3, 4), (2, 0, 1)))
-          {[4,2,3] -> [2,3,4]: (d1, d2, d0)}
-        """
-        sizes = check_shape(shape, "shape")
-        axes = _check_axes("transpose", perm, len(sizes))
-        if len(axes) != len(sizes):
-            raise AxisError(
-                "IndexMap.transpose: not a permutation of the dimensions",
-                got=f"{axes} for the shape {sizes}",
-                fix="every dimension once, as (1, 0) for a matrix",
-            )
-        where = {axis: Dim(k) for k, axis in enumerate(axes)}
-        exprs = tuple(where[axis] for axis in range(len(sizes)))
-        return cls(tuple(sizes[axis] for axis in axes), sizes, exprs)
-
-    @classmethod
-    def reshape(cls, shape_in: Iterable[int], shape_out: Iterable[int]) -> IndexMap:
-        """The element at the same row-major position.
-
-        Example:
-          >>> print(IndexMap.reshape((6, 4), (4, 6)))
-          {[4,6] -> [6,4]: ((6*d0 + d1)//4, (6*d0 + d1)%4)}
-          >>> print(IndexMap.reshape((6, 4), (2, 3, 4)))
-          {[2,3,4] -> [6,4]: (3*d0 + d1, d2)}
-        """
-        operand = check_shape(shape_in, "operand's shape")
-        result = check_shape(shape_out, "result's shape")
-        if size_of(operand) != size_of(result):
-            raise ShapeError(
-                "IndexMap.reshape: the number of elements changes",
-                got=f"{operand} ({size_of(operand)}) to {result} ({size_of(result)})",
-                fix="shapes of the same number of elements",
-            )
-        if size_of(operand) == 0:
-            return cls(result, operand, (as_expr(0),) * len(operand))
-        position = flatten([Dim(k) for k in range(len(result))], result)
-        return cls(result, operand, unflatten(position, operand))
-
-    @classmethod
-    def slice_(
-        cls,
-        shape: Iterable[int],
-        start: Iterable[int],
-        limit: Iterable[int],
-        stride: Iterable[int] | None = None,
-    ) -> IndexMap:
-        """The elements ``range(start, limit, stride)`` of each dimension.
-
-        Args:
-          shape: the operand's shape.
-          start: the first index of each dimension.
-          limit: the index to stop before; -1 with a negative stride takes the element 0 too.
-          stride: not 0; 1 when omitted.
-
-        Example:
-          >>> print(IndexMap.slice_((10, 4), (8, 0), (-1, 4), (-3, 1)))
-          {[3,4] -> [10,4]: (-3*d0 + 8, d1)}
-        """
-        sizes = check_shape(shape, "shape")
-        starts, limits = _per_dim("start", start, sizes), _per_dim("limit", limit, sizes)
-        strides = (1,) * len(sizes) if stride is None else _per_dim("stride", stride, sizes)
-        if 0 in strides:
-            raise ArgumentError(
-                "IndexMap.slice_: a stride is 0",
-                got=f"strides {strides}",
-                fix="a positive stride, or a negative one to go backwards",
-            )
-        counts = [
-            max(0, -((first - end) // step))  # of range(first, end, step)
-            for first, end, step in zip(starts, limits, strides, strict=True)
-        ]
-        for size, first, step, count in zip(sizes, starts, strides, counts, strict=True):
-            last = first + step * (count - 1)
-            if count and not (0 <= first < size and 0 <= last < size):
-                raise ArgumentError(
-                    "IndexMap.slice_: the slice leaves the array",
-                    got=f"start {starts}, limit {limits}, stride {strides} for the shape {sizes}",
-                    fix="limits are counted from 0 and are not clipped",
-                )
-        exprs = tuple(
-            first + step * Dim(k)
-            for k, (first, step) in enumerate(zip(starts, strides, strict=True))
-        )
-        return cls(tuple(counts), sizes, exprs)
-
-    @classmethod
-    def pad(
-        cls,
-        shape: Iterable[int],
-        low: Iterable[int],
-        high: Iterable[int],
-        interior: Iterable[int] | None = None,
-    ) -> IndexMap:
-        """Fill values around and between the elements, as XLA's Pad.
-
-        Args:
-          shape: the operand's shape.
-          low: how many to add before each dimension; negative numbers take elements away.
-          high: how many to add after.
-          interior: how many to add between neighbours; not negative.
-
-        Example:
-          >>> print(IndexMap.pad((3,), (1,), (0,), (1,)))
-          {[6] -> [3]: ((d0 + 1)//2 - 1 | (d0 + 1)%2 == 0)}
-        """
-        sizes = check_shape(shape, "shape")
-        lows, highs = _per_dim("low", low, sizes), _per_dim("high", high, sizes)
-        gaps = (0,) * len(sizes) if interior is None else _per_dim("interior", interior, sizes)
-        domain = tuple(
-            before + after + (size + (size - 1) * gap if size else 0)
-            for size, before, after, gap in zip(sizes, lows, highs, gaps, strict=True)
-        )
-        if min((*gaps, *domain, 0)) < 0:
-            raise ArgumentError(
-                "IndexMap.pad: a result's size, or an interior padding, is negative",
-                got=f"low {lows}, high {highs}, interior {gaps} for the shape {sizes}",
-                fix="interior padding of 0 or more; cut off no more than there is",
-            )
-        return cls(domain, sizes, *pad_parts(lows, gaps))
-
-    @classmethod
-    def reverse(cls, shape: Iterable[int], axes: Iterable[int]) -> IndexMap:
-        """The axes named, back to front.
-
-        Example:
-          >>> print(IndexMap.reverse((3, 4), (1,)))
-          {[3,4] -> [3,4]: (d0, -d1 + 3)}
-        """
-        sizes = check_shape(shape, "shape")
-        turned = _check_axes("reverse", axes, len(sizes))
-        exprs = (size - 1 - Dim(k) if k in turned else Dim(k) for k, size in enumerate(sizes))
-        return cls(sizes, sizes, tuple(exprs))
-
-    @classmethod
-    def reduction(cls, shape: Iterable[int], axes: Iterable[int]) -> IndexMap:
-        """The map by which a reindex_reduce reduces the axes named.
-
-        Example:
-          >>> print(IndexMap.reduction((2, 3, 4), (1,)))
-          {[2,3,4] -> [2,4]: (d0, d2)}
-        """
-        sizes = check_shape(shape, "shape")
-        gone = _check_axes("reduction", axes, len(sizes))
-        kept = [k for k in range(len(sizes)) if k not in gone]
-        return cls(sizes, tuple(sizes[k] for k in kept), tuple(Dim(k) for k in kept))
 
     # ---- algebra ------------------------------------------------------------------------------
 
@@ -397,7 +170,7 @@ class IndexMap(MapForm):
           >>> print(IndexMap.reduction((2, 3), (1,)).permute_domain((1, 0)))
           {[3,2] -> [2]: (d1)}
         """
-        axes = _check_axes("permute_domain", perm, len(self.domain))
+        axes = check_axes("permute_domain", perm, len(self.domain))
         domain = tuple(self.domain[axis] for axis in axes)
         return self.substitute(domain, {axis: Dim(k) for k, axis in enumerate(axes)})
 
@@ -545,25 +318,3 @@ class IndexMap(MapForm):
     ) -> Array:
         """``O[f(i)] op= values[i]``; see :func:`functrax.core.index.in_numpy.scatter`."""
         return in_numpy.scatter(self, values, out_shape, op, identity, loads)
-
-
-def _check_axes(name: str, axes: Iterable[int], rank: int) -> Shape:
-    given = tuple(operator.index(axis) for axis in axes)
-    if any(not 0 <= axis < rank for axis in given) or len(set(given)) != len(given):
-        raise AxisError(
-            f"IndexMap.{name}: an axis is out of range, or named twice",
-            got=f"axes {given} of {rank} dimensions",
-            fix="name each axis once, counted from 0; negative axes are the caller's to resolve",
-        )
-    return given
-
-
-def _per_dim(name: str, values: Iterable[int], shape: Shape) -> Shape:
-    given = tuple(map(integer, values))
-    if len(given) != len(shape):
-        raise ArgumentError(
-            f"IndexMap: '{name}' has one number per dimension",
-            got=f"{given} for the shape {shape}",
-            fix="as many numbers as the shape has dimensions",
-        )
-    return given

@@ -1,8 +1,8 @@
 """The data of an index map, checked: two shapes, one expression per codomain dimension, conditions.
 
 :class:`MapForm` is what the functions on maps read (:mod:`functrax.core.index.proofs`,
-:mod:`functrax.core.index.in_numpy`); the map that users and the compiler hold is its one subclass,
-:class:`functrax.core.index.map.IndexMap`, which adds the algebra.
+:mod:`functrax.core.index.in_numpy`); the map that users and the compiler hold is a subclass,
+:class:`functrax.core.index.map.IndexMap`, with constructors and the algebra.
 """
 
 from __future__ import annotations

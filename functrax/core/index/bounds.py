@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from functrax.core.index.comparisons import compare
 from functrax.core.index.expr import (
     Atom,
     Condition,
@@ -27,7 +28,6 @@ from functrax.core.index.expr import (
     Mod,
     add_terms,
     as_expr,
-    compare,
     indicator,
     linear,
 )

@@ -15,35 +15,28 @@ An atom is itself an expression (the sum of itself once); :class:`Sum` is everyt
 constants included.  Build expressions with ``Dim(k)``, ``Load(n, (…))`` and the operators
 ``+ - * // %``; ``//`` and ``%`` normalise.  A :class:`Condition` is an expression compared with 0.
 
-Start at :class:`IndexExpr`, then :func:`linear`, which every operator ends in.
+Start at :class:`IndexExpr`, then :func:`linear`, which every operator ends in.  What needs none of
+these classes is in ``affine.py`` (sums as data, and their text), ``digits.py`` (quotients and
+remainders that add up to a whole) and ``comparisons.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.index.affine import Affine, Key
+from functrax.core.index.comparisons import KINDS, Kind, common_divisor, compare
+from functrax.core.index.digits import fold_quotients
 from functrax.core.types.symbolic_sizes import gcd, integer
 
 Index: TypeAlias = "IndexExpr | int"
-Kind: TypeAlias = Literal["==0", "!=0", ">=0"]
-_KINDS: tuple[Kind, ...] = ("==0", "!=0", ">=0")
-# Nested integer tuples: ordered, compared and hashed by Python itself.  No strings, so that the
-# hash of an expression is the same in every process.
-_Key: TypeAlias = "tuple[object, ...]"
 LoadRule: TypeAlias = "Callable[[int, tuple[IndexExpr, ...]], IndexExpr]"
 
 
-class IndexExpr:
+class IndexExpr(Affine):
     """An integer expression of the indices of an iteration space (abstract; immutable).
-
-    Attributes:
-      const: the constant of the affine sum.
-      terms: ``((atom, coefficient), …)``, sorted, no coefficient 0.
-      dims_mask: bit k is set when ``Dim(k)`` is used.
-      loads_mask: bit n is set when extra operand n is read.
-      size: how many nodes the expression has; what simplification makes smaller.
 
     Example:
       >>> from functrax.core.index.expr import Dim
@@ -54,32 +47,12 @@ class IndexExpr:
       True
     """
 
-    __slots__ = ("_hash", "_key", "const", "dims_mask", "loads_mask", "size")
-    const: int
-    size: int
-    _key: _Key
-    _hash: int
-    dims_mask: int
-    loads_mask: int
+    __slots__ = ()
 
     @property
     def terms(self) -> tuple[tuple[Atom, int], ...]:
         """The atoms and their coefficients."""
         raise NotImplementedError
-
-    def used_dims(self) -> frozenset[int]:
-        """The numbers of the dimensions that the expression depends on.
-
-        Example:
-          >>> sorted((Dim(0) + Dim(2) % 3).used_dims())
-          [0, 2]
-        """
-        mask = self.dims_mask
-        return frozenset(k for k in range(mask.bit_length()) if mask >> k & 1)
-
-    def as_int(self) -> int | None:
-        """The value of a constant expression, else None."""
-        return None if self.terms else self.const
 
     def substitute(self, dims: Mapping[int, Index], load: LoadRule | None = None) -> IndexExpr:
         """Put an expression in place of each dimension named, and of each extra operand's read.
@@ -132,14 +105,14 @@ class IndexExpr:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Index) -> IndexExpr:
-        divisor = _divisor(self, other, "//")
+        divisor = as_expr(other).as_divisor(self, "//")
         return _floordiv(-self, -divisor) if divisor < 0 else _floordiv(self, divisor)
 
     def __rfloordiv__(self, other: int) -> IndexExpr:
         return as_expr(other) // self
 
     def __mod__(self, other: Index) -> IndexExpr:
-        divisor = _divisor(self, other, "%")
+        divisor = as_expr(other).as_divisor(self, "%")
         return -_mod(-self, -divisor) if divisor < 0 else _mod(self, divisor)
 
     def __rmod__(self, other: int) -> IndexExpr:
@@ -174,46 +147,22 @@ class IndexExpr:
     __le__ = le
     __lt__ = lt
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, IndexExpr):
-            return NotImplemented
-        return self._hash == other._hash and self._key == other._key
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __str__(self) -> str:
-        return _sum_text(self.const, self.terms)
-
     def __repr__(self) -> str:
         return f"IndexExpr({self})"
-
-    def _seal(self, key: _Key, const: int, parts: Iterable[IndexExpr], size: int = 1) -> None:
-        self.const = const
-        self._key = key
-        self._hash = hash(key)
-        dims = loads = 0
-        for part in parts:
-            dims |= part.dims_mask
-            loads |= part.loads_mask
-            size += part.size
-        self.dims_mask, self.loads_mask, self.size = dims, loads, size
 
 
 class Atom(IndexExpr):
     """An expression that is not a sum (abstract)."""
 
     __slots__ = ("_sort_key",)
-    _sort_key: _Key
+    _sort_key: Key
 
     @property
     def terms(self) -> tuple[tuple[Atom, int], ...]:
         """The atom itself, once."""
         return ((self, 1),)
 
-    def _seal_atom(self, sort_key: _Key, parts: tuple[IndexExpr, ...]) -> None:
+    def _seal_atom(self, sort_key: Key, parts: tuple[IndexExpr, ...]) -> None:
         self._sort_key = sort_key
         self._seal((0, ((sort_key, 1),)), 0, parts)
 
@@ -249,6 +198,10 @@ class Dim(Atom):
         self._seal_atom((0, number), ())
         self.dims_mask = 1 << number
 
+    def text(self) -> str:
+        """Such as ``d0``."""
+        return f"d{self.number}"
+
 
 class Division(Atom):
     """An expression divided by a positive constant (abstract)."""
@@ -262,11 +215,19 @@ class Division(Atom):
         self.expr, self.divisor = expr, divisor
         self._seal_atom((self._rank, divisor, expr._key), (expr,))
 
+    def text(self) -> str:
+        """Such as ``d0//4`` or ``(d0 + 1)%4``."""
+        inner = str(self.expr)
+        if not isinstance(self.expr, Dim | Load | Indicator):
+            inner = f"({inner})"
+        return f"{inner}{self.digit}{self.divisor}"
+
 
 class FloorDiv(Division):
     """``expr // divisor``, rounded down; made by the operator ``//``, which normalises."""
 
     __slots__ = ()
+    digit = "//"
     _rank = 1
 
 
@@ -274,6 +235,7 @@ class Mod(Division):
     """``expr % divisor``, never negative; made by the operator ``%``, which normalises."""
 
     __slots__ = ()
+    digit = "%"
     _rank = 2
 
 
@@ -300,6 +262,10 @@ class Load(Atom):
         self._seal_atom((3, operand, tuple(e._key for e in self.indices)), self.indices)
         self.loads_mask |= 1 << operand
 
+    def text(self) -> str:
+        """Such as ``e0(d1, 3)``."""
+        return f"e{self.operand}({', '.join(map(str, self.indices))})"
+
 
 class Indicator(Atom):
     """1 where ``condition`` holds and 0 elsewhere.
@@ -314,8 +280,12 @@ class Indicator(Atom):
 
     def __init__(self, condition: Condition) -> None:
         self.condition = condition
-        kind = _KINDS.index(condition.kind)
+        kind = KINDS.index(condition.kind)
         self._seal_atom((4, kind, condition.expr._key), (condition.expr,))
+
+    def text(self) -> str:
+        """Such as ``[d1 >= 0]``."""
+        return f"[{self.condition}]"
 
 
 class Condition:
@@ -340,9 +310,9 @@ class Condition:
     kind: Kind
 
     def __init__(self, expr: Index, kind: Kind) -> None:
-        if kind not in _KINDS:
+        if kind not in KINDS:
             raise ArgumentError(
-                "Condition: unknown kind of condition", got=repr(kind), fix=f"use one of {_KINDS}"
+                "Condition: unknown kind of condition", got=repr(kind), fix=f"use one of {KINDS}"
             )
         self.expr, self.kind = _normal_condition(as_expr(expr), kind)
 
@@ -367,7 +337,7 @@ class Condition:
         return self.kind == other.kind and self.expr == other.expr
 
     def __hash__(self) -> int:
-        return hash((_KINDS.index(self.kind), self.expr))
+        return hash((KINDS.index(self.kind), self.expr))
 
     def __bool__(self) -> bool:
         raise ArgumentError(
@@ -384,7 +354,7 @@ class Condition:
 
     def sort_key(self) -> tuple[object, ...]:
         """A key that orders conditions the same way in every process."""
-        return _KINDS.index(self.kind), self.expr._key
+        return KINDS.index(self.kind), self.expr._key
 
 
 def as_expr(value: Index) -> IndexExpr:
@@ -408,7 +378,7 @@ def as_expr(value: Index) -> IndexExpr:
 def linear(const: int, terms: Mapping[Atom, int]) -> IndexExpr:
     """The canonical expression ``const + Σ terms[atom] * atom``."""
     if FloorDiv in map(type, terms):
-        const, terms = _fold_quotients(const, terms)
+        const, terms = fold_quotients(const, terms)
     kept = [(atom, coef) for atom, coef in terms.items() if coef]
     if const == 0 and len(kept) == 1 and kept[0][1] == 1:
         return kept[0][0]
@@ -433,78 +403,8 @@ def add_terms(const: int, terms: Iterable[tuple[Atom, int]]) -> IndexExpr:
     return linear(const, total)
 
 
-def compare(value: int, kind: Kind) -> bool:
-    """Whether ``value`` is as ``kind`` says."""
-    if kind == ">=0":
-        return value >= 0
-    return (value == 0) == (kind == "==0")
-
-
-def _by_sort_key(term: tuple[Atom, int]) -> _Key:
+def _by_sort_key(term: tuple[Atom, int]) -> Key:
     return term[0]._sort_key
-
-
-def _divisor(expr: IndexExpr, other: Index, sign: str) -> int:
-    divisor = as_expr(other).as_int()
-    if not divisor:
-        raise ArgumentError(
-            f"index expression: '{sign}' takes a constant divisor other than 0",
-            got=f"({expr}) {sign} ({other})",
-            fix="divide by an integer constant",
-        )
-    return divisor
-
-
-def _fold_quotients(const: int, terms: Mapping[Atom, int]) -> tuple[int, Mapping[Atom, int]]:
-    """Apply ``e == d*(e//d) + e%d``, to quotients and to remainders, while the sum gets smaller.
-
-    So ``d*(e//d) + e%d`` becomes ``e``, and ``e - d*(e//d)`` becomes ``e%d``.  But quotients keep
-    small coefficients: ``16*e - 255*(e//16)`` becomes ``16*(e%16) + e//16``, the place of an
-    element in a transposed matrix, whose digits tell how large it is and what its quotients are.
-    """
-    for atom, coef in terms.items():
-        if type(atom) is FloorDiv and coef:
-            often = _times(atom.expr, terms)
-            if abs(coef + often * atom.divisor) < abs(coef):
-                const, terms = _with_digits(const, terms, atom, -often)
-                return _fold_quotients(const, terms)
-            if coef % atom.divisor:
-                continue
-            times = coef // atom.divisor
-        elif type(atom) is Mod and coef:
-            times = coef
-        else:
-            continue
-        moved, trial = _with_digits(const, terms, atom, times)
-        quotient = (atom.expr // atom.divisor).terms
-        if any(abs(trial[q]) > abs(terms.get(q, 0)) for q, _ in quotient):
-            continue
-        if _total_size(trial) < _total_size(terms):
-            return _fold_quotients(moved, trial)
-    return const, terms
-
-
-def _times(expr: IndexExpr, terms: Mapping[Atom, int]) -> int:
-    """How often an expression, but for its constant, is part of a sum with these terms."""
-    (often, left), *others = {divmod(terms.get(atom, 0), coef) for atom, coef in expr.terms}
-    return often if not left and not others else 0
-
-
-def _with_digits(
-    const: int, terms: Mapping[Atom, int], digit: Division, times: int
-) -> tuple[int, dict[Atom, int]]:
-    """A sum plus so many times ``e - d*(e//d) - e%d``, which is 0; a digit is one of the latter."""
-    e, d = digit.expr, digit.divisor
-    total = dict(terms)
-    for part, factor in ((e, times), (e // d, -times * d), (e % d, -times)):
-        const += factor * part.const
-        for atom, coef in part.terms:
-            total[atom] = total.get(atom, 0) + factor * coef
-    return const, total
-
-
-def _total_size(terms: Mapping[Atom, int]) -> int:
-    return sum(atom.size for atom, coef in terms.items() if coef)
 
 
 def _floordiv(expr: IndexExpr, divisor: int) -> IndexExpr:
@@ -555,20 +455,12 @@ def _mod(expr: IndexExpr, divisor: int) -> IndexExpr:
 
 
 def _normal_condition(expr: IndexExpr, kind: Kind) -> tuple[IndexExpr, Kind]:
-    if not expr.terms:  # 0 == 0 stands for true and 1 == 0 for false
-        return as_expr(0 if compare(expr.const, kind) else 1), "==0"
-    common = gcd(*(coef for _, coef in expr.terms))
-    if kind == ">=0":
-        return _divide_terms(expr, common), kind
-    if expr.const % common:
-        return as_expr(1 if kind == "==0" else 0), "==0"
-    return _divide_terms(expr, common if expr.terms[0][1] > 0 else -common), kind
-
-
-def _divide_terms(expr: IndexExpr, common: int) -> IndexExpr:
-    if common == 1:
-        return expr
-    return linear(expr.const // common, {atom: coef // common for atom, coef in expr.terms})
+    found = common_divisor(expr.const, [coef for _, coef in expr.terms], kind)
+    if isinstance(found, bool):  # 0 == 0 stands for true and 1 == 0 for false
+        return as_expr(0 if found else 1), "==0"
+    if found == 1:
+        return expr, kind
+    return linear(expr.const // found, {atom: coef // found for atom, coef in expr.terms}), kind
 
 
 def _substitute(
@@ -604,31 +496,3 @@ def indicator(condition: Condition) -> IndexExpr:
     """1 where the condition holds, 0 elsewhere, as an expression."""
     known = condition.as_bool()
     return Indicator(condition) if known is None else as_expr(int(known))
-
-
-def _sum_text(const: int, terms: tuple[tuple[Atom, int], ...]) -> str:
-    text = ""
-    for atom, coef in terms:
-        part = _atom_text(atom)
-        if isinstance(atom, Division) and (abs(coef) != 1 or (coef < 0 and not text)):
-            part = f"({part})"
-        part = part if abs(coef) == 1 else f"{abs(coef)}*{part}"
-        sign = "-" if coef < 0 else "+"
-        text += f" {sign} {part}" if text else sign.strip("+") + part
-    if not text:
-        return str(const)
-    return text if const == 0 else f"{text} {'-' if const < 0 else '+'} {abs(const)}"
-
-
-def _atom_text(atom: Atom) -> str:
-    if isinstance(atom, Dim):
-        return f"d{atom.number}"
-    if isinstance(atom, Load):
-        return f"e{atom.operand}({', '.join(map(str, atom.indices))})"
-    if isinstance(atom, Indicator):
-        return f"[{atom.condition}]"
-    assert isinstance(atom, Division)
-    inner = str(atom.expr)
-    if not isinstance(atom.expr, Dim | Load | Indicator):
-        inner = f"({inner})"
-    return f"{inner}{'//' if isinstance(atom, FloorDiv) else '%'}{atom.divisor}"

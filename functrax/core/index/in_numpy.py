@@ -22,17 +22,8 @@ import numpy as np
 
 from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.index.bounds import bounds
-from functrax.core.index.expr import (
-    Atom,
-    Condition,
-    Dim,
-    FloorDiv,
-    IndexExpr,
-    Indicator,
-    Kind,
-    Load,
-    Mod,
-)
+from functrax.core.index.comparisons import Kind
+from functrax.core.index.expr import Atom, Condition, Dim, FloorDiv, IndexExpr, Indicator, Load, Mod
 from functrax.core.index.map_form import MapForm, Shape, flatten, size_of
 from functrax.core.index.proofs import box, injective
 from functrax.core.types import dtypes

@@ -48,7 +48,6 @@ MORE_MODULES: Final = (
     "functrax.backends.passes.contractions.orientation",
     "functrax.backends.kernels.contraction",
     "functrax.backends.kernels.arrays",
-    "functrax.backends.llvm.contraction",
     "functrax.backends.passes.contractions.share",
     "functrax.backends.passes.contractions.join",
     "functrax.backends.passes.contractions.repeats",

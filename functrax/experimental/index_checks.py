@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from functrax import numpy as jnp
 from functrax.core.index.expr import Dim, IndexExpr, Load, Sum
 from functrax.core.ir.jaxpr import Eqn
+from functrax.core.prims.reindex import Reindexing
 
 
 class ReadIndex(NamedTuple):
@@ -74,7 +75,7 @@ def _before_clamp(atom: Any, definitions: Mapping[Any, Eqn]) -> Any:
         if primitive.name == "clamp":
             return eqn.invars[1]
         if primitive.name != "convert_element_type" and (
-            primitive.family != "reindex" or len(eqn.invars) != 1
+            not isinstance(primitive, Reindexing) or len(eqn.invars) != 1
         ):
             break
         now = eqn.invars[0]

@@ -17,6 +17,7 @@ from functrax.backends.passes.memory.costs import nbytes, operations, traffic
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
 from functrax.core.ir.number_text import scalar_text
 from functrax.core.ir.printing import variable_names
+from functrax.core.prims.control import Choice, ScanLoop, WhileLoop
 from functrax.explanation.record import (
     Access,
     Edge,
@@ -118,11 +119,11 @@ def _levels(jaxpr: Jaxpr, whole: set[tuple[Path, int]]) -> Iterator[tuple[Path, 
 def _inner_programs(eqn: Eqn) -> list[tuple[str, Jaxpr, int | None]]:
     """The programs that an equation of control flow runs: role, program, how often."""
     params: dict[str, Any] = eqn.params
-    if eqn.primitive.name == "scan":
+    if isinstance(eqn.primitive, ScanLoop):
         return [("body", params["jaxpr"], params["length"])]
-    if eqn.primitive.name == "while":
+    if isinstance(eqn.primitive, WhileLoop):
         return [("condition", params["cond"], None), ("body", params["body"], None)]
-    if eqn.primitive.name == "cond":
+    if isinstance(eqn.primitive, Choice):
         return [(f"branch {k}", branch, None) for k, branch in enumerate(params["branches"])]
     return []
 

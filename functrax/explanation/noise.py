@@ -22,7 +22,10 @@ from functrax.backends.reference import strided
 from functrax.backends.reference.deferred import Deferred
 from functrax.backends.reference.reference_device import rule_of
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
-from functrax.core.prims.arithmetic import abs_, add
+from functrax.core.prims.arithmetic import abs_, add, neg, sub
+from functrax.core.prims.cumulative import cumsum
+from functrax.core.prims.mapped import Update, scatter
+from functrax.core.prims.reduce import ReindexReduce, reduce_prod, reduce_sum
 from functrax.core.tracing.primitive import HigherOrder
 from functrax.core.types import dtypes
 
@@ -30,12 +33,6 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 #: What differs by so many times the noise is wrong; the bound of a sum is as large.
 NOISE: Final = 32
-#: What rounds nothing, and gets no noise.
-_EXACT = frozenset(
-    {"select_n", "neg", "abs", "sign", "max", "min", "copy", "stop_gradient", "clamp", "real",
-     "imag", "complex", "conj", "bitcast_convert_type", "floor", "ceil", "round",
-     "operand_precision"}
-)  # fmt: skip
 
 
 def noisy_results(jaxpr: Jaxpr, values: Sequence[Any], random: np.random.Generator) -> list[Any]:
@@ -94,14 +91,13 @@ def _calls(eqn: Eqn) -> Jaxpr | None:
 
 def _is_exact(eqn: Eqn) -> bool:
     """Whether an equation rounds nothing, so that noise would break what is true of its results."""
-    family, name = eqn.primitive.family, eqn.primitive.name
-    if family == "reindex_reduce":
+    if isinstance(eqn.primitive, ReindexReduce):
         return not _is_product(eqn)
-    return family == "reindex" or name in _EXACT
+    return eqn.primitive.rounds_nothing
 
 
 def _is_product(eqn: Eqn) -> bool:
-    return eqn.primitive.name == "reduce_prod" or eqn.params.get("op") == "mul"
+    return eqn.primitive is reduce_prod or eqn.params.get("op") == "mul"
 
 
 def _off(x: Any, random: np.random.Generator, units: float = 1.0) -> Any:
@@ -122,11 +118,10 @@ def _wide(dtype: np.dtype[Any]) -> Any:
 
 
 def _is_sum(eqn: Eqn) -> bool:
-    name = eqn.primitive.name
     if not dtypes.is_inexact(eqn.outvars[0].aval.dtype):
         return False
-    adds = name in ("reindex_reduce", "scatter") and eqn.params["op"] == "add"
-    return adds or name in ("reduce_sum", "cumsum")
+    adds = isinstance(eqn.primitive, Update) and eqn.params["op"] == "add"
+    return adds or eqn.primitive in (reduce_sum, cumsum)
 
 
 def _noisy_sum(eqn: Eqn, operands: Sequence[Any], random: np.random.Generator) -> Array:
@@ -137,7 +132,7 @@ def _noisy_sum(eqn: Eqn, operands: Sequence[Any], random: np.random.Generator) -
     where they are rounded up as often as down.
     """
     out = np.asarray(raw(_apply(eqn, operands)))
-    summed = 2 if eqn.primitive.name == "scatter" else 1  # operands that are
+    summed = 2 if eqn.primitive is scatter else 1  # operands that are
     magnitudes = [*map(_magnitude, operands[:summed]), *operands[summed:]]
     sizes = np.abs(np.asarray(raw(_apply(eqn, magnitudes)))).astype(np.float64)
     terms = _terms(eqn, operands, summed)
@@ -150,9 +145,9 @@ def _noisy_sum(eqn: Eqn, operands: Sequence[Any], random: np.random.Generator) -
 
 def _terms(eqn: Eqn, operands: Sequence[Any], summed: int) -> Any:
     """How many terms each element of a sum has."""
-    if eqn.primitive.name == "cumsum":
+    if eqn.primitive is cumsum:
         return float(operands[0].shape[eqn.params["axis"]])
-    if eqn.primitive.name == "reduce_sum":
+    if eqn.primitive is reduce_sum:
         return max(math.prod(operands[0].shape) / max(eqn.outvars[0].aval.size, 1), 1.0)
     ones = [np.broadcast_to(np.float32(1), x.shape) for x in operands[:summed]]
     return np.asarray(_apply(eqn, [*ones, *operands[summed:]]), np.float64)
@@ -163,7 +158,7 @@ def _magnitude(x: Any) -> Any:
     if type(x) is not Deferred:
         return strided.elementwise(abs_, [np.asarray(x)], {}) if np.ndim(x) else np.abs(x)
     operands = [_magnitude(operand) for operand in x.operands]
-    if x.primitive.name == "neg":
+    if x.primitive is neg:
         return operands[0]
-    primitive = add if x.primitive.name == "sub" else x.primitive
+    primitive = add if x.primitive is sub else x.primitive
     return Deferred(primitive, operands, x.params, x.shape, x.dtype)

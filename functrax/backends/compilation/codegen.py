@@ -37,6 +37,7 @@ from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import state as options
 from functrax.core.options.option_text import limits, words
 from functrax.core.prims.cumulative import Cumulative
+from functrax.core.prims.mapped import reindex_reduce, scatter
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import MATH, WORK, Scalar
@@ -370,10 +371,11 @@ def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCod
     """What the result of a scatter holds before: a copy of its operand, or one number."""
     last = jaxpr.eqns[-1]
     result = len(jaxpr.invars)
-    if last.primitive.name == "reindex_reduce":
-        how = last.primitive.reduction(last.invars[0].aval, **last.params)  # type: ignore[attr-defined]
+    if last.primitive is reindex_reduce:
+        how = reindex_reduce.reduction(last.invars[0].aval, **last.params)
+        assert how.identity is not None
         return (), _fill_code(last.outvars[0], how.identity[0])
-    if last.primitive.name != "scatter":
+    if last.primitive is not scatter:
         return (), None
     operand = last.invars[0]
     if operand in jaxpr.invars:

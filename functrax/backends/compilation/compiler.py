@@ -43,6 +43,9 @@ from functrax.backends.reference.reference_device import rule_of
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.options import option_text
 from functrax.core.options.config import state as options
+from functrax.core.prims.control import Choice, ScanLoop, WhileLoop
+from functrax.core.prims.cumulative import Cumulative
+from functrax.core.prims.identity import OptimizationBarrier
 from functrax.core.records import record
 
 #: What was packed is used again for so many equations; beyond, it would be in memory too long.
@@ -223,8 +226,11 @@ class Assembly:
         if eqn.primitive is contraction:
             self._contraction(eqn)
             return
-        assemble = _CONTROL_FLOW.get(eqn.primitive.name, Assembly._host_call)
-        assemble(self, eqn)
+        for kind, assemble in _ASSEMBLED.items():
+            if isinstance(eqn.primitive, kind):
+                assemble(self, eqn)
+                return
+        self._host_call(eqn)
 
     # ---- groups -------------------------------------------------------------------------------
 
@@ -433,12 +439,12 @@ def _launch(code: KernelCode, inputs: tuple[int, ...], outputs: tuple[int, ...])
     )
 
 
-_CONTROL_FLOW: dict[str, Callable[[Assembly, Eqn], None]] = {
-    "cond": Assembly._cond,
-    "while": Assembly._while,
-    "scan": Assembly._scan,
-    "optimization_barrier": Assembly._same,
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin"), Assembly._cumulative),
+_ASSEMBLED: dict[type, Callable[[Assembly, Eqn], None]] = {
+    Choice: Assembly._cond,
+    WhileLoop: Assembly._while,
+    ScanLoop: Assembly._scan,
+    OptimizationBarrier: Assembly._same,
+    Cumulative: Assembly._cumulative,
 }
 
 

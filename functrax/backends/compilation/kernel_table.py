@@ -11,7 +11,6 @@ Start at :class:`Codes`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Final
 
 from functrax.backends.compilation.codegen import GroupCode, contraction_code, group_code, loop_code
 from functrax.backends.compile_log import found
@@ -21,8 +20,8 @@ from functrax.backends.passes.groups import contraction, fused
 from functrax.core.errors.kept import KeptError
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.options.config import state as options
-
-_CUMULATIVE: Final = ("cumsum", "cumprod", "cummax", "cummin")
+from functrax.core.prims.control import Choice, Loop, ScanLoop, WhileLoop
+from functrax.core.prims.cumulative import Cumulative
 
 
 class Codes:
@@ -42,20 +41,20 @@ class Codes:
 
     def _begin(self, eqn: Eqn) -> Iterator[Jaxpr]:
         """Ask for the code of an equation, and yield the programs in it if it has none."""
-        name, params = eqn.primitive.name, eqn.params
+        primitive, params = eqn.primitive, eqn.params
         try:
             if eqn.primitive is fused:
                 self.group(eqn)
             elif eqn.primitive is contraction:
                 self.contraction(eqn)
-            elif name in ("while", "scan", *_CUMULATIVE):
+            elif isinstance(primitive, (Loop, Cumulative)):
                 self.loop(eqn)
-            elif name == "cond":
+            elif isinstance(primitive, Choice):
                 yield from params["branches"]
         except NotAKernelError:
-            if name == "while":
+            if isinstance(primitive, WhileLoop):
                 yield from (params["cond"], params["body"])
-            elif name == "scan":
+            elif isinstance(primitive, ScanLoop):
                 yield params["jaxpr"]
 
     def group(self, eqn: Eqn) -> GroupCode:

@@ -39,6 +39,8 @@ from functrax.core.errors.typed import ArgumentError, FunctraxError, Verificatio
 from functrax.core.ir.jaxpr import Jaxpr, subjaxprs
 from functrax.core.options.config import state as options
 from functrax.core.options.option_text import levels, limits
+from functrax.core.prims.control import ScanLoop
+from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.records import record
 from functrax.core.tracing.primitive import Primitive
 
@@ -99,11 +101,11 @@ def _is_contraction(primitive: Primitive) -> bool:
 
 
 def _is_reduction(primitive: Primitive) -> bool:
-    return primitive.family == "reindex_reduce"
+    return isinstance(primitive, ReindexReduce)
 
 
 def _is_scan(primitive: Primitive) -> bool:
-    return primitive.name == "scan"
+    return isinstance(primitive, ScanLoop)
 
 
 split_loops = _on_demand("clean.split_loops", "split_loops", _is_scan)

@@ -44,6 +44,7 @@ from functrax.core.errors.source import SourceLine, is_internal, user_line
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.ir.jaxpr import Jaxpr, Literal
 from functrax.core.options.config import compile_context, state as options, trace_context
+from functrax.core.prims.reindex import Reindex
 from functrax.core.tracing.inputs import concrete
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.tracing.trace import EVAL, Trace, current_source
@@ -58,8 +59,6 @@ MAX_NODES: Final = 256
 MAX_BYTES: Final = 1 << 28
 #: How many signatures are remembered.
 _MAX_SIGNATURES: Final = 1 << 16
-#: Reindexes that NumPy does without touching the elements.
-_VIEWS: Final = frozenset({"broadcast_in_dim", "transpose", "slice", "rev", "reshape"})
 
 _signatures: dict[Any, Signature] = {}
 _modes: dict[Any, Any] = {}
@@ -136,7 +135,8 @@ def _new_signature(
     results = primitive.infer(avals, params)
     types = (results,) if type(results) is ShapedArray else results
     sizes = [a.size for a in (*avals, *types)]
-    touched = 0 if primitive.name in _VIEWS else max(sizes, default=0)
+    is_view = isinstance(primitive, Reindex) and not primitive.has_fill  # which NumPy does not copy
+    touched = 0 if is_view else max(sizes, default=0)
     cost = target().numpy_ns + target().numpy_element_ns * touched
     if len(_signatures) >= _MAX_SIGNATURES:
         _signatures.clear()

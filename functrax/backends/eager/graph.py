@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from functrax.core import native
 from functrax.core.errors.source import SourceLine
+from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import record
-from functrax.core.tracing.primitive import Avals, Primitive
+from functrax.core.tracing.primitive import Avals, Elementwise, Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
@@ -83,7 +84,7 @@ class Signature(EagerSignature):
         self.exact = primitive.exact or (primitive.exact_on_integers and not floats)
         self.out_bytes = sum(a.nbytes for a in self.results)
         #: Whether arrays of several sizes may share a program: a function of one element.
-        one = primitive.family == "elementwise" and len(avals) == 1 and not self.exact
+        one = isinstance(primitive, Elementwise) and len(avals) == 1 and not self.exact
         self.shares = one and primitive.lowers(avals, params)
         #: Whether it may run without a look at the graph: little work, and one small result.
         small = type(results) is ShapedArray and self.out_bytes <= SMALL_BYTES
@@ -96,9 +97,9 @@ class Signature(EagerSignature):
         #: Whether literals among the operands may make it needless.
         self.simplifies = type(primitive).simplify is not Primitive.simplify
         #: Numbers in the program that do not change what it is: scalars of elementwise operations.
-        self.literals_are_inputs = primitive.family == "elementwise"
+        self.literals_are_inputs = isinstance(primitive, Elementwise)
         #: Whether its result may be computed again where it is needed, rather than stored.
-        self.spreads = primitive.family in ("elementwise", "reindex") and len(self.results) == 1
+        self.spreads = isinstance(primitive, (Elementwise, Reindexing)) and len(self.results) == 1
 
 
 @record(eq=False)

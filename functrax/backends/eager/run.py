@@ -35,8 +35,10 @@ from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import add_note
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import Override, compile_context, state as options
+from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.process.locks import new_rlock
+from functrax.core.tracing.primitive import Elementwise
 from functrax.core.tracing.trace import state
 from functrax.core.types.aval import ShapedArray
 
@@ -163,7 +165,7 @@ def _has_program(signature: Signature) -> bool:
         own_bits = not (signature.exact or signature.shares)
         if signature.strict or not (own_bits or signature.uses > OFTEN):
             return False
-        elementwise = signature.primitive.family == "elementwise"
+        elementwise = isinstance(signature.primitive, Elementwise)
         signature.alone = (own_bits or elementwise) and single_operations.is_compiled(
             signature.primitive, signature.avals, signature.params
         )
@@ -192,9 +194,9 @@ def _is_settled(found: Cut) -> bool:
     """
     givers = found.givers
     for signature, codes in zip(found.signatures, found.operands):
-        if signature.exact or signature.primitive.family == "elementwise":
+        if signature.exact or isinstance(signature.primitive, Elementwise):
             continue
-        if signature.primitive.name != "reduce_sum":
+        if signature.primitive is not reduce_sum:
             return False
         code = codes[0]
         if type(code) is Literal:
@@ -204,7 +206,7 @@ def _is_settled(found: Cut) -> bool:
                 return False
             continue
         added = givers[code]
-        if added.primitive.family != "elementwise" or added.exact:
+        if not isinstance(added.primitive, Elementwise) or added.exact:
             return False
     return True
 

@@ -24,8 +24,10 @@ import numpy as np
 from functrax.backends.reference.deferred import Deferred, defer
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import compile_context
-from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.tracing.primitive import Primitive
+from functrax.core.prims.control import Choice, Loop
+from functrax.core.prims.cumulative import Cumulative
+from functrax.core.prims.reindex import Reindexing, broadcast_in_dim
+from functrax.core.tracing.primitive import Elementwise, Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
@@ -33,10 +35,6 @@ from functrax.core.types.aval import ShapedArray
 #: or an operation ``(primitive, parameters, operands)``.
 Description: TypeAlias = tuple[Any, ...]
 Executable: TypeAlias = Callable[[Sequence[Any]], list[Any]]
-
-_PUT_OFF = frozenset({"mul", "neg", "add", "sub", "convert_element_type"})
-#: Operations that are no part of a group, and that the compiler knows.
-_COMPILED = frozenset({"scan", "while", "cond", "cumsum", "cumprod", "cummax", "cummin"})
 
 
 def run(
@@ -55,9 +53,9 @@ def run(
       compile_: makes a program without constants callable.
       reference: runs operations that are no matter of the compiler.
     """
-    if primitive.family == "reindex" or getattr(primitive, "takes_deferred", False):
+    if isinstance(primitive, Reindexing) or getattr(primitive, "takes_deferred", False):
         return reference(primitive, values, params)
-    if primitive.name in _PUT_OFF and all(x.dtype in dtypes.SCALAR for x in values):
+    if primitive.distributes and all(x.dtype in dtypes.SCALAR for x in values):
         put_off = defer(primitive, values, params)
         if put_off is not None:
             return put_off
@@ -90,7 +88,7 @@ def _operation(
             operands.append(_operation(x.primitive, x.params, x.operands, inputs))
         elif isinstance(x, np.generic):
             operands.append(("number", x.dtype, x.tobytes()))
-        elif not x.shape and primitive.family == "elementwise" and any(y.shape for y in values):
+        elif not x.shape and isinstance(primitive, Elementwise) and any(y.shape for y in values):
             operands.append(("number", x.dtype, np.asarray(x).tobytes()))  # it fills an array
         else:
             operands.append(_input(x, inputs))
@@ -127,12 +125,13 @@ def _executable(
 
 
 def _is_compiled(eqn: Eqn) -> bool:
-    from functrax.backends.libraries.calls import OTHER_BITS  # parts of the compiler
+    from functrax.backends.libraries.calls import gives_other_bits  # parts of the compiler
     from functrax.backends.passes.fusion.kernel_groups import is_fusible
 
-    name = eqn.primitive.name
-    written = eqn.primitive.is_written
-    return written or name in _COMPILED or name in OTHER_BITS or is_fusible(eqn)
+    primitive = eqn.primitive
+    if isinstance(primitive, (Loop, Choice, Cumulative)) or primitive.is_written:
+        return True  # no part of a group, but known to the compiler
+    return is_fusible(eqn) or gives_other_bits(eqn)
 
 
 def _write(description: Description, inputs: list[Var], eqns: list[Eqn]) -> Atom:

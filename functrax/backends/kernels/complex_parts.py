@@ -27,10 +27,10 @@ from functrax.core.index.expr import Condition, Dim, IndexExpr
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import mul, neg, sub
-from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.convert import conj, convert_element_type
 from functrax.core.prims.mapped import reindex, reindex_reduce
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import iota
+from functrax.core.prims.reindex import Reindex, Reindexing, iota
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
@@ -181,7 +181,7 @@ class _Parts:
         exprs: Sequence[IndexExpr] = [Dim(k) for k in range(rank)]
         while x in self.defs:
             eqn = self.defs[x]
-            if eqn.primitive.family == "reindex":
+            if isinstance(eqn.primitive, Reindexing):
                 dims = dict(enumerate(exprs))
                 exprs = [e.substitute(dims) for e in self._map_of(eqn).exprs]
             x = eqn.invars[0]
@@ -229,7 +229,7 @@ class _Parts:
             if any(dtypes.is_complex(x.aval.dtype) for x in eqn.invars):
                 raise NotAKernelError(f"{primitive.name} of complex numbers")
             return self._new(primitive, operands, eqn, **eqn.params)
-        if primitive.family == "reindex":
+        if isinstance(primitive, Reindexing):
             return self._view(eqn, more)
         x = self._operand(eqn.invars[0], eqn)
         if primitive is convert_element_type:
@@ -241,7 +241,7 @@ class _Parts:
             return self._with_zeros(x, eqn)
         if primitive is neg:
             return self._new(neg, (x,), eqn)
-        if primitive.name == "conj":
+        if primitive is conj:
             return self._conjugate(x, eqn, len(out.aval.shape) + more - 1)
         raise NotAKernelError(f"{primitive.name} of complex numbers")
 
@@ -252,7 +252,7 @@ class _Parts:
           NotAKernelError: it is no such view, or it is not 0 where it reads nothing.
         """
         fill = eqn.params.get("fill")
-        one = len(eqn.invars) == 1 and eqn.primitive.name != "concatenate"
+        one = len(eqn.invars) == 1 and isinstance(eqn.primitive, Reindex)
         if not one or (fill is not None and fill.val != 0):
             raise NotAKernelError(f"{eqn.primitive.name} of complex numbers")
         found: IndexMap = eqn.primitive.index_map(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]

@@ -44,7 +44,10 @@ from functrax.backends.targets import Target
 from functrax.core.index.expr import IndexExpr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.arithmetic import mul
+from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.lowered_reductions import Fold
+from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
@@ -57,8 +60,6 @@ _ACCUMULATORS = frozenset(
 )
 #: And those whose parts it adds up.
 _IN_PARTS = frozenset({dtypes.complex64, dtypes.complex128})
-#: Operations whose result is zero where their operands are.
-_KEEPS_ZERO = frozenset({"mul", "neg", "convert_element_type", "copy"})
 #: Loops of so many steps may be innermost.
 LONG_LOOP = 16
 
@@ -74,7 +75,7 @@ def takes(jaxpr: Jaxpr) -> bool:
         return False
     made = {v: e for e in jaxpr.eqns for v in e.outvars}
     product = made.get(sums[0].invars[0])  # type: ignore[arg-type]
-    if product is None or product.primitive.name != "mul":
+    if product is None or product.primitive is not mul:
         return False
     if any(type(x) is Literal for x in product.invars):
         return False
@@ -195,7 +196,7 @@ def _holes_are_zero(lowering: _Lowering) -> bool:
         if fill is not None:
             found.append(not np.any(fill.val))
         if found:
-            keeps = eqn.primitive.family == "reindex" or eqn.primitive.name in _KEEPS_ZERO
+            keeps = isinstance(eqn.primitive, Reindexing) or eqn.primitive.keeps_zero
             holes.update(dict.fromkeys(eqn.outvars, keeps and all(found)))
         if eqn is lowering.total:
             break
@@ -336,11 +337,11 @@ class _Lowering:
         while x in self.defs:
             assert isinstance(x, Var)
             eqn = self.defs[x]
-            if eqn.primitive.name == "mul":
+            if eqn.primitive is mul:
                 return eqn, point
-            if eqn.primitive.family == "reindex" and len(eqn.invars) == 1:
+            if isinstance(eqn.primitive, Reindexing) and len(eqn.invars) == 1:
                 point = self.values.moved(eqn, point)
-            elif eqn.primitive.name != "convert_element_type" or not _is_float(eqn):
+            elif eqn.primitive is not convert_element_type or not _is_float(eqn):
                 break
             x = eqn.invars[0]
         raise NotAKernelError("a sum of something else than a product")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -37,8 +37,14 @@ from functrax.core.errors.kept import KeptError
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.control import Grouping
+from functrax.core.prims.identity import OptimizationBarrier
+from functrax.core.prims.mapped import Scatter
+from functrax.core.prims.reduce import ReindexReduce
+from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import record
-from functrax.core.scalars.scalar import MATH, Builder, Scalar
+from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
@@ -130,7 +136,7 @@ def _updates(
     first = eqn.params["num_consts"] if "length" in eqn.params else len(inputs) - number
     found = {}
     for scatter in eqns:
-        if scatter.primitive.name != "scatter":
+        if not isinstance(scatter.primitive, Scatter):
             continue
         out, before = scatter.outvars[0], scatter.invars[0]
         k = results.index(out) if out in results else number
@@ -143,13 +149,13 @@ def _updates(
 
 def _scalar_work(eqn: Eqn) -> int:
     """How many scalar operations an equation is."""
-    family = eqn.primitive.family
-    if family == "reindex":
+    primitive = eqn.primitive
+    if isinstance(primitive, Reindexing):
         return 0
-    size = eqn.outvars[0].aval.size if family == "elementwise" else eqn.invars[0].aval.size
+    size = (eqn.outvars if isinstance(primitive, Elementwise) else eqn.invars)[0].aval.size
     if is_update(eqn):
         size = math.prod(eqn.params["map"].domain)
-    return size * (MATH_INSTRUCTIONS if eqn.primitive.name in MATH else 1)
+    return size * (MATH_INSTRUCTIONS if primitive.is_function else 1)
 
 
 def _batch_shapes(eqn: Eqn, updates: Mapping[int, Eqn]) -> Iterator[Shape]:
@@ -174,26 +180,21 @@ def _carried(eqn: Eqn) -> Sequence[Var]:
     return eqn.outvars if number is None else eqn.outvars[:number]
 
 
-_FAMILIES: Final = ("elementwise", "reindex", "reindex_reduce")
-#: What is written in the place of an equation: what it holds, or its operands.
-_OPENED: Final = ("fused", "contraction", "optimization_barrier")
-
-
 def opened(jaxpr: Jaxpr) -> Opened:
     """A program's inputs, equations and results, with groups replaced by what they hold."""
     eqns: list[Eqn] = []
 
     def write(program: Jaxpr, operands: Sequence[Atom]) -> list[Atom]:
         for eqn in program.eqns:  # before any is written, for one of them refuses the loop
-            if eqn.primitive.name not in _OPENED:
+            if not isinstance(eqn.primitive, (Grouping, OptimizationBarrier)):
                 _check_lowers(eqn)
         env: dict[Atom, Atom] = dict(zip(program.invars, operands, strict=True))
         for eqn in program.eqns:
             invars = [env.get(x, x) for x in eqn.invars]
-            if eqn.primitive.name in ("fused", "contraction"):
+            if isinstance(eqn.primitive, Grouping):
                 env.update(zip(eqn.outvars, write(eqn.params["jaxpr"], invars), strict=True))
                 continue
-            if eqn.primitive.name == "optimization_barrier":  # all are computed at once
+            if isinstance(eqn.primitive, OptimizationBarrier):  # all are computed at once
                 env.update(zip(eqn.outvars, invars, strict=True))
                 continue
             outvars = [Var(v.aval) for v in eqn.outvars]
@@ -209,13 +210,13 @@ def _check_lowers(eqn: Eqn) -> None:
     """Refuse an equation that has no scalar expression, or does something besides."""
     if eqn.primitive.has_side_effects(dict(eqn.params)):
         raise NotAKernelError("a step has effects")
-    if eqn.primitive.family not in _FAMILIES:
+    if not isinstance(eqn.primitive, (Elementwise, Reindexing, ReindexReduce)):
         raise NotAKernelError(f"{eqn.primitive.name} inside a kernel")
     avals = tuple(x.aval for x in (*eqn.invars, *eqn.outvars))
     if not all(a.dtype in dtypes.ALL and a.size for a in avals):
         raise NotAKernelError("no numbers at all")
     operands = tuple(x.aval for x in eqn.invars)
-    if eqn.primitive.family == "elementwise":
+    if isinstance(eqn.primitive, Elementwise):
         if not eqn.primitive.lowers(operands, dict(eqn.params)):
             raise NotAKernelError(f"{eqn.primitive.name} has no scalar expression")
 

@@ -22,6 +22,7 @@ from functrax.backends.kernels.values import (
     Point,
     Shape,
     Values,
+    elements_of,
     is_update,
     reduced_axes,
 )
@@ -30,6 +31,7 @@ from functrax.core.index.map import IndexMap
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.lowered_reductions import Fold
+from functrax.core.prims.reduce import ArgReduce, reduce_sum
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
@@ -107,7 +109,7 @@ def read_inputs(jaxpr: Jaxpr) -> tuple[int, ...]:
 
     What a scatter updates is where its result lies before the kernel runs, and is no operand of it.
     """
-    read = {x for eqn in jaxpr.eqns for x in eqn.invars[eqn.primitive.name == "scatter" :]}
+    read = {x for eqn in jaxpr.eqns for x in eqn.invars[elements_of(eqn) :]}
     read.update(jaxpr.outvars)
     return tuple(k for k, v in enumerate(jaxpr.invars) if v in read)
 
@@ -236,7 +238,7 @@ class Lowering:
     def _update(self, eqn: Eqn, buffer: int) -> Store:
         """The store of a scatter or reindex_reduce."""
         index_map: IndexMap = eqn.params["map"]
-        first = 1 if eqn.primitive.name == "scatter" else 0
+        first = elements_of(eqn)
         loads = eqn.invars[first + 1 :]
         exprs, guard = self.values.image(index_map, self.point, loads, None)
         value = self.values.at(eqn.invars[first], self.point, guard)
@@ -309,7 +311,7 @@ class Lowering:
         (value,) = operands
         how = eqn.primitive.reduction(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
         place = b.const(0, how.place)
-        if eqn.primitive.name in ("argmax", "argmin"):
+        if isinstance(eqn.primitive, ArgReduce):
             place = self.indices.integer(self.point[eqn.params["axis"]], how.place)
         if self._is_product_of_matrices(eqn, value):
             how = Fold("add", value.dtype, value.dtype, 0)
@@ -328,7 +330,7 @@ class Lowering:
         These are added up in their own dtype, as those are that are recognised as contractions.
         """
         short = math.prod(self.extents[d] for d in self.inner) <= SHORT_PRODUCT
-        if self.strict or not short or eqn.primitive.name != "reduce_sum" or value.op != "mul":
+        if self.strict or not short or eqn.primitive is not reduce_sum or value.op != "mul":
             return False
         if value.dtype not in (dtypes.float32, dtypes.float64):
             return False

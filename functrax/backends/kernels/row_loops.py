@@ -22,6 +22,7 @@ from functrax.backends.kernels.small_arrays import LANE, Memory, Rows, SmallArra
 from functrax.backends.kernels.values import NotAKernelError
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
+from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.scalars.scalar import WORK, Builder, Scalar
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
@@ -49,7 +50,7 @@ def lower_row_loop(
     Raises:
       NotAKernelError: an array is too large, or moves elements to where a step computes.
     """
-    if strict and any(e.primitive.family == "reindex_reduce" for _, es, _ in programs for e in es):
+    if strict and any(isinstance(e.primitive, ReindexReduce) for _, es, _ in programs for e in es):
         raise NotAKernelError("sums of small arrays have an order of their own")
     return _RowLoop(eqn, programs).kernel()
 

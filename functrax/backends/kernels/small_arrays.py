@@ -27,9 +27,12 @@ from functrax.backends.reference import strided
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.prims.lowered_reductions import Carried, Reduction
-from functrax.core.prims.slicing import pad
+from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reindex import Reindexing, iota
+from functrax.core.prims.slicing import concatenate, pad
 from functrax.core.records import record
 from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types.aval import ShapedArray
 
 #: The dim of the lanes.
@@ -59,7 +62,7 @@ class Rows:
 
 
 @record(eq=False)
-class Elementwise:
+class Computed:
     """A result of an elementwise equation, computed where it is asked for."""
 
     aval: ShapedArray
@@ -68,7 +71,7 @@ class Elementwise:
     result: int
 
 
-Source: TypeAlias = Memory | Rows | Elementwise
+Source: TypeAlias = Memory | Rows | Computed
 
 
 class SmallArrays:
@@ -102,12 +105,11 @@ class SmallArrays:
     def run(self, eqns: Sequence[Eqn], env: dict[Atom, Numbers]) -> None:
         """Compute equations in order; ``env`` has the numbers of what they use, and gets theirs."""
         for eqn in eqns:
-            family = eqn.primitive.family
-            if family == "elementwise":
+            if isinstance(eqn.primitive, Elementwise):
                 self._elementwise(eqn, env)
             elif reduced_axes(eqn) is not None:
                 env[eqn.outvars[0]] = self._reduced(eqn, self.numbers(eqn.invars[0], env))
-            elif family == "reindex":
+            elif isinstance(eqn.primitive, Reindexing):
                 env[eqn.outvars[0]] = self._reindexed(eqn, env)
             else:
                 raise NotAKernelError(f"{eqn.primitive.name} of small arrays")
@@ -130,22 +132,22 @@ class SmallArrays:
             number(self.builder, x) if isinstance(x, Literal) else env[x] for x in eqn.invars
         )
         for k, v in enumerate(eqn.outvars):
-            found = self.add(Elementwise(v.aval, eqn, operands, k))
+            found = self.add(Computed(v.aval, eqn, operands, k))
             if math.prod(v.aval.shape[:-1]) == 1:  # one row: it is permuted, not computed again
                 found = self.add(Rows(v.aval, tuple(self.rows(found))))
             env[v] = found
 
     def _reindexed(self, eqn: Eqn, env: dict[Atom, Numbers]) -> Numbers:
-        name, params = eqn.primitive.name, dict(eqn.params)
-        if name == "iota":
+        primitive, params = eqn.primitive, dict(eqn.params)
+        if primitive is iota:
             return self._constants(eqn.outvars[0].aval, eqn.primitive.reference(**params))
-        if name != "concatenate" and len(eqn.invars) != 1:
+        if primitive is not concatenate and len(eqn.invars) != 1:
             raise NotAKernelError("indices that a step computes")
         if "fill" in params:
             fill = int(self.numbers(params["fill"], env))
             params["fill"] = Literal(np.int64(fill), ShapedArray((), np.int64))
         operands = [self.numbers(x, env) for x in eqn.invars]
-        if name == "reindex":
+        if primitive is reindex:
             out = strided.reindex(operands[0], [], params["map"], params["fill"], pad.reference)
         else:
             out = eqn.primitive.reference(*operands, **params)
@@ -274,7 +276,7 @@ class SmallArrays:
             source, lanes = self._sources[k], np.flatnonzero(which == k)
             flat = numbers[lanes] - self._starts[k]
             whole = len(lanes) == len(numbers) and len(set(np.diff(flat).tolist())) <= 1
-            if isinstance(source, Elementwise) or (isinstance(source, Memory) and whole):
+            if isinstance(source, Computed) or (isinstance(source, Memory) and whole):
                 pieces.append((k, lanes))
                 continue
             row = flat // (source.aval.shape[-1] if source.aval.shape else 1)
@@ -283,7 +285,7 @@ class SmallArrays:
 
     def _piece(self, source: Source, flat: Numbers, lanes: Numbers) -> Scalar:
         """A row of one source; only some lanes matter."""
-        if isinstance(source, Elementwise):
+        if isinstance(source, Computed):
             return self._computed(source, flat)
         if isinstance(source, Memory) and len(lanes) == len(flat):
             steps = set(np.diff(flat).tolist())
@@ -304,7 +306,7 @@ class SmallArrays:
         rest = range(len(table), self.lanes)
         return self._permuted(row, (*table.tolist(), *rest))
 
-    def _computed(self, source: Elementwise, flat: Numbers) -> Scalar:
+    def _computed(self, source: Computed, flat: Numbers) -> Scalar:
         args = [
             x if isinstance(x, Scalar) else self.row(x.reshape(-1)[flat]) for x in source.operands
         ]

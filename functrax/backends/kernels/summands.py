@@ -20,6 +20,8 @@ from functrax.backends.kernels.lower import points_of
 from functrax.backends.kernels.values import NotAKernelError, Point, Shape, reduced_axes
 from functrax.core.index.expr import Condition, Dim, Index, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Eqn
+from functrax.core.prims.mapped import reindex_reduce
+from functrax.core.prims.reduce import reduce_sum
 from functrax.core.records import record, replace
 from functrax.core.types.symbolic_sizes import gcd
 
@@ -129,12 +131,12 @@ class Summands:
         shape = total.invars[0].aval.shape
         axes = reduced_axes(total)
         if axes is not None:
-            if total.primitive.name != "reduce_sum":
+            if total.primitive is not reduce_sum:
                 raise NotAKernelError("a reduction that is no sum")
             kept = [d for d in range(len(shape)) if d not in axes]
             return cls(axes, {d: (k, 1, as_expr(0)) for k, d in enumerate(kept)}, shape)
         index_map = total.params["map"]
-        fits = total.primitive.name == "reindex_reduce" and total.params["op"] == "add"
+        fits = total.primitive is reindex_reduce and total.params["op"] == "add"
         if not fits or len(total.invars) > 1 or index_map.conditions:
             raise NotAKernelError("an update that is no sum along windows")
         solved = {}

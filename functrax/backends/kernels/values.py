@@ -23,7 +23,12 @@ from functrax.backends.kernels.indices import Indices
 from functrax.core.index.expr import IndexExpr
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
+from functrax.core.prims.mapped import Update
+from functrax.core.prims.reduce import ReindexReduce
+from functrax.core.prims.reindex import Reindex, iota
+from functrax.core.prims.slicing import concatenate
 from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.symbolic_sizes import applied, asked
@@ -59,7 +64,7 @@ class Source(Protocol):
 
 def reduced_axes(eqn: Eqn) -> tuple[int, ...] | None:
     """The axes that an equation reduces, or None if it reduces none."""
-    if eqn.primitive.family != "reindex_reduce" or is_update(eqn):
+    if not isinstance(eqn.primitive, ReindexReduce) or is_update(eqn):
         return None
     axes = eqn.params.get("axes")
     return (eqn.params["axis"],) if axes is None else tuple(sorted(axes))
@@ -67,7 +72,12 @@ def reduced_axes(eqn: Eqn) -> tuple[int, ...] | None:
 
 def is_update(eqn: Eqn) -> bool:
     """Whether an equation scatters: what it writes where depends on values or on a map."""
-    return eqn.primitive.name in ("scatter", "reindex_reduce")
+    return isinstance(eqn.primitive, Update)
+
+
+def elements_of(eqn: Eqn) -> int:
+    """Which operand of an equation has the elements that it writes; the first, but in a scatter."""
+    return eqn.primitive.elements if isinstance(eqn.primitive, Update) else 0
 
 
 #: Numbers that are written into machine code; others are given to it when it runs, for many
@@ -160,17 +170,16 @@ class Values:
         if isinstance(x, Literal) or x not in self.defs:
             return []
         eqn = self.defs[x]
-        family = eqn.primitive.family
-        if family == "elementwise":
+        if isinstance(eqn.primitive, Elementwise):
             return [(y, point, guard) for y in eqn.invars]
         if eqn is self.total or reduced_axes(eqn) is not None:
             points = self.source.reduced_points(eqn, point)
             return [(eqn.invars[0], p, None) for p in points]
-        if eqn.primitive.name == "concatenate":
+        if eqn.primitive is concatenate:
             return [(y, p, g) for y, p, g, _ in self._parts(eqn, point, guard)]
-        if eqn.primitive.name == "iota":
+        if eqn.primitive is iota:
             return []
-        if family == "reindex":
+        if isinstance(eqn.primitive, Reindex):
             source, inner, _ = self._reindexed(eqn, point, guard)
             return [(eqn.invars[0], source, inner)]
         raise NotAKernelError(f"{eqn.primitive.name} inside a kernel")
@@ -182,15 +191,15 @@ class Values:
         if x not in self.defs:
             return (self.source.read(x, point, guard),)
         eqn = self.defs[x]
-        if eqn.primitive.family == "elementwise":
+        if isinstance(eqn.primitive, Elementwise):
             args = [self._one(y, point, guard) for y in eqn.invars]
             out = eqn.primitive.lower(b, *args, **eqn.params)
             return tuple(out) if eqn.primitive.multiple_results else (out,)
         if eqn is self.total or reduced_axes(eqn) is not None:
             return (self._reduced(eqn, point),)
-        if eqn.primitive.name == "concatenate":
+        if eqn.primitive is concatenate:
             return (self._concatenated(eqn, point, guard),)
-        if eqn.primitive.name == "iota":
+        if eqn.primitive is iota:
             expr = point[eqn.params["axis"]]
             return (b.convert(self.indices.scalar(expr), x.aval.dtype),)
         source, inner, inside = self._reindexed(eqn, point, guard)
@@ -251,7 +260,7 @@ class Values:
         Raises:
           NotAKernelError: it is outside somewhere.
         """
-        if eqn.primitive.name in ("concatenate", "iota"):
+        if not isinstance(eqn.primitive, Reindex):
             raise NotAKernelError(f"{eqn.primitive.name} moves nothing")
         source, _, inside = self._reindexed(eqn, point, None)
         if inside is not None:

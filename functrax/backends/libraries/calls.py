@@ -20,6 +20,10 @@ from functrax.backends.libraries import linear_algebra_calls
 from functrax.backends.libraries.fourier_calls import fft
 from functrax.backends.libraries.site import Site
 from functrax.core.ir.jaxpr import Eqn
+from functrax.core.prims import fourier
+from functrax.core.prims.ordering import top_k
+from functrax.core.tracing.primitive import Primitive
+from functrax.core.types import dtypes
 
 #: Of longer rows, more than a quarter is selected by sorting.
 SHORT_ROW: Final = 256
@@ -37,21 +41,19 @@ def _top_k(site: Site) -> list[Launch | None]:
     return [site.own(name, site.inputs, site.outputs, (length, k, inner), cost, units)]
 
 
-#: What these give by library functions has other last bits than the reference's results.
-OTHER_BITS: Final = frozenset(
-    (
-        *("triangular_solve", "lu", "cofactor", "fft", "linear_solve", "qr"),
-        *("cholesky", "det", "slogdet", "eigh", "svd"),
-    )
-)
-
-_RULES: Final[dict[str, Callable[[Site], list[Launch | None]]]] = {
+_RULES: Final[dict[Primitive, Callable[[Site], list[Launch | None]]]] = {
     **linear_algebra_calls.RULES,
-    "fft": fft,
-    "top_k": _top_k,
+    fourier.fft: fft,
+    top_k: _top_k,
 }
-#: What library functions compute.
-PRIMITIVES: Final = frozenset(_RULES)
+#: The names of what library functions compute.
+PRIMITIVES: Final = frozenset(primitive.name for primitive in _RULES)
+
+
+def gives_other_bits(eqn: Eqn) -> bool:
+    """Whether results of library functions have other last bits than the reference's results."""
+    rounded = any(dtypes.is_inexact(v.aval.dtype) for v in eqn.outvars)
+    return rounded and eqn.primitive in _RULES and not eqn.primitive.exact
 
 
 def library_launches(
@@ -65,7 +67,7 @@ def library_launches(
       inputs: the slots of its operands.
       outputs: the slots of its results.
     """
-    rule = _RULES.get(eqn.primitive.name)
+    rule = _RULES.get(eqn.primitive)
     if rule is None or own_function("call_loop") is None:
         return None
     if any(x.aval.size == 0 for x in (*eqn.invars, *eqn.outvars)):

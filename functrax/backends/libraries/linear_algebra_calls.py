@@ -26,7 +26,18 @@ from functrax.backends.executables.library_functions import (
 )
 from functrax.backends.executables.program import Launch
 from functrax.backends.libraries.site import Argument, Site, loop_launch
+from functrax.core.prims.factorisations import lu, lu_pivots_to_permutation, qr
+from functrax.core.prims.linear_systems import (
+    cholesky,
+    cofactor,
+    det,
+    linear_solve,
+    slogdet,
+    triangular_solve,
+)
 from functrax.core.prims.matrix_values import MOST_WORK
+from functrax.core.prims.spectra import eigh, svd
+from functrax.core.tracing.primitive import Primitive
 
 #: Matrices that take fewer nanoseconds each are computed by one thread: OpenBLAS's calls wait for a
 #: lock.
@@ -134,7 +145,7 @@ def _cholesky(site: Site) -> list[Launch | None]:
 
 
 def _determinant(site: Site) -> list[Launch | None]:
-    return [_ufunc(site, site.name, site.inputs, site.outputs, _cubic(site, 1))]
+    return [_ufunc(site, site.primitive.name, site.inputs, site.outputs, _cubic(site, 1))]
 
 
 def _eigh(site: Site) -> list[Launch | None]:
@@ -243,16 +254,16 @@ def _permutation(site: Site) -> list[Launch | None]:
 
 
 #: Of primitives what makes their launches.
-RULES: Final[dict[str, Callable[[Site], list[Launch | None]]]] = {
-    "linear_solve": _linear_solve,
-    "cholesky": _cholesky,
-    "det": _determinant,
-    "slogdet": _determinant,
-    "eigh": _eigh,
-    "svd": _svd,
-    "qr": _qr,
-    "triangular_solve": _triangular_solve,
-    "lu": _lu,
-    "cofactor": _cofactor,
-    "lu_pivots_to_permutation": _permutation,
+RULES: Final[dict[Primitive, Callable[[Site], list[Launch | None]]]] = {
+    linear_solve: _linear_solve,
+    cholesky: _cholesky,
+    det: _determinant,
+    slogdet: _determinant,
+    eigh: _eigh,
+    svd: _svd,
+    qr: _qr,
+    triangular_solve: _triangular_solve,
+    lu: _lu,
+    cofactor: _cofactor,
+    lu_pivots_to_permutation: _permutation,
 }

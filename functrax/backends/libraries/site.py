@@ -19,6 +19,7 @@ from functrax.backends.executables.program import Launch
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.llvm.jit import LaunchCode
 from functrax.core.ir.jaxpr import Eqn
+from functrax.core.prims.factorisations import LUPivotsToPermutation
 from functrax.core.records import record
 
 #: Larger matrices are computed by one thread of ours, for LAPACK has threads of its own.
@@ -45,7 +46,7 @@ class Site:
         outputs: tuple[int, ...],
     ) -> None:
         self.builder = builder
-        self.name = eqn.primitive.name
+        self.primitive = eqn.primitive
         self.params = eqn.params
         self.inputs, self.outputs = inputs, outputs
         self.avals = tuple([x.aval for x in eqn.invars])
@@ -55,7 +56,7 @@ class Site:
     @property
     def units(self) -> int:
         """How many matrices there are, or vectors of pivots."""
-        is_vector = self.name == "lu_pivots_to_permutation"
+        is_vector = isinstance(self.primitive, LUPivotsToPermutation)
         return math.prod(self.shape[: -1 if is_vector else -2])
 
     @property
@@ -90,7 +91,7 @@ class Site:
         units = self.units if units is None else units
         return Launch(
             found.address,
-            self.name,
+            self.primitive.name,
             inputs,
             outputs,
             tuple(params),
@@ -114,14 +115,14 @@ class Site:
           params: what follows their addresses, the number of matrices, and whether it is alone.
           cost: estimated nanoseconds of a matrix.
         """
-        caller = own_function(f"lapack_{self.name}_{self.char}")
+        caller = own_function(f"lapack_{self.primitive.name}_{self.char}")
         found = [lapack_function(name, self.char) for name in functions]
         known = [x for x in found if x is not None]
         if caller is None or len(known) < len(found):
             return None
         return Launch(
             caller.address,
-            self.name,
+            self.primitive.name,
             self.inputs,
             (*self.outputs, *scratch),
             (*[x.address for x in known], self.units, int(self.is_alone), *params),
@@ -190,7 +191,7 @@ def loop_launch(
         params += a.core
     return Launch(
         caller.address,
-        site.name,
+        site.primitive.name,
         inputs,
         written,
         tuple(params),

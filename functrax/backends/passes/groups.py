@@ -18,11 +18,13 @@ from functrax.backends.reference.reference_device import Program
 from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import ShapeError
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.tracing.primitive import Avals, HigherOrder
+from functrax.core.prims.control import Grouping
+from functrax.core.prims.reindex import Reindexing
+from functrax.core.tracing.primitive import Avals
 from functrax.core.types.aval import ShapedArray
 
 
-class Group(HigherOrder):
+class Group(Grouping):
     """Computes ``jaxpr``, a program without constants or side effects, in one kernel."""
 
     takes_deferred = True  # raw values go into the program as they are
@@ -121,7 +123,7 @@ def parts_of(jaxpr: Jaxpr) -> list[Eqn]:
     needed = {x for eqn in second for x in eqn.invars}
     views = []
     for eqn in reversed(first):
-        if eqn.primitive.family == "reindex" and not needed.isdisjoint(eqn.outvars):
+        if isinstance(eqn.primitive, Reindexing) and not needed.isdisjoint(eqn.outvars):
             views.append(eqn)
             needed.update(eqn.invars)
     results = set(jaxpr.outvars)

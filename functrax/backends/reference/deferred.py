@@ -23,6 +23,8 @@ import numpy as np
 
 from functrax.backends.reference import strided
 from functrax.backends.reference.strided import Array, Shape, distinct, elementwise, used_axes
+from functrax.core.prims.arithmetic import add, mul, neg, sub
+from functrax.core.prims.convert import convert_element_type
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
 
@@ -71,7 +73,7 @@ class Deferred:
         self.dtype = dtype
         self._value: Array | None = None
         counts = [_counts(x) for x in operands]
-        product = primitive.name == "mul"
+        product = primitive is mul
         self.num_terms = (math.prod if product else sum)(c[0] for c in counts)
         self.num_factors = (sum if product else max)(c[1] for c in counts)
         self.num_nodes = 1 + sum(c[2] for c in counts)
@@ -118,14 +120,13 @@ class Deferred:
     def terms(self) -> tuple[Term, ...]:
         """The value as a sum of terms."""
         parts = [_terms(x, self.dtype) for x in self.operands]
-        name = self.primitive.name
-        if name == "mul":
+        if self.primitive is mul:
             return tuple(
                 Term(left.coefficient * right.coefficient, left.factors + right.factors)
                 for left in parts[0]
                 for right in parts[1]
             )
-        if name in ("neg", "sub"):
+        if self.primitive in (neg, sub):
             parts[-1] = tuple(Term(-t.coefficient, t.factors) for t in parts[-1])
         return tuple(t for part in parts for t in part)
 
@@ -185,18 +186,18 @@ def defer(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -
     if whole is None or whole.size <= strided.SMALL:
         return None
     if not any(type(x) is Deferred for x in values):
-        if primitive.name != "mul" or not _is_outer(values):
+        if primitive is not mul or not _is_outer(values):
             return None
         return Deferred(primitive, values, params, whole.shape, whole.dtype)
     dtype = whole.dtype
-    if primitive.name == "convert_element_type":
+    if primitive is convert_element_type:
         dtype = params["dtype"]
         if not any(dtype in kind and whole.dtype in kind for kind in CONVERTIBLE):
             return None
-    if primitive.name == "mul" and min(_counts(x)[0] for x in values) > 1:
+    if primitive is mul and min(_counts(x)[0] for x in values) > 1:
         return None
     out = Deferred(primitive, values, params, whole.shape, dtype)
-    if primitive.name in ("add", "sub") and not out.outgrows:
+    if primitive in (add, sub) and not out.outgrows:
         return None
     fits = (
         out.num_terms <= MAX_TERMS and out.num_factors <= MAX_FACTORS and out.num_nodes <= MAX_NODES

@@ -17,7 +17,7 @@ from functrax.backends.reference.strided import Array, core
 from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import NonFiniteError
 from functrax.core.options.config import Override, state as options
-from functrax.core.tracing.primitive import Primitive
+from functrax.core.tracing.primitive import Elementwise, Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
@@ -60,7 +60,7 @@ def check(
         option, noun = found
         shown = [f"operand {i}: {_summary(x)}" for i, x in enumerate(operands)]
         shown.append(f"result: {_summary(result)}")
-        if primitive.family == "elementwise":
+        if isinstance(primitive, Elementwise):
             index = tuple(int(k) for k in np.argwhere(_FORBIDDEN[option][0](value))[0])
             shown.append(_at(index, operands, value[index]))
         what = f"{primitive.name} gave {noun}: invalid value ({_KIND[option]}) encountered "

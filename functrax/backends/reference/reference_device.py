@@ -25,9 +25,11 @@ from functrax.backends.reference.deferred import Deferred, defer
 from functrax.backends.reference.numpy_contraction import accumulator, contract
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
-from functrax.core.prims.reduce import wider
-from functrax.core.prims.slicing import pad
-from functrax.core.tracing.primitive import Primitive
+from functrax.core.prims.mapped import reindex, reindex_reduce
+from functrax.core.prims.reduce import reduce_or, reduce_sum, wider
+from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, transpose
+from functrax.core.prims.slicing import pad, slice_
+from functrax.core.tracing.primitive import Elementwise, Primitive
 from functrax.core.tracing.trace import current_source
 
 #: Takes a primitive, its raw operands and its parameters; returns a raw result, or a list.
@@ -160,15 +162,14 @@ def _used_part(index_map: IndexMap) -> tuple[IndexMap, tuple[int, ...]]:
     return index_map.drop_unused_dims()
 
 
-_RULES: dict[str, Rule] = {
-    **dict.fromkeys(("mul", "neg", "add", "sub", "convert_element_type"), _linear),
-    **dict.fromkeys(("broadcast_in_dim", "transpose", "slice", "rev"), _view),
-    "reshape": _reshape,
-    "pad": _pad,
-    "reindex": _reindex,
-    "reduce_sum": _reduce_sum,
-    "reduce_or": _reduce_or,
-    "reindex_reduce": _reindex_reduce,
+_RULES: dict[Primitive, Rule] = {
+    **dict.fromkeys((broadcast_in_dim, transpose, slice_, rev), _view),
+    reshape: _reshape,
+    pad: _pad,
+    reindex: _reindex,
+    reduce_sum: _reduce_sum,
+    reduce_or: _reduce_or,
+    reindex_reduce: _reindex_reduce,
 }
 _rule_cache: dict[Primitive, Rule] = {}
 
@@ -180,11 +181,13 @@ def rule_of(primitive: Primitive) -> Rule:
     """
     rule = _rule_cache.get(primitive)
     if rule is None:
-        elementwise = primitive.family == "elementwise" and not primitive.multiple_results
+        elementwise = isinstance(primitive, Elementwise) and not primitive.multiple_results
         default = _elementwise if elementwise else _plain
         if getattr(primitive, "takes_deferred", False):
             default = _call
-        rule = _rule_cache[primitive] = _RULES.get(primitive.name, default)
+        if primitive.distributes:
+            default = _linear
+        rule = _rule_cache[primitive] = _RULES.get(primitive, default)
     return rule
 
 

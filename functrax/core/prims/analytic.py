@@ -30,6 +30,7 @@ from functrax.core.types.aval import ShapedArray
 class Unary(Elementwise):
     """A function of one operand with a derivative in terms of operand and result."""
 
+    is_function = True
     exact = False
     accepts = dtypes.INEXACT
     #: Computes the values; called with one array.
@@ -273,6 +274,7 @@ def _atan2(y: Any, x: Any) -> Any:
 class Atan2(Elementwise):
     """The angle of the point ``(x, y)``, given as ``atan2(y, x)``."""
 
+    is_function = True
     exact = False
     name = "atan2"
     arity = 2

@@ -63,6 +63,10 @@ class Neg(Elementwise):
     """``-x``; integers wrap around."""
 
     name = "neg"
+    rounds_nothing = True
+    distributes = True
+    keeps_zero = True
+    by_parts = True
     accepts = dtypes.NUMERIC
 
     def reference(self, x: Any) -> Any:
@@ -81,6 +85,7 @@ class Neg(Elementwise):
 class _Sum(Elementwise):
     """``x + y`` and ``x - y``, linear in both."""
 
+    distributes = True
     arity = 2
     accepts = dtypes.NUMERIC
 
@@ -149,6 +154,8 @@ class Mul(Elementwise):
     """``x * y``; of truth values their conjunction."""
 
     name = "mul"
+    distributes = True
+    keeps_zero = True
     arity = 2
     commutative = True
     accepts = dtypes.ALL
@@ -248,6 +255,7 @@ class Rem(Elementwise):
 class _Extremum(Elementwise):
     """max and min: NaN wins; at ties each operand gets half of the cotangent."""
 
+    rounds_nothing = True
     arity = 2
 
     def partial(self, i: int, operands: Ops, out: Value) -> Value | None:
@@ -330,6 +338,8 @@ class SelectN(Elementwise):
     """``cases[which]``; ``which`` is bool, or int32 from 0 to the number of cases less one."""
 
     name = "select_n"
+    rounds_nothing = True
+    computes_nothing = True
     takes_stored = True
     arity = 3
 
@@ -402,6 +412,7 @@ class Clamp(Elementwise):
     """``min(max(x, low), high)``."""
 
     name = "clamp"
+    rounds_nothing = True
     arity = 3
     accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
 
@@ -434,6 +445,7 @@ class Abs(Elementwise):
     """
 
     name = "abs"
+    rounds_nothing = True
     accepts = dtypes.NUMERIC
 
     def result_dtype(self, *args: Any) -> np.dtype[Any]:
@@ -459,6 +471,7 @@ class Sign(Elementwise):
     """-1, 0 or 1; NaN for NaN; ``x / |x|`` for complex numbers."""
 
     name = "sign"
+    rounds_nothing = True
     accepts = dtypes.NUMERIC
 
     def reference(self, x: Any) -> Any:
@@ -483,6 +496,7 @@ class Floor(Elementwise):
     """The largest integral value that is not larger."""
 
     name = "floor"
+    rounds_nothing = True
     accepts = dtypes.FLOATING
 
     def reference(self, x: Any) -> Any:
@@ -499,6 +513,9 @@ class StopGradient(Elementwise):
     """The operand itself, of which no derivative is taken."""
 
     name = "stop_gradient"
+    rounds_nothing = True
+    computes_nothing = True
+    is_marker = True
     takes_stored = True
 
     def reference(self, x: Any) -> Any:

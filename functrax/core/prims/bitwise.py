@@ -42,8 +42,10 @@ class Shift(Elementwise):
         name: str,
         function: Callable[[Any, Any], Any],
         lowered: Callable[[Builder, Scalar, Scalar], Scalar],
+        reads_bits: bool = False,
     ) -> None:
         self.name = name
+        self.reads_bits = reads_bits
         self.function = function
         self.lowered = lowered
         super().__init__()
@@ -85,6 +87,7 @@ class MulHi(Elementwise):
 class BitCount(Elementwise):
     """Counts bits of each integer."""
 
+    reads_bits = True
     accepts = dtypes.INTEGER
 
     def __init__(self, name: str, function: Callable[[Any], Any], op: str) -> None:
@@ -150,7 +153,10 @@ class Threefry2x32(Elementwise):
 
 shift_left = Shift("shift_left", bits.shift_left, lowered_bits.shift_left)
 shift_right_logical = Shift(
-    "shift_right_logical", bits.shift_right_logical, lowered_bits.shift_right_logical
+    "shift_right_logical",
+    bits.shift_right_logical,
+    lowered_bits.shift_right_logical,
+    reads_bits=True,
 )
 shift_right_arithmetic = Shift(
     "shift_right_arithmetic", bits.shift_right_arithmetic, lowered_bits.shift_right_arithmetic

@@ -32,6 +32,10 @@ class ConvertElementType(Elementwise):
     """The nearest value of another dtype; floats become integers by truncation."""
 
     name = "convert_element_type"
+    computes_nothing = True
+    distributes = True
+    keeps_zero = True
+    by_parts = True
     takes_stored = True
 
     def shape_rule(self, x: ShapedArray, *, dtype: Any, weak_type: bool = False) -> Avals:
@@ -100,6 +104,8 @@ class Real(Elementwise):
     """Real part."""
 
     name = "real"
+    rounds_nothing = True
+    computes_nothing = True
     accepts = dtypes.COMPLEX
 
     def result_dtype(self, *args: Any) -> np.dtype[Any]:
@@ -122,6 +128,8 @@ class Imag(Elementwise):
     """Imaginary part."""
 
     name = "imag"
+    rounds_nothing = True
+    computes_nothing = True
     accepts = dtypes.COMPLEX
 
     def result_dtype(self, *args: Any) -> np.dtype[Any]:
@@ -144,6 +152,8 @@ class Complex(Elementwise):
     """``x + iy`` of two real operands."""
 
     name = "complex"
+    rounds_nothing = True
+    computes_nothing = True
     arity = 2
     accepts = frozenset({dtypes.float32, dtypes.float64})
 
@@ -177,6 +187,8 @@ class Conj(Elementwise):
     """Complex conjugate."""
 
     name = "conj"
+    rounds_nothing = True
+    by_parts = True
     accepts = dtypes.COMPLEX
 
     def reference(self, x: Any) -> Any:
@@ -196,6 +208,8 @@ class BitcastConvertType(Elementwise):
     """The same bits read as another dtype of the same width."""
 
     name = "bitcast_convert_type"
+    rounds_nothing = True
+    computes_nothing = True
     takes_stored = True
 
     def shape_rule(self, x: ShapedArray, *, dtype: Any) -> Avals:

@@ -35,6 +35,9 @@ class Copy(Elementwise):
     """The same values in another buffer."""
 
     name = "copy"
+    rounds_nothing = True
+    computes_nothing = True
+    keeps_zero = True
     takes_stored = True
 
     def moved_operands(self, params: dict[str, Any]) -> slice:
@@ -64,6 +67,9 @@ class OperandPrecision(Elementwise):
     """
 
     name = "operand_precision"
+    rounds_nothing = True
+    computes_nothing = True
+    is_marker = True
     takes_stored = True
 
     def moved_operands(self, params: dict[str, Any]) -> slice:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -93,6 +93,7 @@ class ReindexMap(Reindex):
     """``O[o] = I[f(o)]``, or ``fill`` where the point ``o`` is not valid."""
 
     name = "reindex"
+    has_fill = True
 
     def shape_rule(self, x: ShapedArray, *indices: Any, map: IndexMap, fill: Literal) -> Avals:
         _check_index_operands("reindex", indices)
@@ -167,7 +168,17 @@ class ReindexMap(Reindex):
         yield BadSample((short, indices), ShapeError, "codomain", params)
 
 
-class ReindexReduceMap(ReindexReduce):
+class Update(ReindexReduce):
+    """A reduction whose map is a parameter: it may send any element anywhere.
+
+    One operand holds the elements; index arrays that the map reads follow it.
+    """
+
+    #: The number of the operand that holds the elements.
+    elements: ClassVar[int] = 0
+
+
+class ReindexReduceMap(Update):
     """``O[f(i)] op= I[i]`` over the valid points ``i``, from the operation's identity."""
 
     name = "reindex_reduce"
@@ -296,13 +307,14 @@ def _factor_table(index_map: IndexMap) -> np.ndarray[Any, np.dtype[np.int32]]:
     return table
 
 
-class Scatter(ReindexReduce):
+class Scatter(Update):
     """``O = operand; O[f(i)] op= updates[i]``; ``set`` keeps the last in row-major order.
 
     ``unique`` is a promise that no element is updated twice; it saves work in derivatives.
     """
 
     name = "scatter"
+    elements = 1
 
     def moved_operands(self, params: dict[str, Any]) -> slice:
         return slice(0, 2 if params["op"] == "set" else 0)

@@ -67,6 +67,7 @@ class Rsqrt(_Root):
     """``1 / sqrt(x)``."""
 
     name = "rsqrt"
+    is_function = True
 
     def reference(self, x: Any) -> Any:
         return values.rsqrt(x)
@@ -82,6 +83,7 @@ class Cbrt(_Root):
     """Real cube root, an odd function."""
 
     name = "cbrt"
+    is_function = True
     accepts = dtypes.FLOATING
 
     def reference(self, x: Any) -> Any:
@@ -158,6 +160,7 @@ class IntegerPow(Elementwise):
 class Pow(Elementwise):
     """``x ** y``; the exponent has the dtype of the base, or an integer dtype."""
 
+    is_function = True
     exact = False
     name = "pow"
     arity = 2

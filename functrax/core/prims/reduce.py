@@ -67,6 +67,8 @@ class AxisReduce(ReindexReduce):
     exact_on_integers = True
     #: The operation, as named by :class:`functrax.core.index.map.IndexMap`.
     op: str
+    #: Of equal elements it gives one of them.
+    idempotent: bool = False
 
     def shape_rule(self, x: ShapedArray, *, axes: tuple[int, ...]) -> Avals:
         check_dtype(self.name, x, self.accepts)
@@ -199,6 +201,7 @@ class _ReduceExtremum(AxisReduce):
     Where the result is NaN, no element equals it, and the derivative is 0/0: NaN as well.
     """
 
+    idempotent = True
     accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING
 
     def jvp(self, primals: Ops, tangents: Tangents, *, axes: tuple[int, ...]) -> tuple[Any, Any]:
@@ -281,6 +284,7 @@ class ReduceLogic(AxisReduce):
     def __init__(self, op: str, function: np.ufunc) -> None:
         self.name = f"reduce_{op}"
         self.op = op
+        self.idempotent = op != "xor"
         self.function = function
         super().__init__()
 

@@ -8,7 +8,7 @@ reference and with its rules.
 The whole family is linear in the operand, so the derivative is the operation on the tangent, and
 the transpose of ``reindex[f]`` is ``reindex_reduce[add, f]`` (``core/prims/reduce.py``).
 
-Start at :class:`Reindex`.
+Start at :class:`Reindexing`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import functools
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,12 +42,21 @@ from functrax.core.types.aval import ShapedArray
 _F32 = dtypes.float32
 
 
-class Reindex(Primitive):
-    """Base of the family: linear in operand 0."""
+class Reindexing(Primitive):
+    """Base of the family: the results are elements of operands as they are, or their indices."""
 
     family = "reindex"
     exact = True
+    rounds_nothing = True
+    computes_nothing = True
+
+
+class Reindex(Reindexing):
+    """A member with a map: linear in operand 0."""
+
     takes_stored = True
+    #: There may be points where nothing is read; the result is the parameter ``fill`` there.
+    has_fill: ClassVar[bool] = False
 
     @abstractmethod
     def index_map(self, *args: Any, **params: Any) -> IndexMap:
@@ -296,12 +305,10 @@ class Rev(Reindex):
         yield BadSample((ShapedArray((3,), _F32),), AxisError, "rev", {"axes": (1,)})
 
 
-class Iota(Primitive):
+class Iota(Reindexing):
     """The index along one axis: ``O[o] = o_axis``."""
 
     name = "iota"
-    family = "reindex"
-    exact = True
     accepts = dtypes.NUMERIC
 
     def shape_rule(self, *, shape: tuple[int, ...], dtype: Any, axis: int) -> Avals:

@@ -48,6 +48,7 @@ class Ceil(Elementwise):
     """The smallest integral value that is not smaller."""
 
     name = "ceil"
+    rounds_nothing = True
     accepts = dtypes.FLOATING
     function = staticmethod(rounded_once(np.ceil))
 
@@ -65,6 +66,7 @@ class Round(Elementwise):
     """The nearest integral value."""
 
     name = "round"
+    rounds_nothing = True
     accepts = dtypes.FLOATING
 
     def shape_rule(self, x: ShapedArray, *, rounding_method: int) -> Avals:
@@ -120,6 +122,7 @@ class Nextafter(Elementwise):
     """The float next to the first operand, toward the second; it has no derivative."""
 
     name = "nextafter"
+    reads_bits = True
     arity = 2
     accepts = dtypes.FLOATING
 

@@ -16,14 +16,13 @@ import numpy as np
 from functrax.core.errors.typed import AxisError, DTypeError, ShapeError
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Literal
-from functrax.core.prims.reindex import Reindex, zeros
+from functrax.core.prims.reindex import Reindex, Reindexing, zeros
 from functrax.core.prims.shape_checks import check_axes
 from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
     Linear,
     Ops,
-    Primitive,
     Sample,
     Tangents,
     Value,
@@ -143,6 +142,7 @@ class Pad(Reindex):
     """``fill`` before, after and between the elements; negative low and high cut off."""
 
     name = "pad"
+    has_fill = True
 
     def shape_rule(
         self,
@@ -281,13 +281,11 @@ class Pad(Reindex):
         )
 
 
-class Concatenate(Primitive):
+class Concatenate(Reindexing):
     """Arrays one after the other along an axis: a reindex of several operands."""
 
     name = "concatenate"
     takes_stored = True
-    family = "reindex"
-    exact = True
 
     def moved_operands(self, params: dict[str, Any]) -> slice:
         return slice(None)

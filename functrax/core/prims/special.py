@@ -33,6 +33,7 @@ from functrax.core.types.aval import ShapedArray
 class Special(Elementwise):
     """A function of floats with values in double precision, rounded once."""
 
+    is_function = True
     exact = False
     accepts = dtypes.FLOATING
     #: Computes the values; called with one array for each operand.
@@ -57,6 +58,7 @@ class Special(Elementwise):
 class Written(Special):
     """A function that kernels compute by a program of loops."""
 
+    is_function = False
     is_written = True
 
     def written(self, avals: tuple[ShapedArray, ...]) -> Jaxpr | None:

@@ -30,12 +30,14 @@ import numpy as np
 from functrax.core.errors.typed import AxisNameError, FunctraxError, VerificationError
 from functrax.core.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, subjaxprs
 from functrax.core.ir.printing import eqn_text, variable_names
-from functrax.core.tracing.primitive import Primitive, registry
+from functrax.core.prims.reduce import ReindexReduce
+from functrax.core.prims.reindex import Reindexing
+from functrax.core.tracing.primitive import Elementwise, Primitive, registry
 from functrax.core.tracing.stage import program_observers
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
-META_OPERATORS = frozenset({"elementwise", "reindex", "reindex_reduce"})
+META_OPERATORS = (Elementwise, Reindexing, ReindexReduce)
 
 
 def verify(program: Jaxpr | ClosedJaxpr) -> None:
@@ -77,7 +79,7 @@ def meta_only(program: Jaxpr | ClosedJaxpr) -> list[Eqn]:
         called = _called(eqn)
         if called is not None:
             found += meta_only(called)
-        elif eqn.primitive.family not in META_OPERATORS:
+        elif not isinstance(eqn.primitive, META_OPERATORS):
             found.append(eqn)
     return found
 
@@ -187,7 +189,7 @@ class _Checker:
                 raise self._error(
                     eqn, f"{primitive.name} touches float0", f"it as variable {i}", "no float0"
                 )
-        if primitive.family == "elementwise":
+        if isinstance(primitive, Elementwise):
             self._check_elementwise(eqn)
         self._check_results(eqn)
         for i, var in enumerate(eqn.outvars):

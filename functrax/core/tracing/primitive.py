@@ -116,6 +116,7 @@ class Primitive(ABC):
     """One operation of the language."""
 
     name: str
+    #: The family's name, for people; programs ask for the class.
     family: ClassVar[str]
     multiple_results: ClassVar[bool] = False
     #: Never has a side effect: equal applications may be shared, unused ones left out.
@@ -132,8 +133,25 @@ class Primitive(ABC):
     exact: ClassVar[bool] = False
     #: The same, where neither operands nor results are floating-point or complex.
     exact_on_integers: ClassVar[bool] = False
+    #: Nothing in it is rounded, so its results are exact if its operands are.
+    rounds_nothing: ClassVar[bool] = False
+    #: It does no arithmetic: it chooses, converts or relabels numbers.
+    computes_nothing: ClassVar[bool] = False
+    #: It computes a function such as ``exp``, which takes many instructions for each element.
+    is_function: ClassVar[bool] = False
+    #: Of sums of products it makes a sum of products (again, converted): these can be put off,
+    #: and multiplied out.
+    distributes: ClassVar[bool] = False
+    #: The result is 0 wherever one of its operands is 0.
+    keeps_zero: ClassVar[bool] = False
+    #: Real and imaginary parts of its results depend on those of its operand, each by itself.
+    by_parts: ClassVar[bool] = False
+    #: It gives its operand as it is and tells something to those who trace, not to a compiler.
+    is_marker: ClassVar[bool] = False
     #: dtypes of the (first) operand that it takes.
     accepts: frozenset[np.dtype[Any]] = dtypes.ALL
+    #: It depends on the bits of a number, of which a wider dtype has more.
+    reads_bits: bool = False
     #: It moves elements as they are, or converts them, so it takes stored dtypes as they are.
     takes_stored: ClassVar[bool] = False
 

@@ -22,7 +22,7 @@ from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import state as options
 from functrax.core.records import record
 from functrax.core.tracing.inputs import concrete
-from functrax.core.tracing.primitive import Linear, Primitive, Value
+from functrax.core.tracing.primitive import Elementwise, Linear, Primitive, Value
 from functrax.core.tracing.trace import EVAL, CustomCall, Trace, Tracer, current, leaked, state
 from functrax.core.types.aval import ShapedArray
 
@@ -116,7 +116,7 @@ class StagingTrace(Trace):
         simpler = primitive.simplify(*operands, **params)
         if simpler is not None:
             return concrete(simpler)
-        if primitive.family == "elementwise" and all(type(x) is Literal for x in operands):
+        if isinstance(primitive, Elementwise) and all(type(x) is Literal for x in operands):
             folded = fold(primitive, operands, params)
             if folded is not None:
                 return folded

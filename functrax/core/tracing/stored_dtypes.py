@@ -24,9 +24,6 @@ from functrax.core.types.aval import ShapedArray
 if TYPE_CHECKING:
     from functrax.core.tracing.primitive import Primitive
 
-#: Operations that depend on the bits of a number, of which a wider dtype has more.
-_ON_BITS = frozenset({"clz", "nextafter", "population_count", "shift_right_logical"})
-
 
 class StoredDTypeError(DTypeError):
     """An operation met a dtype that is only stored; ``Primitive.bind`` computes in a wider one."""
@@ -69,7 +66,7 @@ def compute(
       DTypeError: if the operation depends on how many bits a number has.
     """
     held = [d for d in (*[x.aval.dtype for x in args], *params.values()) if _is_stored(d)]
-    if primitive.name in _ON_BITS:
+    if primitive.reads_bits:
         raise DTypeError(
             f"{primitive.name} depends on the bits of a number, and is not done in a wider dtype",
             got=", ".join([x.aval.str_short() for x in args]),

@@ -20,10 +20,11 @@ from functrax.backends.device import run_jaxpr
 from functrax.core.errors.typed import ShapeError
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims.arithmetic import clamp, eq, select_n
+from functrax.core.prims.control import Choice
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
 from functrax.core.records import record
-from functrax.core.tracing.primitive import Avals, HigherOrder, Linear, Value, like, literal
+from functrax.core.tracing.primitive import Avals, Linear, Value, like, literal
 from functrax.core.tracing.stage import Derived, eval_jaxpr, stage
 from functrax.core.tracing.trace import current
 from functrax.core.types import dtypes
@@ -76,7 +77,7 @@ def _with_unused(
     return staged
 
 
-class Cond(HigherOrder):
+class Cond(Choice):
     """Runs ``branches[index]``; an index out of range is clamped."""
 
     name = "cond"

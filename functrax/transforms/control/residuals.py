@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import record
-from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.primitive import Elementwise, Value
 from functrax.core.tracing.stage import Derived, eval_jaxpr, live_eqns, stage
 from functrax.core.types import dtypes
 from functrax.transforms.interpreters.linearize import SplitJaxpr
@@ -31,9 +32,9 @@ def keep_exactly(eqn: Eqn) -> bool:
 def is_cheap(eqn: Eqn) -> bool:
     """Whether an equation costs less than loading its result does."""
     primitive = eqn.primitive
-    if primitive.family == "reindex":
+    if isinstance(primitive, Reindexing):
         return True
-    return primitive.family == "elementwise" and bool(primitive.accepts & dtypes.INTEGER)
+    return isinstance(primitive, Elementwise) and bool(primitive.accepts & dtypes.INTEGER)
 
 
 def num_bytes(x: Atom) -> int:
@@ -93,7 +94,7 @@ def _hoisted(body: Jaxpr, given: Sequence[Var]) -> tuple[Jaxpr, Jaxpr]:
 
 def _worth_keeping(eqn: Eqn, sources: dict[Atom, frozenset[Var]]) -> bool:
     size = sum(map(num_bytes, eqn.outvars))
-    return eqn.primitive.family != "reindex" and size <= sum(
+    return not isinstance(eqn.primitive, Reindexing) and size <= sum(
         num_bytes(v) for v in sources[eqn.outvars[0]]
     )
 

@@ -24,8 +24,9 @@ from functrax.backends.device import run_jaxpr
 from functrax.core.errors.typed import ShapeError
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims.arithmetic import add
+from functrax.core.prims.control import ScanLoop
 from functrax.core.prims.reindex import transpose_, zeros
-from functrax.core.tracing.primitive import Avals, HigherOrder, Linear, Value, spread
+from functrax.core.tracing.primitive import Avals, Linear, Value, spread
 from functrax.core.tracing.stage import Derived, derive, eval_jaxpr
 from functrax.core.tracing.trace import current, state
 from functrax.core.types.aval import ShapedArray
@@ -71,7 +72,7 @@ def merged(mask: Sequence[bool], marked: Sequence[Any], unmarked: Sequence[Any])
     return [next(yes) if m else next(no) for m in mask]
 
 
-class Scan(HigherOrder):
+class Scan(ScanLoop):
     """Runs ``jaxpr`` once for each slice of the stacked inputs, in order, or in reverse."""
 
     name = "scan"

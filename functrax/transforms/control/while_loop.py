@@ -20,9 +20,10 @@ from functrax.backends.device import run_jaxpr
 from functrax.core.errors.typed import ShapeError, VmapMethodError
 from functrax.core.ir.jaxpr import Jaxpr, Var, programs_in
 from functrax.core.prims.arithmetic import select_n
+from functrax.core.prims.control import WhileLoop
 from functrax.core.prims.reduce import reduce_or
 from functrax.core.prims.reindex import broadcast_in_dim, zeros
-from functrax.core.tracing.primitive import Avals, HigherOrder, Linear, Value, spread
+from functrax.core.tracing.primitive import Avals, Linear, Value, spread
 from functrax.core.tracing.stage import Derived, close, derive, eval_jaxpr, stage
 from functrax.core.tracing.trace import current
 from functrax.core.types import dtypes
@@ -51,7 +52,7 @@ def _check_no_checks_within(body: Jaxpr) -> None:
         )
 
 
-class While(HigherOrder):
+class While(WhileLoop):
     """While ``cond(carries)`` holds, ``carries = body(carries)``."""
 
     name = "while"

@@ -24,6 +24,7 @@ from functrax.transforms.arguments.flat import (
 from functrax.transforms.differentiation.linear_functions import Linearized
 from functrax.transforms.interpreters.detached import DetachedTape
 from functrax.transforms.interpreters.linearize import is_not_reindex
+from functrax.transforms.operations.checkpoint_name import name_p
 
 
 class SavedResidual(NamedTuple):
@@ -97,10 +98,10 @@ def _origin(
     eqn = definitions.get(variable)
     if eqn is None:
         return "from a constant"
-    if eqn.primitive.name == "name":
+    if eqn.primitive is name_p:
         return f"named {eqn.params['tag']!r} from {eqn.source}"
     for other in trace.eqns:
-        if other.primitive.name == "name" and variable in other.invars:
+        if other.primitive is name_p and variable in other.invars:
             return f"named {other.params['tag']!r} from {other.source}"
     return f"output of {eqn.primitive.name} from {eqn.source}"
 

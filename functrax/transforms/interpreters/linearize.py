@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from functrax.core.errors.source import SourceLine
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import state as options
-from functrax.core.prims.reindex import zeros
+from functrax.core.prims.reindex import Reindexing, zeros
 from functrax.core.records import record
 from functrax.core.tracing.primitive import Primitive, Value
 from functrax.core.tracing.stage import (
@@ -251,7 +251,7 @@ Saveable: TypeAlias = Callable[[Eqn], bool]
 
 def is_not_reindex(eqn: Eqn) -> bool:
     """Keep everything but reindexed values, whose source is kept instead."""
-    return eqn.primitive.family != "reindex"
+    return not isinstance(eqn.primitive, Reindexing)
 
 
 def split_jaxpr(

@@ -15,6 +15,7 @@ class Name(Elementwise):
     """The operand itself, under a name that checkpoint policies can speak of."""
 
     name = "name"
+    is_marker = True
     takes_stored = True
 
     def reference(self, x: Any, *, tag: str) -> Any:

@@ -31,8 +31,7 @@ from functrax.core.prims.arithmetic import (
 )
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import argmax, argmin
-from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape, rev, transpose
-from functrax.core.prims.slicing import slice_
+from functrax.core.prims.reindex import Reindex, iota
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
@@ -40,7 +39,6 @@ from functrax.core.types.symbolic_sizes import Recorded
 
 #: How many equations deep a range is looked for.
 _DEPTH: Final = 8
-_VIEWS: Final = frozenset({broadcast_in_dim, reshape, rev, slice_, transpose})
 
 
 class Range(NamedTuple):
@@ -113,7 +111,8 @@ def _computed(eqn: Eqn, made: Made, depth: int) -> Range | None:
         return _indices(eqn.invars[0].aval.shape[eqn.params["axis"]])
     if primitive is select_n:
         return _of_choice(eqn, made, depth)
-    if primitive in _VIEWS or primitive is convert_element_type:
+    moved = isinstance(primitive, Reindex) and not primitive.has_fill
+    if moved or primitive is convert_element_type:
         return range_of(eqn.invars[0], made, depth)
     rule = _RULES.get(primitive)
     if rule is None:

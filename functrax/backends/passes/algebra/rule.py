@@ -46,12 +46,17 @@ class Rule:
 
     Args:
       name: what logs call it.
-      primitives: the names of those that it is about.
+      primitives: those that it is about, or what tells whether it is about one.
       apply: takes an equation and what made its operands; returns a simpler value, or None.
       constant: it is asked only where an operand is a number.
     """
 
     name: str
-    primitives: tuple[str, ...]
+    primitives: tuple[Primitive, ...] | Callable[[Primitive], bool]
     apply: Callable[[Eqn, Made], Any]
     constant: bool = False
+
+    def is_about(self, primitive: Primitive) -> bool:
+        """Whether it may apply to equations of a primitive."""
+        found = self.primitives
+        return found(primitive) if callable(found) else primitive in found

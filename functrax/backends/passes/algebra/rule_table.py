@@ -25,11 +25,16 @@ from functrax.core.prims.arithmetic import (
     abs_,
     add,
     and_,
+    clamp,
+    div,
     eq,
+    floor,
     ge,
     gt,
     le,
     lt,
+    max_,
+    min_,
     mul,
     ne,
     neg,
@@ -37,10 +42,23 @@ from functrax.core.prims.arithmetic import (
     or_,
     select_n,
     sub,
+    xor,
 )
 from functrax.core.prims.convert import complex_, conj, convert_element_type as convert, imag, real
-from functrax.core.prims.reduce import highest, lowest, op_identity
+from functrax.core.prims.mapped import reindex, reindex_reduce, scatter
+from functrax.core.prims.powers import integer_pow, pow_ as pow, square
+from functrax.core.prims.reduce import (
+    highest,
+    lowest,
+    op_identity,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_sum,
+)
 from functrax.core.prims.reindex import broadcast_in_dim, reshape
+from functrax.core.prims.rounding import ceil, round_
 from functrax.core.tracing.primitive import Primitive, like
 from functrax.core.types import dtypes
 from functrax.core.types.symbolic_sizes import applied, asked
@@ -236,7 +254,7 @@ def _extremum_with_bound(eqn: Eqn, made: Made) -> Any:
     x, y = eqn.invars
     if type(y) is not Literal or y.aval.dtype.kind == "c":
         return None
-    bound = lowest if eqn.primitive.name == "max" else highest
+    bound = lowest if eqn.primitive is max_ else highest
     return x if y.val == bound(y.aval.dtype) else None
 
 
@@ -344,7 +362,7 @@ def _magnitude(eqn: Eqn, made: Made) -> Any:
 def _rounded_before(eqn: Eqn, made: Made) -> Any:
     (x,) = eqn.invars
     inner = made.get(x)
-    whole = inner is not None and inner.primitive.name in ("floor", "ceil", "round")
+    whole = inner is not None and inner.primitive in (floor, ceil, round_)
     return x if whole else None
 
 
@@ -403,7 +421,7 @@ def _reduced_copies(eqn: Eqn, made: Made) -> Any:
     if type(source) is Literal or any(sizes.get(k, 1) != 1 for k in axes):
         return None
     value = _without_axes(source, dims, eqn)
-    return value if eqn.primitive.name != "reduce_sum" else _times(value, count, eqn)
+    return value if eqn.primitive is not reduce_sum else _times(value, count, eqn)
 
 
 def _without_axes(source: Atom, dims: tuple[int, ...], eqn: Eqn) -> Any:
@@ -432,48 +450,54 @@ def _times(value: Any, count: int, eqn: Eqn) -> Any:
     return New(add, (New(mul, (value, Literal(count, number))), Literal(0, number)))
 
 
+def _is_marker(primitive: Primitive) -> bool:
+    return primitive.is_marker
+
+
+_COMPARISONS = (eq, ne, lt, le, gt, ge)
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "constant goes last",
-        ("add", "mul", "eq", "ne", "and", "or", "xor"),
+        (add, mul, eq, ne, and_, or_, xor),
         _constant_last,
         constant=True,
     ),
-    Rule("--x", ("neg",), _double_negation),
-    Rule("x + -y", ("add",), _sum_with_negation),
-    Rule("x - -y", ("sub",), _difference_with_negation),
-    Rule("-0 - x", ("sub",), _zero_minus, constant=True),
-    Rule("x - x", ("sub",), _difference_of_equals),
-    Rule("(x + a) + b", ("add", "mul"), _constants_together, constant=True),
-    Rule("x * 0", ("mul",), _product_with_zero, constant=True),
-    Rule("x * -1", ("mul",), _product_with_minus_one, constant=True),
-    Rule("-x * -y", ("mul", "div"), _signs_of_factors),
-    Rule("x / 2**n", ("div",), _quotient_by_power_of_two, constant=True),
-    Rule("x ** n", ("integer_pow", "pow"), _power),
-    Rule("x ** 2", ("square",), _square),
-    Rule("equal cases", ("select_n",), _same_cases),
-    Rule("known choice", ("select_n",), _known_choice),
-    Rule("choice by complement", ("select_n",), _choice_by_complement),
-    Rule("choice in choice", ("select_n",), _choice_in_choice),
-    Rule("choice of an update", ("select_n",), choice_of_update),
-    Rule("read where it is written", ("scatter",), read_where_written),
-    Rule("max(x, x)", ("max", "min", "and", "or"), _of_equals),
-    Rule("max(x, -inf)", ("max", "min"), _extremum_with_bound, constant=True),
-    Rule("known by ranges", ("eq", "ne", "lt", "le", "gt", "ge"), known_comparison, constant=True),
-    Rule("inside its limits", ("clamp",), clamped_inside, constant=True),
-    Rule("x == x", ("eq", "ne", "lt", "le", "gt", "ge"), _comparison_of_equals),
-    Rule("not not x", ("not",), _complement),
-    Rule("x and True", ("and", "or", "xor"), _logic_with_constant, constant=True),
-    Rule("x xor x", ("xor",), _xor_of_equals),
-    Rule("conversion of a conversion", ("convert_element_type",), _conversion_chain),
-    Rule("|-x|", ("abs",), _magnitude),
-    Rule("rounded before", ("floor", "ceil", "round"), _rounded_before),
-    Rule("parts of parts", ("real", "imag", "complex", "conj"), _parts),
-    Rule("as it is", ("stop_gradient", "name", "operand_precision"), _as_it_is),
-    Rule("nothing is read", ("reindex", "reindex_reduce"), _nothing_read),
+    Rule("--x", (neg,), _double_negation),
+    Rule("x + -y", (add,), _sum_with_negation),
+    Rule("x - -y", (sub,), _difference_with_negation),
+    Rule("-0 - x", (sub,), _zero_minus, constant=True),
+    Rule("x - x", (sub,), _difference_of_equals),
+    Rule("(x + a) + b", (add, mul), _constants_together, constant=True),
+    Rule("x * 0", (mul,), _product_with_zero, constant=True),
+    Rule("x * -1", (mul,), _product_with_minus_one, constant=True),
+    Rule("-x * -y", (mul, div), _signs_of_factors),
+    Rule("x / 2**n", (div,), _quotient_by_power_of_two, constant=True),
+    Rule("x ** n", (integer_pow, pow), _power),
+    Rule("x ** 2", (square,), _square),
+    Rule("equal cases", (select_n,), _same_cases),
+    Rule("known choice", (select_n,), _known_choice),
+    Rule("choice by complement", (select_n,), _choice_by_complement),
+    Rule("choice in choice", (select_n,), _choice_in_choice),
+    Rule("choice of an update", (select_n,), choice_of_update),
+    Rule("read where it is written", (scatter,), read_where_written),
+    Rule("max(x, x)", (max_, min_, and_, or_), _of_equals),
+    Rule("max(x, -inf)", (max_, min_), _extremum_with_bound, constant=True),
+    Rule("known by ranges", _COMPARISONS, known_comparison, constant=True),
+    Rule("inside its limits", (clamp,), clamped_inside, constant=True),
+    Rule("x == x", _COMPARISONS, _comparison_of_equals),
+    Rule("not not x", (not_,), _complement),
+    Rule("x and True", (and_, or_, xor), _logic_with_constant, constant=True),
+    Rule("x xor x", (xor,), _xor_of_equals),
+    Rule("conversion of a conversion", (convert,), _conversion_chain),
+    Rule("|-x|", (abs_,), _magnitude),
+    Rule("rounded before", (floor, ceil, round_), _rounded_before),
+    Rule("parts of parts", (real, imag, complex_, conj), _parts),
+    Rule("as it is", _is_marker, _as_it_is),
+    Rule("nothing is read", (reindex, reindex_reduce), _nothing_read),
     Rule(
         "reduction of copies",
-        ("reduce_sum", "reduce_max", "reduce_min", "reduce_and", "reduce_or"),
+        (reduce_sum, reduce_max, reduce_min, reduce_and, reduce_or),
         _reduced_copies,
     ),
 )

@@ -27,15 +27,6 @@ from functrax.core.types.aval import ShapedArray
 _MAX_STEPS = 8
 
 
-def _by_primitive() -> dict[str, list[Rule]]:
-    found: dict[str, list[Rule]] = {}
-    for rule in RULES:
-        for name in rule.primitives:
-            found.setdefault(name, []).append(rule)
-    return found
-
-
-_RULES = _by_primitive()
 #: Whether a primitive knows when it does nothing; its rules; those for operands without a number.
 Plan: TypeAlias = "tuple[bool, Sequence[Rule], Sequence[Rule]]"
 _plans: dict[Primitive, Plan | None] = {}
@@ -44,7 +35,7 @@ _plans: dict[Primitive, Plan | None] = {}
 def _plan(primitive: Primitive) -> Plan | None:
     """What is tried on a primitive's equations; None for nothing."""
     knows = type(primitive).simplify is not Primitive.simplify
-    rules = _RULES.get(primitive.name, ())
+    rules = [rule for rule in RULES if rule.is_about(primitive)]
     plan = knows, rules, [rule for rule in rules if not rule.constant]
     found = _plans[primitive] = plan if knows or rules else None
     return found

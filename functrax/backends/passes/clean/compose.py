@@ -19,7 +19,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from functrax.backends.passes.clean.repeated_axes import VIEWS
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.reference import strided
@@ -27,7 +26,14 @@ from functrax.core.index.expr import Condition, Dim
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.prims.mapped import reindex
-from functrax.core.prims.reindex import Reindex, broadcast_in_dim, reshape, rev, transpose
+from functrax.core.prims.reindex import (
+    Reindex,
+    Reindexing,
+    broadcast_in_dim,
+    reshape,
+    rev,
+    transpose,
+)
 from functrax.core.prims.slicing import concatenate, pad, slice_
 from functrax.core.records import replace
 from functrax.core.tracing.primitive import Primitive
@@ -48,7 +54,7 @@ def compose(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
         if env and not env.keys().isdisjoint(eqn.invars):
             invars = [env.get(x, x) for x in eqn.invars]
             eqn = Eqn(eqn.primitive, invars, eqn.outvars, eqn.params, eqn.source)
-        if eqn.primitive.family == "reindex":
+        if isinstance(eqn.primitive, Reindexing):
             new = _composed(eqn, made, rewrites)
             if type(new) is not Eqn:
                 env[eqn.outvars[0]] = new
@@ -67,7 +73,7 @@ def compose(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
 
 def _composed(eqn: Eqn, made: dict[Atom, Eqn], rewrites: Rewrites) -> Any:
     """The equation that stands for a reindex: itself, another, or a variable in its place."""
-    if eqn.primitive.name not in VIEWS:
+    if not isinstance(eqn.primitive, Reindex):
         return eqn
     if eqn.primitive is reindex and len(eqn.invars) == 1:
         eqn = _specialised(eqn, rewrites)
@@ -76,7 +82,9 @@ def _composed(eqn: Eqn, made: dict[Atom, Eqn], rewrites: Rewrites) -> Any:
         return eqn
     if source.primitive is concatenate:
         return _part_of_concatenation(eqn, source, rewrites)
-    if source.primitive.name not in VIEWS or (len(eqn.invars) > 1 and len(source.invars) > 1):
+    if not isinstance(source.primitive, Reindex):
+        return eqn
+    if len(eqn.invars) > 1 and len(source.invars) > 1:
         return eqn
     found = compose_steps(
         source.primitive,

@@ -20,22 +20,21 @@ from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import state as options
 from functrax.core.prims.mapped import reindex
-from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.tracing.primitive import Primitive
+from functrax.core.prims.reduce import AxisReduce, ReindexReduce, reduce_sum
+from functrax.core.prims.reindex import Reindex, Reindexing, broadcast_in_dim, iota
+from functrax.core.prims.slicing import concatenate
+from functrax.core.tracing.primitive import Elementwise, Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.symbolic_sizes import applied, asked
 
 #: Larger arrays are not computed ahead.
 MAX_ELEMENTS = 1024
-_FOLLOWED = frozenset({"elementwise", "reindex", "reindex_reduce"})
-_MOVES = frozenset({"broadcast_in_dim", "transpose", "reshape", "slice", "rev"})
 #: Operations on floats whose result IEEE 754 defines.
 _ROUNDED_ONCE = frozenset(
     {"add", "sub", "mul", "div", "neg", "abs", "max", "min", "sqrt", "select_n", "clamp",
      "convert_element_type", "eq", "ne", "lt", "le", "gt", "ge", "floor", "ceil", "sign"}
 )  # fmt: skip
-_IDEMPOTENT = frozenset({"reduce_max", "reduce_min", "reduce_and", "reduce_or"})
 
 
 def constant_folding(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
@@ -77,8 +76,9 @@ class _Folding:
         if self.env and not self.env.keys().isdisjoint(invars):
             invars = tuple([self.env.get(x, x) for x in invars])
             eqn = Eqn(primitive, invars, eqn.outvars, eqn.params, eqn.source)
-        family = primitive.family
-        if family in _FOLLOWED and len(eqn.outvars) == 1:
+        elementwise = isinstance(primitive, Elementwise)
+        followed = elementwise or isinstance(primitive, (Reindexing, ReindexReduce))
+        if followed and len(eqn.outvars) == 1:
             known = self.known
             # A gather from a uniform array needs no indices.
             looked_at = (
@@ -91,7 +91,7 @@ class _Folding:
                 if self._all_known(eqn, looked_at):
                     return
             rounded = options.strict and primitive.name not in _ROUNDED_ONCE
-            if family == "elementwise" and not rounded and not known.keys().isdisjoint(invars):
+            if elementwise and not rounded and not known.keys().isdisjoint(invars):
                 eqn = self._numbers_as_operands(eqn)
         self.eqns.append(eqn)
 
@@ -144,18 +144,18 @@ def _value(eqn: Eqn, operands: Sequence[Any]) -> Any:
     if not aval.size:
         return None
     if operands and all(type(x) is Literal for x in operands):
-        if eqn.primitive.family == "elementwise":
+        if isinstance(eqn.primitive, Elementwise):
             return _number(_computed(eqn, operands), aval) if _may_compute(eqn) else None
         if _stays_uniform(eqn, operands):
             return Literal(operands[0].val, aval.update(shape=()))
-        if eqn.primitive.name == "reduce_sum":
+        if eqn.primitive is reduce_sum:
             return _sum(operands[0], eqn.invars[0].aval.size // aval.size, aval)
         return None
     arrays = [v for v, x in zip(eqn.invars, operands) if type(x) is not Literal]
     sizes = [aval.size, *(v.aval.size for v in arrays)]
-    if max(sizes) > MAX_ELEMENTS or (not operands and eqn.primitive.name != "iota"):
+    if max(sizes) > MAX_ELEMENTS or (not operands and eqn.primitive is not iota):
         return None
-    if eqn.primitive.family != "elementwise" and any(type(x) is Literal for x in operands):
+    if not isinstance(eqn.primitive, Elementwise) and any(type(x) is Literal for x in operands):
         return None
     if not _may_compute(eqn):
         return None
@@ -169,7 +169,7 @@ def _may_compute(eqn: Eqn) -> bool:
     if not options.strict:
         return True
     discrete = all(x.aval.dtype.kind in "biu" for x in (*eqn.invars, *eqn.outvars))
-    return discrete or eqn.primitive.family == "reindex" or eqn.primitive.name in _ROUNDED_ONCE
+    return discrete or isinstance(eqn.primitive, Reindexing) or eqn.primitive.name in _ROUNDED_ONCE
 
 
 def _computed(eqn: Eqn, operands: Sequence[Any]) -> Any:
@@ -204,15 +204,14 @@ def _first_of(array: Any) -> Any:
 
 def _stays_uniform(eqn: Eqn, operands: Sequence[Literal]) -> bool:
     """Whether the result is full of the number that the first operand is full of."""
-    name, first = eqn.primitive.name, operands[0]
-    if name in _MOVES:
-        return True
-    if name == "concatenate":
+    primitive, first = eqn.primitive, operands[0]
+    if isinstance(primitive, Reindex):
+        same = not primitive.has_fill or first.val.tobytes() == eqn.params["fill"].val.tobytes()
+        return same or (primitive is reindex and eqn.params["map"].total())
+    if primitive is concatenate:
         return all(x is first for x in operands)
-    if name in ("pad", "reindex"):
-        same = first.val.tobytes() == eqn.params["fill"].val.tobytes()
-        return same or (name == "reindex" and eqn.params["map"].total())
-    return name in _IDEMPOTENT and eqn.invars[0].aval.size > 0
+    idempotent = isinstance(primitive, AxisReduce) and primitive.idempotent
+    return idempotent and eqn.invars[0].aval.size > 0
 
 
 def _sum(number: Literal, count: int, aval: ShapedArray) -> Literal | None:

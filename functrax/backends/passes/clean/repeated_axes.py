@@ -12,11 +12,16 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from functrax.backends.reference import strided
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Var
+from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, transpose
+from functrax.core.prims.slicing import pad, slice_
+from functrax.core.tracing.primitive import Primitive
 from functrax.core.types.aval import ShapedArray
 
 
@@ -48,7 +53,7 @@ def volume(shape: tuple[int, ...], axes: Any) -> int:
 
 def view(eqn: Eqn, x: Layout) -> Layout | None:
     """What a reindex makes of the layout of its operand; None if the result is dense."""
-    rule = _VIEWS.get(eqn.primitive.name)
+    rule = _VIEWS.get(eqn.primitive)
     if rule is None or not x.distinct:
         return None
     out = rule(x, eqn)
@@ -144,17 +149,15 @@ def _window(x: Layout, index_map: IndexMap) -> Layout:
     return Layout(domain, used, min(span + 1, volume(domain, used)))
 
 
-_VIEWS = {
-    "broadcast_in_dim": _broadcast,
-    "transpose": _transpose,
-    "slice": _slice,
-    "rev": _rev,
-    "reshape": _reshape,
-    "pad": _pad,
-    "reindex": _reindex,
+_VIEWS: dict[Primitive, Callable[[Layout, Eqn], Layout]] = {
+    broadcast_in_dim: _broadcast,
+    transpose: _transpose,
+    slice_: _slice,
+    rev: _rev,
+    reshape: _reshape,
+    pad: _pad,
+    reindex: _reindex,
 }
-#: The reindexes that this module follows.
-VIEWS = frozenset(_VIEWS)
 
 
 class Layouts(dict[Atom, Layout]):

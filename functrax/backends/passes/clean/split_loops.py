@@ -27,9 +27,11 @@ from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import add, mul
+from functrax.core.prims.control import ScanLoop
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim, transpose_
+from functrax.core.prims.reindex import Reindexing, broadcast_in_dim, transpose, transpose_
 from functrax.core.records import field, record
+from functrax.core.tracing.primitive import Elementwise
 from functrax.core.tracing.stage import live_eqns, stage
 from functrax.core.types.aval import ShapedArray
 
@@ -55,7 +57,7 @@ def split_loops(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
         if any(x in new for x in eqn.invars):
             invars = [new.get(x, x) for x in eqn.invars]
             eqn = Eqn(eqn.primitive, invars, eqn.outvars, eqn.params, eqn.source)
-        split = _split(eqn, rewrites) if eqn.primitive.name == "scan" else None
+        split = _split(eqn, rewrites) if isinstance(eqn.primitive, ScanLoop) else None
         if split is not None:
             eqns += split.eqns
             new.update(zip(eqn.outvars, split.outvars, strict=True))
@@ -149,8 +151,8 @@ def _split(eqn: Eqn, rewrites: Rewrites) -> Jaxpr | None:
 
 def _is_plain(eqn: Eqn) -> bool:
     """Whether an equation can be done for all steps at once, by a kernel."""
-    family = eqn.primitive.family
-    known = family in ("elementwise", "reindex") or reduced_axes(eqn) is not None
+    moves_or_computes = isinstance(eqn.primitive, (Elementwise, Reindexing))
+    known = moves_or_computes or reduced_axes(eqn) is not None
     return known and len(eqn.outvars) == 1
 
 
@@ -323,7 +325,7 @@ def _read_across(loop: _Loop, x: Atom, axes: tuple[int, ...]) -> _Turned | None:
     last = loop.makers.get(x)
     places: list[int] = list(range(x.aval.ndim))  # the axis of `x` that each axis becomes
     while (maker := loop.makers.get(x)) is not None:
-        if maker.primitive.name == "transpose":
+        if maker.primitive is transpose:
             perm = maker.params["perm"]
             places = [places[perm.index(k)] for k in range(len(perm))]
         elif maker.primitive is broadcast_in_dim:
@@ -351,12 +353,12 @@ def _is_linear(eqn: Eqn) -> bool:
     if eqn.primitive is reduce_sum:
         return True
     fill = eqn.params.get("fill")
-    return eqn.primitive.family == "reindex" and (fill is None or fill.val == 0)
+    return isinstance(eqn.primitive, Reindexing) and (fill is None or fill.val == 0)
 
 
 def _belongs(loop: _Loop, eqn: Eqn, late: set[Eqn]) -> bool:
     """Whether nothing in the loop needs an equation's result, or would not mind its repetition."""
-    if eqn.primitive.family == "reindex":
+    if isinstance(eqn.primitive, Reindexing):
         return True
     (out,) = eqn.outvars
     return out not in loop.body.outvars and all(user in late for user in loop.users.get(out, ()))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from functrax.backends.kernels.values import is_update
+from functrax.backends.kernels.values import elements_of, is_update
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -51,7 +51,7 @@ def _widened(eqn: Eqn, filled: dict[Atom, Eqn]) -> list[Eqn]:
     """A scatter in float32, between conversions."""
     (out,) = eqn.outvars
     eqns: list[Eqn] = []
-    count = 2 if eqn.primitive.name == "scatter" else 1  # the others are indices
+    count = 1 + elements_of(eqn)  # the others are indices
     operands: list[Atom] = []
     for x in eqn.invars[:count]:
         aval = x.aval.update(dtype=dtypes.float32)

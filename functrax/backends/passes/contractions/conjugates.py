@@ -19,9 +19,6 @@ from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.types import dtypes
 
-#: What a side's parts can be computed with.
-_ABSORBED = frozenset({"conj", "neg", "convert_element_type"})
-
 
 def absorb(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with conjugates in its contractions."""
@@ -37,8 +34,8 @@ def absorb(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
 
 
 def _is_absorbed(eqn: Eqn) -> bool:
-    named = eqn.primitive.name in _ABSORBED and type(eqn.invars[0]) is Var
-    return named and dtypes.is_complex(eqn.outvars[0].aval.dtype)
+    by_parts = eqn.primitive.by_parts and type(eqn.invars[0]) is Var
+    return by_parts and dtypes.is_complex(eqn.outvars[0].aval.dtype)
 
 
 def _absorbed(eqn: Eqn, made: dict[Atom, Eqn], rewrites: Rewrites) -> Eqn:

@@ -25,6 +25,7 @@ from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import kept_axes, reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, transpose
+from functrax.core.tracing.primitive import Elementwise
 
 Shape = tuple[int, ...]
 
@@ -102,7 +103,7 @@ class _Turning:
     def _can_turn(self, eqn: Eqn, perm: Shape, found: dict[Atom, tuple[Shape, Atom]]) -> bool:
         if eqn.primitive is contraction:
             return _turned(eqn.params["jaxpr"], perm) is not None
-        if eqn.primitive.family != "elementwise":
+        if not isinstance(eqn.primitive, Elementwise):
             return False
         return all(self._collect(y, perm, found) for y in _arrays(eqn))
 
@@ -168,7 +169,7 @@ def _permuted(eqns: Sequence[Eqn], perm: Shape) -> list[Eqn] | None:
         if eqn.outvars[0] not in space:
             if not space.isdisjoint(eqn.invars):
                 return None  # a reindex from the iteration space into another one
-        elif eqn.primitive.family == "elementwise":
+        elif isinstance(eqn.primitive, Elementwise):
             space.update(x for x in eqn.invars if type(x) is Var)
         elif eqn.primitive not in (broadcast_in_dim, reindex) or eqn.invars[0] in space:
             return None

@@ -41,7 +41,7 @@ from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.prims.reindex import Reindexing, broadcast_in_dim
 from functrax.core.tracing.primitive import Primitive
 
 Shape = tuple[int, ...]
@@ -243,7 +243,7 @@ class _Writer:
         """A value through views; what need not be stored is computed behind them."""
         x, links = self.sum.reading.through_views(x, links)
         eqn = self.sum.reading.producers.get(x)
-        if eqn is None or eqn.primitive.family == "reindex" or len(eqn.outvars) > 1:
+        if eqn is None or isinstance(eqn.primitive, Reindexing) or len(eqn.outvars) > 1:
             return self.view(x, links)
         operands = [y if type(y) is Literal else self._read(y, links) for y in eqn.invars]
         return self.elementwise(eqn.primitive, operands, eqn.params, x.aval)

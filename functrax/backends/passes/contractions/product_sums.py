@@ -20,7 +20,7 @@ from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.reduce import kept_axes, reduce_sum
-from functrax.core.prims.reindex import reshape
+from functrax.core.prims.reindex import Reindexing, reshape
 from functrax.core.records import record, replace
 from functrax.core.types import dtypes
 
@@ -119,7 +119,7 @@ def _side_of(x: Atom, made: dict[Atom, Eqn], outside: dict[Atom, Atom]) -> Side 
     index_map = IndexMap.identity(x.aval.shape)
     if x in made:
         eqn = made[x]
-        if eqn.primitive.family != "reindex" or len(eqn.invars) != 1:
+        if not isinstance(eqn.primitive, Reindexing) or len(eqn.invars) != 1:
             return None
         x = eqn.invars[0]
         fill = eqn.params.get("fill")

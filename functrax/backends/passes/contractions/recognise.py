@@ -24,7 +24,6 @@ from typing import NamedTuple
 import numpy as np
 
 from functrax.backends.passes.clean.repeated_axes import (
-    VIEWS,
     Layout,
     Layouts,
     dense_as,
@@ -46,13 +45,14 @@ from functrax.backends.reference.deferred import (
     OUTGROWN,
 )
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.prims.mapped import reindex
-from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.prims.arithmetic import add, mul, sub
+from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.mapped import reindex, reindex_reduce
+from functrax.core.prims.reduce import ReindexReduce, reduce_or, reduce_sum
+from functrax.core.prims.reindex import Reindex, Reindexing, broadcast_in_dim, reshape
 from functrax.core.prims.slicing import slice_
+from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
-
-_LINEAR = frozenset({"mul", "neg", "add", "sub", "convert_element_type"})
 
 
 class Cone(NamedTuple):
@@ -130,16 +130,16 @@ class _Recognition:
 
     def follow(self, eqn: Eqn) -> bool:
         """Note what an equation gives; whether it is the sum that makes a contraction."""
-        family = eqn.primitive.family
-        if family == "elementwise":
+        primitive = eqn.primitive
+        if isinstance(primitive, Elementwise):
             for x in eqn.invars:
                 if x in self.layouts or x in self.cones:
                     self._elementwise(eqn)
                     break
-        elif family == "reindex":
-            if eqn.primitive.name in VIEWS:
+        elif isinstance(primitive, Reindexing):
+            if isinstance(primitive, Reindex):
                 self._view(eqn)
-        elif family == "reindex_reduce" and eqn.invars[0] in self.cones:
+        elif isinstance(primitive, ReindexReduce) and eqn.invars[0] in self.cones:
             return _adds_up(eqn) and self.cones[eqn.invars[0]].outgrows_each
         return False
 
@@ -150,8 +150,9 @@ class _Recognition:
         x = eqn.invars[0]
         if type(x) is Literal or len(eqn.invars) > 1:
             return
+        has_fill = isinstance(eqn.primitive, Reindex) and eqn.primitive.has_fill
         cone = self.cones.get(x)
-        if cone is not None and eqn.primitive.name in ("pad", "reindex") and not cone.outgrows:
+        if cone is not None and has_fill and not cone.outgrows:
             # So it may where it is padded, or read in windows, and stays one everywhere.
             del self.cones[x]
             self.producers.pop(x, None)
@@ -164,9 +165,9 @@ class _Recognition:
             self.layouts.follow_view(eqn)
             return
         aval = eqn.outvars[0].aval
-        if eqn.primitive.name in ("pad", "reindex") or not cone.outgrows:
+        if has_fill or not cone.outgrows:
             return
-        if eqn.primitive.name == "reshape" and not all(_is_free(a, eqn) for a in cone.arrays):
+        if eqn.primitive is reshape and not all(_is_free(a, eqn) for a in cone.arrays):
             return
         arrays = tuple([view(eqn, a) or dense_as(a, eqn) for a in cone.arrays])
         if aval.size > strided.SMALL:
@@ -175,7 +176,7 @@ class _Recognition:
 
     def _elementwise(self, eqn: Eqn) -> None:
         arrays = [x for x in eqn.invars if type(x) is Var]
-        cone = self._linear(eqn, arrays) if eqn.primitive.name in _LINEAR else None
+        cone = self._linear(eqn, arrays) if eqn.primitive.distributes else None
         if cone is not None:
             self.cones[eqn.outvars[0]] = cone
             self._produced(eqn)
@@ -188,7 +189,7 @@ class _Recognition:
     def _linear(self, eqn: Eqn, arrays: Sequence[Var]) -> Cone | None:
         """The cone of an operation that the reference device would put off, else None."""
         aval = eqn.outvars[0].aval
-        product = eqn.primitive.name == "mul"
+        product = eqn.primitive is mul
         if aval.size <= strided.SMALL:
             return None
         known = [self.cones.get(x) for x in arrays]
@@ -196,7 +197,7 @@ class _Recognition:
             if not product or len(arrays) != 2 or not self._is_outer(arrays):
                 return None
             return Cone(1, 2, 1, tuple([self.layouts.of(x) for x in arrays]), aval.size)
-        if eqn.primitive.name == "convert_element_type":
+        if eqn.primitive is convert_element_type:
             before = arrays[0].aval.dtype
             if not any(aval.dtype in kind and before in kind for kind in CONVERTIBLE):
                 return None
@@ -212,7 +213,7 @@ class _Recognition:
             tuple([a for c in parts for a in c.arrays]),
             aval.size,
         )
-        if eqn.primitive.name in ("add", "sub") and not cone.outgrows:
+        if eqn.primitive in (add, sub) and not cone.outgrows:
             return None
         fits = cone.terms <= MAX_TERMS and cone.factors <= MAX_FACTORS and cone.nodes <= MAX_NODES
         return cone if fits else None
@@ -237,7 +238,7 @@ class _Recognition:
     def _is_normal(self, eqn: Eqn) -> bool:
         """Whether a sum is of one product of two sides, as most are, and in its normal form."""
         product = self.producers[eqn.invars[0]]
-        if product.primitive.name != "mul" or eqn.primitive is not reduce_sum:
+        if product.primitive is not mul or eqn.primitive is not reduce_sum:
             return False
         x, y = product.invars
         shape, dtype = product.outvars[0].aval.shape, product.outvars[0].aval.dtype
@@ -259,7 +260,7 @@ class _Recognition:
         window = False
         while x in self.producers:
             eqn = self.producers[x]
-            if eqn.primitive.family != "reindex" or window:
+            if not isinstance(eqn.primitive, Reindexing) or window:
                 return False
             window = eqn.primitive is reindex
             x = eqn.invars[0]
@@ -286,16 +287,16 @@ class _Recognition:
 
 def _adds_up(eqn: Eqn) -> bool:
     """Whether a reduction of a product is a contraction; one by index arrays is an update."""
-    name, aval = eqn.primitive.name, eqn.invars[0].aval
-    if name == "reduce_or":
+    primitive, aval = eqn.primitive, eqn.invars[0].aval
+    if primitive is reduce_or:
         return bool(aval.dtype == np.bool_)
-    if name == "reindex_reduce":
+    if primitive is reindex_reduce:
         index_map = eqn.params["map"]
         empty = 0 in index_map.domain or 0 in index_map.codomain
         by_arrays = len(eqn.invars) > 1
         adds = eqn.params["op"] == "add" and aval.dtype != np.bool_
         return bool(adds and not by_arrays and not empty)
-    return bool(name == "reduce_sum" and eqn.params["axes"] and not dtypes.BOOL & {aval.dtype})
+    return bool(primitive is reduce_sum and eqn.params["axes"] and not dtypes.BOOL & {aval.dtype})
 
 
 def _is_free(x: Layout, eqn: Eqn) -> bool:

@@ -43,7 +43,7 @@ from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import add
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import reshape
+from functrax.core.prims.reindex import Reindexing, reshape
 from functrax.core.records import replace
 from functrax.core.types.aval import ShapedArray
 
@@ -107,7 +107,7 @@ class _Repeats:
 
     def _grows(self, x: Atom) -> bool:
         """Whether one of the views through which a value is read is larger than what it views."""
-        while x in self.made and self.made[x].primitive.family == "reindex":
+        while x in self.made and isinstance(self.made[x].primitive, Reindexing):
             (y, *_) = self.made[x].invars or (x,)
             if y.aval.size < x.aval.size:
                 return True
@@ -122,7 +122,11 @@ class _Repeats:
         found = None
         while x in self.made:
             eqn = self.made[x]
-            if eqn.primitive.family != "reindex" or len(eqn.invars) != 1 or "fill" in eqn.params:
+            if (
+                not isinstance(eqn.primitive, Reindexing)
+                or len(eqn.invars) != 1
+                or "fill" in eqn.params
+            ):
                 break
             x = eqn.invars[0]
             if type(x) is Literal:
@@ -187,7 +191,7 @@ class _Repeats:
 
     def _new(self, step: Link, operands: tuple[Atom, ...], source: SourceLine | None) -> Var:
         aval = operands[0].aval
-        if step[0].family == "reindex":
+        if isinstance(step[0], Reindexing):
             aval = aval.update(shape=shape_after(aval, step))
         out = Var(aval)
         self._add(Eqn(step[0], operands, (out,), dict(step[1]), source))

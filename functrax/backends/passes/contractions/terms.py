@@ -20,7 +20,9 @@ from functrax.backends.passes.clean.compose import APART, compose_steps, named_s
 from functrax.backends.passes.clean.repeated_axes import Layouts, dense_as, view
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
+from functrax.core.prims.arithmetic import mul, neg, sub
 from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import record
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
@@ -92,18 +94,18 @@ class Reading:
             one = _coefficient(1, x.aval.dtype)
             return [Term(one, (self._factor(x, views),))]
         eqn = self.producers[x]
-        if eqn.primitive.family == "reindex":
+        if isinstance(eqn.primitive, Reindexing):
             return self.terms(eqn.invars[0], (eqn, *views))
         parts = [self.terms(y, views) for y in eqn.invars]
-        name = eqn.primitive.name
+        primitive = eqn.primitive
         with np.errstate(all="ignore"):
-            if name == "mul":
+            if primitive is mul:
                 return [
                     Term(left.coefficient * right.coefficient, left.factors + right.factors)
                     for left in parts[0]
                     for right in parts[1]
                 ]
-            if name in ("neg", "sub"):
+            if primitive in (neg, sub):
                 parts[-1] = [Term(-t.coefficient, t.factors) for t in parts[-1]]
         return [t for part in parts for t in part]
 
@@ -119,7 +121,7 @@ class Reading:
 
         A window is read of an array: where one would be read of another view, that is copied.
         """
-        while x in self.producers and self.producers[x].primitive.family == "reindex":
+        while x in self.producers and isinstance(self.producers[x].primitive, Reindexing):
             eqn = self.producers[x]
             source = eqn.invars[0]
             more = linked(source.aval, (link_of(eqn), *links))

@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from functrax.backends.passes.fusion.kernel_groups import KernelGroup, nbytes
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from functrax.core.prims.reduce import ReindexReduce
+from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 
 #: A contraction of at most so many products is a kernel as all others: it is done before a call of
@@ -55,7 +57,7 @@ def is_small(jaxpr: Jaxpr) -> bool:
     avals += [v.aval for v in jaxpr.invars]
     if any(a.dtype not in dtypes.ALL or not a.size for a in avals):
         return False
-    sums = [e.invars[0].aval for e in jaxpr.eqns if e.primitive.family == "reindex_reduce"]
+    sums = [e.invars[0].aval for e in jaxpr.eqns if isinstance(e.primitive, ReindexReduce)]
     return len(sums) == 1 and sums[0].size <= LOOPED and sums[0].dtype not in dtypes.HALF
 
 
@@ -66,7 +68,7 @@ def has_few_parts(jaxpr: Jaxpr) -> bool:
     """
     if not is_small(jaxpr) or not dtypes.is_complex(jaxpr.outvars[0].aval.dtype):
         return False
-    (total,) = (e for e in jaxpr.eqns if e.primitive.family == "reindex_reduce")
+    (total,) = (e for e in jaxpr.eqns if isinstance(e.primitive, ReindexReduce))
     return total.invars[0].aval.size <= FEW_PARTS * total.outvars[0].aval.size
 
 
@@ -129,6 +131,6 @@ def flat(eqns: Sequence[Eqn]) -> list[Eqn]:
 
 def contraction_with(eqns: Sequence[Eqn], outputs: Sequence[Var], last: Eqn) -> Eqn:
     """The equation of a contraction with its prologues and epilogue."""
-    around = [e.primitive.name for e in eqns if e.primitive.family == "elementwise"]
+    around = [e.primitive.name for e in eqns if isinstance(e.primitive, Elementwise)]
     name = "_".join(["contraction", *list(dict.fromkeys(reversed(around)))[:3]])
     return grouped(contraction, flat(eqns), outputs, name, last.source)

@@ -58,6 +58,7 @@ from functrax.backends.passes.inner import once_each, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from functrax.core.prims.mapped import scatter
 
 Barred: TypeAlias = frozenset[tuple[int, int]]
 Takes: TypeAlias = Callable[[Jaxpr], bool]
@@ -226,7 +227,7 @@ class Fusion:
                 needed.update(x for x in eqn.invars if isinstance(x, Var))
             elif eqn.primitive is contraction:
                 needed.update(x for x in eqn.invars if self._is_made_by_view(x))
-            elif eqn.primitive.name == "scatter" and isinstance(eqn.invars[0], Var):
+            elif eqn.primitive is scatter and isinstance(eqn.invars[0], Var):
                 needed.add(eqn.invars[0])  # its memory is updated, or copied
                 read = eqn.invars[1]
                 if self._is_made_by_view(read) and nbytes(eqn.invars[0]) > COPIED:

@@ -16,9 +16,11 @@ from functrax.backends.targets import target
 from functrax.core.index.expr import Condition, Dim, Mod
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.prims.mapped import reindex
+from functrax.core.prims.mapped import Update, reindex
+from functrax.core.prims.reduce import ReindexReduce
+from functrax.core.prims.reindex import Reindexing, broadcast_in_dim, reshape
 from functrax.core.records import record
-from functrax.core.scalars.scalar import MATH
+from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 
 Shape: TypeAlias = tuple[int, ...]
@@ -66,18 +68,17 @@ def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
         if dtypes.is_complex(eqn.outvars[0].aval.dtype):
             return False  # it is one of real numbers, over another space than what is around it
         return takes is not None and takes(eqn.params["jaxpr"])
-    family = eqn.primitive.family
     avals = tuple([x.aval for x in eqn.invars])
     results = [v.aval for v in eqn.outvars]
     if any(a.size == 0 for a in (*avals, *results)):
         return False
-    if family == "elementwise":
+    if isinstance(eqn.primitive, Elementwise):
         return eqn.primitive.lowers(avals, dict(eqn.params))
-    if family not in ("reindex", "reindex_reduce"):
+    if not isinstance(eqn.primitive, (Reindexing, ReindexReduce)):
         return False
-    if is_update(eqn):
-        x = avals[1 if eqn.primitive.name == "scatter" else 0]
-        how = eqn.primitive.reduction(x, **eqn.params)  # type: ignore[attr-defined]
+    if isinstance(eqn.primitive, Update):
+        x = avals[eqn.primitive.elements]
+        how = eqn.primitive.reduction(x, **eqn.params)
         if how.carries != dtypes.parts_of(x.dtype):
             return False  # memory does not hold what it accumulates
     return all(a.dtype in dtypes.ALL for a in (*avals, *results))
@@ -88,7 +89,7 @@ def all_fusible(eqns: Sequence[Eqn], takes: Callable[[Jaxpr], bool] | None = Non
     known: dict[Any, bool] = {}
     found = []
     for eqn in eqns:
-        if eqn.primitive.family != "elementwise":
+        if not isinstance(eqn.primitive, Elementwise):
             found.append(is_fusible(eqn, takes))
             continue
         key = (eqn.primitive, *[x.aval for x in eqn.invars], *[v.aval for v in eqn.outvars])
@@ -101,18 +102,17 @@ def all_fusible(eqns: Sequence[Eqn], takes: Callable[[Jaxpr], bool] | None = Non
 
 def is_sum(eqn: Eqn) -> bool:
     """Whether an equation takes in many elements for each one that it gives."""
-    return eqn.primitive is contraction or eqn.primitive.family == "reindex_reduce"
+    return eqn.primitive is contraction or isinstance(eqn.primitive, ReindexReduce)
 
 
 def is_view(eqn: Eqn) -> bool:
     """Whether an equation only says where values are read."""
-    return eqn.primitive.family == "reindex"
+    return isinstance(eqn.primitive, Reindexing)
 
 
 def is_renaming(eqn: Eqn) -> bool:
     """Whether an equation inserts or removes dimensions of size 1 and does nothing else."""
-    name = eqn.primitive.name
-    if name not in ("reshape", "broadcast_in_dim") or not eqn.invars:
+    if eqn.primitive not in (reshape, broadcast_in_dim) or not eqn.invars:
         return False
     before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
     if squeezed(before) != squeezed(after):
@@ -230,9 +230,9 @@ def is_serial(eqn: Eqn) -> bool:
 def work_of(eqn: Eqn) -> float:
     """What one element of an equation costs, in bytes that could be moved meanwhile."""
     costs = target()
-    return costs.function_bytes if eqn.primitive.name in MATH else costs.operation_bytes
+    return costs.function_bytes if eqn.primitive.is_function else costs.operation_bytes
 
 
 def is_dear(eqn: Eqn) -> bool:
     """Whether an equation computes a function that is dear."""
-    return eqn.primitive.name in MATH
+    return eqn.primitive.is_function

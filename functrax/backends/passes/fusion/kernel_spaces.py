@@ -29,6 +29,7 @@ from functrax.backends.passes.fusion.kernel_views import Views
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn, Var
 from functrax.core.options.config import state as options
+from functrax.core.prims.mapped import scatter
 
 Found: TypeAlias = "tuple[Space | None, str]"
 #: An array of more bytes is not copied if a launch more spares that.
@@ -111,7 +112,7 @@ class Spaces:
             return None, "update: a value that is also needed elsewhere"
         update = self.eqns[max(b.eqns)]
         x = update.invars[0]
-        if update.primitive.name == "scatter" and x in a.reads and nbytes(x) > COPIED:
+        if update.primitive is scatter and x in a.reads and nbytes(x) > COPIED:
             if self.views.reads_elsewhere(a.eqns, update):
                 return None, "update: it is to be done in place, where these are still read"
         work = a.work + b.work

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from functrax.backends.kernels.lower import LEAST_SPLIT
+from functrax.backends.kernels.values import elements_of, is_update
 from functrax.backends.passes.fusion.kernel_groups import (
     MAX_GROUP,
     Shape,
@@ -24,6 +25,9 @@ from functrax.backends.passes.fusion.kernel_groups import (
 from functrax.backends.passes.groups import contraction
 from functrax.core.ir.jaxpr import Atom, Eqn, Var
 from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.prims.slicing import concatenate
+from functrax.core.tracing.primitive import Elementwise
 
 #: The views on the way from where a kernel is to where it reads, each by a number: equal ways lead
 #: to the same place.  Numbers below 0 are of the smaller operands of a concatenation.
@@ -99,7 +103,7 @@ class Views:
     def _step_through(self, view: Eqn, operand: int) -> int:
         number = self.step(view.primitive, *view.params.items(), view.invars[1:], operand)
         sizes = [x.aval.size for x in view.invars]
-        aside = view.primitive.name == "concatenate" and sizes[operand] < max(sizes)
+        aside = view.primitive is concatenate and sizes[operand] < max(sizes)
         return ~number if aside else number
 
     def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
@@ -113,14 +117,14 @@ class Views:
         if eqn.primitive is contraction:  # it has the views that are good for it
             return {x: False for x in eqn.invars if isinstance(x, Var)}
         made = self.made
-        if eqn.primitive.family == "elementwise" and made.keys().isdisjoint(eqn.invars):
+        if isinstance(eqn.primitive, Elementwise) and made.keys().isdisjoint(eqn.invars):
             return {x: True for x in reversed(eqn.invars) if type(x) is Var}
         reads: dict[Var, bool] = {}
         start = not is_view(eqn) or is_renaming(eqn)
-        loads = eqn.primitive.name in ("scatter", "reindex_reduce", "reindex")
+        loads = is_update(eqn) or eqn.primitive is reindex
         stack = []
         for k, x in enumerate(eqn.invars):
-            data = k == (1 if eqn.primitive.name == "scatter" else 0)
+            data = k == elements_of(eqn)
             stack.append((x, start and (not loads or data)))
         seen = set()
         while stack:
@@ -187,7 +191,7 @@ class Views:
         spread = [e for e in chain if not is_renaming(e)]
         if not spread:
             return True
-        if len(spread) > 1 or spread[0].primitive.name != "broadcast_in_dim":
+        if len(spread) > 1 or spread[0].primitive is not broadcast_in_dim:
             return False
         eqn = spread[0]
         if tuple(eqn.params["shape"]) != shape:
@@ -242,7 +246,7 @@ class Views:
         sizes: dict[int, int] = {}
         position = self.position
         for n, eqn in enumerate(self.eqns):
-            plain = self.fusible[n] and eqn.primitive.family == "elementwise"
+            plain = self.fusible[n] and isinstance(eqn.primitive, Elementwise)
             shape = squeezed(eqn.outvars[0].aval.shape) if plain else None
             same, deepest = [], 0
             for x in eqn.invars:

@@ -12,20 +12,15 @@ Start at :func:`traffic` and :func:`operations`.
 
 from __future__ import annotations
 
+from functrax.backends.kernels.values import elements_of
 from functrax.backends.passes.groups import Group
 from functrax.backends.passes.memory.distinct_reads import elements_read
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var, subjaxprs
 from functrax.core.prims.fused import fma
+from functrax.core.prims.mapped import reindex_reduce, scatter
+from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.records import record
-from functrax.core.scalars.scalar import MATH
-
-#: Elementwise equations that compute nothing.
-_FREE = frozenset(
-    {
-        "select_n", "convert_element_type", "copy", "stop_gradient", "real", "imag", "complex",
-        "bitcast_convert_type", "operand_precision",
-    }
-)  # fmt: skip
+from functrax.core.tracing.primitive import Elementwise
 
 
 @record
@@ -70,16 +65,15 @@ def operations(eqn: Eqn) -> Operations:
         once = sum(inner, Operations())
         times = int(eqn.params.get("length", 1))  # of a scan
         return Operations(once.flops * times, once.transcendentals * times)
-    family, name = eqn.primitive.family, eqn.primitive.name
+    primitive = eqn.primitive
     size = sum(v.aval.size for v in eqn.outvars)
-    if family == "elementwise" and name not in _FREE:
-        if eqn.primitive is fma:
+    if isinstance(primitive, Elementwise) and not primitive.computes_nothing:
+        if primitive is fma:
             return Operations(2 * size)
-        return Operations(0, size) if name in MATH else Operations(size)
-    if family == "reindex_reduce":
-        if name == "scatter":
-            added = eqn.params["op"] != "set"
-            return Operations(eqn.invars[1].aval.size if added else 0)
-        taken = eqn.invars[0].aval.size
-        return Operations(taken if name == "reindex_reduce" else max(taken - size, 0))
+        return Operations(0, size) if primitive.is_function else Operations(size)
+    if isinstance(primitive, ReindexReduce):
+        taken = eqn.invars[elements_of(eqn)].aval.size
+        if primitive is scatter:
+            return Operations(0 if eqn.params["op"] == "set" else taken)
+        return Operations(taken if primitive is reindex_reduce else max(taken - size, 0))
     return Operations()

@@ -11,7 +11,7 @@ Start at :func:`elements_read`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,10 @@ from functrax.core.index.bounds import bounds
 from functrax.core.index.expr import Dim
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, transpose
+from functrax.core.prims.slicing import concatenate, pad, slice_
+from functrax.core.tracing.primitive import Elementwise, Primitive
 
 #: For each dimension which indices are read.
 Box: TypeAlias = tuple[range, ...]
@@ -71,12 +75,11 @@ class _Regions:
             self._read_all(x)
 
     def _equation(self, eqn: Eqn) -> None:
-        name = eqn.primitive.name
-        rule = _RULES.get(name)
+        rule = _RULES.get(eqn.primitive)
         (out, *rest) = eqn.outvars
-        if name == "reindex" and not rest:
+        if eqn.primitive is reindex and not rest:
             self._gather(eqn)
-        elif eqn.primitive.family == "elementwise":
+        elif isinstance(eqn.primitive, Elementwise):
             for x in eqn.invars:  # computed where it is needed
                 self._read(x, self._boxes.get(out, []))
                 self._read_somewhere(x, self._others.get(out, 0))
@@ -212,12 +215,12 @@ def _concatenate(eqn: Eqn, boxes: Sequence[Box]) -> list[list[Box]]:
     return found
 
 
-_RULES = {
-    "slice": _slice,
-    "transpose": _transpose,
-    "rev": _rev,
-    "broadcast_in_dim": _broadcast,
-    "reshape": _reshape,
-    "pad": _pad,
-    "concatenate": _concatenate,
+_RULES: dict[Primitive, Callable[[Eqn, Sequence[Box]], list[list[Box]]]] = {
+    slice_: _slice,
+    transpose: _transpose,
+    rev: _rev,
+    broadcast_in_dim: _broadcast,
+    reshape: _reshape,
+    pad: _pad,
+    concatenate: _concatenate,
 }

@@ -30,11 +30,6 @@ from functrax.core.types.symbolic_sizes import applied, asked
 
 #: Larger arrays are not computed ahead.
 MAX_ELEMENTS = 1024
-#: Operations on floats whose result IEEE 754 defines.
-_ROUNDED_ONCE = frozenset(
-    {"add", "sub", "mul", "div", "neg", "abs", "max", "min", "sqrt", "select_n", "clamp",
-     "convert_element_type", "eq", "ne", "lt", "le", "gt", "ge", "floor", "ceil", "sign"}
-)  # fmt: skip
 
 
 def constant_folding(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
@@ -90,7 +85,7 @@ class _Folding:
             else:
                 if self._all_known(eqn, looked_at):
                     return
-            rounded = options.strict and primitive.name not in _ROUNDED_ONCE
+            rounded = options.strict and not primitive.exact
             if elementwise and not rounded and not known.keys().isdisjoint(invars):
                 eqn = self._numbers_as_operands(eqn)
         self.eqns.append(eqn)
@@ -169,7 +164,7 @@ def _may_compute(eqn: Eqn) -> bool:
     if not options.strict:
         return True
     discrete = all(x.aval.dtype.kind in "biu" for x in (*eqn.invars, *eqn.outvars))
-    return discrete or isinstance(eqn.primitive, Reindexing) or eqn.primitive.name in _ROUNDED_ONCE
+    return discrete or eqn.primitive.exact
 
 
 def _computed(eqn: Eqn, operands: Sequence[Any]) -> Any:

@@ -8,26 +8,11 @@ Start at :func:`spread`.
 
 from __future__ import annotations
 
-from typing import Final
-
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.prims.reduce import (
-    kept_axes,
-    reduce_and,
-    reduce_max,
-    reduce_min,
-    reduce_or,
-    reduce_prod,
-    reduce_sum,
-)
+from functrax.core.prims.reduce import AxisReduce, kept_axes
 from functrax.core.prims.reindex import broadcast_in_dim
-from functrax.core.tracing.primitive import Primitive
-
-_REDUCTIONS: Final[frozenset[Primitive]] = frozenset(
-    {reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or}
-)
 
 
 def spread(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
@@ -37,7 +22,7 @@ def spread(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     for eqn in with_bodies(jaxpr.eqns, lambda inner: spread(inner, rewrites)):
         if eqn.primitive is broadcast_in_dim:
             made[eqn.outvars[0]] = eqn
-        elif eqn.primitive in _REDUCTIONS and eqn.invars[0] in made:
+        elif isinstance(eqn.primitive, AxisReduce) and eqn.invars[0] in made:
             copies = made[eqn.invars[0]]
             if _repeats_rows(eqn, copies) and rewrites.allow("repeated after it", eqn):
                 eqns += _reduced_before(eqn, copies)

@@ -19,21 +19,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrax.backends.compilation.pipeline import SCHEDULE
+from functrax.backends.compilation.refusals import (
+    constant_of,
+    updates_own_value,
+    without_instructions,
+)
 from functrax.backends.compile_log import found, step
 from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered
 from functrax.backends.kernels.lower import lower_group, read_inputs
-from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.llvm.jit import Compiled, Request, machine, request
 from functrax.backends.loops.strategies import scheduled_trees
 from functrax.backends.loops.strategies.left_out import LeftOut
 from functrax.backends.loops.tree import Function
 from functrax.backends.targets import schedule_target, target
-from functrax.core.errors.kept import KeptError
 from functrax.core.index.expr import Dim, IndexExpr
-from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import state as options
 from functrax.core.options.option_text import limits, words
 from functrax.core.prims.cumulative import Cumulative
@@ -41,7 +44,6 @@ from functrax.core.prims.mapped import reindex_reduce, scatter
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import MATH, WORK, Scalar
-from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.symbolic_sizes import gcd
 
@@ -119,51 +121,45 @@ class GroupCode:
     fill: KernelCode | None = None
 
 
-def group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
-    """The code of a group, made the first time.
-
-    Raises:
-      NotAKernelError: the group does not fit the form of a kernel.
-    """
+def group_code(jaxpr: Jaxpr, name: str) -> GroupCode | Refusal:
+    """The code of a group, made the first time, or why it does not fit the form of a kernel."""
     return _remembered(jaxpr, name, _group_code)
 
 
-def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+def contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode | Refusal:
     """The code of a contraction, made the first time.
 
-    Raises:
-      NotAKernelError: it is not one sum of one product, or other loops do it better.
+    It is refused if it is not one sum of one product, or other loops do it better.
     """
     return _remembered(jaxpr, name, _contraction_code)
 
 
-def _remembered(jaxpr: Jaxpr, name: str, make: Callable[[Jaxpr, str], GroupCode]) -> GroupCode:
+def _remembered(
+    jaxpr: Jaxpr, name: str, make: Callable[[Jaxpr, str], GroupCode | Refusal]
+) -> GroupCode | Refusal:
     """The code that a function makes of a group, or why it has none: kept with its program."""
     key = (make, options.strict, options.schedule_off, options.opt_limit, options.autotune)
-    code: GroupCode | KeptError | None = jaxpr.memo.get(key)
-    if isinstance(code, KeptError):
-        raise code.again()
-    if code is not None:
-        for _ in code.kernels:
+    known: GroupCode | Refusal | None = jaxpr.memo.get(key)
+    if known is None:
+        known = jaxpr.memo[key] = make(jaxpr, name)
+    elif isinstance(known, GroupCode):
+        for _ in known.kernels:
             found("memory")
-        return code
-    try:
-        code = jaxpr.memo[key] = make(jaxpr, name)
-    except NotAKernelError as error:
-        jaxpr.memo[key] = KeptError(error)
-        raise
-    return code
+    return known
 
 
-def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode | Refusal:
     from functrax.backends.kernels.arrays import with_own_arrays
     from functrax.backends.kernels.contraction import contraction_kernels
 
     pick = _measured() if options.autotune == "on" else None
     with step("lower", name):
         kernels = contraction_kernels(jaxpr, name, schedule_target(), _left_out().kinds, pick)
-        for kernel in kernels:
-            _possible(kernel)
+        if isinstance(kernels, Refusal):
+            return kernels
+        refusal = without_instructions(kernels)
+    if refusal is not None:
+        return refusal
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     operands = list(enumerate(kernels[-1].operands))
     own = [n for n, o in operands[known:] if not o.scratch and o.alias is None]
@@ -184,10 +180,16 @@ def _measured() -> Pick:
     return fastest
 
 
-def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode:
+def _group_code(jaxpr: Jaxpr, name: str) -> GroupCode | Refusal:
+    if updates_own_value(jaxpr):
+        return Refusal("a scatter into a value that its own kernel computes")
     with step("lower", name):
-        found = lower_group(jaxpr, name, options.strict, "parts" not in _left_out().kinds)
-        lowered = [_possible(kernel) for kernel in found]
+        lowered = lower_group(jaxpr, name, options.strict, "parts" not in _left_out().kinds)
+        if isinstance(lowered, Refusal):
+            return lowered
+        refusal = without_instructions(lowered)
+    if refusal is not None:
+        return refusal
     codes = [code for kernel in lowered for code in _kernel_codes(kernel)]
     copies, fill = _before_update(jaxpr)
     inputs = read_inputs(jaxpr)
@@ -202,31 +204,25 @@ def _left_out() -> LeftOut:
     return LeftOut(words(options.schedule_off), limit)
 
 
-def _possible(kernel: Kernel) -> Kernel:
-    missing = {node.op for node in kernel.nodes()} & (MATH.keys() - EXPANSIONS.keys())
-    if missing:
-        raise NotAKernelError(f"no instructions for {sorted(missing)}")
-    if not target().has_halves and any(x.dtype == dtypes.float16 for x in kernel.nodes()):
-        raise NotAKernelError("this processor has no instructions for float16")
-    return kernel
-
-
-def loop_code(eqn: Eqn) -> GroupCode:
+def loop_code(eqn: Eqn) -> GroupCode | Refusal:
     """The code of a loop, or of a cumulative operation, as one kernel.
 
-    Raises:
-      NotAKernelError: the points of a loop depend on one another, or a step is too large.
+    It is refused if the points of a loop depend on one another, or a step is too large.
     """
     from functrax.backends.kernels.cumulative import lower_cumulative
-    from functrax.backends.kernels.loops import LoopKernel, lower_loop, variables
+    from functrax.backends.kernels.loops import lower_loop
 
-    name = eqn.primitive.name
-    with step("lower", name):
+    with step("lower", eqn.primitive.name):
         if isinstance(eqn.primitive, Cumulative):
-            lowered = LoopKernel(lower_cumulative(eqn), variables(eqn))
+            lowered = lower_cumulative(eqn)
         else:
             lowered = lower_loop(eqn, options.strict)
-        kernel = _possible(lowered.kernel)
+        if isinstance(lowered, Refusal):
+            return lowered
+        kernel = lowered.kernel
+        refusal = without_instructions([kernel])
+    if refusal is not None:
+        return refusal
     known = len(kernel.operands)
     codes = _kernel_codes(kernel)
     temporaries = tuple([o for o in codes[-1].kernel.operands[known:] if not o.scratch])
@@ -380,19 +376,7 @@ def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCod
     operand = last.invars[0]
     if operand in jaxpr.invars:
         return ((jaxpr.invars.index(operand), result),), None
-    number = _constant_of(jaxpr, operand)
-    if number is None:
-        raise NotAKernelError("a scatter into a value that its own kernel computes")
-    return (), _fill_code(last.outvars[0], number)
-
-
-def _constant_of(jaxpr: Jaxpr, x: Atom) -> Any | None:
-    """The number that an array is full of, if it is a broadcast literal."""
-    for eqn in jaxpr.eqns:
-        if x in eqn.outvars and eqn.primitive is broadcast_in_dim:
-            (source,) = eqn.invars
-            return source.val if isinstance(source, Literal) else None
-    return None
+    return (), _fill_code(last.outvars[0], constant_of(jaxpr, operand))
 
 
 def _fill_code(out: Var, value: Any) -> KernelCode:
@@ -400,6 +384,7 @@ def _fill_code(out: Var, value: Any) -> KernelCode:
     result = Var(out.aval)
     number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
     eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
-    (plain,) = lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill")
-    (code,) = _kernel_codes(plain)
+    lowered = lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill")
+    assert not isinstance(lowered, Refusal), "a broadcast number is a kernel"
+    (code,) = _kernel_codes(*lowered)
     return code

@@ -35,7 +35,7 @@ from functrax.backends.executables.program import (
 )
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.kernels.ir import Operand
-from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.llvm.jit import LaunchCode, side_by_side
 from functrax.backends.passes.groups import contraction, fused, parts_of
 from functrax.backends.reference.deferred import Deferred
@@ -236,20 +236,18 @@ class Assembly:
 
     def _contraction(self, eqn: Eqn) -> None:
         """A sum of products: tiles of it, else loops if they are short, else a host call."""
-        try:
-            code = self.codes.contraction(eqn)
-        except NotAKernelError:
+        code = self.codes.contraction(eqn)
+        if isinstance(code, Refusal):
             self._host_call(eqn)
-            return
-        self._launches(eqn, code)
+        else:
+            self._launches(eqn, code)
 
     def _group(self, eqn: Eqn) -> None:
-        try:
-            code = self.codes.group(eqn)
-        except NotAKernelError:
+        code = self.codes.group(eqn)
+        if isinstance(code, Refusal):
             self._in_parts(eqn)
-            return
-        self._launches(eqn, code)
+        else:
+            self._launches(eqn, code)
 
     def _launches(self, eqn: Eqn, code: GroupCode) -> None:
         """Launch the kernels of a group."""
@@ -378,9 +376,8 @@ class Assembly:
 
     def _loop_kernel(self, eqn: Eqn) -> bool:
         """Run a loop as one kernel, if it can be one."""
-        try:
-            code = self.codes.loop(eqn)
-        except NotAKernelError:
+        code = self.codes.loop(eqn)
+        if isinstance(code, Refusal):
             return False
         self._launches(eqn, code)
         return True

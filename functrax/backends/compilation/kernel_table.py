@@ -14,10 +14,9 @@ from collections.abc import Callable, Hashable, Iterator
 
 from functrax.backends.compilation.codegen import GroupCode, contraction_code, group_code, loop_code
 from functrax.backends.compile_log import found
-from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.passes.fusion.contraction_groups import has_few_parts, is_small
 from functrax.backends.passes.groups import contraction, fused
-from functrax.core.errors.kept import KeptError
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.options.config import state as options
 from functrax.core.prims.control import Choice, Loop, ScanLoop, WhileLoop
@@ -29,9 +28,9 @@ class Codes:
 
     def __init__(self) -> None:
         # equations are kept, so that no other gets the number of one that is gone
-        self._found: dict[tuple[int, str], tuple[Eqn, GroupCode | KeptError]] = {}
+        self._found: dict[tuple[int, str], tuple[Eqn, GroupCode | Refusal]] = {}
         #: Of loops by what they do, for many of a program are equal.
-        self._loops: dict[Hashable, GroupCode | KeptError] = {}
+        self._loops: dict[Hashable, GroupCode | Refusal] = {}
 
     def begin(self, jaxpr: Jaxpr) -> None:
         """Ask for the code of all equations of a program that went through the pipeline."""
@@ -42,88 +41,66 @@ class Codes:
     def _begin(self, eqn: Eqn) -> Iterator[Jaxpr]:
         """Ask for the code of an equation, and yield the programs in it if it has none."""
         primitive, params = eqn.primitive, eqn.params
-        try:
-            if eqn.primitive is fused:
-                self.group(eqn)
-            elif eqn.primitive is contraction:
-                self.contraction(eqn)
-            elif isinstance(primitive, (Loop, Cumulative)):
-                self.loop(eqn)
-            elif isinstance(primitive, Choice):
-                yield from params["branches"]
-        except NotAKernelError:
+        if primitive is fused:
+            self.group(eqn)
+        elif primitive is contraction:
+            self.contraction(eqn)
+        elif isinstance(primitive, Choice):
+            yield from params["branches"]
+        elif isinstance(primitive, (Loop, Cumulative)) and isinstance(self.loop(eqn), Refusal):
             if isinstance(primitive, WhileLoop):
                 yield from (params["cond"], params["body"])
             elif isinstance(primitive, ScanLoop):
                 yield params["jaxpr"]
 
-    def group(self, eqn: Eqn) -> GroupCode:
-        """The loops that compute a group.
-
-        Raises:
-          NotAKernelError: it does not fit the form of a kernel.
-        """
+    def group(self, eqn: Eqn) -> GroupCode | Refusal:
+        """The loops that compute a group; refused if it does not fit the form of a kernel."""
         return self._of(eqn, "group", lambda: group_code(eqn.params["jaxpr"], eqn.params["name"]))
 
-    def contraction(self, eqn: Eqn) -> GroupCode:
+    def contraction(self, eqn: Eqn) -> GroupCode | Refusal:
         """What computes a sum of products: tiles of it, else loops if they are few.
 
-        Raises:
-          NotAKernelError: a host call is better.
+        It is refused where a host call is better.
         """
         jaxpr, name = eqn.params["jaxpr"], eqn.params["name"]
 
-        def find() -> GroupCode:
+        def find() -> GroupCode | Refusal:
             tiled = not options.strict or options.strict_tiles
             if tiled and not has_few_parts(jaxpr):
-                try:
-                    return contraction_code(jaxpr, name)
-                except NotAKernelError:
-                    pass
+                code = contraction_code(jaxpr, name)
+                if isinstance(code, GroupCode):
+                    return code
             if not is_small(jaxpr):
-                raise NotAKernelError("a product of matrices, which the host computes")
+                return Refusal("a product of matrices, which the host computes")
             return group_code(jaxpr, name)
 
         return self._of(eqn, "contraction", find)
 
-    def loop(self, eqn: Eqn) -> GroupCode:
+    def loop(self, eqn: Eqn) -> GroupCode | Refusal:
         """A loop, or a cumulative operation, as one kernel.
 
-        Raises:
-          NotAKernelError: the points of a loop depend on one another, or a step is too large.
+        It is refused if the points of a loop depend on one another, or a step is too large.
         """
         return self._of(eqn, "loop", lambda: self._loop(eqn))
 
-    def _loop(self, eqn: Eqn) -> GroupCode:
+    def _loop(self, eqn: Eqn) -> GroupCode | Refusal:
         key = _meaning(eqn)
         code = self._loops.get(key)
         if code is None:
-            code = self._loops[key] = _kept(lambda: loop_code(eqn))
+            code = self._loops[key] = loop_code(eqn)
         elif isinstance(code, GroupCode):
             for _ in code.kernels:
                 found("memory")
-        return _code(code)
+        return code
 
-    def _of(self, eqn: Eqn, what: str, find: Callable[[], GroupCode]) -> GroupCode:
+    def _of(
+        self, eqn: Eqn, what: str, find: Callable[[], GroupCode | Refusal]
+    ) -> GroupCode | Refusal:
         key = (id(eqn), what)
         known = self._found.get(key)
         if known is None:
-            known = self._found[key] = (eqn, _kept(find))
-        return _code(known[1])
-
-
-def _kept(find: Callable[[], GroupCode]) -> GroupCode | KeptError:
-    """The code that a function finds, or why there is none."""
-    try:
-        return find()
-    except NotAKernelError as error:
-        return KeptError(error)
-
-
-def _code(kept: GroupCode | KeptError) -> GroupCode:
-    if isinstance(kept, KeptError):
-        raise kept.again()
-    return kept
+            known = self._found[key] = (eqn, find())
+        return known[1]
 
 
 def _meaning(eqn: Eqn) -> Hashable:

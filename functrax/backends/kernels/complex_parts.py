@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.kernels.values import NotAKernelError, is_update, reduced_axes
+from functrax.backends.kernels.refusal import Refusal, answered, refuse
+from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.core.index.expr import Condition, Dim, IndexExpr
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -38,7 +39,7 @@ from functrax.core.types.aval import ShapedArray
 _PARTS = 2
 
 
-def in_parts(jaxpr: Jaxpr) -> Jaxpr:
+def in_parts(jaxpr: Jaxpr) -> Jaxpr | Refusal:
     """The program of a contraction, with real numbers alone.
 
     Args:
@@ -46,15 +47,12 @@ def in_parts(jaxpr: Jaxpr) -> Jaxpr:
 
     Returns:
       A program whose complex inputs and results have one more axis, the last one, of size 2.  They
-      are the same bytes.
-
-    Raises:
-      NotAKernelError: it has other operations than views, conversions, signs and conjugation
-        around one product.
+      are the same bytes.  Refused if it has other operations than views, conversions, signs and
+      conjugation around one product.
     """
-    found: Jaxpr | None = jaxpr.memo.get("in parts")
+    found: Jaxpr | Refusal | None = jaxpr.memo.get("in parts")
     if found is None:
-        found = jaxpr.memo["in parts"] = _Parts(jaxpr).program()
+        found = jaxpr.memo["in parts"] = answered(lambda: _Parts(jaxpr).program())
     return found
 
 
@@ -106,14 +104,14 @@ class _Parts:
         """The product, the sum, and what is between them."""
         sums = [e for e in self.jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
         if len(sums) != 1:
-            raise NotAKernelError("a contraction has one sum")
+            refuse("a contraction has one sum")
         between: set[Eqn] = set()
         eqn = self.defs.get(sums[0].invars[0])
         while eqn is not None and eqn.primitive is not mul:
             between.add(eqn)
             eqn = self.defs.get(eqn.invars[0])
         if eqn is None:
-            raise NotAKernelError("a sum of something else than a product")
+            refuse("a sum of something else than a product")
         return eqn, sums[0], between
 
     def _new(self, primitive: Any, operands: Sequence[Atom], like: Eqn, **params: Any) -> Var:
@@ -204,7 +202,7 @@ class _Parts:
         if eqn.primitive is reduce_sum:
             return self._new(reduce_sum, (x,), eqn, axes=(*eqn.params["axes"], rank))
         if eqn.primitive is not reindex_reduce or len(eqn.invars) > 1:
-            raise NotAKernelError(f"{eqn.primitive.name} of complex numbers")
+            refuse(f"{eqn.primitive.name} of complex numbers")
         old: IndexMap = eqn.params["map"]
         index_map = IndexMap(
             (*old.domain, _PARTS, _PARTS),
@@ -218,7 +216,7 @@ class _Parts:
 
     def _operand(self, x: Atom, like: Eqn) -> Var:
         if x not in self.env:
-            raise NotAKernelError("a product with a number")
+            refuse("a product with a number")
         return self.env[x]
 
     def _around(self, eqn: Eqn, more: int) -> Var:
@@ -227,7 +225,7 @@ class _Parts:
         if not dtypes.is_complex(out.aval.dtype):
             operands = [self.env.get(x, x) for x in eqn.invars]
             if any(dtypes.is_complex(x.aval.dtype) for x in eqn.invars):
-                raise NotAKernelError(f"{primitive.name} of complex numbers")
+                refuse(f"{primitive.name} of complex numbers")
             return self._new(primitive, operands, eqn, **eqn.params)
         if isinstance(primitive, Reindexing):
             return self._view(eqn, more)
@@ -243,18 +241,14 @@ class _Parts:
             return self._new(neg, (x,), eqn)
         if primitive is conj:
             return self._conjugate(x, eqn, len(out.aval.shape) + more - 1)
-        raise NotAKernelError(f"{primitive.name} of complex numbers")
+        refuse(f"{primitive.name} of complex numbers")
 
     def _map_of(self, eqn: Eqn) -> IndexMap:
-        """The map of a view of one array.
-
-        Raises:
-          NotAKernelError: it is no such view, or it is not 0 where it reads nothing.
-        """
+        """The map of a view of one array that is 0 where it reads nothing."""
         fill = eqn.params.get("fill")
         one = len(eqn.invars) == 1 and isinstance(eqn.primitive, Reindex)
         if not one or (fill is not None and fill.val != 0):
-            raise NotAKernelError(f"{eqn.primitive.name} of complex numbers")
+            refuse(f"{eqn.primitive.name} of complex numbers")
         found: IndexMap = eqn.primitive.index_map(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
         return found
 

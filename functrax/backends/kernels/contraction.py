@@ -20,7 +20,7 @@ Start at :func:`contraction_kernels`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,12 +29,12 @@ from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.lower import split_dims
 from functrax.backends.kernels.merge import Rewriting, merged
+from functrax.backends.kernels.refusal import Refusal, answered, refuse
 from functrax.backends.kernels.sides import Side, dims_of
 from functrax.backends.kernels.staging import staged
 from functrax.backends.kernels.strategy import Plan, ranked
-from functrax.backends.kernels.summands import Space, Summands, remainders
+from functrax.backends.kernels.summands import Space, Summands, accumulator, remainders
 from functrax.backends.kernels.values import (
-    NotAKernelError,
     Point,
     Values,
     is_update,
@@ -89,7 +89,7 @@ def contraction_kernels(
     target: Target,
     off: frozenset[str] = frozenset(),
     pick: Pick | None = None,
-) -> list[Kernel]:
+) -> list[Kernel] | Refusal:
     """The kernels of a contraction: the sums with their tiling, what stores sides without.
 
     Args:
@@ -100,20 +100,26 @@ def contraction_kernels(
       pick: chooses one of its plans, of which the first one is the model's choice; and is given
         what makes a plan's kernels.  None for that one.
 
-    Raises:
-      NotAKernelError: it is not one sum of one product, or is better done by other loops.
+    Returns:
+      The kernels; refused if it is not one sum of one product, or is better done by other loops.
     """
+    parts = lower_contraction(jaxpr, name)
+    if isinstance(parts, Refusal):
+        return parts
     kernels: list[Kernel] = []
-    for part in lower_contraction(jaxpr, name):
+    for part in parts:
         if kernels:
             part.operands = [o for o in kernels[-1].operands if not o.scratch]
-        kernels += _scheduled(part, target, off, pick)
+        scheduled = _scheduled(part, target, off, pick)
+        if isinstance(scheduled, Refusal):
+            return scheduled
+        kernels += scheduled
     return kernels
 
 
 def _scheduled(
     kernel: Kernel, target: Target, off: frozenset[str], pick: Pick | None
-) -> list[Kernel]:
+) -> list[Kernel] | Refusal:
     """The kernels of a contraction, or of a part of one."""
     if not kernel.stages:
         return [kernel]
@@ -122,10 +128,13 @@ def _scheduled(
     (reduction,) = kernel.stages[0].reductions
     (product,) = reduction.values
     if product.op != "mul":
-        raise NotAKernelError("a sum of something else than a product")
+        return Refusal("a sum of something else than a product")
     first, second = (Side.of(kernel, x) for x in product.args)
     kernel.inner = _in_order(kernel, (first, second))
-    forms = [(kernel, ranked(kernel, first, second, target))]
+    plain = ranked(kernel, first, second, target)
+    if not plain:
+        return Refusal("no tiles: a side has no dim of its own")
+    forms = [(kernel, plain)]
     if target.dots and all(x.op in ("convert", "select") for x in product.args):
         from functrax.backends.kernels.matrix_units import over_words  # which few programs need
 
@@ -152,39 +161,64 @@ def _in_order(kernel: Kernel, sides: tuple[Side, Side]) -> tuple[int, ...]:
     return tuple(sorted(kernel.inner, key=key))
 
 
-def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel]:
+def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel] | Refusal:
     """A contraction as kernels without a schedule: a sum of a product, then the results.
 
     There are several where what is read follows from remainders (a stride in what is written, or
-    holes in what is read): one for each remainder of the indices of the results.
-
-    Raises:
-      NotAKernelError: it has not that form.
+    holes in what is read): one for each remainder of the indices of the results.  Refused if it has
+    not that form.
     """
     if any(dtypes.is_complex(v.aval.dtype) for v in jaxpr.outvars):
         from functrax.backends.kernels.complex_parts import in_parts  # which few programs need
 
-        jaxpr = in_parts(jaxpr)
+        parts = in_parts(jaxpr)
+        if isinstance(parts, Refusal):
+            return parts
+        jaxpr = parts
     total = _the_sum(jaxpr)
+    if isinstance(total, Refusal):
+        return total
     shape = jaxpr.outvars[0].aval.shape
     if any(x.aval.shape != shape or isinstance(x, Literal) for x in jaxpr.outvars):
-        raise NotAKernelError("results of several shapes")
+        return Refusal("results of several shapes")
     if total.outvars[0].aval.size != jaxpr.outvars[0].aval.size:
-        raise NotAKernelError("a sum that is repeated, or of which a part is used")
+        return Refusal("a sum that is repeated, or of which a part is used")
     summands = Summands.of(total)
+    if isinstance(summands, Refusal):
+        return summands
+    dtype = accumulator(total)
+    if dtype not in _ACCUMULATORS:
+        return Refusal(f"a sum of {dtype}")
     operand = total.invars[0].aval.shape
     space = Space((*shape, *(operand[d] for d in summands.summed)))
     plain = _Lowering(jaxpr, name, total, summands, space)
-    kernel = plain.kernel()
-    if plain.strides or plain.indices.strides:
-        if plain.indices.strides and not _holes_are_zero(plain):
-            raise NotAKernelError("what is not read of a side counts")
-        parts = remainders(space, len(shape), list(plain.indices.strides), list(plain.strides))
-        return [_Lowering(jaxpr, name, total, summands, part).kernel() for part in parts]
-    pieces = split_dims(plain.indices.divisors, space.shape)
-    if pieces is None:
+    kernel = answered(plain.kernel)
+    if isinstance(kernel, Refusal):
+        return kernel
+    spaces = _parts(plain, space, len(shape))
+    if spaces is None:
         return [kernel]
-    return [_Lowering(jaxpr, name, total, summands, replace(space, pieces=pieces)).kernel()]
+    if isinstance(spaces, Refusal):
+        return spaces
+    found = [_Lowering(jaxpr, name, total, summands, part) for part in spaces]
+    return answered(lambda: [part.kernel() for part in found])
+
+
+def _parts(plain: _Lowering, space: Space, rank: int) -> list[Space] | Refusal | None:
+    """The parts of a space that have kernels of their own; None if the whole has one.
+
+    Args:
+      plain: what has lowered the whole.
+      space: the whole.
+      rank: how many axes the results have.
+    """
+    strides = list(plain.indices.strides)
+    if not plain.strides and not strides:
+        pieces = split_dims(plain.indices.divisors, space.shape)
+        return None if pieces is None else [replace(space, pieces=pieces)]
+    if strides and not _holes_are_zero(plain):
+        return Refusal("what is not read of a side counts")
+    return remainders(space, rank, strides, list(plain.strides))
 
 
 def _holes_are_zero(lowering: _Lowering) -> bool:
@@ -203,12 +237,12 @@ def _holes_are_zero(lowering: _Lowering) -> bool:
     return all(holes.get(x, True) for x in lowering.total.invars)
 
 
-def _the_sum(jaxpr: Jaxpr) -> Eqn:
+def _the_sum(jaxpr: Jaxpr) -> Eqn | Refusal:
     sums = [e for e in jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
     if len(sums) != 1:
-        raise NotAKernelError("a contraction has one sum")
+        return Refusal("a contraction has one sum")
     if 0 in sums[0].invars[0].aval.shape:
-        raise NotAKernelError("a sum of nothing")
+        return Refusal("a sum of nothing")
     return sums[0]
 
 
@@ -245,19 +279,8 @@ class _Lowering:
         self.row: Point | None = None
         #: What is asked to be divisible by what follows the sum; ``indices`` has that of the sum.
         self.strides: tuple[tuple[IndexExpr, int], ...] = ()
-        self.dtype = self._accumulator()
+        self.dtype = accumulator(total)
         self.result = self.builder.node("result", self.dtype, (), (0, 0))
-
-    def _accumulator(self) -> np.dtype[Any]:
-        (x,), (out,) = self.total.invars, self.total.outvars
-        dtype = np.result_type(x.aval.dtype, out.aval.dtype)
-        if dtype in dtypes.HALF:
-            dtype = dtypes.float32
-        elif dtypes.is_integer(dtype) and dtype.itemsize < 4:
-            dtype = np.dtype("u4" if dtype.kind == "u" else "i4")  # wraps as the narrow one does
-        if dtype not in _ACCUMULATORS:
-            raise NotAKernelError(f"a sum of {dtype}")
-        return dtype
 
     def kernel(self) -> Kernel:
         """The sum's product in its stage, the results as stores of rows."""
@@ -296,7 +319,7 @@ class _Lowering:
     def _product(self) -> Scalar:
         """What is summed, at a point of the whole space."""
         if self.row is None:
-            raise NotAKernelError("a sum that no result needs")
+            refuse("a sum that no result needs")
         x = self.total.invars[0]
         exprs, conditions = self.summands.point(self.row, self.summed)
         point = tuple(map(self.indices.simplify, exprs))
@@ -312,7 +335,7 @@ class _Lowering:
         if guard is not None:
             sides = self._guarded(eqn, at, sides, guard, used)
         if any(side.is_constant for side in sides):
-            raise NotAKernelError("a product with a number")
+            refuse("a product with a number")
         return b.mul(*sides)
 
     def _guarded(
@@ -330,7 +353,7 @@ class _Lowering:
                 value = b.convert(self.values.at(eqn.invars[k], point, guard), self.dtype)
                 sides[k] = b.select(guard, value, b.const(0, self.dtype))
                 return sides
-        raise NotAKernelError("a sum over a part of the space that no side knows of")
+        refuse("a sum over a part of the space that no side knows of")
 
     def _multiplication(self, x: Atom, point: Point) -> tuple[Eqn, Point]:
         """The product beneath a sum, and the point at which it is needed."""
@@ -344,7 +367,7 @@ class _Lowering:
             elif eqn.primitive is not convert_element_type or not _is_float(eqn):
                 break
             x = eqn.invars[0]
-        raise NotAKernelError("a sum of something else than a product")
+        refuse("a sum of something else than a product")
 
     # ---- where values come from -----------------------------------------------------------------
 
@@ -363,7 +386,7 @@ class _Lowering:
     def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
         """The sum, which is needed at one point only."""
         if self.row not in (None, point):
-            raise NotAKernelError("a sum that is used at two places")
+            refuse("a sum that is used at two places")
         self.row = point
         return self.builder.convert(self.result, eqn.outvars[0].aval.dtype)
 

@@ -7,7 +7,8 @@ kernel without a schedule, whose outer dims are the other axes.  Start at :func:
 from __future__ import annotations
 
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store
-from functrax.backends.kernels.values import NotAKernelError
+from functrax.backends.kernels.loops import LoopKernel, variables
+from functrax.backends.kernels.refusal import Refusal
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Eqn
@@ -15,19 +16,16 @@ from functrax.core.prims.cumulative import Cumulative
 from functrax.core.scalars.scalar import Builder
 
 
-def lower_cumulative(eqn: Eqn) -> Kernel:
+def lower_cumulative(eqn: Eqn) -> LoopKernel | Refusal:
     """The kernel of a cumulative operation along one axis.
 
-    Its operands are the equation's operand and its result.
-
-    Raises:
-      NotAKernelError: the operation is none of scalars, or there are no elements.
+    It is refused if the operation is none of scalars, or there are no elements.
     """
     (x,), (out,) = eqn.invars, eqn.outvars
     assert isinstance(eqn.primitive, Cumulative)
     usable = eqn.primitive.op is not None and x.aval.size > 0
     if not usable or not eqn.primitive.is_numeric((x.aval,), dict(eqn.params)):
-        raise NotAKernelError("it is no operation of scalars")
+        return Refusal("it is no operation of scalars")
     how = eqn.primitive.reduction(x.aval)
     axis, shape = int(eqn.params["axis"]), x.aval.shape
     b = Builder()
@@ -46,4 +44,5 @@ def lower_cumulative(eqn: Eqn) -> Kernel:
     scan = Reduce(how, values, accs, new)
     stage = Stage([], [Store(1, address, how.finish(b, new))], carries, scan=scan)
     outer = tuple(d for d in range(len(shape)) if d != axis)
-    return Kernel(eqn.primitive.name, b, operands, shape, outer, (axis,), [stage], [])
+    kernel = Kernel(eqn.primitive.name, b, operands, shape, outer, (axis,), [stage], [])
+    return LoopKernel(kernel, variables(eqn))

@@ -24,16 +24,15 @@ import numpy as np
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
+from functrax.backends.kernels.refusal import Refusal, answered, refuse
 from functrax.backends.kernels.row_loops import MATH_INSTRUCTIONS, lower_row_loop
 from functrax.backends.kernels.values import (
-    NotAKernelError,
     Point,
     Shape,
     Values,
     is_update,
     reduced_axes,
 )
-from functrax.core.errors.kept import KeptError
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
@@ -78,7 +77,7 @@ class LoopKernel:
     copies: tuple[tuple[Var, int], ...] = ()
 
 
-def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel:
+def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel | Refusal:
     """The kernel of a ``scan`` or a ``while``.
 
     If the steps of no two points depend on one another, it has no schedule.  Else all elements of a
@@ -88,38 +87,43 @@ def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel:
       eqn: the loop.
       strict: whether sums have to be added up in the order that other kernels have.
 
-    Raises:
-      NotAKernelError: the steps of different points depend on one another, or are too large.
+    Returns:
+      The kernel; refused if the steps of different points depend on one another, or are too large.
     """
     if eqn.params.get("length") == 0:
-        raise NotAKernelError("no step")
+        return Refusal("no step")
     if not all(x.aval.dtype in dtypes.ALL for x in (*eqn.invars, *eqn.outvars)):
-        raise NotAKernelError("no numbers at all")
+        return Refusal("no numbers at all")
     if eqn.primitive.has_side_effects(dict(eqn.params)):
-        raise NotAKernelError("a step has side effects")
-    programs = [opened(eqn.params[name]) for name in _PROGRAMS if name in eqn.params]
+        return Refusal("a step has side effects")
+    programs = []
+    for name in _PROGRAMS:
+        if name in eqn.params:
+            program = opened(eqn.params[name])
+            if isinstance(program, Refusal):
+                return program
+            programs.append(program)
     updates = _updates(eqn, *programs[0])
-    reason = KeptError(NotAKernelError("no batch shape"))
+    found: LoopKernel | Refusal = Refusal("no batch shape")
     for batch in _batch_shapes(eqn, updates):
-        try:
-            if batch or updates:
-                return _LoopLowering(eqn, batch, programs, updates).lowered()
-            return _whole(eqn, programs, strict)
-        except NotAKernelError as error:
-            reason = KeptError(error)
-    raise reason.again()
+        if batch or updates:
+            found = _LoopLowering(eqn, batch, programs, updates).lowered()
+        else:
+            found = _whole(eqn, programs, strict)
+        if isinstance(found, LoopKernel):
+            break
+    return found
 
 
-def _whole(eqn: Eqn, programs: Sequence[Opened], strict: bool) -> LoopKernel:
+def _whole(eqn: Eqn, programs: Sequence[Opened], strict: bool) -> LoopKernel | Refusal:
     """A loop without points: scalars, or rows of lanes."""
     work = sum(_scalar_work(e) for _, eqns, _ in programs for e in eqns)
     if work > FEW_SCALARS:
-        try:
-            kernel = lower_row_loop(eqn, programs, strict)
+        kernel = lower_row_loop(eqn, programs, strict)
+        if isinstance(kernel, Kernel):
             return LoopKernel(kernel, variables(eqn))
-        except NotAKernelError:
-            if work > MOST_SCALARS:
-                raise
+        if work > MOST_SCALARS:
+            return kernel
     return _LoopLowering(eqn, (), programs, {}).lowered()
 
 
@@ -180,14 +184,17 @@ def _carried(eqn: Eqn) -> Sequence[Var]:
     return eqn.outvars if number is None else eqn.outvars[:number]
 
 
-def opened(jaxpr: Jaxpr) -> Opened:
-    """A program's inputs, equations and results, with groups replaced by what they hold."""
+def opened(jaxpr: Jaxpr) -> Opened | Refusal:
+    """A program's inputs, equations and results, with groups replaced by what they hold.
+
+    It is refused if an equation can be in no step.
+    """
+    refusal = _refusal_in(jaxpr)
+    if refusal is not None:
+        return refusal
     eqns: list[Eqn] = []
 
     def write(program: Jaxpr, operands: Sequence[Atom]) -> list[Atom]:
-        for eqn in program.eqns:  # before any is written, for one of them refuses the loop
-            if not isinstance(eqn.primitive, (Grouping, OptimizationBarrier)):
-                _check_lowers(eqn)
         env: dict[Atom, Atom] = dict(zip(program.invars, operands, strict=True))
         for eqn in program.eqns:
             invars = [env.get(x, x) for x in eqn.invars]
@@ -206,19 +213,33 @@ def opened(jaxpr: Jaxpr) -> Opened:
     return inputs, eqns, write(jaxpr, inputs)
 
 
-def _check_lowers(eqn: Eqn) -> None:
-    """Refuse an equation that has no scalar expression, or does something besides."""
+def _refusal_in(program: Jaxpr) -> Refusal | None:
+    """Why an equation of a program, or of a group in it, can be in no step."""
+    inner = []
+    for eqn in program.eqns:
+        if isinstance(eqn.primitive, Grouping):
+            inner.append(eqn.params["jaxpr"])
+        elif not isinstance(eqn.primitive, OptimizationBarrier):
+            refusal = _refusal_of(eqn)
+            if refusal is not None:
+                return refusal
+    return next((found for found in map(_refusal_in, inner) if found is not None), None)
+
+
+def _refusal_of(eqn: Eqn) -> Refusal | None:
+    """Why an equation can be in no step: no scalar expression, or it does something besides."""
     if eqn.primitive.has_side_effects(dict(eqn.params)):
-        raise NotAKernelError("a step has effects")
+        return Refusal("a step has effects")
     if not isinstance(eqn.primitive, (Elementwise, Reindexing, ReindexReduce)):
-        raise NotAKernelError(f"{eqn.primitive.name} inside a kernel")
+        return Refusal(f"{eqn.primitive.name} inside a kernel")
     avals = tuple(x.aval for x in (*eqn.invars, *eqn.outvars))
     if not all(a.dtype in dtypes.ALL and a.size for a in avals):
-        raise NotAKernelError("no numbers at all")
+        return Refusal("no numbers at all")
     operands = tuple(x.aval for x in eqn.invars)
     if isinstance(eqn.primitive, Elementwise):
         if not eqn.primitive.lowers(operands, dict(eqn.params)):
-            raise NotAKernelError(f"{eqn.primitive.name} has no scalar expression")
+            return Refusal(f"{eqn.primitive.name} has no scalar expression")
+    return None
 
 
 class _LoopLowering:
@@ -250,17 +271,20 @@ class _LoopLowering:
         self.buffers = {x: n for n, x in enumerate(variables_)}
         self.carries: dict[tuple[int, Shape], Scalar] = {}
 
-    def lowered(self) -> LoopKernel:
+    def lowered(self) -> LoopKernel | Refusal:
         """The kernel, and what it takes."""
         copies = []
         for n, k in self.copies.items():
             x = self.eqn.invars[n]
             if not isinstance(x, Var):
-                raise NotAKernelError("a number is updated")
+                return Refusal("a number is updated")
             copies.append((x, k))
-        return LoopKernel(self.kernel(), tuple(self.buffers), tuple(copies))
+        kernel = answered(self._kernel)
+        if isinstance(kernel, Refusal):
+            return kernel
+        return LoopKernel(kernel, tuple(self.buffers), tuple(copies))
 
-    def kernel(self) -> Kernel:
+    def _kernel(self) -> Kernel:
         """One stage that runs all steps, and stores of the last carry."""
         if self.is_scan:
             stage = self._scan()
@@ -278,7 +302,7 @@ class _LoopLowering:
             rows,
         )
         if len(kernel.nodes()) > MAX_NODES:
-            raise NotAKernelError("too many operations in a step")
+            refuse("too many operations in a step")
         self._check_scalars(stage)
         return kernel
 
@@ -320,7 +344,7 @@ class _LoopLowering:
         leaves = self._leaves(tested, operands[:first], first, len(tested))
         condition = self._values(tests, leaves).at(outs[0], ())
         if self._is_batched(condition):
-            raise NotAKernelError("points run different numbers of steps")
+            refuse("points run different numbers of steps")
         return Stage([], stores, carries, condition)
 
     def _values(self, eqns: Sequence[Eqn], leaves: dict[Var, Leaf]) -> Values:
@@ -353,7 +377,7 @@ class _LoopLowering:
         address = flatten(point, x.aval.shape)
         address = self.indices.simplify(address)
         if self.indices.is_dynamic(address) or not _is_affine(address):
-            raise NotAKernelError("a step reads at a place that it computes")
+            refuse("a step reads at a place that it computes")
         args = () if guard is None else (guard,)
         attr = (self.buffers[x], address, False, guard is not None)
         return self.builder.node("load", x.aval.dtype, args, attr)
@@ -385,11 +409,11 @@ class _LoopLowering:
             return ()
         rank = len(self.batch)
         if point[:rank] != self.point:
-            raise NotAKernelError("a step reads what another point carries")
+            refuse("a step reads what another point carries")
         index = tuple(expr.as_int() for expr in point[rank:])
         sizes = zip(index, shape[rank:], strict=True)
         if any(i is None for i in index):
-            raise NotAKernelError("a step reads its carry at a place that it computes")
+            refuse("a step reads its carry at a place that it computes")
         # What is read outside is not used: a guard selects another value.
         return tuple(i if 0 <= i < n else 0 for i, n in sizes if i is not None)
 
@@ -415,7 +439,7 @@ class _LoopLowering:
             return
         rank = len(self.batch)
         if shape[:rank] != self.batch:
-            raise NotAKernelError("an array that does not belong to the points")
+            refuse("an array that does not belong to the points")
         for index in itertools.product(*map(range, shape[rank:])):
             yield index, (*self.point, *map(as_expr, index))
 
@@ -442,7 +466,7 @@ class _LoopLowering:
         """The stores of one element of a stacked result."""
         shape = result.aval.shape
         if self.batch and not shape:
-            raise NotAKernelError("a stacked result that does not belong to the points")
+            refuse("a stacked result that does not belong to the points")
         whole = self.eqn.outvars[k].aval.shape
         buffer = len(self.buffers) + k
         return [
@@ -506,7 +530,7 @@ class _LoopLowering:
     def _check_scalars(self, stage: Stage) -> None:
         for carry in stage.carries:
             if not carry.acc.attr[2] and self._is_batched(carry.new):
-                raise NotAKernelError("a scalar that depends on the points")
+                refuse("a scalar that depends on the points")
 
 
 class _Step:
@@ -531,7 +555,7 @@ class _Step:
         assert axes is not None
         shape = eqn.invars[0].aval.shape
         if math.prod(shape[d] for d in axes) > MAX_CARRIED:
-            raise NotAKernelError("a reduction of a large array in a step")
+            refuse("a reduction of a large array in a step")
         kept = iter(point)
         ranges = [
             map(as_expr, range(n)) if d in axes else (next(kept),) for d, n in enumerate(shape)

@@ -17,8 +17,8 @@ import math
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store, ordered
+from functrax.backends.kernels.refusal import Refusal, answered, refuse
 from functrax.backends.kernels.values import (
-    NotAKernelError,
     Point,
     Shape,
     Values,
@@ -47,7 +47,9 @@ SHORT_PRODUCT = 4096
 MOST_SPLIT = 24
 
 
-def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False, parts: bool = True) -> list[Kernel]:
+def lower_group(
+    jaxpr: Jaxpr, name: str, strict: bool = False, parts: bool = True
+) -> list[Kernel] | Refusal:
     """The kernels of a group, without a schedule: one, or some for parts of its results.
 
     Args:
@@ -56,9 +58,13 @@ def lower_group(jaxpr: Jaxpr, name: str, strict: bool = False, parts: bool = Tru
       strict: whether dims that are reduced stay whole, for the order depends on them.
       parts: whether a large space may be split.
 
-    Raises:
-      NotAKernelError: the group does not fit the form of a kernel.
+    Returns:
+      The kernels; refused if the group does not fit the form of a kernel.
     """
+    return answered(lambda: _lowered(jaxpr, name, strict, parts))
+
+
+def _lowered(jaxpr: Jaxpr, name: str, strict: bool, parts: bool) -> list[Kernel]:
     shape, axes = iteration_space(jaxpr)
     plain = Lowering(jaxpr, name, shape, axes, tuple((n,) for n in shape), strict=strict)
     kernel = plain.kernel()
@@ -231,7 +237,7 @@ class Lowering:
             in_full = False
             point = _point_of(shape, self.row_shape, self.row_point)
         if point is None:
-            raise NotAKernelError(f"a result of shape {shape} in a space of {self.full_shape}")
+            refuse(f"a result of shape {shape} in a space of {self.full_shape}")
         value = self.values.at(out, point)
         return Store(buffer, flatten(point, shape), value), in_full
 
@@ -304,7 +310,7 @@ class Lowering:
     def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
         """The value of a reduction in the row of this point."""
         if point != self.row_point:
-            raise NotAKernelError("a reduction is used at another row than its own")
+            refuse("a reduction is used at another row than its own")
         if eqn in self.row_values:
             return self.row_values[eqn]
         b = self.builder

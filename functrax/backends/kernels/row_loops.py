@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
 from functrax.backends.kernels.math import EXPANSIONS
+from functrax.backends.kernels.refusal import Refusal, answered, refuse
 from functrax.backends.kernels.small_arrays import LANE, Memory, Rows, SmallArrays, row_lanes
-from functrax.backends.kernels.values import NotAKernelError
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.reduce import ReindexReduce
@@ -39,7 +39,7 @@ VECTOR_BYTES: Final = 64
 
 def lower_row_loop(
     eqn: Eqn, programs: Sequence[tuple[list[Var], list[Eqn], list[Atom]]], strict: bool
-) -> Kernel:
+) -> Kernel | Refusal:
     """The kernel of a ``scan`` or a ``while`` over small arrays.
 
     Args:
@@ -47,19 +47,26 @@ def lower_row_loop(
       programs: its body, and the condition of a ``while``: inputs, equations, results.
       strict: whether sums have to be added up in the order that other kernels have.
 
-    Raises:
-      NotAKernelError: an array is too large, or moves elements to where a step computes.
+    Returns:
+      The kernel; refused if an array is too large, or moves elements to where a step computes.
     """
     if strict and any(isinstance(e.primitive, ReindexReduce) for _, es, _ in programs for e in es):
-        raise NotAKernelError("sums of small arrays have an order of their own")
-    return _RowLoop(eqn, programs).kernel()
+        return Refusal("sums of small arrays have an order of their own")
+    inside = [v for inputs, _, _ in programs for v in inputs]
+    inside += [v for _, eqns, _ in programs for e in eqns for v in e.outvars]
+    lanes = row_lanes([v.aval for v in inside])
+    if lanes > MOST_LANES:
+        return Refusal("rows that are too long for registers")
+    if lanes < 2:
+        return Refusal("a loop over numbers")
+    return answered(_RowLoop(eqn, programs, lanes).kernel)
 
 
 class _RowLoop:
     """Builds the kernel of one loop."""
 
     def __init__(
-        self, eqn: Eqn, programs: Sequence[tuple[list[Var], list[Eqn], list[Atom]]]
+        self, eqn: Eqn, programs: Sequence[tuple[list[Var], list[Eqn], list[Atom]]], lanes: int
     ) -> None:
         self.eqn, self.programs = eqn, programs
         self.is_scan = "length" in eqn.params
@@ -71,11 +78,7 @@ class _RowLoop:
             if isinstance(x, Var):
                 self.buffers.setdefault(x, len(self.buffers))
         self.builder = Builder()
-        inside = [v for inputs, eqns, _ in programs for v in inputs]
-        inside += [v for _, eqns, _ in programs for e in eqns for v in e.outvars]
-        self.lanes = row_lanes([v.aval for v in inside], MOST_LANES)
-        if self.lanes < 2:
-            raise NotAKernelError("a loop over numbers")
+        self.lanes = lanes
         self.arrays = SmallArrays(self.builder, self.lanes)
 
     def kernel(self) -> Kernel:
@@ -105,7 +108,7 @@ class _RowLoop:
             lanes=self.lanes,
         )
         if _instructions(kernel) > MOST_INSTRUCTIONS:
-            raise NotAKernelError("too many operations in a step")
+            refuse("too many operations in a step")
         return kernel
 
     def _scan(self) -> Stage:
@@ -147,7 +150,7 @@ class _RowLoop:
             env[v] = self._memory(x, v.aval, as_expr(0))
         count = sum(_rows(v.aval) for v in inputs[first:second])
         if count > MOST_CARRIED:
-            raise NotAKernelError("too many rows are carried")
+            refuse("too many rows are carried")
         for k, v in enumerate(inputs[first:second]):
             env[v] = self.arrays.add(Rows(v.aval, tuple(self._accs(k, v.aval))))
         return env

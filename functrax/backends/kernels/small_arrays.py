@@ -22,7 +22,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.values import NotAKernelError, number, reduced_axes
+from functrax.backends.kernels.refusal import refuse
+from functrax.backends.kernels.values import number, reduced_axes
 from functrax.backends.reference import strided
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
@@ -112,7 +113,7 @@ class SmallArrays:
             elif isinstance(eqn.primitive, Reindexing):
                 env[eqn.outvars[0]] = self._reindexed(eqn, env)
             else:
-                raise NotAKernelError(f"{eqn.primitive.name} of small arrays")
+                refuse(f"{eqn.primitive.name} of small arrays")
 
     def numbers(self, x: Atom, env: dict[Atom, Numbers]) -> Numbers:
         """The numbers of a value's elements."""
@@ -142,7 +143,7 @@ class SmallArrays:
         if primitive is iota:
             return self._constants(eqn.outvars[0].aval, eqn.primitive.reference(**params))
         if primitive is not concatenate and len(eqn.invars) != 1:
-            raise NotAKernelError("indices that a step computes")
+            refuse("indices that a step computes")
         if "fill" in params:
             fill = int(self.numbers(params["fill"], env))
             params["fill"] = Literal(np.int64(fill), ShapedArray((), np.int64))
@@ -209,7 +210,7 @@ class SmallArrays:
         """A reduction of one row, by halves."""
         b, numbers = self.builder, numbers[0]
         if how.identity is None:
-            raise NotAKernelError(f"{how.name} has no identity")
+            refuse(f"{how.name} has no identity")
         n = len(numbers)
         place = self._lanes(range(n), how.place)
         total = how.start(b, self.row(numbers), place)
@@ -233,7 +234,7 @@ class SmallArrays:
         found = self._rows.get(key)
         if found is None:
             if len(self._rows) > MOST_ROWS:
-                raise NotAKernelError("too many rows in a step")
+                refuse("too many rows in a step")
             found = self._rows[key] = self._row(np.ascontiguousarray(numbers))
         return found
 
@@ -256,7 +257,7 @@ class SmallArrays:
         value = None
         for n, (k, lanes) in enumerate(self._pieces(which, numbers)):
             if n >= MOST_PIECES:
-                raise NotAKernelError("a row of too many pieces")
+                refuse("a row of too many pieces")
             flat = numbers - self._starts[k]
             inside = np.zeros(len(numbers), bool)
             inside[lanes] = True
@@ -326,13 +327,7 @@ class SmallArrays:
         return self.builder.node("load", source.aval.dtype, args, attr)
 
 
-def row_lanes(avals: Sequence[ShapedArray], most: int) -> int:
-    """How many lanes hold the longest row of some arrays: a power of two.
-
-    Raises:
-      NotAKernelError: they are more than ``most``.
-    """
+def row_lanes(avals: Sequence[ShapedArray]) -> int:
+    """How many lanes hold the longest row of some arrays: a power of two."""
     longest = max((a.shape[-1] for a in avals if a.shape), default=1)
-    if longest > most:
-        raise NotAKernelError("rows that are too long for registers")
     return 1 << (longest - 1).bit_length()

@@ -21,7 +21,6 @@ from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.tiling import lanes_of_columns, pitch_of_columns
-from functrax.backends.kernels.values import NotAKernelError
 from functrax.backends.targets import Target
 from functrax.core.records import record, replace
 
@@ -97,14 +96,8 @@ class Plan:
 
 
 def ranked(kernel: Kernel, first: Side, second: Side, target: Target) -> list[Plan]:
-    """The plans that there are, the cheapest one first.
-
-    Raises:
-      NotAKernelError: there is none: a side has no dim of its own, or cannot be read.
-    """
+    """The plans that there are, the cheapest one first; none if no side has a dim of its own."""
     plans = [*_plans(kernel, first, second, target), *_plans(kernel, second, first, target)]
-    if not plans:
-        raise NotAKernelError("no tiles: a side has no dim of its own")
     return sorted(plans, key=lambda plan: plan.cost)
 
 

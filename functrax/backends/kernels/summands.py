@@ -15,14 +15,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from functrax.backends.kernels.lower import points_of
-from functrax.backends.kernels.values import NotAKernelError, Point, Shape, reduced_axes
+from functrax.backends.kernels.refusal import Refusal
+from functrax.backends.kernels.values import Point, Shape, reduced_axes
 from functrax.core.index.expr import Condition, Dim, Index, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims.mapped import reindex_reduce
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.records import record, replace
+from functrax.core.types import dtypes
 from functrax.core.types.symbolic_sizes import gcd
 
 #: The most parts that a space falls into.
@@ -64,7 +69,7 @@ def remainders(
     rank: int,
     strides: Sequence[tuple[IndexExpr, int]],
     others: Sequence[tuple[IndexExpr, int]] = (),
-) -> list[Space]:
+) -> list[Space] | Refusal:
     """The parts of a space in which what must be divisible is so.
 
     Args:
@@ -73,19 +78,19 @@ def remainders(
       strides: expressions over the axes, and what they must be divisible by for a point to count.
       others: the same for what the results need besides the sum; there all points count.
 
-    Raises:
-      NotAKernelError: there are too many parts, or the remainders of the results do not tell those
-        of what is summed.
+    Returns:
+      The parts; refused if they are too many, or the remainders of the results do not tell those
+      of what is summed.
     """
     steps = [1] * len(space.shape)
     for expr, divisor in (*strides, *others):
         for atom, coef in expr.terms:
             if not isinstance(atom, Dim) or atom.number >= len(steps):
-                raise NotAKernelError("a remainder of what is read")
+                return Refusal("a remainder of what is read")
             step = divisor // gcd(coef, divisor)
             steps[atom.number] = math.lcm(steps[atom.number], step)
     if math.prod(steps[:rank]) > MOST_PARTS or math.prod(steps) > MOST_PARTS**2:
-        raise NotAKernelError("too many remainders")
+        return Refusal("too many remainders")
     parts = []
     for outer in itertools.product(*map(range, steps[:rank])):
         fits = [
@@ -94,7 +99,7 @@ def remainders(
             if all(_at(expr, (*outer, *inner)) % divisor == 0 for expr, divisor in strides)
         ]
         if len(fits) > 1:
-            raise NotAKernelError("several remainders of what is summed for one of the results")
+            return Refusal("several remainders of what is summed for one of the results")
         inner = fits[0] if fits else tuple(space.shape[rank:])  # nothing is summed
         part = replace(space, steps=tuple(zip(steps, (*outer, *inner), strict=True)))
         if min(part.sizes()[:rank], default=1) > 0:
@@ -104,6 +109,17 @@ def remainders(
 
 def _at(expr: IndexExpr, point: Sequence[int]) -> int:
     return expr.const + sum(coef * point[a.number] for a, coef in expr.terms if isinstance(a, Dim))
+
+
+def accumulator(total: Eqn) -> np.dtype[Any]:
+    """What a sum is added up in."""
+    (x,), (out,) = total.invars, total.outvars
+    dtype = np.result_type(x.aval.dtype, out.aval.dtype)
+    if dtype in dtypes.HALF:
+        return np.dtype(dtypes.float32)
+    if dtypes.is_integer(dtype) and dtype.itemsize < 4:
+        return np.dtype("u4" if dtype.kind == "u" else "i4")  # wraps as the narrow one does
+    return dtype
 
 
 @record
@@ -122,27 +138,26 @@ class Summands:
     shape: Shape
 
     @classmethod
-    def of(cls, total: Eqn) -> Summands:
-        """Those of an equation that sums.
-
-        Raises:
-          NotAKernelError: the result does not tell where they are.
-        """
+    def of(cls, total: Eqn) -> Summands | Refusal:
+        """Those of an equation that sums; refused if the result does not tell where they are."""
         shape = total.invars[0].aval.shape
         axes = reduced_axes(total)
         if axes is not None:
             if total.primitive is not reduce_sum:
-                raise NotAKernelError("a reduction that is no sum")
+                return Refusal("a reduction that is no sum")
             kept = [d for d in range(len(shape)) if d not in axes]
             return cls(axes, {d: (k, 1, as_expr(0)) for k, d in enumerate(kept)}, shape)
         index_map = total.params["map"]
         fits = total.primitive is reindex_reduce and total.params["op"] == "add"
         if not fits or len(total.invars) > 1 or index_map.conditions:
-            raise NotAKernelError("an update that is no sum along windows")
+            return Refusal("an update that is no sum along windows")
         solved = {}
         for k, expr in enumerate(index_map.exprs):
             others = {d for j, e in enumerate(index_map.exprs) if j != k for d in e.used_dims()}
-            d, factor = _solvable(expr, others, shape)
+            tells = _solvable(expr, others, shape)
+            if tells is None:
+                return Refusal("an update whose indices do not tell where they come from")
+            d, factor = tells
             solved[d] = (k, factor, expr - Dim(d) * factor)
         summed = tuple(d for d in range(len(shape)) if d not in solved)
         return cls(summed, solved, shape)
@@ -163,14 +178,17 @@ class Summands:
         return tuple(as_expr(known[d]) for d in range(len(self.shape))), conditions
 
 
-def _solvable(expr: IndexExpr, others: set[int], shape: Shape) -> tuple[int, int]:
-    """The longest axis that an index of the result tells, if the others are known; its factor."""
+def _solvable(expr: IndexExpr, others: set[int], shape: Shape) -> tuple[int, int] | None:
+    """The longest axis that an index of the result tells, if the others are known; its factor.
+
+    None if it tells none.
+    """
     found = [
         (shape[a.number], a.number, coef)
         for a, coef in expr.terms
         if isinstance(a, Dim) and a.number not in others
     ]
     if not found or not all(isinstance(a, Dim) for a, _ in expr.terms):
-        raise NotAKernelError("an update whose indices do not tell where they come from")
+        return None
     _, d, factor = max(found)
     return d, factor

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from functrax.backends.kernels.indices import Indices
+from functrax.backends.kernels.refusal import refuse
 from functrax.core.index.expr import IndexExpr
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
@@ -43,10 +44,6 @@ MAX_VALUES = 8192
 MAX_INDICES = 64
 _Key: TypeAlias = "tuple[Atom, Point, Scalar | None]"
 _Part: TypeAlias = "tuple[Atom, Point, Scalar | None, Scalar | None]"
-
-
-class NotAKernelError(Exception):
-    """Equations that cannot be one kernel; they are run in another way."""
 
 
 class Source(Protocol):
@@ -137,9 +134,7 @@ class Values:
     def at(self, x: Atom, point: Point, guard: Scalar | None = None) -> Scalar:
         """A value at a point.
 
-        Raises:
-          NotAKernelError: it depends on an equation that has no scalar expression, or on too many
-            values.
+        Refused if it depends on an equation that has no scalar expression, or on too many values.
         """
         key = (x, point, guard)
         stack = [key]  # iterative, for programs may be deep
@@ -150,7 +145,7 @@ class Values:
                 continue
             missing = [k for k in self._needs(*top) if k not in self._known]
             if len(self._known) + len(stack) > MAX_VALUES:
-                raise NotAKernelError("views of views, so many that each element is computed often")
+                refuse("views of views, so many that each element is computed often")
             if missing:
                 stack.extend(missing)
                 continue
@@ -182,7 +177,7 @@ class Values:
         if isinstance(eqn.primitive, Reindex):
             source, inner, _ = self._reindexed(eqn, point, guard)
             return [(eqn.invars[0], source, inner)]
-        raise NotAKernelError(f"{eqn.primitive.name} inside a kernel")
+        refuse(f"{eqn.primitive.name} inside a kernel")
 
     def _compute(self, x: Atom, point: Point, guard: Scalar | None) -> tuple[Scalar, ...]:
         b = self.builder
@@ -255,16 +250,12 @@ class Values:
         return found
 
     def moved(self, eqn: Eqn, point: Point) -> Point:
-        """Where a reindex that is inside everywhere reads its operand.
-
-        Raises:
-          NotAKernelError: it is outside somewhere.
-        """
+        """Where a reindex that is inside everywhere reads its operand; refused if it is not."""
         if not isinstance(eqn.primitive, Reindex):
-            raise NotAKernelError(f"{eqn.primitive.name} moves nothing")
+            refuse(f"{eqn.primitive.name} moves nothing")
         source, _, inside = self._reindexed(eqn, point, None)
         if inside is not None:
-            raise NotAKernelError("a reindex that is outside somewhere")
+            refuse("a reindex that is outside somewhere")
         return source
 
     def _reindexed_now(
@@ -310,11 +301,7 @@ class Values:
 
 
 def _check_length(exprs: Point, index_map: IndexMap) -> None:
-    """Refuse indices that views of views have made much longer than those of one view.
-
-    Raises:
-      NotAKernelError: they are.
-    """
+    """Refuse indices that views of views have made much longer than those of one view."""
     length = sum([expr.size for expr in exprs])
     if length > MAX_INDICES and length > 2 * sum([expr.size for expr in index_map.exprs]):
-        raise NotAKernelError("views of views, so many that indices are long")
+        refuse("views of views, so many that indices are long")

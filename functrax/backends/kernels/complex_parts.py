@@ -17,12 +17,12 @@ Start at :func:`in_parts`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrax.backends.kernels.refusal import Refusal, answered, refuse
+from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.core.index.expr import Condition, Dim, IndexExpr
 from functrax.core.index.map import IndexMap
@@ -52,8 +52,19 @@ def in_parts(jaxpr: Jaxpr) -> Jaxpr | Refusal:
     """
     found: Jaxpr | Refusal | None = jaxpr.memo.get("in parts")
     if found is None:
-        found = jaxpr.memo["in parts"] = answered(lambda: _Parts(jaxpr).program())
+        found = jaxpr.memo["in parts"] = _in_parts(jaxpr)
     return found
+
+
+def _in_parts(jaxpr: Jaxpr) -> Jaxpr | Refusal:
+    made: dict[Atom, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
+    center = _center(jaxpr, made)
+    if isinstance(center, Refusal):
+        return center
+    refused = [_refusal_beneath(center.product, made)]
+    refused += [_refusal_of(eqn, center) for eqn in jaxpr.eqns]
+    refusal = next((found for found in refused if found is not None), None)
+    return _Parts(jaxpr, center, made).program() if refusal is None else refusal
 
 
 def _real(aval: ShapedArray) -> ShapedArray:
@@ -67,6 +78,62 @@ def _real_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtypes.float32 if dtype == dtypes.complex64 else dtypes.float64
 
 
+class _Center(NamedTuple):
+    """What is multiplied and added up: the product, the sum, and what is between them."""
+
+    product: Eqn
+    total: Eqn
+    between: set[Eqn]
+
+
+def _center(jaxpr: Jaxpr, made: Mapping[Atom, Eqn]) -> _Center | Refusal:
+    sums = [e for e in jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
+    if len(sums) != 1:
+        return Refusal("a contraction has one sum")
+    between: set[Eqn] = set()
+    eqn = made.get(sums[0].invars[0])
+    while eqn is not None and eqn.primitive is not mul:
+        between.add(eqn)
+        eqn = made.get(eqn.invars[0])
+    if eqn is None:
+        return Refusal("a sum of something else than a product")
+    return _Center(eqn, sums[0], between)
+
+
+def _refusal_of(eqn: Eqn, center: _Center) -> Refusal | None:
+    """Why an equation cannot be written with parts, if it cannot."""
+    primitive = eqn.primitive
+    refusal = Refusal(f"{primitive.name} of complex numbers")
+    if eqn is center.total:
+        windows = primitive is reindex_reduce and len(eqn.invars) == 1
+        return None if windows or primitive is reduce_sum else refusal
+    if eqn is not center.product and not dtypes.is_complex(eqn.outvars[0].aval.dtype):
+        return refusal if any(dtypes.is_complex(x.aval.dtype) for x in eqn.invars) else None
+    fits = eqn is center.product or _is_view(eqn)
+    if not fits and primitive not in (convert_element_type, neg, conj):
+        return refusal
+    numbers = any(isinstance(x, Literal) for x in eqn.invars)
+    return Refusal("a product with a number") if numbers else None
+
+
+def _is_view(eqn: Eqn) -> bool:
+    """Whether an equation is a view of one array that is 0 where it reads nothing."""
+    fill = eqn.params.get("fill")
+    zero = fill is None or fill.val == 0
+    return isinstance(eqn.primitive, Reindex) and len(eqn.invars) == 1 and zero
+
+
+def _refusal_beneath(product: Eqn, made: Mapping[Atom, Eqn]) -> Refusal | None:
+    """Why it is not known which dims the operands of the product depend on."""
+    for x in product.invars:
+        while x in made:
+            eqn = made[x]
+            if isinstance(eqn.primitive, Reindexing) and not _is_view(eqn):
+                return Refusal(f"{eqn.primitive.name} of complex numbers")
+            x = eqn.invars[0]
+    return None
+
+
 class _Parts:
     """Writes the program anew.
 
@@ -78,11 +145,11 @@ class _Parts:
       env: for each value the one in its place.
     """
 
-    def __init__(self, jaxpr: Jaxpr) -> None:
+    def __init__(self, jaxpr: Jaxpr, center: _Center, made: Mapping[Atom, Eqn]) -> None:
         self.jaxpr = jaxpr
         self.eqns: list[Eqn] = []
-        self.defs: dict[Atom, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
-        self.product, self.total, self.between = self._center()
+        self.defs = made
+        self.product, self.total, self.between = center
         self.env: dict[Atom, Var] = {}
 
     def program(self) -> Jaxpr:
@@ -99,20 +166,6 @@ class _Parts:
                 self.env[out] = self._around(eqn, 2 if eqn in self.between else 1)
         results = [self.env[v] for v in self.jaxpr.outvars]
         return Jaxpr((), inputs, results, self.eqns, self.jaxpr.name)
-
-    def _center(self) -> tuple[Eqn, Eqn, set[Eqn]]:
-        """The product, the sum, and what is between them."""
-        sums = [e for e in self.jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
-        if len(sums) != 1:
-            refuse("a contraction has one sum")
-        between: set[Eqn] = set()
-        eqn = self.defs.get(sums[0].invars[0])
-        while eqn is not None and eqn.primitive is not mul:
-            between.add(eqn)
-            eqn = self.defs.get(eqn.invars[0])
-        if eqn is None:
-            refuse("a sum of something else than a product")
-        return eqn, sums[0], between
 
     def _new(self, primitive: Any, operands: Sequence[Atom], like: Eqn, **params: Any) -> Var:
         out = Var(primitive.infer(tuple([x.aval for x in operands]), params))
@@ -140,7 +193,7 @@ class _Parts:
         rank = len(shape)
         dims = [Dim(k) for k in range(rank)]
         p, q = Dim(rank), Dim(rank + 1)
-        sides = [self._operand(x, eqn) for x in eqn.invars]
+        sides = [self.env[x] for x in eqn.invars]
         if self._read_in_vectors(eqn) == 0:
             sides.reverse()
         whole = (*shape, _PARTS, _PARTS)
@@ -201,8 +254,6 @@ class _Parts:
         rank = len(x.aval.shape) - 2
         if eqn.primitive is reduce_sum:
             return self._new(reduce_sum, (x,), eqn, axes=(*eqn.params["axes"], rank))
-        if eqn.primitive is not reindex_reduce or len(eqn.invars) > 1:
-            refuse(f"{eqn.primitive.name} of complex numbers")
         old: IndexMap = eqn.params["map"]
         index_map = IndexMap(
             (*old.domain, _PARTS, _PARTS),
@@ -214,22 +265,15 @@ class _Parts:
 
     # ---- what is around them --------------------------------------------------------------------
 
-    def _operand(self, x: Atom, like: Eqn) -> Var:
-        if x not in self.env:
-            refuse("a product with a number")
-        return self.env[x]
-
     def _around(self, eqn: Eqn, more: int) -> Var:
         """An equation whose result has so many more axes, if it is complex."""
         primitive, (out,) = eqn.primitive, eqn.outvars
         if not dtypes.is_complex(out.aval.dtype):
             operands = [self.env.get(x, x) for x in eqn.invars]
-            if any(dtypes.is_complex(x.aval.dtype) for x in eqn.invars):
-                refuse(f"{primitive.name} of complex numbers")
             return self._new(primitive, operands, eqn, **eqn.params)
         if isinstance(primitive, Reindexing):
             return self._view(eqn, more)
-        x = self._operand(eqn.invars[0], eqn)
+        x = self.env[eqn.invars[0]]
         if primitive is convert_element_type:
             dtype = _real_dtype(out.aval.dtype)
             if x.aval.dtype != dtype:
@@ -239,16 +283,10 @@ class _Parts:
             return self._with_zeros(x, eqn)
         if primitive is neg:
             return self._new(neg, (x,), eqn)
-        if primitive is conj:
-            return self._conjugate(x, eqn, len(out.aval.shape) + more - 1)
-        refuse(f"{primitive.name} of complex numbers")
+        return self._conjugate(x, eqn, len(out.aval.shape) + more - 1)
 
     def _map_of(self, eqn: Eqn) -> IndexMap:
-        """The map of a view of one array that is 0 where it reads nothing."""
-        fill = eqn.params.get("fill")
-        one = len(eqn.invars) == 1 and isinstance(eqn.primitive, Reindex)
-        if not one or (fill is not None and fill.val != 0):
-            refuse(f"{eqn.primitive.name} of complex numbers")
+        """The map of a view of one array."""
         found: IndexMap = eqn.primitive.index_map(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
         return found
 
@@ -257,7 +295,7 @@ class _Parts:
         rank = len(old.domain)
         parts = [Dim(rank + k) for k in range(more)]
         shape = (*old.domain, *(_PARTS for _ in parts))
-        x = self._operand(eqn.invars[0], eqn)
+        x = self.env[eqn.invars[0]]
         return self._viewed(x, shape, (*old.exprs, *parts), eqn, old.conditions)
 
     def _with_zeros(self, x: Var, like: Eqn) -> Var:

@@ -282,6 +282,10 @@ class _LoopLowering:
         kernel = answered(self._kernel)
         if isinstance(kernel, Refusal):
             return kernel
+        if len(kernel.nodes()) > MAX_NODES:
+            return Refusal("too many operations in a step")
+        if not self._keeps_scalars(kernel.stages[0]):
+            return Refusal("a scalar that depends on the points")
         return LoopKernel(kernel, tuple(self.buffers), tuple(copies))
 
     def _kernel(self) -> Kernel:
@@ -291,7 +295,7 @@ class _LoopLowering:
         else:
             stage = self._while()
         rows = [store for k in range(self._num_carry()) for store in self._last(k, stage)]
-        kernel = Kernel(
+        return Kernel(
             self.eqn.primitive.name,
             self.builder,
             self._operands(),
@@ -301,10 +305,6 @@ class _LoopLowering:
             [stage],
             rows,
         )
-        if len(kernel.nodes()) > MAX_NODES:
-            refuse("too many operations in a step")
-        self._check_scalars(stage)
-        return kernel
 
     def _num_carry(self) -> int:
         return len(_carried(self.eqn))
@@ -527,10 +527,10 @@ class _LoopLowering:
             stack.extend(node.args)
         return False
 
-    def _check_scalars(self, stage: Stage) -> None:
-        for carry in stage.carries:
-            if not carry.acc.attr[2] and self._is_batched(carry.new):
-                refuse("a scalar that depends on the points")
+    def _keeps_scalars(self, stage: Stage) -> bool:
+        """Whether what all points carry together does not depend on the points."""
+        scalars = [carry for carry in stage.carries if not carry.acc.attr[2]]
+        return not any(self._is_batched(carry.new) for carry in scalars)
 
 
 class _Step:

@@ -18,8 +18,15 @@ from typing import Any, Final
 
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.kernels.refusal import Refusal, answered, refuse
-from functrax.backends.kernels.small_arrays import LANE, Memory, Rows, SmallArrays, row_lanes
+from functrax.backends.kernels.refusal import Refusal, answered
+from functrax.backends.kernels.small_arrays import (
+    LANE,
+    Memory,
+    Rows,
+    SmallArrays,
+    refusal_of,
+    row_lanes,
+)
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.reduce import ReindexReduce
@@ -59,7 +66,17 @@ def lower_row_loop(
         return Refusal("rows that are too long for registers")
     if lanes < 2:
         return Refusal("a loop over numbers")
-    return answered(_RowLoop(eqn, programs, lanes).kernel)
+    carried = eqn.outvars[: eqn.params.get("num_carry", len(eqn.outvars))]
+    if sum(_rows(v.aval) for v in carried) > MOST_CARRIED:
+        return Refusal("too many rows are carried")
+    for _, eqns, _ in programs:
+        for refusal in map(refusal_of, eqns):
+            if refusal is not None:
+                return refusal
+    kernel = answered(_RowLoop(eqn, programs, lanes).kernel)
+    if isinstance(kernel, Kernel) and _instructions(kernel) > MOST_INSTRUCTIONS:
+        return Refusal("too many operations in a step")
+    return kernel
 
 
 class _RowLoop:
@@ -95,7 +112,7 @@ class _RowLoop:
             position += count
         operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.buffers]
         operands += [Operand(v.aval.dtype, v.aval.size, True) for v in self.eqn.outvars]
-        kernel = Kernel(
+        return Kernel(
             self.eqn.primitive.name,
             self.builder,
             operands,
@@ -107,9 +124,6 @@ class _RowLoop:
             vector=0,
             lanes=self.lanes,
         )
-        if _instructions(kernel) > MOST_INSTRUCTIONS:
-            refuse("too many operations in a step")
-        return kernel
 
     def _scan(self) -> Stage:
         params = self.eqn.params
@@ -148,9 +162,6 @@ class _RowLoop:
         env: dict[Atom, Any] = {}
         for v, x in zip(inputs, consts):
             env[v] = self._memory(x, v.aval, as_expr(0))
-        count = sum(_rows(v.aval) for v in inputs[first:second])
-        if count > MOST_CARRIED:
-            refuse("too many rows are carried")
         for k, v in enumerate(inputs[first:second]):
             env[v] = self.arrays.add(Rows(v.aval, tuple(self._accs(k, v.aval))))
         return env

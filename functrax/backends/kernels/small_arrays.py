@@ -22,13 +22,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.refusal import refuse
+from functrax.backends.kernels.refusal import Refusal, refuse
 from functrax.backends.kernels.values import number, reduced_axes
 from functrax.backends.reference import strided
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.prims.lowered_reductions import Carried, Reduction
 from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.prims.reindex import Reindexing, iota
 from functrax.core.prims.slicing import concatenate, pad
 from functrax.core.records import record
@@ -104,16 +105,17 @@ class SmallArrays:
         return found
 
     def run(self, eqns: Sequence[Eqn], env: dict[Atom, Numbers]) -> None:
-        """Compute equations in order; ``env`` has the numbers of what they use, and gets theirs."""
+        """Compute equations in order; ``env`` has the numbers of what they use, and gets theirs.
+
+        There is none that :func:`refusal_of` refuses.
+        """
         for eqn in eqns:
             if isinstance(eqn.primitive, Elementwise):
                 self._elementwise(eqn, env)
             elif reduced_axes(eqn) is not None:
                 env[eqn.outvars[0]] = self._reduced(eqn, self.numbers(eqn.invars[0], env))
-            elif isinstance(eqn.primitive, Reindexing):
-                env[eqn.outvars[0]] = self._reindexed(eqn, env)
             else:
-                refuse(f"{eqn.primitive.name} of small arrays")
+                env[eqn.outvars[0]] = self._reindexed(eqn, env)
 
     def numbers(self, x: Atom, env: dict[Atom, Numbers]) -> Numbers:
         """The numbers of a value's elements."""
@@ -142,8 +144,6 @@ class SmallArrays:
         primitive, params = eqn.primitive, dict(eqn.params)
         if primitive is iota:
             return self._constants(eqn.outvars[0].aval, eqn.primitive.reference(**params))
-        if primitive is not concatenate and len(eqn.invars) != 1:
-            refuse("indices that a step computes")
         if "fill" in params:
             fill = int(self.numbers(params["fill"], env))
             params["fill"] = Literal(np.int64(fill), ShapedArray((), np.int64))
@@ -184,8 +184,7 @@ class SmallArrays:
         moved = np.transpose(numbers, (*kept, *axes))
         n = out.shape[-1] if out.shape else 1
         moved = moved.reshape(-1, n, math.prod(numbers.shape[d] for d in axes))
-        across = n == 1 and len(axes) == 1
-        finish = self._across if across else self._down
+        finish = self._across if _is_across(eqn, axes) else self._down
         return self.add(Rows(out, tuple(finish(how, part) for part in moved)))
 
     def _down(self, how: Reduction, numbers: Numbers) -> Scalar:
@@ -209,8 +208,6 @@ class SmallArrays:
     def _across(self, how: Reduction, numbers: Numbers) -> Scalar:
         """A reduction of one row, by halves."""
         b, numbers = self.builder, numbers[0]
-        if how.identity is None:
-            refuse(f"{how.name} has no identity")
         n = len(numbers)
         place = self._lanes(range(n), how.place)
         total = how.start(b, self.row(numbers), place)
@@ -325,6 +322,27 @@ class SmallArrays:
         args = () if inside is None else (inside,)
         attr = (source.buffer, address, False, inside is not None)
         return self.builder.node("load", source.aval.dtype, args, attr)
+
+
+def refusal_of(eqn: Eqn) -> Refusal | None:
+    """Why an equation cannot be done with rows of lanes, if it cannot."""
+    primitive, axes = eqn.primitive, reduced_axes(eqn)
+    if isinstance(primitive, Elementwise):
+        return None
+    if axes is not None and isinstance(primitive, ReindexReduce):
+        how = primitive.reduction(eqn.invars[0].aval, **eqn.params)
+        starts = how.identity is not None or not _is_across(eqn, axes)
+        return None if starts else Refusal(f"{how.name} has no identity")
+    if not isinstance(primitive, Reindexing):
+        return Refusal(f"{primitive.name} of small arrays")
+    known = primitive in (iota, concatenate) or len(eqn.invars) == 1
+    return None if known else Refusal("indices that a step computes")
+
+
+def _is_across(eqn: Eqn, axes: Sequence[int]) -> bool:
+    """Whether a reduction takes in one row, whose lanes are put together."""
+    out = eqn.outvars[0].aval
+    return len(axes) == 1 and (out.shape[-1] if out.shape else 1) == 1
 
 
 def row_lanes(avals: Sequence[ShapedArray]) -> int:

@@ -22,7 +22,7 @@ from functrax.core.prims import (
 )
 from functrax.core.prims.rounding import RoundingMethod
 from functrax.core.scalars.scalar import Builder
-from functrax.core.tracing.primitive import Elementwise
+from functrax.core.tracing.primitive import Elementwise, Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.hlo.complex_inverses import INVERSES
@@ -35,11 +35,11 @@ from functrax.transforms.hlo.scalars import load, write_scalars
 from functrax.transforms.operations.checkpoint_name import Name
 
 #: What XLA does not compute for some dtypes: there the lowering is written.
-_EXCEPT: Final[dict[str, frozenset[np.dtype[Any]]]] = {
-    "mul": dtypes.BOOL,
-    "abs": dtypes.UNSIGNED,
-    "sign": dtypes.UNSIGNED,
-    "cbrt": dtypes.COMPLEX,
+_EXCEPT: Final[dict[Primitive, frozenset[np.dtype[Any]]]] = {
+    arithmetic.mul: dtypes.BOOL,
+    arithmetic.abs_: dtypes.UNSIGNED,
+    arithmetic.sign: dtypes.UNSIGNED,
+    powers.cbrt: dtypes.COMPLEX,
 }
 
 
@@ -52,9 +52,8 @@ def spread_all(w: Computation, eqn: Eqn, operands: Sequence[Node]) -> list[Node]
 @rule(Elementwise)
 def by_opcode(w: Computation, eqn: Eqn, operands: list[Node]) -> list[Node]:
     """The opcode, or the lowering where there is none."""
-    name = eqn.primitive.name
-    opcode = OPCODES.get(name)
-    if opcode is None or operands[0].dtype in _EXCEPT.get(name, ()):
+    opcode = OPCODES.get(eqn.primitive.name)
+    if opcode is None or operands[0].dtype in _EXCEPT.get(eqn.primitive, ()):
         return by_lowering(w, eqn, operands)
     return [w.op(opcode, eqn.outvars[0].aval, *spread_all(w, eqn, operands))]
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,20 +26,17 @@ from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
 from functrax.backends.kernels.refusal import Refusal, answered, refuse
 from functrax.backends.kernels.row_loops import MATH_INSTRUCTIONS, lower_row_loop
+from functrax.backends.kernels.steps import MAX_CARRIED, Leaf, Opened, Step, opened
 from functrax.backends.kernels.values import (
     Point,
     Shape,
     Values,
     is_update,
-    reduced_axes,
 )
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten
-from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.prims.control import Grouping
-from functrax.core.prims.identity import OptimizationBarrier
+from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.mapped import Scatter
-from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import record
 from functrax.core.scalars.scalar import Builder, Scalar
@@ -47,12 +44,8 @@ from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
-Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
-#: The inputs, equations and results of a program.
-Opened: TypeAlias = tuple[list[Var], list[Eqn], list[Atom]]
-
-#: The most scalars that a point carries, and the most nodes of a step.
-MAX_CARRIED, MAX_NODES = 64, 4000
+#: The most nodes of a step.
+MAX_NODES = 4000
 #: A step of more scalar operations than the first number is computed in rows of lanes if it can be,
 #: one of more than the second one is not written out.
 FEW_SCALARS, MOST_SCALARS = 256, 1500
@@ -184,64 +177,6 @@ def _carried(eqn: Eqn) -> Sequence[Var]:
     return eqn.outvars if number is None else eqn.outvars[:number]
 
 
-def opened(jaxpr: Jaxpr) -> Opened | Refusal:
-    """A program's inputs, equations and results, with groups replaced by what they hold.
-
-    It is refused if an equation can be in no step.
-    """
-    refusal = _refusal_in(jaxpr)
-    if refusal is not None:
-        return refusal
-    eqns: list[Eqn] = []
-
-    def write(program: Jaxpr, operands: Sequence[Atom]) -> list[Atom]:
-        env: dict[Atom, Atom] = dict(zip(program.invars, operands, strict=True))
-        for eqn in program.eqns:
-            invars = [env.get(x, x) for x in eqn.invars]
-            if isinstance(eqn.primitive, Grouping):
-                env.update(zip(eqn.outvars, write(eqn.params["jaxpr"], invars), strict=True))
-                continue
-            if isinstance(eqn.primitive, OptimizationBarrier):  # all are computed at once
-                env.update(zip(eqn.outvars, invars, strict=True))
-                continue
-            outvars = [Var(v.aval) for v in eqn.outvars]
-            eqns.append(Eqn(eqn.primitive, invars, outvars, eqn.params, eqn.source))
-            env.update(zip(eqn.outvars, outvars, strict=True))
-        return [env.get(x, x) for x in program.outvars]
-
-    inputs = [Var(v.aval) for v in jaxpr.invars]
-    return inputs, eqns, write(jaxpr, inputs)
-
-
-def _refusal_in(program: Jaxpr) -> Refusal | None:
-    """Why an equation of a program, or of a group in it, can be in no step."""
-    inner = []
-    for eqn in program.eqns:
-        if isinstance(eqn.primitive, Grouping):
-            inner.append(eqn.params["jaxpr"])
-        elif not isinstance(eqn.primitive, OptimizationBarrier):
-            refusal = _refusal_of(eqn)
-            if refusal is not None:
-                return refusal
-    return next((found for found in map(_refusal_in, inner) if found is not None), None)
-
-
-def _refusal_of(eqn: Eqn) -> Refusal | None:
-    """Why an equation can be in no step: no scalar expression, or it does something besides."""
-    if eqn.primitive.has_side_effects(dict(eqn.params)):
-        return Refusal("a step has effects")
-    if not isinstance(eqn.primitive, (Elementwise, Reindexing, ReindexReduce)):
-        return Refusal(f"{eqn.primitive.name} inside a kernel")
-    avals = tuple(x.aval for x in (*eqn.invars, *eqn.outvars))
-    if not all(a.dtype in dtypes.ALL and a.size for a in avals):
-        return Refusal("no numbers at all")
-    operands = tuple(x.aval for x in eqn.invars)
-    if isinstance(eqn.primitive, Elementwise):
-        if not eqn.primitive.lowers(operands, dict(eqn.params)):
-            return Refusal(f"{eqn.primitive.name} has no scalar expression")
-    return None
-
-
 class _LoopLowering:
     """Builds the kernel of one loop for one batch shape.
 
@@ -349,7 +284,7 @@ class _LoopLowering:
 
     def _values(self, eqns: Sequence[Eqn], leaves: dict[Var, Leaf]) -> Values:
         defs = {v: eqn for eqn in eqns for v in eqn.outvars}
-        return Values(self.builder, self.indices, defs, _Step(self.builder, leaves))
+        return Values(self.builder, self.indices, defs, Step(self.builder, leaves))
 
     # ---- leaves -------------------------------------------------------------------------------
 
@@ -531,48 +466,6 @@ class _LoopLowering:
         """Whether what all points carry together does not depend on the points."""
         scalars = [carry for carry in stage.carries if not carry.acc.attr[2]]
         return not any(self._is_batched(carry.new) for carry in scalars)
-
-
-class _Step:
-    """Where the values of a step come from.
-
-    Args:
-      builder: makes the expressions.
-      leaves: what each input of the program is.
-    """
-
-    def __init__(self, builder: Builder, leaves: dict[Var, Leaf]) -> None:
-        self.builder = builder
-        self.leaves = leaves
-
-    def read(self, x: Var, point: Point, guard: Scalar | None) -> Scalar:
-        """An input of the program."""
-        return self.leaves[x](point, guard)
-
-    def reduced_points(self, eqn: Eqn, point: Point) -> list[Point]:
-        """The points of a small array that a reduction puts together."""
-        axes = reduced_axes(eqn)
-        assert axes is not None
-        shape = eqn.invars[0].aval.shape
-        if math.prod(shape[d] for d in axes) > MAX_CARRIED:
-            refuse("a reduction of a large array in a step")
-        kept = iter(point)
-        ranges = [
-            map(as_expr, range(n)) if d in axes else (next(kept),) for d, n in enumerate(shape)
-        ]
-        return list(itertools.product(*ranges))
-
-    def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
-        """Their reduction, written out."""
-        b = self.builder
-        how = eqn.primitive.reduction(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
-        places = (b.const(k, how.place) for k in range(len(operands)))
-        carried = [how.start(b, x, place) for x, place in zip(operands, places, strict=True)]
-        total = carried[0]
-        for part in carried[1:]:
-            total = how.combine(b, total, part)
-        result: Scalar = how.finish(b, total)
-        return result
 
 
 def _is_affine(address: Any) -> bool:

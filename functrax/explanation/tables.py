@@ -11,10 +11,12 @@ _MOST_LINES = 3  # of the user's program, for each kernel
 
 
 def explanation_text(e: Explanation) -> str:
-    """The tables of an explanation: kernels, edges, memory, compilation."""
+    """The tables of an explanation: kernels, edges, refusals, memory, compilation."""
     parts = [_head(e), _kernel_table(e)]
     if e.edges:
         parts.append(_edge_table(e))
+    if e.compiled.refused:
+        parts.append(_refusal_table(e))
     parts.append(f"memory: arena {size(e.arena_bytes)}, at most {size(e.peak_bytes)} alive")
     parts.append(compile_text(e))
     return "\n\n".join(parts)
@@ -89,6 +91,14 @@ def _edge_table(e: Explanation) -> str:
         ]
         rows.append([*ends, edge.value, size(edge.nbytes), edge.reason])
     return table(rows, left={2, 4})
+
+
+def _refusal_table(e: Explanation) -> str:
+    rows = [["in parts or by a call", "why it is not one kernel", "line"]]
+    for eqn, refusal in e.compiled.refused:
+        name = str(eqn.params.get("name", eqn.primitive.name))
+        rows.append([name, refusal.reason, str(eqn.source or "")])
+    return table(rows, left={0, 1, 2})
 
 
 def compile_text(e: Explanation) -> str:

@@ -85,12 +85,14 @@ class CompiledProgram:
       program: what the runtime runs.
       works: how each equation is computed that is no control flow, in order.
       log: what the compiler did, and when.
+      refused: groups, contractions and loops that are no kernel, with the reasons.
     """
 
     stages: CompiledStages
     program: Program
     works: tuple[Work, ...]
     log: CompileLog
+    refused: tuple[tuple[Eqn, Refusal], ...]
 
 
 def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
@@ -111,7 +113,8 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
             stages, assembly, program = within_budget(
                 first, budget, lambda s: Candidate(s, *_assembled(s, guarded))
             )
-    compiled = CompiledProgram(stages, program, tuple(assembly.works), log)
+    refused = assembly.codes.refused()
+    compiled = CompiledProgram(stages, program, tuple(assembly.works), log, refused)
     _records[program] = weakref.ref(compiled)
     return compiled
 

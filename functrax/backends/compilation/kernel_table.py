@@ -83,6 +83,11 @@ class Codes:
         """
         return self._of(eqn, "loop", lambda: self._loop(eqn))
 
+    def refused(self) -> tuple[tuple[Eqn, Refusal], ...]:
+        """The equations that were asked about and are no kernel, with the reasons."""
+        answers = self._found.values()
+        return tuple([(eqn, answer) for eqn, answer in answers if isinstance(answer, Refusal)])
+
     def _loop(self, eqn: Eqn) -> GroupCode | Refusal:
         key = _meaning(eqn)
         code = self._loops.get(key)

@@ -19,7 +19,7 @@ from functrax.backends.passes.fusion.contraction_groups import has_few_parts, is
 from functrax.backends.passes.groups import contraction, fused
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.options.config import state as options
-from functrax.core.prims.control import Choice, Loop, ScanLoop, WhileLoop
+from functrax.core.prims.control import Choice, Loop
 from functrax.core.prims.cumulative import Cumulative
 
 
@@ -47,11 +47,10 @@ class Codes:
             self.contraction(eqn)
         elif isinstance(primitive, Choice):
             yield from params["branches"]
-        elif isinstance(primitive, (Loop, Cumulative)) and isinstance(self.loop(eqn), Refusal):
-            if isinstance(primitive, WhileLoop):
-                yield from (params["cond"], params["body"])
-            elif isinstance(primitive, ScanLoop):
-                yield params["jaxpr"]
+        elif isinstance(primitive, Cumulative):
+            self.loop(eqn)
+        elif isinstance(primitive, Loop) and isinstance(self.loop(eqn), Refusal):
+            yield from primitive.programs(params)
 
     def group(self, eqn: Eqn) -> GroupCode | Refusal:
         """The loops that compute a group; refused if it does not fit the form of a kernel."""

@@ -36,6 +36,7 @@ from functrax.backends.kernels.values import (
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
+from functrax.core.prims.control import Loop, ScanLoop
 from functrax.core.prims.mapped import Scatter
 from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import record
@@ -51,8 +52,6 @@ MAX_NODES = 4000
 FEW_SCALARS, MOST_SCALARS = 256, 1500
 #: The most elements of an array that a step updates in memory.
 MAX_UPDATES = 8
-#: The programs of a loop, its body first.
-_PROGRAMS = ("jaxpr", "body", "cond")
 
 
 @record
@@ -89,13 +88,13 @@ def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel | Refusal:
         return Refusal("no numbers at all")
     if eqn.primitive.has_side_effects(dict(eqn.params)):
         return Refusal("a step has side effects")
+    assert isinstance(eqn.primitive, Loop)
     programs = []
-    for name in _PROGRAMS:
-        if name in eqn.params:
-            program = opened(eqn.params[name])
-            if isinstance(program, Refusal):
-                return program
-            programs.append(program)
+    for jaxpr in eqn.primitive.programs(eqn.params):
+        program = opened(jaxpr)
+        if isinstance(program, Refusal):
+            return program
+        programs.append(program)
     updates = _updates(eqn, *programs[0])
     found: LoopKernel | Refusal = Refusal("no batch shape")
     for batch in _batch_shapes(eqn, updates):
@@ -130,7 +129,8 @@ def _updates(
 ) -> dict[int, Eqn]:
     """Parts of the carry of which a step updates a few elements, with the scatters that do."""
     number = len(_carried(eqn))
-    first = eqn.params["num_consts"] if "length" in eqn.params else len(inputs) - number
+    is_scan = isinstance(eqn.primitive, ScanLoop)
+    first = eqn.params["num_consts"] if is_scan else len(inputs) - number
     found = {}
     for scatter in eqns:
         if not isinstance(scatter.primitive, Scatter):
@@ -173,8 +173,8 @@ def _batch_shapes(eqn: Eqn, updates: Mapping[int, Eqn]) -> Iterator[Shape]:
 
 def _carried(eqn: Eqn) -> Sequence[Var]:
     """The results that are the last carry."""
-    number = eqn.params.get("num_carry")
-    return eqn.outvars if number is None else eqn.outvars[:number]
+    assert isinstance(eqn.primitive, Loop)
+    return eqn.outvars[: eqn.primitive.num_carry(eqn)]
 
 
 class _LoopLowering:
@@ -189,17 +189,15 @@ class _LoopLowering:
         self.eqn, self.batch = eqn, batch
         self.programs, self.updates = programs, updates
         self.builder = Builder()
-        self.is_scan = "length" in eqn.params
+        assert isinstance(eqn.primitive, Loop)
+        self.is_scan = isinstance(eqn.primitive, ScanLoop)
         self.length = eqn.params["length"] if self.is_scan else 1
         self.extents = (*batch, self.length)
         self.point: Point = tuple(Dim(k) if n > 1 else as_expr(0) for k, n in enumerate(batch))
         step: IndexExpr = Dim(len(batch)) if self.length > 1 else as_expr(0)
         self.step = self.length - 1 - step if eqn.params.get("reverse") else step
         self.indices = Indices(self.builder, self.extents)
-        if self.is_scan:
-            first = eqn.params["num_consts"]
-        else:
-            first = len(eqn.invars) - self._num_carry()
+        first = eqn.primitive.first_carried(eqn.params)
         self.copies = {first + k: k for k in updates}
         read = [x for n, x in enumerate(eqn.invars) if n not in self.copies]
         variables_ = dict.fromkeys(x for x in read if isinstance(x, Var))

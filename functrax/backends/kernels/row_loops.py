@@ -29,6 +29,7 @@ from functrax.backends.kernels.small_arrays import (
 )
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
+from functrax.core.prims.control import Loop, ScanLoop
 from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.scalars.scalar import WORK, Builder, Scalar
 from functrax.core.types import dtypes
@@ -66,7 +67,8 @@ def lower_row_loop(
         return Refusal("rows that are too long for registers")
     if lanes < 2:
         return Refusal("a loop over numbers")
-    carried = eqn.outvars[: eqn.params.get("num_carry", len(eqn.outvars))]
+    assert isinstance(eqn.primitive, Loop)
+    carried = eqn.outvars[: eqn.primitive.num_carry(eqn)]
     if sum(_rows(v.aval) for v in carried) > MOST_CARRIED:
         return Refusal("too many rows are carried")
     for _, eqns, _ in programs:
@@ -86,7 +88,7 @@ class _RowLoop:
         self, eqn: Eqn, programs: Sequence[tuple[list[Var], list[Eqn], list[Atom]]], lanes: int
     ) -> None:
         self.eqn, self.programs = eqn, programs
-        self.is_scan = "length" in eqn.params
+        self.is_scan = isinstance(eqn.primitive, ScanLoop)
         self.length = eqn.params["length"] if self.is_scan else 1
         step: IndexExpr = Dim(1) if self.length > 1 else as_expr(0)
         self.step = self.length - 1 - step if eqn.params.get("reverse") else step

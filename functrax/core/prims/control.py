@@ -9,11 +9,28 @@ Start at :class:`Loop`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from functrax.core.ir.jaxpr import Eqn, Jaxpr
 from functrax.core.tracing.primitive import HigherOrder
 
 
 class Loop(HigherOrder):
     """Runs a program many times, each time on what the time before gave (the *carry*)."""
+
+    @abstractmethod
+    def programs(self, params: Mapping[str, Any]) -> tuple[Jaxpr, ...]:
+        """What it runs: its body, then the condition of a :class:`WhileLoop`."""
+
+    @abstractmethod
+    def first_carried(self, params: Mapping[str, Any]) -> int:
+        """The number of its first operand that is carried; the results begin with these."""
+
+    @abstractmethod
+    def num_carry(self, eqn: Eqn) -> int:
+        """How many values an equation of it carries."""
 
 
 class ScanLoop(Loop):
@@ -24,6 +41,17 @@ class ScanLoop(Loop):
     carry, and arrays with one element of each step.
     """
 
+    def programs(self, params: Mapping[str, Any]) -> tuple[Jaxpr, ...]:
+        return (params["jaxpr"],)
+
+    def first_carried(self, params: Mapping[str, Any]) -> int:
+        first: int = params["num_consts"]
+        return first
+
+    def num_carry(self, eqn: Eqn) -> int:
+        number: int = eqn.params["num_carry"]
+        return number
+
 
 class WhileLoop(Loop):
     """Runs ``body`` as long as ``cond`` holds.
@@ -31,6 +59,16 @@ class WhileLoop(Loop):
     Operands are ``cond_consts`` constants of the condition, ``body_consts`` of the body, and the
     carried values; results are the last of these.
     """
+
+    def programs(self, params: Mapping[str, Any]) -> tuple[Jaxpr, ...]:
+        return params["body"], params["cond"]
+
+    def first_carried(self, params: Mapping[str, Any]) -> int:
+        first: int = params["cond_consts"] + params["body_consts"]
+        return first
+
+    def num_carry(self, eqn: Eqn) -> int:
+        return len(eqn.outvars)
 
 
 class Choice(HigherOrder):

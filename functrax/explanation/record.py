@@ -16,7 +16,7 @@ from functrax.backends.compilation.codegen import KernelCode
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.executables.memory_plan import plan_text
 from functrax.backends.executables.program import Instruction, Program
-from functrax.backends.llvm.jit import machine
+from functrax.backends.machine_code.kernel_jit import machine
 from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.ir.jaxpr import Eqn, Jaxpr

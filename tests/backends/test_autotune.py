@@ -13,9 +13,9 @@ import pytest
 import functrax
 from functrax import lax
 from functrax.backends.compilation import autotune
-from functrax.backends.kernels.contraction import contraction_kernels
+from functrax.backends.gemm.blocking import Plan
+from functrax.backends.gemm.lower_contraction import contraction_kernels
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.kernels.strategy import Plan
 from functrax.backends.targets import schedule_target
 from functrax.core.options.config import Override
 from tests.backends.test_contraction_kernels import Array, draw, group, run

@@ -1,4 +1,4 @@
-"""Contractions of complex numbers as kernels (``kernels/complex_parts.py``), against complex128."""
+"""Contractions of complex numbers as kernels (``gemm/complex_parts.py``), against complex128."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.kernels.complex_parts import in_parts
+from functrax.backends.gemm.complex_parts import in_parts
 from functrax.backends.kernels.refusal import Refusal
 from functrax.core.options.config import Override
 from functrax.core.options.contexts import enable_x64

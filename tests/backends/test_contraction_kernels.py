@@ -18,9 +18,9 @@ from functrax.backends.compilation.kernel_table import Codes
 from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.compilation.provenance import Members
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.kernels import strategy
+from functrax.backends.gemm import blocking
+from functrax.backends.gemm.lower_contraction import contraction_kernels
 from functrax.backends.kernels.accesses import accesses, coefficient
-from functrax.backends.kernels.contraction import contraction_kernels
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.llvm.emit import emit_kernel
 from functrax.backends.loops.strategies import scheduled_trees
@@ -266,9 +266,9 @@ def test_units_follow_from_the_second_cache() -> None:
 def test_columns_that_the_first_rows_copy(
     subscripts: str, shapes: tuple[tuple[int, ...], ...], dtype: Any, monkeypatch: Any
 ) -> None:
-    every = strategy._right_ways
+    every = blocking._right_ways
     monkeypatch.setattr(
-        strategy, "_right_ways", lambda *args: [x for x in every(*args) if x.copied]
+        blocking, "_right_ways", lambda *args: [x for x in every(*args) if x.copied]
     )
     rng = np.random.default_rng(len(subscripts))
     args = [draw(rng, shape, dtype) for shape in shapes]
@@ -303,7 +303,7 @@ def test_columns_that_the_first_rows_copy(
 def test_tiles_are_turned_where_results_are_contiguous_along_their_rows(
     rows: int, columns: int, steps: int, dtype: Any, follows: bool, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(strategy, "_TURNED", 1e-3)
+    monkeypatch.setattr(blocking, "_TURNED", 1e-3)
     rng = np.random.default_rng(rows)
     with enable_x64(dtype is np.float64):
         x, y = draw(rng, (rows, steps), dtype), draw(rng, (steps, columns), dtype)

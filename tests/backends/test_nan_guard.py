@@ -11,7 +11,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
-from functrax.backends.llvm.jit import machine
+from functrax.backends.machine_code.kernel_jit import machine
 
 
 @pytest.fixture(autouse=True)

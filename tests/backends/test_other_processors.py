@@ -37,7 +37,7 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.llvm.jit import machine
+from functrax.backends.machine_code.kernel_jit import machine
 from functrax.backends.targets import target
 from tests.backends.random_checks import check_seed
 
@@ -75,8 +75,8 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.llvm import object_code
-from functrax.backends.llvm.code_generator import CodeGenerator
+from functrax.backends.machine_code import object_loader as object_code
+from functrax.backends.machine_code.code_generator import CodeGenerator
 
 written = []
 make = CodeGenerator.object_code

@@ -252,7 +252,7 @@ x = np.linspace(-1, 1, 4096, dtype=np.float32).reshape(64, 64)
 def f(x):
     return jnp.sum(jnp.tanh(x @ x) / lax.cond(x[0, 0] > 0, jnp.sin, jnp.cos, x))
 y = np.asarray(functrax.jit(functrax.grad(f))(x))
-from functrax.backends.llvm import jit
+from functrax.backends.machine_code import kernel_jit as jit
 print(y.tobytes().hex()[::999], jit.machine().count)
 """
 

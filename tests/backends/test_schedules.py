@@ -18,7 +18,7 @@ from functrax import lax, nn
 from functrax.backends.compilation import codegen
 from functrax.backends.kernels import accesses, lower
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.loops.strategies import can_be_left_out, reductions
+from functrax.backends.loops.strategies import can_be_left_out, reduction_blocks
 from functrax.backends.targets import target
 from functrax.core.options.config import Override
 from tests.backends.machines import with_facts
@@ -113,7 +113,7 @@ def test_long_columns_are_summed_in_blocks(
     got = run(lambda v: jnp.sum(v, 0), x)
     assert len(emitted) == 2
     assert any(x.kind == "block" for x in emitted[0][0].rewrites)
-    assert x.nbytes >= reductions.SPAN
+    assert x.nbytes >= reduction_blocks.SPAN
     np.testing.assert_allclose(got, x.sum(0, dtype=np.float64), rtol=1e-6, atol=1e-5)
 
 

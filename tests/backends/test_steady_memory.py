@@ -12,7 +12,7 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import nn
-from functrax.backends.llvm.jit import machine
+from functrax.backends.machine_code.kernel_jit import machine
 from functrax.backends.runtime import choice
 from functrax.core.options.config import Override
 from functrax.tree_util import tree_map

@@ -1,4 +1,4 @@
-"""Contractions of narrow numbers by the instructions for them (``kernels/words.py``).
+"""Contractions of narrow numbers by the instructions for them (``gemm/packed_dtypes.py``).
 
 Each kind of instruction is forced in turn, whatever this processor would choose, on vectors of each
 width that has it; where this processor has not got it, only its text is looked at.
@@ -20,7 +20,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.compilation import codegen
-from functrax.backends.kernels.contraction import contraction_kernels
+from functrax.backends.gemm.lower_contraction import contraction_kernels
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.loops.strategies import scheduled_trees

@@ -46,8 +46,8 @@ MORE_MODULES: Final = (
     "functrax.backends.passes.contractions.recognise",
     "functrax.backends.passes.contractions.batch",
     "functrax.backends.passes.contractions.orientation",
-    "functrax.backends.kernels.contraction",
-    "functrax.backends.kernels.arrays",
+    "functrax.backends.gemm.lower_contraction",
+    "functrax.backends.gemm.shared_arrays",
     "functrax.backends.passes.contractions.share",
     "functrax.backends.passes.contractions.join",
     "functrax.backends.passes.contractions.repeats",
@@ -55,8 +55,8 @@ MORE_MODULES: Final = (
     "functrax.backends.kernels.math.exponential",
     "functrax.backends.kernels.math.logarithm",
     "functrax.backends.kernels.math.trigonometric",
-    "functrax.backends.kernels.loops",
-    "functrax.backends.llvm.joint",
+    "functrax.backends.kernels.interchanged_loops",
+    "functrax.backends.machine_code.joined_modules",
 )
 #: Seconds after the import before it loads modules: programs that end at once do not wait for one,
 #: and those that find their first programs on disk are not slowed down.
@@ -139,7 +139,7 @@ def start() -> None:
     warm, threads = disk_cache.current().filled(), default_num_threads()
     llvm: list[Callable[[], object]] = []
     if threads > 1:
-        from functrax.backends.llvm.code_generator import generator
+        from functrax.backends.machine_code.code_generator import generator
 
         llvm.append(lambda: generator().warm_up())
     modules = [partial(import_module, name) for name in MODULES]
@@ -176,7 +176,7 @@ def _look_for_programs() -> None:
     import_module("functrax.backends.cache.program_cache")
     import_module("functrax.backends.executables.program_encoding")
     from functrax.backends.cache.program_key import compiler
-    from functrax.backends.llvm.jit import circumstances
+    from functrax.backends.machine_code.kernel_jit import circumstances
     from functrax.backends.targets import target
 
     compiler()

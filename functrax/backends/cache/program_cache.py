@@ -34,7 +34,7 @@ from functrax.backends.executables.program import (
     Slot,
     While,
 )
-from functrax.backends.llvm.jit import Compiled, LaunchCode, machine
+from functrax.backends.machine_code.kernel_jit import Compiled, LaunchCode, machine
 from functrax.core.events import monitoring
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import compile_context, state as options

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends import disk_cache
-from functrax.backends.llvm.jit import circumstances
+from functrax.backends.machine_code.kernel_jit import circumstances
 from functrax.core.index.expr import Condition, IndexExpr
 from functrax.core.ir.jaxpr import Atom, Jaxpr, Literal
 from functrax.core.options.config import compile_context

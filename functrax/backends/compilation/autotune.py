@@ -1,6 +1,6 @@
 """Plans of contractions by measurement: the option ``autotune``.
 
-A model of costs decides how a contraction is computed (``kernels/strategy.py``).  With ``autotune``
+A model of costs decides how a contraction is computed (``gemm/blocking.py``).  With ``autotune``
 on, the plans that it finds cheapest are made into kernels and run, the first time that a large
 contraction is compiled on a machine, and the fastest one is taken.  The choice is written to the
 disk cache, so other processes find it there; it belongs to the processor, as machine code does.
@@ -23,12 +23,12 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends import disk_cache
-from functrax.backends.kernels.arrays import with_own_arrays
+from functrax.backends.gemm.blocking import Plan
+from functrax.backends.gemm.shared_arrays import with_own_arrays
 from functrax.backends.kernels.ir import Kernel, Operand
-from functrax.backends.kernels.strategy import Plan
 from functrax.backends.llvm.emit import Emitted, emit_kernel
-from functrax.backends.llvm.jit import circumstances, request
 from functrax.backends.loops.strategies import scheduled_trees
+from functrax.backends.machine_code.kernel_jit import circumstances, request
 from functrax.backends.targets import schedule_target
 from functrax.core.records import replace
 

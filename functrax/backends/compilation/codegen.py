@@ -30,10 +30,10 @@ from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.llvm.emit import Emitted, emit_kernel
-from functrax.backends.llvm.jit import Compiled, Request, machine, request
 from functrax.backends.loops.strategies import scheduled_trees
 from functrax.backends.loops.strategies.left_out import LeftOut
 from functrax.backends.loops.tree import Function
+from functrax.backends.machine_code.kernel_jit import Compiled, Request, machine, request
 from functrax.backends.targets import schedule_target, target
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal, Var
@@ -48,8 +48,8 @@ from functrax.core.types.aval import ShapedArray
 from functrax.core.types.symbolic_sizes import gcd
 
 if TYPE_CHECKING:
-    from functrax.backends.kernels.arrays import Arrays
-    from functrax.backends.kernels.contraction import Pick
+    from functrax.backends.gemm.lower_contraction import Pick
+    from functrax.backends.gemm.shared_arrays import Arrays
 
 #: Steps that a loop takes whose steps nobody knows: enough to let other threads have Python.
 _STEPS = 10_000
@@ -149,8 +149,8 @@ def _remembered(
 
 
 def _contraction_code(jaxpr: Jaxpr, name: str) -> GroupCode | Refusal:
-    from functrax.backends.kernels.arrays import with_own_arrays
-    from functrax.backends.kernels.contraction import contraction_kernels
+    from functrax.backends.gemm.lower_contraction import contraction_kernels
+    from functrax.backends.gemm.shared_arrays import with_own_arrays
 
     pick = _measured() if options.autotune == "on" else None
     with step("lower", name):
@@ -209,8 +209,8 @@ def loop_code(eqn: Eqn) -> GroupCode | Refusal:
 
     It is refused if the points of a loop depend on one another, or a step is too large.
     """
-    from functrax.backends.kernels.cumulative import lower_cumulative
-    from functrax.backends.kernels.loops import lower_loop
+    from functrax.backends.kernels.interchanged_loops import lower_loop
+    from functrax.backends.kernels.lower_cumulative import lower_cumulative
 
     with step("lower", eqn.primitive.name):
         if isinstance(eqn.primitive, Cumulative):
@@ -248,7 +248,7 @@ def _kernel_codes(kernel: Kernel) -> list[KernelCode]:
 
 
 def _verified(tree: Function) -> None:
-    from functrax.backends.loops.verify import verify as check  # which few programs need
+    from functrax.backends.loops.tree_verifier import verify as check  # which few programs need
 
     check(tree)
 

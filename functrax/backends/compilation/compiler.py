@@ -36,7 +36,7 @@ from functrax.backends.executables.program import (
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.kernels.ir import Operand
 from functrax.backends.kernels.refusal import Refusal
-from functrax.backends.llvm.jit import LaunchCode, side_by_side
+from functrax.backends.machine_code.kernel_jit import LaunchCode, side_by_side
 from functrax.backends.passes.groups import contraction, fused, parts_of
 from functrax.backends.reference.deferred import Deferred
 from functrax.backends.reference.reference_device import rule_of

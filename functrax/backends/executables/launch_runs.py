@@ -21,7 +21,7 @@ from typing import Final
 
 from functrax.backends.executables.library_functions import LibraryFunction
 from functrax.backends.executables.program import Aliases, Copy, Instruction, Launch, Slot
-from functrax.backends.llvm.jit import LaunchCode
+from functrax.backends.machine_code.kernel_jit import LaunchCode
 from functrax.backends.targets import target
 
 #: Estimated nanoseconds from which on a launch is not collected, and a run takes no more: to hand

@@ -1,8 +1,9 @@
 """A loop over small arrays as one kernel: its carry stays in registers, a row in each vector.
 
 ``scan`` and ``while`` whose steps look at neighbours (a rotation, a product with a matrix) cannot
-be turned inside out as ``kernels/loops.py`` does.  If the arrays of a step are small, each row of
-them is a vector: a step is straight code, in which what moves elements is a permutation of lanes.
+be turned inside out as ``kernels/interchanged_loops.py`` does.  If the arrays of a step are small,
+each row of them is a vector: a step is straight code, in which what moves elements is a permutation
+of lanes.
 
 What enters is an equation whose programs went through the pipeline.  What leaves is a kernel with
 its schedule: one outer dim, the lanes, and one inner dim, the steps.

@@ -103,7 +103,7 @@ class Tiling:
       batch: the outer dims that both sides depend on.
       cycles: estimated, of the whole kernel on one core.
       dot: of a contraction over words the kind of instruction, and the dtypes in the words of the
-        left and of the right side (``kernels/words.py``); else empty.
+        left and of the right side (``gemm/packed_dtypes.py``); else empty.
     """
 
     rows: int

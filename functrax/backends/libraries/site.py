@@ -17,7 +17,7 @@ from functrax.backends.executables.library_functions import (
 )
 from functrax.backends.executables.program import Launch
 from functrax.backends.executables.program_builder import ProgramBuilder
-from functrax.backends.llvm.jit import LaunchCode
+from functrax.backends.machine_code.kernel_jit import LaunchCode
 from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims.factorisations import LUPivotsToPermutation
 from functrax.core.records import record

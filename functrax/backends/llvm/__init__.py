@@ -1,6 +1,6 @@
-"""LLVM: kernels as LLVM IR text and as machine code.
+"""LLVM IR: kernels as text.
 
-``emit`` writes a kernel, with ``writer`` for lines and names, ``memory``, ``tiles``, ``loads``,
-``nodes``, ``lanes``, ``stores`` and ``statements``; ``instructions`` writes one operation, whatever
-the dtype and the number of lanes.  ``jit`` makes machine code of the text.
+``emit`` writes a kernel, with ``writer`` for lines and names, ``addresses``, ``tile_rows``,
+``loads``, ``nodes``, ``lane_reductions``, ``stores`` and ``statements``; ``instructions`` writes
+one operation, whatever the dtype and the number of lanes.  ``machine_code/`` compiles the text.
 """

@@ -9,22 +9,22 @@ offsets) is read from ``numbers``: kernels that differ in those only have the sa
 compiled once.  In front of the buffers stands whom long loops ask whether to go on.
 
 This file writes the frame.  Its parts, each of which uses those before it: ``writer`` has the lines
-and what is known; ``memory``, ``tiles`` and ``loads`` the reads; ``nodes``, ``lanes`` and
-``math_calls`` the computations; ``stores`` the writes; ``tile_calls`` the sums of contractions;
-``statements`` the loops.
+and what is known; ``addresses``, ``tile_rows`` and ``loads`` the reads; ``nodes``,
+``lane_reductions`` and ``math_calls`` the computations; ``stores`` the writes; ``tile_calls`` the
+sums of contractions; ``statements`` the loops.
 
 Start at :func:`emit_kernel`.
 """
 
 from __future__ import annotations
 
+from functrax.backends.llvm.addresses import Memory, memory_type
 from functrax.backends.llvm.instructions import definitions
 from functrax.backends.llvm.loads import Loads
-from functrax.backends.llvm.memory import Memory, memory_type
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.statements import Statements
 from functrax.backends.llvm.stores import Stores
-from functrax.backends.llvm.tiles import Tiles
+from functrax.backends.llvm.tile_rows import Tiles
 from functrax.backends.llvm.writer import NAME, Writer
 from functrax.backends.loops.tree import Function
 from functrax.backends.targets import target

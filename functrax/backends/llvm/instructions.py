@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from functrax.backends.llvm.conversions import bitcast, convert
-from functrax.backends.llvm.fma import BY_INTEGERS, FMA, fma_function
-from functrax.backends.llvm.remainder import REMAINDER, remainder_function
+from functrax.backends.llvm.functions.fma import BY_INTEGERS, FMA, fma_function
+from functrax.backends.llvm.functions.remainder import REMAINDER, remainder_function
 from functrax.backends.llvm.templates import REGISTERS, Template, llvm_type
 from functrax.backends.targets import target
 from functrax.core.scalars.scalar import Scalar

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.llvm import short_strides
-from functrax.backends.llvm.memory import Memory, alignment, memory_type, words_of
-from functrax.backends.llvm.tiles import Tiles
+from functrax.backends.llvm.addresses import Memory, alignment, memory_type, words_of
+from functrax.backends.llvm.tile_rows import Tiles
 from functrax.backends.llvm.writer import Writer
 from functrax.core.index.expr import IndexExpr
 from functrax.core.scalars.scalar import Scalar

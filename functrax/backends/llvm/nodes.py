@@ -15,7 +15,7 @@ import numpy as np
 
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm.instructions import OPERATIONS, emit
-from functrax.backends.llvm.lanes import Lanes
+from functrax.backends.llvm.lane_reductions import Lanes
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.math_calls import MathCalls
 from functrax.backends.llvm.templates import constant, llvm_type

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.addresses import Memory, memory_type
 
 #: Strides that this is done for.
 STRIDES: Final = (-1, 2, 3, 4)

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Store
-from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.addresses import Memory, memory_type
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.templates import llvm_type
-from functrax.backends.llvm.tiles import Tiles
+from functrax.backends.llvm.tile_rows import Tiles
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.backends.loops.tree import (
     Bind,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from functrax.backends.kernels.ir import Store
 from functrax.backends.llvm import short_strides
+from functrax.backends.llvm.addresses import Memory, alignment, memory_type, words_of
 from functrax.backends.llvm.loads import Loads
-from functrax.backends.llvm.memory import Memory, alignment, memory_type, words_of
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.writer import Writer
 from functrax.backends.targets import target

@@ -1,6 +1,7 @@
 """Calls of the functions that contractions share: the sums of a tile, and a tile that is turned.
 
-Their addresses are run-time arguments of the kernel.  See ``llvm/tile_sums.py`` for what they take.
+Their addresses are run-time arguments of the kernel.  See ``llvm/functions/tile_sums.py`` for what
+they take.
 
 Start at :class:`TileCalls`.
 """
@@ -10,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functrax.backends.kernels.accesses import coefficient
-from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.addresses import Memory, memory_type
+from functrax.backends.llvm.functions.tile_sums import BAKED, sums_text
+from functrax.backends.llvm.functions.transposed_tiles import turn_text
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.templates import llvm_type
-from functrax.backends.llvm.tile_sums import BAKED, sums_text
-from functrax.backends.llvm.turned_tiles import turn_text
 from functrax.backends.llvm.writer import NAME, Writer
 from functrax.backends.loops.tree import Place, TileSum, TurnTile
 from functrax.backends.targets.sums import Sums

@@ -36,7 +36,7 @@ from functrax.backends.loops.tree import (
     TurnTile,
     While,
 )
-from functrax.backends.loops.verify import KINDS
+from functrax.backends.loops.tree_verifier import KINDS
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.prims.lowered_reductions import ArgExtremum, Fold, Reduction

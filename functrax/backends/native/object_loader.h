@@ -9,7 +9,7 @@
 //
 // Objects come from files that may be damaged, so nothing in them is believed: every offset is
 // checked, and whatever is not known is refused with std::invalid_argument.  The Python twin is
-// functrax/backends/llvm/object_code.py, which refuses the same objects.
+// functrax/backends/machine_code/object_loader.py, which refuses the same objects.
 //
 // Start at link().
 

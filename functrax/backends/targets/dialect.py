@@ -93,7 +93,7 @@ class MatrixUnit:
       configured: the lines at the begin of a kernel.
       released: the lines at its end.
       sums: the function that adds up the products of a tile, as a module with a name for it
-        (``llvm/tile_sums.py``).
+        (``llvm/functions/tile_sums.py``).
     """
 
     configured: Callable[[], list[str]]
@@ -109,7 +109,7 @@ class Dialect:
       machine: the number that object files have for it; 0 of none.
       relocations: of its object files.
       announces: whether a processor must be told of new instructions in memory.
-      products: instructions by their kind (``kernels/words.py``) and the number of lanes.
+      products: instructions by their kind (``gemm/packed_dtypes.py``) and the number of lanes.
       unit: of kinds that are of a matrix unit.
     """
 

@@ -67,7 +67,7 @@ class Target:
         product and a sum that are rounded once; ``ldexp``, of vectors; ``float16``, conversions.
         Others are written with what all machines have.
       dots: kinds of instructions that add up products of narrow numbers, which are faster than to
-        convert and to multiply (``kernels/words.py``).
+        convert and to multiply (``gemm/packed_dtypes.py``).
       divides_fast: whether a vector of float32 is divided as fast as it is multiplied in float64.
       cycle_ns: nanoseconds of a cycle.
       operation_ns: nanoseconds of an operation on a vector.

@@ -1,6 +1,7 @@
 """What a function that adds up the products of a tile depends on.
 
-The functions are written by ``llvm/tile_sums.py``, and for a matrix unit by the folder of a target.
+The functions are written by ``llvm/functions/tile_sums.py``, and for a matrix unit by the folder of
+a target.
 """
 
 from __future__ import annotations

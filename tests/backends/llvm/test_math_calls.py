@@ -10,8 +10,8 @@ import functrax.numpy as jnp
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm import math_calls
-from functrax.backends.llvm.jit import request
 from functrax.backends.llvm.templates import llvm_type
+from functrax.backends.machine_code.kernel_jit import request
 from functrax.core.options.config import Override
 from functrax.core.scalars.scalar import MATH, Builder
 from functrax.core.types import dtypes

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from functrax.backends.llvm.tiles import _exchanges
+from functrax.backends.llvm.tile_rows import _exchanges
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])

@@ -13,14 +13,14 @@ from functrax.backends.compilation import codegen
 from functrax.backends.kernels.ir import Kernel, Operand
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm import emit
-from functrax.backends.llvm.jit import request
 from functrax.backends.loops.build import build
 from functrax.backends.loops.interpret import interpret
 from functrax.backends.loops.parse import parse
 from functrax.backends.loops.rewrites import parse_rewrite, rewritten
 from functrax.backends.loops.text import text
 from functrax.backends.loops.tree import Function
-from functrax.backends.loops.verify import verify
+from functrax.backends.loops.tree_verifier import verify
+from functrax.backends.machine_code.kernel_jit import request
 
 #: The interpreter takes some microseconds for each operation.
 MOST_WORK = 12_000

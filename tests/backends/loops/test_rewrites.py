@@ -12,7 +12,7 @@ from functrax.backends.loops.parse import parse
 from functrax.backends.loops.rewrites import parse_rewrite, rewritten
 from functrax.backends.loops.rewrites.rewrite import KINDS
 from functrax.backends.loops.text import text
-from functrax.backends.loops.verify import verify
+from functrax.backends.loops.tree_verifier import verify
 
 HEAD = """
 kernel k:

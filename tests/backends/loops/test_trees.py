@@ -16,10 +16,10 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.kernels import strategy
+from functrax.backends.gemm import blocking
 from functrax.backends.loops.parse import parse
 from functrax.backends.loops.text import text
-from functrax.backends.loops.verify import verify
+from functrax.backends.loops.tree_verifier import verify
 from functrax.core.errors.typed import ArgumentError, VerificationError
 from functrax.core.options.config import Override
 from tests.backends.loops.kernel_trees import Kernels
@@ -142,7 +142,7 @@ def test_trees_of_large_kernels(kernels: Kernels) -> None:
 def test_trees_of_tiles_that_are_turned(
     follows: bool, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strategy, "_TURNED", 1e-3)
+    monkeypatch.setattr(blocking, "_TURNED", 1e-3)
 
     def function(x: Any, y: Any) -> Any:
         product = jnp.einsum("mk,kn->nm", x, y)

@@ -3,9 +3,9 @@
 ``python -m tests.backends.targets.random_kernels PROGRAMS CONTRACTIONS`` checks so many seeds with
 kernels of the target that ``FUNCTRAX_CPU`` says, or of this machine.  With the command of a server
 (``kernel_server.c``) behind them, kernels are made for AArch64, whatever this machine is, and the
-server runs them: it gets the code that :func:`~functrax.backends.llvm.object_code.link` makes, and
-with each launch the memory that the launch reads and writes.  The last line of what this prints is
-the number of kernels.
+server runs them: it gets the code that :func:`~functrax.backends.machine_code.object_loader.link`
+makes, and with each launch the memory that the launch reads and writes.  The last line of what this
+prints is the number of kernels.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any
 
 from functrax.backends import targets
 from functrax.backends.executables.program import Launch, Slot
-from functrax.backends.llvm import object_code
-from functrax.backends.llvm.jit import Machine, machine
+from functrax.backends.machine_code import object_loader
+from functrax.backends.machine_code.kernel_jit import Machine, machine
 from functrax.backends.runtime import executor
 from functrax.core.records import replace
 from tests.backends import contraction_checks, random_checks
@@ -42,7 +42,7 @@ class Server:
         self._lock = threading.Lock()
         self.functions: set[int] = set()
 
-    def load(self, image: object_code.Image) -> int:
+    def load(self, image: object_loader.Image) -> int:
         """The address of a function, there."""
         assert not image.calls, image.calls
         with self._lock:
@@ -95,7 +95,7 @@ class Loaded:
     """Code in the memory of a server."""
 
     def __init__(self, server: Server, data: bytes) -> None:
-        image = object_code.link(data, targets.target().dialect.machine, PAGE)
+        image = object_loader.link(data, targets.target().dialect.machine, PAGE)
         self.address, self.size = server.load(image), len(image.data)
 
 
@@ -121,7 +121,7 @@ def serve(server: Server) -> None:
     for owner, name, value in (
         (executor, "bound_kernel", bound_kernel),
         (executor._Run, "program", noting),
-        (object_code, "load", lambda data: Loaded(server, data)),
+        (object_loader, "load", lambda data: Loaded(server, data)),
     ):
         setattr(owner, name, value)
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from functrax.backends.llvm import code_generator
+from functrax.backends.machine_code import code_generator
 from functrax.backends.targets import detect, target
 from functrax.backends.targets.detect import parse_cpuinfo, second_cache_of, target_of
 from functrax.backends.targets.facts import SECOND_CACHE

@@ -124,7 +124,7 @@ import os
 import functrax
 from functrax.backends.cache import preload
 from functrax.backends import targets
-from functrax.backends.llvm import jit
+from functrax.backends.machine_code import kernel_jit as jit
 
 preload._preload.stop()
 names = tuple(os.uname())[:4]

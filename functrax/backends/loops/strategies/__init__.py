@@ -6,10 +6,11 @@ of rewrites that turn its plain tree into the one that is emitted.  In order:
 1. The dims along which a scatter may write one element twice become inner dims, which run in order;
    neighbouring dims become one where every address allows it (``kernels/merge.py``).
 2. The dim along which most of the memory is contiguous is computed in lanes (``lanes``).
-3. By form: a running result (``scans``), a reduction (``reductions``), which may be done in blocks,
-   arrays that are contiguous along another dim (``transposes``), or a map.  What one stage computes
-   at some cost and a later one needs again stays in a row of memory (``kernels/rows.py``).
-4. Threads share units of work (``threads``); rows go through memory (``rows``).
+3. By form: a running result (``scans``), a reduction, which may be done in blocks
+   (``reduction_blocks``), arrays that are contiguous along another dim (``transposes``), or a map.
+   What one stage computes at some cost and a later one needs again stays in a row of memory
+   (``kernels/row_buffers.py``).
+4. Threads share units of work (``parallel``); rows go through memory (``rows``).
 
 Blocks follow from shapes alone, so the bits of results do not depend on the number of threads.
 Where the target is *strict*, the order of a reduction follows from its shape and axes alone, not
@@ -26,7 +27,7 @@ from typing import Final, TypeAlias
 
 from functrax.backends.kernels.ir import Kernel, Stage
 from functrax.backends.kernels.merge import merged
-from functrax.backends.kernels.rows import keep_rows
+from functrax.backends.kernels.row_buffers import keep_rows
 from functrax.backends.loops.build import build
 from functrax.backends.loops.rewrites import rewritten
 from functrax.backends.loops.rewrites.combine import Combine
@@ -39,10 +40,14 @@ from functrax.backends.loops.strategies.lanes import (
     vector_innermost,
 )
 from functrax.backends.loops.strategies.left_out import NOTHING, LeftOut
-from functrax.backends.loops.strategies.reductions import block_of_reduction, in_two, narrow_lanes
+from functrax.backends.loops.strategies.parallel import share
+from functrax.backends.loops.strategies.reduction_blocks import (
+    block_of_reduction,
+    in_two,
+    narrow_lanes,
+)
 from functrax.backends.loops.strategies.rows import go_through_rows
 from functrax.backends.loops.strategies.scans import scans
-from functrax.backends.loops.strategies.threads import share
 from functrax.backends.loops.strategies.tiles import tiles
 from functrax.backends.loops.strategies.transposes import choose_tile, transposes
 from functrax.backends.loops.tree import Function

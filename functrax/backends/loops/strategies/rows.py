@@ -17,7 +17,7 @@ from functrax.backends.kernels.accesses import (
 )
 from functrax.backends.kernels.ir import Kernel, Store, ordered
 from functrax.backends.loops.rewrites.interleave import Interleave
-from functrax.backends.loops.rewrites.memory import Prefetch, Stream
+from functrax.backends.loops.rewrites.memory_hints import Prefetch, Stream
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.peel import Align, Peel
 from functrax.backends.loops.rewrites.rewrite import Rewrite

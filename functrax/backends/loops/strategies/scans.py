@@ -15,9 +15,9 @@ from functrax.backends.kernels.accesses import row_address
 from functrax.backends.kernels.ir import Carry, Done, Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
-from functrax.backends.loops.strategies.reductions import BLOCK, in_blocks
+from functrax.backends.loops.strategies.parallel import share
+from functrax.backends.loops.strategies.reduction_blocks import BLOCK, in_blocks
 from functrax.backends.loops.strategies.rows import ends_of_rows
-from functrax.backends.loops.strategies.threads import share
 from functrax.core.index.expr import Dim
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Scalar

@@ -1,4 +1,4 @@
-"""Contractions: their tiles were chosen with what they read (``kernels/strategy.py``).
+"""Contractions: their tiles were chosen with what they read (``gemm/blocking.py``).
 
 Start at :func:`tiles`.
 """

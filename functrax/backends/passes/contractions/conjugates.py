@@ -1,7 +1,7 @@
 """Conjugates, signs and conversions of complex operands become part of the contraction.
 
 Contractions of complex numbers are those of real ones, whose sides are evaluated part
-by part (``kernels/complex_parts.py``).  So ``x.conj() @ y``, and the transposes of such a product,
+by part (``gemm/complex_parts.py``).  So ``x.conj() @ y``, and the transposes of such a product,
 are one kernel, where fusion would leave a call of the reference for the conjugate.
 
 What enters is a program with ``contraction`` groups of complex numbers.  What leaves has groups

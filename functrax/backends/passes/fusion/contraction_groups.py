@@ -41,7 +41,7 @@ MAX_PROLOGUE, PACKINGS = 2.0, 2
 
 def contraction_kernels_take(jaxpr: Jaxpr) -> bool:
     """Whether there are kernels for a contraction, whatever its sides and what follows its sum."""
-    from functrax.backends.kernels.contraction import (
+    from functrax.backends.gemm.lower_contraction import (
         takes,  # which programs without any do not need
     )
 

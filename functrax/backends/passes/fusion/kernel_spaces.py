@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from functrax.backends.loops.strategies.reductions import in_blocks
+from functrax.backends.loops.strategies.reduction_blocks import in_blocks
 from functrax.backends.passes.fusion.contraction_groups import joined
 from functrax.backends.passes.fusion.kernel_groups import (
     MAX_COMPUTED,

@@ -5,9 +5,9 @@ to two matrices high and two wide, two what is read of the left side, two what i
 How many rows and bytes they have is *configured* before (:func:`configured`), once in a kernel; its
 end gives the unit back (:func:`released`), so that a switch of threads has nothing to save.
 
-The function is called as that of other tiles is (``llvm/tile_sums.py``).  The loop that is the
-innermost one is over words; its extent is a multiple of 16, and the words of a row of the left side
-are neighbours.
+The function is called as that of other tiles is (``llvm/functions/tile_sums.py``).  The loop that
+is the innermost one is over words; its extent is a multiple of 16, and the words of a row of the
+left side are neighbours.
 
 Start at :func:`unit_sums_text`.
 """

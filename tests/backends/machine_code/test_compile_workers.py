@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from functrax.backends.llvm.workers import MOST, Workers
+from functrax.backends.machine_code.compile_workers import MOST, Workers
 
 
 def test_each_thread_takes_its_share():

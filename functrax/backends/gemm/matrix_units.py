@@ -4,8 +4,9 @@ A matrix unit has a few registers that are matrices: one instruction multiplies 
 by 16 rows of 16 words, as many as 32 vector instructions for bfloat16, and adds the product to 16
 rows of 16 sums.  A tile of a contraction is one or two such matrices high, and one or two wide.
 
-What enters is a contraction, what leaves are its forms over words (``kernels/words.py``) with their
-:class:`Plan` s, whose costs are as ``kernels/strategy.py`` has them.  The right side is read as for
+What enters is a contraction, what leaves are its forms over words (``gemm/packed_dtypes.py``) with
+their :class:`Plan` s, whose costs are as ``gemm/blocking.py`` has them.  The right side is read as
+for
 vectors: packed, or as windows.  Of the left side a matrix is 16 rows of 16 neighbours along the dim
 of words, so it is read in place where these are neighbours in memory, else stored so (``"rows"``).
 
@@ -18,10 +19,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from functrax.backends.kernels.accesses import coefficient
-from functrax.backends.kernels.ir import Kernel
-from functrax.backends.kernels.sides import Side, stride
-from functrax.backends.kernels.strategy import (
+from functrax.backends.gemm.blocking import (
     PACK,
     PACK_ACROSS,
     TILE,
@@ -32,7 +30,10 @@ from functrax.backends.kernels.strategy import (
     cost_of_stores,
     ranked,
 )
-from functrax.backends.kernels.words import DOTS, Words, in_words
+from functrax.backends.gemm.packed_dtypes import DOTS, Words, in_words
+from functrax.backends.gemm.sides import Side, stride
+from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.ir import Kernel
 from functrax.backends.targets import Target
 from functrax.core.records import replace
 

@@ -17,11 +17,11 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.llvm import object_code
-from functrax.backends.llvm.code_generator import generator
+from functrax.backends.machine_code import object_loader
+from functrax.backends.machine_code.code_generator import generator
 from functrax.backends.targets import target
 from functrax.core import native
-from tests.backends.llvm.elf_objects import (
+from tests.backends.machine_code.elf_objects import (
     AARCH64,
     CONSTANTS,
     TEXT,
@@ -68,7 +68,7 @@ define void @kernel(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) {
 
 
 def link_python(data, machine=X86_64, page_size=PAGE):
-    image = object_code.link(data, machine, page_size)
+    image = object_loader.link(data, machine, page_size)
     return image.data, image.code_size, image.entry, image.calls
 
 
@@ -77,7 +77,7 @@ def link_native(data, machine=X86_64, page_size=PAGE):
 
 
 LINKERS = {"python": link_python}
-LOADERS = {"python": object_code.MappedCode}
+LOADERS = {"python": object_loader.MappedCode}
 if hasattr(native.extension, "link_object"):
     LINKERS["native"] = link_native
     LOADERS["native"] = native.extension.ObjectCode
@@ -372,7 +372,7 @@ def test_page_sizes_and_processors(link):
 
 def test_which_one_is_used():
     chosen = "native" if "native" in LOADERS else "python"
-    assert object_code.load is LOADERS[chosen]
+    assert object_loader.load is LOADERS[chosen]
 
 
 def test_kernels_have_no_tables_for_unwinding():

@@ -8,7 +8,7 @@ What leaves: the kernels that run one after the other.  The last one is the cont
 :class:`Kernel` as all others, whose only stage adds up a product of two loads, with a
 :class:`~functrax.backends.kernels.tiling.Tiling` as its schedule.  Those before it *stage* a side
 that is not read in place: they compute it once into a temporary, in the order in which the last one
-reads it (``kernels/sides.py``).
+reads it (``gemm/sides.py``).
 
 Prologue and epilogue are expressions like those of other kernels (``kernels/values.py``): the
 results are evaluated at a point of their own shape, where the sum is a leaf, and each side at the
@@ -24,16 +24,16 @@ from typing import TypeAlias
 
 import numpy as np
 
+from functrax.backends.gemm.blocking import Plan, ranked
+from functrax.backends.gemm.packing import staged
+from functrax.backends.gemm.reduction_domains import Space, Summands, accumulator, remainders
+from functrax.backends.gemm.sides import Side, dims_of
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.lower import split_dims
 from functrax.backends.kernels.merge import Rewriting, merged
 from functrax.backends.kernels.refusal import Refusal, answered, refuse
-from functrax.backends.kernels.sides import Side, dims_of
-from functrax.backends.kernels.staging import staged
-from functrax.backends.kernels.strategy import Plan, ranked
-from functrax.backends.kernels.summands import Space, Summands, accumulator, remainders
 from functrax.backends.kernels.values import (
     Point,
     Values,
@@ -136,7 +136,7 @@ def _scheduled(
         return Refusal("no tiles: a side has no dim of its own")
     forms = [(kernel, plain)]
     if target.dots and all(x.op in ("convert", "select") for x in product.args):
-        from functrax.backends.kernels.matrix_units import over_words  # which few programs need
+        from functrax.backends.gemm.matrix_units import over_words  # which few programs need
 
         forms += over_words(kernel, target)
     kernel, plans = min((form for form in forms if form[1]), key=lambda form: form[1][0].cost)
@@ -169,7 +169,7 @@ def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel] | Refusal:
     not that form.
     """
     if any(dtypes.is_complex(v.aval.dtype) for v in jaxpr.outvars):
-        from functrax.backends.kernels.complex_parts import in_parts  # which few programs need
+        from functrax.backends.gemm.complex_parts import in_parts  # which few programs need
 
         parts = in_parts(jaxpr)
         if isinstance(parts, Refusal):

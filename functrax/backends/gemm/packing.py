@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from functrax.backends import targets
+from functrax.backends.gemm.blocking import Plan
+from functrax.backends.gemm.sides import Side, stride
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
 from functrax.backends.kernels.merge import Rewriting
-from functrax.backends.kernels.sides import Side, stride
-from functrax.backends.kernels.strategy import Plan
 from functrax.backends.kernels.tiling import (
     Reading,
     Tiling,

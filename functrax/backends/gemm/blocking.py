@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
+from functrax.backends.gemm.sides import Side, stride
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.kernels.sides import Side, stride
 from functrax.backends.kernels.tiling import lanes_of_columns, pitch_of_columns
 from functrax.backends.targets import Target
 from functrax.core.records import record, replace

@@ -10,9 +10,9 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.llvm import object_code
-from functrax.backends.llvm.code_generator import generator
-from functrax.backends.llvm.joint import joinable, joined, parts
+from functrax.backends.machine_code import object_loader
+from functrax.backends.machine_code.code_generator import generator
+from functrax.backends.machine_code.joined_modules import joinable, joined, parts
 from functrax.backends.targets import target
 from functrax.core import native
 
@@ -43,7 +43,7 @@ define void @of0.functrax_kernel(ptr %x) nounwind section ".text.0" {
   ret void
 }
 """
-LOADERS = {"python": object_code.MappedCode}
+LOADERS = {"python": object_loader.MappedCode}
 if hasattr(native.extension, "ObjectCode"):
     LOADERS["native"] = native.extension.ObjectCode
 
@@ -93,7 +93,7 @@ def test_code_is_what_it_is_alone():
     machine = target().dialect.machine
     for text, part in zip(texts, split(texts), strict=True):
         alone = generator().object_code(text)
-        assert object_code.link(part, machine, 4096) == object_code.link(alone, machine, 4096)
+        assert object_loader.link(part, machine, 4096) == object_loader.link(alone, machine, 4096)
 
 
 def test_kernels_are_joined():

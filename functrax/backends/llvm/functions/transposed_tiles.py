@@ -1,7 +1,7 @@
 """Tiles of sums that are turned: a function that puts the columns of one side by side.
 
-Sums are added up row by row (``llvm/tile_sums.py``).  Where the results of a contraction are
-contiguous along the rows of its tiles, what follows the sums reads them column by column.  So a
+Sums are added up row by row (``llvm/functions/tile_sums.py``).  Where the results of a contraction
+are contiguous along the rows of its tiles, what follows the sums reads them column by column.  So a
 tile is transposed on its way from one part of scratch memory to another, square by square in
 registers.  As sums are, this is a function that contractions share:
 
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.llvm.templates import llvm_type
-from functrax.backends.llvm.tiles import transposed
+from functrax.backends.llvm.tile_rows import transposed
 
 
 @cache

@@ -2,8 +2,8 @@
 
 It is loaded when the first new kernel is compiled: a process that finds all of its kernels on disk
 never does.  :func:`library` identifies the LLVM that there is without loading it, for the keys of
-the disk cache.  Its functions are called directly (:mod:`functrax.backends.llvm.library`), without
-llvmlite's package.
+the disk cache.  Its functions are called directly
+(:mod:`functrax.backends.machine_code.llvm_bindings`), without llvmlite's package.
 
 Several threads may compile at the same time: each call has a target machine of its own.
 
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Final, TypeVar
 
-from functrax.backends.llvm.library import Library, folder, library_file
+from functrax.backends.machine_code.llvm_bindings import Library, folder, library_file
 from functrax.backends.targets import target
 from functrax.core.process.locks import around_fork, new_lock
 

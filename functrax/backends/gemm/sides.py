@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 
+from functrax.backends.gemm.sliding_windows import Windows, merged
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel, ordered
-from functrax.backends.kernels.windows import Windows, merged
 from functrax.core.index.expr import IndexExpr
 from functrax.core.records import record
 from functrax.core.scalars.scalar import Scalar

@@ -17,8 +17,8 @@ from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.vectorize import is_widened_sum
 from functrax.backends.loops.strategies.lanes import choose_lanes
+from functrax.backends.loops.strategies.parallel import FEW_ROWS, share
 from functrax.backends.loops.strategies.rows import ends_of_rows, go_through_rows
-from functrax.backends.loops.strategies.threads import FEW_ROWS, share
 from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim
 from functrax.core.records import replace

@@ -6,8 +6,8 @@ kernel without a schedule, whose outer dims are the other axes.  Start at :func:
 
 from __future__ import annotations
 
+from functrax.backends.kernels.interchanged_loops import LoopKernel, variables
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store
-from functrax.backends.kernels.loops import LoopKernel, variables
 from functrax.backends.kernels.refusal import Refusal
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten

@@ -8,8 +8,8 @@ import llvmlite.binding as llvm
 import pytest
 from llvmlite.binding import ffi
 
-from functrax.backends.llvm import library
-from functrax.backends.llvm.library import SIGNATURES, Library, library_file
+from functrax.backends.machine_code import llvm_bindings
+from functrax.backends.machine_code.llvm_bindings import SIGNATURES, Library, library_file
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_the_file_is_the_one_that_llvmlite_loads():
 
 
 def test_it_is_found_where_llvmlite_is_installed_in_an_unusual_way(monkeypatch):
-    monkeypatch.setattr(library, "folder", lambda: "/nowhere")
+    monkeypatch.setattr(llvm_bindings, "folder", lambda: "/nowhere")
     assert library_file() == ffi.lib._name
 
 

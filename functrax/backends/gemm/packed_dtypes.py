@@ -33,11 +33,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from functrax.backends.gemm.sides import dims_of, stride
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage
 from functrax.backends.kernels.merge import Rewriting
-from functrax.backends.kernels.sides import dims_of, stride
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import Builder, Scalar

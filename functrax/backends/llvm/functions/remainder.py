@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from functrax.backends.llvm.fma import FMA
+from functrax.backends.llvm.functions.fma import FMA
 
 #: What the names of the functions begin with; then come the dtype and the number of lanes.
 REMAINDER: Final = "functrax.rem"

@@ -18,8 +18,8 @@ import pytest
 import functrax
 from functrax.backends import disk_cache
 from functrax.backends.disk_cache import content_key
-from functrax.backends.llvm import code_generator, jit, joint
-from functrax.backends.llvm.jit import Machine, machine
+from functrax.backends.machine_code import code_generator, joined_modules, kernel_jit
+from functrax.backends.machine_code.kernel_jit import Machine, machine
 from functrax.backends.targets import target
 from functrax.core.errors.typed import MachineCodeError
 from functrax.core.options.config import config
@@ -153,7 +153,7 @@ def test_no_memory_for_code_is_an_error(cache, monkeypatch):
     def load(data):
         raise OSError(errno.ENOMEM, "mmap")
 
-    monkeypatch.setattr(jit.object_code, "load", load)
+    monkeypatch.setattr(kernel_jit.object_code, "load", load)
     for n in (11, 12):  # on disk, and new
         with pytest.raises(MachineCodeError, match="cannot be loaded") as caught:
             Machine().compile_all([SCALE.format(n)])
@@ -163,7 +163,7 @@ def test_no_memory_for_code_is_an_error(cache, monkeypatch):
 
 
 def test_code_is_given_back_when_nobody_uses_it(cache, monkeypatch):
-    monkeypatch.setattr(jit, "KEPT", 1)
+    monkeypatch.setattr(kernel_jit, "KEPT", 1)
     own = Machine()
     (compiled,) = own.compile_all([SCALE.format(6)])
     gone = weakref.ref(compiled)
@@ -178,7 +178,7 @@ def test_code_is_given_back_when_nobody_uses_it(cache, monkeypatch):
 
 def test_the_machine_of_the_process():
     assert machine() is machine()
-    assert run(jit.request(SCALE.format(9)).compiled, [1]) == [9]
+    assert run(kernel_jit.request(SCALE.format(9)).compiled, [1]) == [9]
     assert "functrax_kernel" in machine().assembly(SCALE.format(9))
 
 
@@ -199,21 +199,21 @@ def test_what_kernels_do_without_others_still_get():
 
 def test_keys_depend_on_everything_that_decides_the_code(monkeypatch):
     def key():
-        jit.circumstances.cache_clear()
-        return content_key(jit.circumstances(), "text")
+        kernel_jit.circumstances.cache_clear()
+        return content_key(kernel_jit.circumstances(), "text")
 
     keys = [key()]
     monkeypatch.setattr(functrax, "__version__", "0.0.other")
     keys.append(key())
-    monkeypatch.setattr(jit, "library", lambda: "another LLVM")
+    monkeypatch.setattr(kernel_jit, "library", lambda: "another LLVM")
     keys.append(key())
     with_facts(monkeypatch, identity="another processor")
     keys.append(key())
-    monkeypatch.setattr(jit, "OPTIMIZATION", 0)
+    monkeypatch.setattr(kernel_jit, "OPTIMIZATION", 0)
     keys.append(key())
     assert len(set(keys)) == len(keys)
     monkeypatch.undo()
-    jit.circumstances.cache_clear()
+    kernel_jit.circumstances.cache_clear()
     assert key() == keys[0]
 
 
@@ -229,7 +229,7 @@ def test_the_library_is_known_without_loading_it():
 PROGRAM = f"""
 import ctypes, sys
 from functrax.backends import disk_cache
-from functrax.backends.llvm import code_generator, jit
+from functrax.backends.machine_code import code_generator, kernel_jit as jit
 from functrax.backends.targets import target
 text = {SCALE!r}
 texts = [text.format(k) for k in map(int, sys.argv[1].split(","))]
@@ -311,18 +311,18 @@ def three_threads(monkeypatch):
 
 
 def test_threads_make_what_one_makes(cache, three_threads, monkeypatch):
-    monkeypatch.setattr(joint, "joinable", lambda text: False)
+    monkeypatch.setattr(joined_modules, "joinable", lambda text: False)
     texts = [SCALE.format(k) for k in range(2, 14)]
     alone = [code_generator.generator().object_code(text) for text in texts]
     own = Machine()
-    with jit.side_by_side():
+    with kernel_jit.side_by_side():
         asked = [own.request(text) for text in texts]
         again = own.request(texts[3])
     assert again is asked[3]
     assert [r.compiled.origin for r in asked] == ["llvm"] * len(texts)
     assert own.count == len(texts) == cache.stats.writes
     for text, code in zip(texts, alone):
-        assert cache.get(disk_cache.content_key(jit.circumstances(), text)).payload == code
+        assert cache.get(disk_cache.content_key(kernel_jit.circumstances(), text)).payload == code
     assert [run(r.compiled, [1]) for r in asked] == [[k] for k in range(2, 14)]
     assert not [t for t in threading.enumerate() if t.name == "functrax-compile"]
 
@@ -347,7 +347,7 @@ def test_what_waits_is_made_in_one_module(cache, modules):
     made = own.request(SCALE.format(79))
     made.make()
     modules.clear()
-    jit.make_all([made, *asked])
+    kernel_jit.make_all([made, *asked])
     assert len(modules) == 1
     assert [run(r.compiled, [1]) for r in asked] == [[k] for k in numbers]
     assert len(modules) == 1 and own.count == 6 == cache.stats.writes
@@ -361,7 +361,7 @@ def test_what_cannot_be_made_together_is_made_alone(cache, modules):
     own = Machine()
     bad = SCALE.format(87).replace("fmul", "nonsense")
     asked = [own.request(text) for text in (SCALE.format(88), bad, CALLER, SCALE.format(89))]
-    jit.make_all(asked)
+    kernel_jit.make_all(asked)
     assert len(modules) == 5  # three in one, which is refused, and four
     assert run(asked[0].compiled, [1]) == [88] and run(asked[3].compiled, [1]) == [89]
     assert run(asked[2].compiled, [27.0]) == pytest.approx([3.0])
@@ -373,7 +373,7 @@ def test_what_another_thread_makes_is_waited_for(cache):
     own = Machine()
     asked = [own.request(SCALE.format(k)) for k in (90, 91, 92)]
     asked[1]._lock.acquire()
-    makes = threading.Thread(target=jit.make_all, args=(asked,))
+    makes = threading.Thread(target=kernel_jit.make_all, args=(asked,))
     makes.start()
     assert asked[0].compiled and asked[2].compiled  # without waiting for it
     makes.join(0.05)
@@ -386,7 +386,7 @@ def test_what_another_thread_makes_is_waited_for(cache):
 def test_an_error_in_a_thread_is_raised_where_the_code_is_asked_for(cache, three_threads):
     own = Machine()
     bad = "define void @functrax_kernel() { nonsense }"
-    with jit.side_by_side():
+    with kernel_jit.side_by_side():
         asked = [own.request(text) for text in (SCALE.format(20), bad, SCALE.format(21))]
     assert run(asked[0].compiled, [1]) == [20] and run(asked[2].compiled, [1]) == [21]
     for _ in range(2):
@@ -396,7 +396,7 @@ def test_an_error_in_a_thread_is_raised_where_the_code_is_asked_for(cache, three
 
 def test_what_a_failing_block_asked_for_can_be_made_later(cache, three_threads):
     own = Machine()
-    with pytest.raises(KeyError), jit.side_by_side():
+    with pytest.raises(KeyError), kernel_jit.side_by_side():
         asked = [own.request(SCALE.format(k)) for k in range(30, 36)]
         raise KeyError
     assert not [t for t in threading.enumerate() if t.name == "functrax-compile"]
@@ -422,9 +422,9 @@ def test_one_thread_is_enough(cache, threads, monkeypatch):
     config.update("compile_threads", threads)
     try:
         own = Machine()
-        with jit.side_by_side():
+        with kernel_jit.side_by_side():
             asked = [own.request(SCALE.format(k)) for k in (50, 51, 52)]
-            assert own.count == 0 and jit._open.workers is None
+            assert own.count == 0 and kernel_jit._open.workers is None
         assert [run(r.compiled, [1]) for r in asked] == [[50], [51], [52]]
     finally:
         config.update("compile_threads", True)
@@ -432,14 +432,14 @@ def test_one_thread_is_enough(cache, threads, monkeypatch):
 
 def test_threads_wait_little_for_pythons_lock_while_they_compile(cache, three_threads):
     before = sys.getswitchinterval()
-    with jit.side_by_side():
+    with kernel_jit.side_by_side():
         own = Machine()
         asked = [own.request(SCALE.format(70))]
         assert sys.getswitchinterval() == before  # no thread yet
         asked += [own.request(SCALE.format(k)) for k in (71, 72)]
         assert sys.getswitchinterval() < before
     assert sys.getswitchinterval() == before
-    with pytest.raises(KeyError), jit.side_by_side():
+    with pytest.raises(KeyError), kernel_jit.side_by_side():
         asked += [own.request(SCALE.format(k)) for k in (73, 74, 75)]
         sys.setswitchinterval(0.002)  # somebody else's wish stays
         raise KeyError
@@ -450,7 +450,7 @@ def test_threads_wait_little_for_pythons_lock_while_they_compile(cache, three_th
 
 def test_the_option_of_llvm_is_off_again_after_a_block(cache, three_threads):
     left_out = code_generator.left_out
-    with jit.side_by_side():
+    with kernel_jit.side_by_side():
         own = Machine()
         asked = [own.request(SCALE.format(k)) for k in (60, 61, 62)]
         assert asked[0].compiled and left_out._switch is not None

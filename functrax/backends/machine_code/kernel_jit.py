@@ -1,9 +1,9 @@
 """From LLVM IR to machine code in this process.
 
 A text is looked for in memory, then on disk (:mod:`functrax.backends.disk_cache`), and only then
-given to LLVM (:mod:`functrax.backends.llvm.code_generator`).  Object code is loaded by functrax
-itself (:mod:`functrax.backends.llvm.object_code`), so a process that finds all of its kernels on
-disk does not load LLVM.
+given to LLVM (:mod:`functrax.backends.machine_code.code_generator`).  Object code is loaded by
+functrax itself (:mod:`functrax.backends.machine_code.object_loader`), so a process that finds all
+of its kernels on disk does not load LLVM.
 
 A kernel is asked for with :func:`request`, and waited for when its address is needed.  In a block
 :func:`side_by_side`, other threads compile what has been asked for meanwhile.
@@ -24,8 +24,8 @@ from weakref import WeakValueDictionary
 
 from functrax.backends import disk_cache
 from functrax.backends.compile_log import found, step
-from functrax.backends.llvm import object_code
-from functrax.backends.llvm.code_generator import (
+from functrax.backends.machine_code import object_loader as object_code
+from functrax.backends.machine_code.code_generator import (
     LEFT_OUT,
     OPTIMIZATION,
     CodeGenerator,
@@ -33,7 +33,7 @@ from functrax.backends.llvm.code_generator import (
     left_out,
     library,
 )
-from functrax.backends.llvm.workers import Workers
+from functrax.backends.machine_code.compile_workers import Workers
 from functrax.backends.targets import target
 from functrax.backends.threads import default_num_threads
 from functrax.core.errors.kept import KeptError
@@ -184,7 +184,11 @@ def make_all(requests: Sequence[NewRequest]) -> None:
 
 def _make_together(requests: Sequence[NewRequest]) -> None:
     """Make the machine code of requests in one module; if LLVM refuses one, that of none."""
-    from functrax.backends.llvm.joint import joinable, joined, parts  # which few programs need
+    from functrax.backends.machine_code.joined_modules import (  # which few programs need
+        joinable,
+        joined,
+        parts,
+    )
 
     requests = [x for x in requests if joinable(x.text)]
     if len(requests) < 2:

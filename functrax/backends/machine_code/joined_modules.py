@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from functrax.backends.llvm.object_code import (
+from functrax.backends.machine_code.object_loader import (
     EXECUTE,
     FILE,
     GLOBAL_FUNCTION,

@@ -14,9 +14,9 @@ from functools import cache
 
 import numpy as np
 
+from functrax.backends.gemm.sides import dims_of
 from functrax.backends.kernels.accesses import coefficient
-from functrax.backends.kernels.sides import dims_of
-from functrax.backends.llvm.memory import Memory, memory_type
+from functrax.backends.llvm.addresses import Memory, memory_type
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.core.index.expr import IndexExpr, add_terms
 from functrax.core.scalars.scalar import Scalar

@@ -1,0 +1,1 @@
+"""Functions in LLVM IR which kernels call: exact arithmetic, and whole tiles."""

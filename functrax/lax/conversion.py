@@ -9,7 +9,8 @@ import numpy as np
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import DTypeError, ShapeError
 from functrax.core.prims import bitwise, convert, reindex
-from functrax.core.prims.arithmetic import and_, mul
+from functrax.core.prims.arithmetic import mul
+from functrax.core.prims.comparisons import and_
 from functrax.core.prims.reduce import reduce_or
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.types import dtypes

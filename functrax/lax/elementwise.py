@@ -14,7 +14,15 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from functrax.core.arrays.operators import Array
-from functrax.core.prims import analytic, arithmetic, bitwise, powers, rounding, special
+from functrax.core.prims import (
+    analytic,
+    arithmetic,
+    bitwise,
+    comparisons as compare,
+    powers,
+    rounding,
+    special,
+)
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.tracing.primitive import Primitive
 from functrax.lax.operands import (
@@ -158,16 +166,16 @@ nextafter = _binary(
 
 # ---- comparison, logic, bits ---------------------------------------------------------------------
 
-eq = _binary("eq", arithmetic.eq, "``x == y``.", _ANY)
-ne = _binary("ne", arithmetic.ne, "``x != y``.", _ANY)
-lt = _binary("lt", arithmetic.lt, "``x < y``.", _ORDERED)
-le = _binary("le", arithmetic.le, "``x <= y``.", _ORDERED)
-gt = _binary("gt", arithmetic.gt, "``x > y``.", _ORDERED)
-ge = _binary("ge", arithmetic.ge, "``x >= y``.", _ORDERED)
-bitwise_not = _unary("bitwise_not", arithmetic.not_, "Not ``x``, bit by bit.", _BITS)
-bitwise_and = _binary("bitwise_and", arithmetic.and_, "``x`` and ``y``, bit by bit.", _BITS)
-bitwise_or = _binary("bitwise_or", arithmetic.or_, "``x`` or ``y``, bit by bit.", _BITS)
-bitwise_xor = _binary("bitwise_xor", arithmetic.xor, "One of ``x`` and ``y``, by bits.", _BITS)
+eq = _binary("eq", compare.eq, "``x == y``.", _ANY)
+ne = _binary("ne", compare.ne, "``x != y``.", _ANY)
+lt = _binary("lt", compare.lt, "``x < y``.", _ORDERED)
+le = _binary("le", compare.le, "``x <= y``.", _ORDERED)
+gt = _binary("gt", compare.gt, "``x > y``.", _ORDERED)
+ge = _binary("ge", compare.ge, "``x >= y``.", _ORDERED)
+bitwise_not = _unary("bitwise_not", compare.not_, "Not ``x``, bit by bit.", _BITS)
+bitwise_and = _binary("bitwise_and", compare.and_, "``x`` and ``y``, bit by bit.", _BITS)
+bitwise_or = _binary("bitwise_or", compare.or_, "``x`` or ``y``, bit by bit.", _BITS)
+bitwise_xor = _binary("bitwise_xor", compare.xor, "One of ``x`` and ``y``, by bits.", _BITS)
 shift_left = _binary("shift_left", bitwise.shift_left, "``x << y``.", _INTEGER)
 shift_right_arithmetic = _binary(
     "shift_right_arithmetic",

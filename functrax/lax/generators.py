@@ -23,8 +23,9 @@ import numpy as np
 
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import DTypeError, ShapeError
-from functrax.core.prims.arithmetic import add, and_, lt, mul, or_, xor
+from functrax.core.prims.arithmetic import add, mul
 from functrax.core.prims.bitwise import mulhi, shift_left, shift_right_logical, threefry2x32
+from functrax.core.prims.comparisons import and_, lt, or_, xor
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape
 from functrax.core.prims.slicing import concatenate, slice_

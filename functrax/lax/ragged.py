@@ -15,7 +15,8 @@ from typing import Any
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError, UnavailableError
-from functrax.core.prims.arithmetic import and_, le, lt, select_n, sub
+from functrax.core.prims.arithmetic import select_n, sub
+from functrax.core.prims.comparisons import and_, le, lt
 from functrax.core.prims.cumulative import cumsum
 from functrax.core.prims.reindex import broadcast_in_dim, iota
 from functrax.core.tracing.primitive import Value, literal

@@ -20,7 +20,8 @@ from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.index.expr import Dim, Index, Load
 from functrax.core.index.map import IndexMap
 from functrax.core.prims import mapped, reindex, slicing
-from functrax.core.prims.arithmetic import add, clamp, lt, select_n
+from functrax.core.prims.arithmetic import add, clamp, select_n
+from functrax.core.prims.comparisons import lt
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes

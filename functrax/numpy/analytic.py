@@ -9,7 +9,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from functrax.core.prims import analytic as waves, arithmetic as prims, powers as roots
+from functrax.core.prims import (
+    analytic as waves,
+    arithmetic as prims,
+    comparisons as compare,
+    powers as roots,
+)
 from functrax.core.prims.convert import complex_, imag, real
 from functrax.core.prims.special import bessel_i0e
 from functrax.core.tracing.primitive import Value
@@ -103,10 +108,10 @@ def logaddexp2(x1: Any, x2: Any, /) -> Value:
 def _larger_and_distance(x: Value, y: Value) -> tuple[Value, Value]:
     """The larger operand, and the other less it: at most 0, and 0 for equal infinities."""
     distance = prims.sub.bind(x, y)
-    unknown = prims.ne.bind(distance, distance)  # NaN, or infinities of one sign
+    unknown = compare.ne.bind(distance, distance)  # NaN, or infinities of one sign
     zero = like_weak(distance, 0)
     size = real.bind(distance) if distance.aval.dtype in dtypes.COMPLEX else distance
-    first = prims.gt.bind(size, like_weak(size, 0))
+    first = compare.gt.bind(size, like_weak(size, 0))
     larger = prims.select_n.bind(first, y, x)
     larger = prims.select_n.bind(unknown, larger, prims.add.bind(x, y))
     exponent = prims.select_n.bind(first, distance, prims.neg.bind(distance))
@@ -137,7 +142,7 @@ def sinc(x: Any, /) -> Value:
     (v,) = promote_dtypes("sinc", x, kind=inexact)
     angle_ = prims.mul.bind(v, like_weak(v, math.pi))
     size = prims.abs_.bind(angle_)
-    near = prims.lt.bind(size, like_weak(size, 1))
+    near = compare.lt.bind(size, like_weak(size, 1))
     one = like_weak(angle_, 1)
     far = prims.select_n.bind(near, angle_, one)
     quotient = prims.div.bind(waves.sin.bind(far), far)

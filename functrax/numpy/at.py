@@ -23,7 +23,8 @@ from functrax.core.boundaries.tracebacks import with_boundaries
 from functrax.core.errors.typed import ShapeError
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.options.config import state
-from functrax.core.prims.arithmetic import gt, neg, select_n
+from functrax.core.prims.arithmetic import neg, select_n
+from functrax.core.prims.comparisons import gt
 from functrax.core.prims.convert import convert_element_type, real
 from functrax.core.prims.mapped import scatter
 from functrax.core.prims.reindex import broadcast_in_dim

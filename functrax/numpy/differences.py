@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from functrax.core.errors.typed import ArgumentError, ShapeError
-from functrax.core.prims.arithmetic import ne, stop_gradient, sub
+from functrax.core.prims.arithmetic import stop_gradient, sub
+from functrax.core.prims.comparisons import ne
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy import reductions

@@ -14,7 +14,7 @@ from functrax.backends.sharding.placement import device_put
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
 from functrax.core.ir.jaxpr import Literal
-from functrax.core.prims import arithmetic as prims
+from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.reindex import full as full_p, iota
 from functrax.core.tracing.primitive import Primitive, Value, literal
 from functrax.core.types import dtypes
@@ -169,13 +169,13 @@ def eye(
     Array([[0, 1, 0],
            [0, 0, 1]], dtype=int32)
     """
-    made = convert(_diagonals("eye", prims.eq, N, M, k), float_or(dtype))
+    made = convert(_diagonals("eye", compare.eq, N, M, k), float_or(dtype))
     return made if device is None else device_put(made, device)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
     """Ones on and below the ``k``-th diagonal of an N × M matrix, zeros above."""
-    return convert(_diagonals("tri", prims.ge, N, M, k), float_or(dtype))
+    return convert(_diagonals("tri", compare.ge, N, M, k), float_or(dtype))
 
 
 def _diagonals(name: str, compare: Primitive, n: int, m: int | None, k: Any) -> Value:

@@ -30,7 +30,8 @@ from functrax.core.errors.typed import (
 )
 from functrax.core.index.expr import Dim, IndexExpr, Load, as_expr
 from functrax.core.index.map import IndexMap
-from functrax.core.prims.arithmetic import add, clamp, lt, select_n
+from functrax.core.prims.arithmetic import add, clamp, select_n
+from functrax.core.prims.comparisons import lt
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.records import record
 from functrax.core.tracing.primitive import Value, like

@@ -12,7 +12,7 @@ import numpy as np
 
 from functrax.core.errors.typed import ArgumentError, UnavailableError
 from functrax.core.ir.jaxpr import Literal
-from functrax.core.prims import arithmetic as prims
+from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.bitwise import (
     population_count,
     shift_left,
@@ -44,8 +44,8 @@ from functrax.numpy.promote import (
 )
 from functrax.numpy.ufuncs import complex_before, refuse_complex
 
-equal = binary("equal", prims.eq, "Whether ``x1 == x2``; NaN equals nothing.")
-not_equal = binary("not_equal", prims.ne, "Whether ``x1 != x2``; NaN differs from everything.")
+equal = binary("equal", compare.eq, "Whether ``x1 == x2``; NaN equals nothing.")
+not_equal = binary("not_equal", compare.ne, "Whether ``x1 != x2``; NaN differs from everything.")
 
 
 def _ordered(name: str, compare: Primitive, summary: str) -> Binary:
@@ -60,15 +60,15 @@ def _ordered(name: str, compare: Primitive, summary: str) -> Binary:
     return made
 
 
-less = _ordered("less", prims.lt, "Whether ``x1 < x2``.")
-less_equal = _ordered("less_equal", prims.le, "Whether ``x1 <= x2``.")
-greater = _ordered("greater", prims.gt, "Whether ``x1 > x2``.")
-greater_equal = _ordered("greater_equal", prims.ge, "Whether ``x1 >= x2``.")
+less = _ordered("less", compare.lt, "Whether ``x1 < x2``.")
+less_equal = _ordered("less_equal", compare.le, "Whether ``x1 <= x2``.")
+greater = _ordered("greater", compare.gt, "Whether ``x1 > x2``.")
+greater_equal = _ordered("greater_equal", compare.ge, "Whether ``x1 >= x2``.")
 
 
 def truth(x: Value) -> Value:
     """Whether each element is not 0."""
-    return x if x.aval.dtype == dtypes.bool_ else prims.ne.bind(x, like(x, 0))
+    return x if x.aval.dtype == dtypes.bool_ else compare.ne.bind(x, like(x, 0))
 
 
 def _logical(name: str, combine: Primitive, summary: str) -> Binary:
@@ -80,23 +80,23 @@ def _logical(name: str, combine: Primitive, summary: str) -> Binary:
     return made
 
 
-logical_and = _logical("logical_and", prims.and_, "Whether both are not 0.")
-logical_or = _logical("logical_or", prims.or_, "Whether one of them is not 0.")
-logical_xor = _logical("logical_xor", prims.xor, "Whether exactly one of them is not 0.")
+logical_and = _logical("logical_and", compare.and_, "Whether both are not 0.")
+logical_or = _logical("logical_or", compare.or_, "Whether one of them is not 0.")
+logical_xor = _logical("logical_xor", compare.xor, "Whether exactly one of them is not 0.")
 
 
 def logical_not(x: Any, /) -> Value:
     """Whether ``x`` is 0."""
     (v,) = promote_dtypes("logical_not", x)
     if v.aval.dtype == dtypes.bool_:
-        return result(prims.not_.bind(v))
-    return result(prims.eq.bind(v, like(v, 0)))
+        return result(compare.not_.bind(v))
+    return result(compare.eq.bind(v, like(v, 0)))
 
 
-bitwise_and = binary("bitwise_and", prims.and_, "The bits that both have.")
-bitwise_or = binary("bitwise_or", prims.or_, "The bits that one of them has.")
-bitwise_xor = binary("bitwise_xor", prims.xor, "The bits in which they differ.")
-bitwise_not = unary("bitwise_not", prims.not_, "All bits reversed; of booleans, not.", same)
+bitwise_and = binary("bitwise_and", compare.and_, "The bits that both have.")
+bitwise_or = binary("bitwise_or", compare.or_, "The bits that one of them has.")
+bitwise_xor = binary("bitwise_xor", compare.xor, "The bits in which they differ.")
+bitwise_not = unary("bitwise_not", compare.not_, "All bits reversed; of booleans, not.", same)
 bitwise_invert = invert = bitwise_not
 left_shift = binary("left_shift", shift_left, "``x1`` shifted left by ``x2`` bits.", numeric)
 bitwise_left_shift = left_shift
@@ -127,7 +127,7 @@ def isnan(x: Any, /) -> Value:
     Array([False,  True], dtype=bool)
     """
     (v,) = promote_dtypes("isnan", x)
-    return result(prims.ne.bind(v, v))
+    return result(compare.ne.bind(v, v))
 
 
 def isfinite(x: Any, /) -> Value:
@@ -136,7 +136,7 @@ def isfinite(x: Any, /) -> Value:
     if v.aval.dtype in dtypes.FLOATING:
         return result(is_finite.bind(v))
     if v.aval.dtype in dtypes.COMPLEX:
-        both = prims.and_.bind(is_finite.bind(real_p.bind(v)), is_finite.bind(imag_p.bind(v)))
+        both = compare.and_.bind(is_finite.bind(real_p.bind(v)), is_finite.bind(imag_p.bind(v)))
         return result(both)
     return _constant(v, True)
 
@@ -145,12 +145,12 @@ def isinf(x: Any, /) -> Value:
     """Whether each element is infinite; a complex number is if one of its parts is."""
     (v,) = promote_dtypes("isinf", x)
     if v.aval.dtype in dtypes.COMPLEX:
-        return result(prims.or_.bind(_is_inf(real_p.bind(v)), _is_inf(imag_p.bind(v))))
+        return result(compare.or_.bind(_is_inf(real_p.bind(v)), _is_inf(imag_p.bind(v))))
     return result(_is_inf(v)) if v.aval.dtype in dtypes.FLOATING else _constant(v, False)
 
 
 def _is_inf(x: Value) -> Value:
-    return prims.eq.bind(prims.abs_.bind(x), like(x, np.inf))
+    return compare.eq.bind(prims.abs_.bind(x), like(x, np.inf))
 
 
 def _constant(x: Value, value: bool) -> Value:
@@ -173,7 +173,7 @@ def _is_value(name: str, x: Any, value: float, out: Any) -> Value:
     refuse_complex(name, v)
     if v.aval.dtype not in dtypes.FLOATING:
         return _constant(v, False)
-    return result(prims.eq.bind(v, like(v, value)))
+    return result(compare.eq.bind(v, like(v, value)))
 
 
 def no_out(name: str, out: Any) -> None:
@@ -196,7 +196,7 @@ def signbit(x: Any, /) -> Value:
     refuse_complex("signbit", v)
     dtype = v.aval.dtype
     if dtype in dtypes.INTEGER:
-        return result(prims.lt.bind(v, like(v, 0)))
+        return result(compare.lt.bind(v, like(v, 0)))
     if dtype == dtypes.bool_:
         return _constant(v, False)
     return result(sign_bit(v))
@@ -207,7 +207,7 @@ def sign_bit(x: Value) -> Value:
     x = convert(x, dtypes.compute_dtype(x.aval.dtype))
     integer = np.dtype(f"int{dtypes.itemsize_bits(x.aval.dtype)}")
     bits = bitcast_convert_type.bind(x, dtype=integer)
-    return prims.lt.bind(bits, like(bits, 0))
+    return compare.lt.bind(bits, like(bits, 0))
 
 
 def real(x: Any, /) -> Value:
@@ -236,13 +236,13 @@ conj = conjugate
 def isreal(x: Any) -> Value:
     """Whether the imaginary part of each element is 0."""
     part = imag(x)
-    return result(prims.eq.bind(part, like(part, 0)))
+    return result(compare.eq.bind(part, like(part, 0)))
 
 
 def iscomplex(x: Any) -> Value:
     """Whether the imaginary part of each element is not 0."""
     part = imag(x)
-    return result(prims.ne.bind(part, like(part, 0)))
+    return result(compare.ne.bind(part, like(part, 0)))
 
 
 def where(
@@ -311,7 +311,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
     bound = prims.add.bind(absolute, prims.mul.bind(relative, size))
     distance = prims.abs_.bind(prims.sub.bind(x, y))
     near = logical_and(less_equal(distance, bound), isfinite(y))
-    close = logical_or(prims.eq.bind(x, y), near)
+    close = logical_or(compare.eq.bind(x, y), near)
     if not equal_nan:
         return close
     return logical_or(close, logical_and(isnan(x), isnan(y)))

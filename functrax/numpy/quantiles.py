@@ -17,7 +17,7 @@ import numpy as np
 from functrax.core.errors.typed import ArgumentError, ShapeError, UnavailableError
 from functrax.core.index.expr import Dim, Load
 from functrax.core.index.map import IndexMap
-from functrax.core.prims import arithmetic as prims
+from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.cumulative import cumsum
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.ordering import sort
@@ -240,11 +240,11 @@ def _sorted(rows: Value, skip_nan: bool) -> tuple[Value, Value]:
     """
     last = rows.aval.ndim - 1
     size = rows.aval.shape[last]
-    missing = prims.ne.bind(rows, rows)
+    missing = compare.ne.bind(rows, rows)
     nan = like(rows, np.nan)
     if skip_nan:
         rows = prims.select_n.bind(missing, rows, nan)  # of either sign
-        present = convert(prims.not_.bind(missing), rows.aval.dtype)
+        present = convert(compare.not_.bind(missing), rows.aval.dtype)
         counts = reduce_sum.bind(present, axes=(last,))
         end = prims.max_.bind(prims.sub.bind(counts, like(counts, 1)), like(counts, 0))
     else:
@@ -262,11 +262,11 @@ def _weighted(rows: Value, weights: Value, fraction: Value, skip_nan: bool) -> V
     shape = rows.aval.shape
     last, size = len(shape) - 1, shape[-1]
     zero = like(weights, 0)
-    counts = prims.gt.bind(weights, zero)
+    counts = compare.gt.bind(weights, zero)
     if skip_nan:
-        counts = prims.and_.bind(counts, prims.eq.bind(rows, rows))
+        counts = compare.and_.bind(counts, compare.eq.bind(rows, rows))
     else:
-        spoilt = respread(reduce_or.bind(prims.ne.bind(rows, rows), axes=(last,)), rows, (last,))
+        spoilt = respread(reduce_or.bind(compare.ne.bind(rows, rows), axes=(last,)), rows, (last,))
         rows = prims.select_n.bind(spoilt, rows, like(rows, np.nan))
     weights = prims.select_n.bind(counts, zero, weights)
     ordered, weights = sort.bind(rows, weights, dimension=last, is_stable=True, num_keys=1)
@@ -281,7 +281,7 @@ def _weighted(rows: Value, weights: Value, fraction: Value, skip_nan: bool) -> V
     aimed = prims.mul.bind(
         broadcast_in_dim.bind(fraction, shape=target, dims=tuple(range(own))), whole
     )
-    below = convert(prims.lt.bind(sums, aimed), rows.aval.dtype)
+    below = convert(compare.lt.bind(sums, aimed), rows.aval.dtype)
     place = reduce_sum.bind(below, axes=(len(target) - 1,))
     return _element(ordered, place, like(place, size - 1))
 
@@ -309,7 +309,7 @@ def _read(ordered_and_end: tuple[Value, Value], fraction: Value, method: str) ->
     if method == "midpoint":
         return prims.mul.bind(prims.add.bind(below, above), half)
     if method == "nearest":
-        return choose(prims.gt.bind(weight, half), above, below)
+        return choose(compare.gt.bind(weight, half), above, below)
     kept = prims.sub.bind(like(weight, 1), weight)
     return prims.add.bind(prims.mul.bind(below, kept), prims.mul.bind(above, weight))
 

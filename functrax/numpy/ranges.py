@@ -13,7 +13,7 @@ import numpy as np
 from functrax.backends.sharding.placement import device_put
 from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, DTypeError, ShapeError
-from functrax.core.prims import arithmetic as prims
+from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.powers import pow_
 from functrax.core.prims.reindex import broadcast_in_dim, iota, transpose
 from functrax.core.tracing.primitive import Value, like
@@ -202,7 +202,7 @@ def _spaced(first: Value, last: Value, count: int, endpoint: bool) -> tuple[Valu
     a, b = _along(first, shape), _along(last, shape)
     line = prims.add.bind(prims.mul.bind(a, rest), prims.mul.bind(b, t))
     if endpoint:
-        line = prims.select_n.bind(prims.eq.bind(position, like(position, gaps)), line, b)
+        line = prims.select_n.bind(compare.eq.bind(position, like(position, gaps)), line, b)
     return line, prims.div.bind(prims.sub.bind(last, first), like(first, gaps))
 
 
@@ -281,10 +281,10 @@ def geomspace(
     powers = prims.mul.bind(pow_.bind(like(line, 10), line), _along(sign_, line.aval.shape))
     position = iota.bind(shape=line.aval.shape, dtype=dtypes.int32, axis=0)
     exact = prims.select_n.bind(
-        prims.eq.bind(position, like(position, 0)), powers, _along(first, line.aval.shape)
+        compare.eq.bind(position, like(position, 0)), powers, _along(first, line.aval.shape)
     )
     if endpoint and count > 1:
-        at_end = prims.eq.bind(position, like(position, count - 1))
+        at_end = compare.eq.bind(position, like(position, count - 1))
         exact = prims.select_n.bind(at_end, exact, _along(last, line.aval.shape))
     wanted = first.aval.dtype if dtype is None else checked_dtype(dtype)
     return result(convert(_move_first(exact, "geomspace", axis), wanted))

@@ -16,7 +16,8 @@ from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.array import ConcreteArray, from_numpy
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
-from functrax.core.prims.arithmetic import le, min_, modulo, sub
+from functrax.core.prims.arithmetic import min_, modulo, sub
+from functrax.core.prims.comparisons import le
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota

@@ -16,7 +16,7 @@ from functrax.core.errors.typed import (
     DTypeError,
     UnavailableError,
 )
-from functrax.core.prims import arithmetic as prims
+from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.bitwise import shift_left, shift_right_logical
 from functrax.core.prims.convert import bitcast_convert_type, complex_, imag, real
 from functrax.core.prims.rounding import (
@@ -59,7 +59,7 @@ def _rounding(name: str, to_whole: Any, summary: str) -> Unary:
 
 def _truncate(x: Value) -> Value:
     return prims.select_n.bind(
-        prims.lt.bind(x, like_weak(x, 0)), prims.floor.bind(x), ceil_p.bind(x)
+        compare.lt.bind(x, like_weak(x, 0)), prims.floor.bind(x), ceil_p.bind(x)
     )
 
 
@@ -198,10 +198,10 @@ def nan_to_num(
     low = limits.min if neginf is None else neginf
 
     def replaced(part: Value) -> Value:
-        is_nan = prims.ne.bind(part, part)
+        is_nan = compare.ne.bind(part, part)
         part = _replace(part, is_nan, nan)
-        part = _replace(part, prims.eq.bind(part, like_weak(part, np.inf)), high)
-        return _replace(part, prims.eq.bind(part, like_weak(part, -np.inf)), low)
+        part = _replace(part, compare.eq.bind(part, like_weak(part, np.inf)), high)
+        return _replace(part, compare.eq.bind(part, like_weak(part, -np.inf)), low)
 
     return result(_by_parts(v, replaced))
 
@@ -274,17 +274,18 @@ def _exponent(x: Value) -> Value:
     """The exponent of frexp, as int32, read from the bits."""
     dtype = x.aval.dtype
     info = dtypes.finfo(dtype)
-    subnormal = prims.lt.bind(prims.abs_.bind(x), like_weak(x, float(info.tiny)))
+    subnormal = compare.lt.bind(prims.abs_.bind(x), like_weak(x, float(info.tiny)))
     lifted = prims.mul.bind(x, like_weak(x, 2.0**info.nmant))
     normal = prims.select_n.bind(subnormal, x, lifted)
     bits = bitcast_convert_type.bind(normal, dtype=np.dtype(f"uint{dtypes.itemsize_bits(dtype)}"))
     shifted = shift_right_logical.bind(bits, like_weak(bits, info.nmant))
-    field = convert(prims.and_.bind(shifted, like_weak(bits, (1 << info.nexp) - 1)), dtypes.int32)
+    field = convert(compare.and_.bind(shifted, like_weak(bits, (1 << info.nexp) - 1)), dtypes.int32)
     exponent = prims.sub.bind(field, like_weak(field, 1 - int(info.minexp) - 1))
     moved = prims.sub.bind(exponent, like_weak(exponent, info.nmant))
     exponent = prims.select_n.bind(subnormal, exponent, moved)
-    special = prims.or_.bind(
-        prims.eq.bind(x, like_weak(x, 0)), prims.eq.bind(field, like_weak(field, 2**info.nexp - 1))
+    special = compare.or_.bind(
+        compare.eq.bind(x, like_weak(x, 0)),
+        compare.eq.bind(field, like_weak(field, 2**info.nexp - 1)),
     )
     return prims.select_n.bind(special, exponent, like_weak(exponent, 0))
 

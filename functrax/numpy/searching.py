@@ -12,20 +12,8 @@ import numpy as np
 
 from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
-from functrax.core.prims.arithmetic import (
-    add,
-    and_,
-    div,
-    eq,
-    ge,
-    le,
-    lt,
-    ne,
-    or_,
-    rem,
-    select_n,
-    sub,
-)
+from functrax.core.prims.arithmetic import add, div, rem, select_n, sub
+from functrax.core.prims.comparisons import and_, eq, ge, le, lt, ne, or_
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota

@@ -21,7 +21,8 @@ from functrax.core.errors.typed import (
 )
 from functrax.core.index.expr import Dim, Load, as_expr
 from functrax.core.index.map import IndexMap
-from functrax.core.prims.arithmetic import modulo, ne, select_n, stop_gradient
+from functrax.core.prims.arithmetic import modulo, select_n, stop_gradient
+from functrax.core.prims.comparisons import ne
 from functrax.core.prims.mapped import reindex, scatter
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes

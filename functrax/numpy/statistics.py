@@ -14,7 +14,7 @@ import numpy as np
 
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.ir.jaxpr import Literal
-from functrax.core.prims import arithmetic as prims
+from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.convert import imag, real
 from functrax.core.prims.powers import sqrt, square
 from functrax.core.prims.reduce import reduce_sum, respread
@@ -213,7 +213,7 @@ def _divided(name: str, total: Value, count: Value, ddof: Any) -> Value:
     (less,) = promote_dtypes(name, ddof)
     count, less, total = broadcast_values(name, count, convert(less, total.aval.dtype), total)
     rest = prims.sub.bind(count, less)
-    enough = prims.gt.bind(rest, like(rest, 0))
+    enough = compare.gt.bind(rest, like(rest, 0))
     return choose(enough, prims.div.bind(total, rest), like(total, np.nan))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from functrax.core.arrays.array import ConcreteArray
 from functrax.core.errors.typed import DTypeError
 from functrax.core.ir.jaxpr import Literal
-from functrax.core.prims import arithmetic as prims
+from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.bitwise import shift_right_logical
 from functrax.core.prims.convert import imag, real
 from functrax.core.prims.powers import integer_pow, pow_, sqrt, square as square_p
@@ -56,7 +56,7 @@ def add(x1: Any, x2: Any, /) -> Value:
     """
     x, y = promote_pair("add", x1, x2)
     if x.aval.dtype is dtypes.bool_:
-        return result(prims.or_.bind(x, y))
+        return result(compare.or_.bind(x, y))
     return result(prims.add.bind(x, y))
 
 
@@ -151,16 +151,16 @@ def _float_divmod(x: Value, y: Value) -> tuple[Value, Value]:
     """Quotient and remainder with the sign of ``y``; the quotient is a whole number."""
     remainder_ = prims.rem.bind(x, y)
     zero, one = like_weak(remainder_, 0), like_weak(remainder_, 1)
-    by_zero = prims.eq.bind(y, zero)
+    by_zero = compare.eq.bind(y, zero)
     whole = prims.select_n.bind(by_zero, prims.sub.bind(x, remainder_), x)
     quotient = prims.div.bind(whole, y)
-    other_sign = prims.ne.bind(prims.sign.bind(y), prims.sign.bind(remainder_))
-    moved = prims.and_.bind(prims.ne.bind(remainder_, zero), other_sign)
+    other_sign = compare.ne.bind(prims.sign.bind(y), prims.sign.bind(remainder_))
+    moved = compare.and_.bind(compare.ne.bind(remainder_, zero), other_sign)
     quotient = prims.select_n.bind(moved, quotient, prims.sub.bind(quotient, one))
     remainder_ = prims.select_n.bind(moved, remainder_, prims.add.bind(remainder_, y))
     # The quotient is whole but for rounding: take the nearest whole number.
     low = prims.floor.bind(quotient)
-    above = prims.gt.bind(prims.sub.bind(quotient, low), like_weak(quotient, 0.5))
+    above = compare.gt.bind(prims.sub.bind(quotient, low), like_weak(quotient, 0.5))
     return prims.select_n.bind(above, low, prims.add.bind(low, one)), remainder_
 
 
@@ -190,11 +190,11 @@ mod = remainder
 def _other_sign(rest: Value, y: Value) -> Value:
     """Whether a remainder is not 0 and has not the sign of the divisor."""
     zero = like(rest, 0)
-    below = prims.lt.bind(rest, zero)
+    below = compare.lt.bind(rest, zero)
     if type(y) is Literal and y.val > 0:
         return below
-    differ = prims.ne.bind(below, prims.lt.bind(y, zero))
-    return prims.and_.bind(differ, prims.ne.bind(rest, zero))
+    differ = compare.ne.bind(below, compare.lt.bind(y, zero))
+    return compare.and_.bind(differ, compare.ne.bind(rest, zero))
 
 
 def _no_zero_integers(y: Value) -> Value:
@@ -202,7 +202,7 @@ def _no_zero_integers(y: Value) -> Value:
         return y
     if type(y) is Literal:
         return like_weak(y, 1) if y.val == 0 else y
-    return prims.select_n.bind(prims.eq.bind(y, like(y, 0)), y, like_weak(y, 1))
+    return prims.select_n.bind(compare.eq.bind(y, like(y, 0)), y, like_weak(y, 1))
 
 
 def fmod(x1: Any, x2: Any, /) -> Value:
@@ -302,10 +302,10 @@ def _integer_power(x: Value, exponent: int) -> Value:
 def _integers_to_integers(x: Value, y: Value) -> Value:
     """Binary exponentiation; six bits, for beyond 2**63 any base but 0 and ±1 overflows."""
     zero, one = like_weak(y, 0), like_weak(y, 1)
-    starts_at_zero = prims.and_.bind(prims.eq.bind(x, zero), prims.ne.bind(y, zero))
+    starts_at_zero = compare.and_.bind(compare.eq.bind(x, zero), compare.ne.bind(y, zero))
     power_ = prims.select_n.bind(starts_at_zero, one, zero)
     for _ in range(6):
-        odd = prims.ne.bind(prims.and_.bind(y, one), zero)
+        odd = compare.ne.bind(compare.and_.bind(y, one), zero)
         power_ = prims.select_n.bind(odd, power_, prims.mul.bind(power_, x))
         x = prims.mul.bind(x, x)
         y = shift_right_logical.bind(y, one)
@@ -338,7 +338,7 @@ def maximum(x1: Any, x2: Any, /) -> Value:
     """
     x, y = promote_pair("maximum", x1, x2)
     if x.aval.dtype in dtypes.COMPLEX:
-        return result(prims.select_n.bind(complex_before(prims.lt, y, x), y, x))
+        return result(prims.select_n.bind(complex_before(compare.lt, y, x), y, x))
     return result(prims.max_.bind(x, y))
 
 
@@ -349,7 +349,7 @@ def minimum(x1: Any, x2: Any, /) -> Value:
     """
     x, y = promote_pair("minimum", x1, x2)
     if x.aval.dtype in dtypes.COMPLEX:
-        return result(prims.select_n.bind(complex_before(prims.lt, x, y), y, x))
+        return result(prims.select_n.bind(complex_before(compare.lt, x, y), y, x))
     return result(prims.min_.bind(x, y))
 
 
@@ -357,27 +357,27 @@ def complex_before(compare: Any, x: Value, y: Value) -> Value:
     """Compare complex numbers by real part, then by imaginary part."""
     a, b = real.bind(x), real.bind(y)
     by_imag = compare.bind(imag.bind(x), imag.bind(y))
-    return prims.select_n.bind(prims.eq.bind(a, b), compare.bind(a, b), by_imag)
+    return prims.select_n.bind(compare.eq.bind(a, b), compare.bind(a, b), by_imag)
 
 
 def fmax(x1: Any, x2: Any, /) -> Value:
     """The larger of each pair; a number wins over NaN."""
     x, y = promote_args("fmax", x1, x2)
-    first = prims.or_.bind(_greater(x, y), prims.ne.bind(y, y))
+    first = compare.or_.bind(_greater(x, y), compare.ne.bind(y, y))
     return result(prims.select_n.bind(first, y, x))
 
 
 def fmin(x1: Any, x2: Any, /) -> Value:
     """The smaller of each pair; a number wins over NaN."""
     x, y = promote_args("fmin", x1, x2)
-    first = prims.or_.bind(_greater(y, x), prims.ne.bind(y, y))
+    first = compare.or_.bind(_greater(y, x), compare.ne.bind(y, y))
     return result(prims.select_n.bind(first, y, x))
 
 
 def _greater(x: Value, y: Value) -> Value:
     if x.aval.dtype in dtypes.COMPLEX:
-        return complex_before(prims.gt, x, y)
-    return prims.gt.bind(x, y)
+        return complex_before(compare.gt, x, y)
+    return compare.gt.bind(x, y)
 
 
 def heaviside(x1: Any, x2: Any, /) -> Value:
@@ -385,9 +385,9 @@ def heaviside(x1: Any, x2: Any, /) -> Value:
     x, y = promote_args("heaviside", x1, x2, kind=inexact)
     refuse_complex("heaviside", x, y)
     zero, one = like_weak(x, 0), like_weak(x, 1)
-    at_zero = prims.select_n.bind(prims.ne.bind(x, x), y, x)
-    above = prims.select_n.bind(prims.gt.bind(x, zero), at_zero, one)
-    return result(prims.select_n.bind(prims.lt.bind(x, zero), above, zero))
+    at_zero = prims.select_n.bind(compare.ne.bind(x, x), y, x)
+    above = prims.select_n.bind(compare.gt.bind(x, zero), at_zero, one)
+    return result(prims.select_n.bind(compare.lt.bind(x, zero), above, zero))
 
 
 def hypot(x1: Any, x2: Any, /) -> Value:
@@ -401,10 +401,10 @@ def hypot(x1: Any, x2: Any, /) -> Value:
     refuse_complex("hypot", x, y)
     a, b = prims.abs_.bind(x), prims.abs_.bind(y)
     infinity = like_weak(a, float("inf"))
-    infinite = prims.or_.bind(prims.eq.bind(a, infinity), prims.eq.bind(b, infinity))
+    infinite = compare.or_.bind(compare.eq.bind(a, infinity), compare.eq.bind(b, infinity))
     large, small = prims.max_.bind(a, b), prims.min_.bind(a, b)
     zero, one = like_weak(large, 0), like_weak(large, 1)
-    at_zero = prims.eq.bind(large, zero)
+    at_zero = compare.eq.bind(large, zero)
     safe = prims.select_n.bind(at_zero, large, one)
     ratio = prims.div.bind(small, safe)
     root = sqrt.bind(prims.add.bind(one, prims.mul.bind(ratio, ratio)))
@@ -430,7 +430,7 @@ def _gcd(name: str, x: Value, y: Value) -> Value:
     # Euclid's algorithm needs the most steps for Fibonacci numbers: 1.44 for each bit.
     for _ in range(-(-144 * dtypes.itemsize_bits(dtype) // 100)):
         zero, one = like_weak(b, 0), like_weak(b, 1)
-        done = prims.eq.bind(b, zero)
+        done = compare.eq.bind(b, zero)
         rest = prims.rem.bind(a, prims.select_n.bind(done, b, one))
         a, b = prims.select_n.bind(done, b, a), prims.select_n.bind(done, rest, zero)
     return absolute(a)  # the absolute value of the least integer was negative
@@ -445,6 +445,6 @@ def lcm(x1: Any, x2: Any) -> Value:
     x, y = promote_args("lcm", x1, x2)
     divisor = _gcd("lcm", x, y)
     zero, one = like_weak(divisor, 0), like_weak(divisor, 1)
-    none = prims.eq.bind(divisor, zero)
+    none = compare.eq.bind(divisor, zero)
     parts = prims.div.bind(absolute(y), prims.select_n.bind(none, divisor, one))
     return result(prims.select_n.bind(none, prims.mul.bind(absolute(x), parts), zero))

@@ -22,8 +22,8 @@ import numpy as np
 from functrax.backends.eager.cached_traces import with_recipe
 from functrax.core.errors.typed import UnavailableError
 from functrax.core.options.config import state as options
-from functrax.core.prims.arithmetic import and_, or_, xor
 from functrax.core.prims.bitwise import shift_left, shift_right_logical, threefry2x32
+from functrax.core.prims.comparisons import and_, or_, xor
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape
 from functrax.core.prims.slicing import concatenate, slice_

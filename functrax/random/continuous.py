@@ -21,8 +21,9 @@ from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, DTypeError
 from functrax.core.options.config import state as options
-from functrax.core.prims.arithmetic import or_, sub
+from functrax.core.prims.arithmetic import sub
 from functrax.core.prims.bitwise import shift_right_logical
+from functrax.core.prims.comparisons import or_
 from functrax.core.prims.convert import bitcast_convert_type, convert_element_type
 from functrax.core.tracing.primitive import Value, literal
 from functrax.core.types import dtypes

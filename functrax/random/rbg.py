@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 from functrax.core.arrays.operators import Array
-from functrax.core.prims.arithmetic import xor
+from functrax.core.prims.comparisons import xor
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_
 from functrax.core.tracing.primitive import Value

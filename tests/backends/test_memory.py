@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.core.prims.arithmetic import gt, mul, neg
+from functrax.core.prims.arithmetic import mul, neg
+from functrax.core.prims.comparisons import gt
 from functrax.core.prims.reduce import reduce_or
 from functrax.core.prims.reindex import broadcast_in_dim, reshape, transpose
 from functrax.core.prims.slicing import pad

@@ -1,8 +1,7 @@
-"""Elementwise arithmetic, comparison, choice and logic.
+"""Elementwise arithmetic and choice.
 
-These are the operations that derivatives are made of: all that is linear (``add``, ``neg``,
-``mul`` by a known factor, ``select_n``) is here, with its transpose.  Functions such as ``exp``
-are in ``analytic.py``, conversions between dtypes in ``convert.py``.
+All that is linear (``add``, ``neg``, ``mul`` by a known factor, ``select_n``) is here, with its
+transpose; comparisons are in ``comparisons.py``, functions such as ``exp`` in ``analytic.py``.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import numpy as np
 from functrax.core.errors.typed import DTypeError, ShapeError
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import lowered_arithmetic as lowered, special_values as values
+from functrax.core.prims.comparisons import and_, eq, ge, gt, lt
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.tracing.primitive import (
     Avals,
@@ -293,47 +293,6 @@ class Min(_Extremum):
         return lowered.smaller(b, x, y)
 
 
-class Compare(Elementwise):
-    """A comparison; the result is bool.  With NaN all are false but ``ne``."""
-
-    arity = 2
-
-    def __init__(self, name: str, function: Any, accepts: frozenset[np.dtype[Any]]) -> None:
-        self.name = name
-        self.accepts = accepts
-        self.function = function
-        self.commutative = name in ("eq", "ne")
-        super().__init__()
-
-    def result_dtype(self, *args: Any) -> np.dtype[Any]:
-        return dtypes.bool_
-
-    def reference(self, x: Any, y: Any) -> Any:
-        return self.function(x, y)
-
-    def lower(self, b: Builder, x: Scalar, y: Scalar) -> Scalar:
-        return b.compare(self.name, x, y)
-
-
-class Logic(Elementwise):
-    """``and``, ``or``, ``xor``, ``not``: of truth values, or of the bits of integers."""
-
-    accepts = dtypes.BOOL | dtypes.INTEGER
-
-    def __init__(self, name: str, function: Any, arity: int) -> None:
-        self.name = name
-        self.function = function
-        self.arity = arity
-        self.commutative = arity == 2
-        super().__init__()
-
-    def reference(self, *operands: Any) -> Any:
-        return self.function(*operands)
-
-    def lower(self, b: Builder, *operands: Scalar) -> Scalar:
-        return b.logic(self.name, *operands)
-
-
 class SelectN(Elementwise):
     """``cases[which]``; ``which`` is bool, or int32 from 0 to the number of cases less one."""
 
@@ -531,12 +490,6 @@ class StopGradient(Elementwise):
 neg, add, sub, mul, div, rem = Neg(), Add(), Sub(), Mul(), Div(), Rem()
 max_, min_, clamp, abs_, sign, floor = Max(), Min(), Clamp(), Abs(), Sign(), Floor()
 select_n, stop_gradient = SelectN(), StopGradient()
-eq, ne = Compare("eq", np.equal, dtypes.ALL), Compare("ne", np.not_equal, dtypes.ALL)
-_ORDERED = dtypes.ALL - dtypes.COMPLEX
-lt, le = Compare("lt", np.less, _ORDERED), Compare("le", np.less_equal, _ORDERED)
-gt, ge = Compare("gt", np.greater, _ORDERED), Compare("ge", np.greater_equal, _ORDERED)
-and_, or_ = Logic("and", np.bitwise_and, 2), Logic("or", np.bitwise_or, 2)
-xor, not_ = Logic("xor", np.bitwise_xor, 2), Logic("not", np.bitwise_not, 1)
 
 
 def modulo(x: Value, size: int) -> Value:

@@ -17,18 +17,8 @@ import numpy as np
 
 from functrax.core.errors.typed import AxisError, DTypeError
 from functrax.core.prims.analytic import exp
-from functrax.core.prims.arithmetic import (
-    add,
-    div,
-    ge,
-    le,
-    max_,
-    min_,
-    mul,
-    select_n,
-    stop_gradient,
-    sub,
-)
+from functrax.core.prims.arithmetic import add, div, max_, min_, mul, select_n, stop_gradient, sub
+from functrax.core.prims.comparisons import ge, le
 from functrax.core.prims.lowered_reductions import Fold
 from functrax.core.prims.reduce import op_identity, wider
 from functrax.core.prims.reindex import ones, rev

@@ -6,7 +6,8 @@ function over those of real numbers, from which its derivatives follow.
 
 from __future__ import annotations
 
-from functrax.core.prims.arithmetic import and_, eq, ne, or_, select_n
+from functrax.core.prims.arithmetic import select_n
+from functrax.core.prims.comparisons import and_, eq, ne, or_
 from functrax.core.prims.convert import complex_, imag, real
 from functrax.core.prims.reduce import highest, lowest, reduce_max, reduce_min, respread
 from functrax.core.tracing.primitive import Primitive, Value, literal

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
-from functrax.core.prims.arithmetic import eq, mul, select_n
+from functrax.core.prims.arithmetic import mul, select_n
+from functrax.core.prims.comparisons import eq
 from functrax.core.prims.convert import conj, real
 from functrax.core.prims.reindex import iota
 from functrax.core.prims.slicing import pad

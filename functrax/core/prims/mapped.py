@@ -20,8 +20,10 @@ from functrax.core.errors.typed import ArgumentError, DifferentiationError, DTyp
 from functrax.core.index.expr import Dim, Load
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Literal
-from functrax.core.prims.arithmetic import add, div, eq, max_, mul, select_n
+from functrax.core.prims.arithmetic import add, div, max_, mul, select_n
+from functrax.core.prims.comparisons import eq
 from functrax.core.prims.lowered_reductions import Fold
+from functrax.core.prims.map_checks import check_index_operands, check_op
 from functrax.core.prims.reduce import ReindexReduce, op_identity, product_along
 from functrax.core.prims.reindex import Reindex, full, iota, reshape, zeros
 from functrax.core.tracing.primitive import (
@@ -41,35 +43,7 @@ from functrax.core.types.aval import ShapedArray
 
 REDUCE_OPS = ("add", "mul", "max", "min", "and", "or", "xor")
 SCATTER_OPS = ("set", "add", "mul", "max", "min")
-_BITS = frozenset({"and", "or", "xor"})
 _F32 = dtypes.float32
-
-
-def _check_index_operands(name: str, avals: Sequence[ShapedArray]) -> None:
-    for aval in avals:
-        if not dtypes.is_integer(aval.dtype):
-            raise DTypeError(
-                f"{name}: an index operand is not of an integer type",
-                got=aval.str_short(),
-                fix="indices.astype('int32')",
-            )
-
-
-def _check_op(name: str, op: str, allowed: Sequence[str], dtype: np.dtype[Any]) -> None:
-    if op not in allowed:
-        raise ArgumentError(f"{name}: unknown operation {op!r}", got=repr(op), fix=str(allowed))
-    if op in _BITS and dtypes.is_inexact(dtype):
-        raise DTypeError(
-            f"{name}: {op!r} needs integers or truth values",
-            got=str(dtype),
-            fix="convert with .astype('int32') or .astype('bool')",
-        )
-    if op in ("max", "min") and dtypes.is_complex(dtype):
-        raise DTypeError(
-            f"{name}: complex numbers have no {op}",
-            got=str(dtype),
-            fix="the real part or the absolute value",
-        )
 
 
 def _carried(dtype: np.dtype[Any], op: str) -> np.dtype[Any]:
@@ -96,7 +70,7 @@ class ReindexMap(Reindex):
     has_fill = True
 
     def shape_rule(self, x: ShapedArray, *indices: Any, map: IndexMap, fill: Literal) -> Avals:
-        _check_index_operands("reindex", indices)
+        check_index_operands("reindex", indices)
         if x.shape != map.codomain:
             raise ShapeError(
                 "reindex: the array has another shape than the map's codomain",
@@ -184,8 +158,8 @@ class ReindexReduceMap(Update):
     name = "reindex_reduce"
 
     def shape_rule(self, x: ShapedArray, *indices: Any, map: IndexMap, op: str) -> Avals:
-        _check_index_operands("reindex_reduce", indices)
-        _check_op("reindex_reduce", op, REDUCE_OPS, x.dtype)
+        check_index_operands("reindex_reduce", indices)
+        check_op("reindex_reduce", op, REDUCE_OPS, x.dtype)
         if x.shape != map.domain:
             raise ShapeError(
                 "reindex_reduce: the array has another shape than the map's domain",
@@ -328,8 +302,8 @@ class Scatter(Update):
         op: str,
         unique: bool = False,
     ) -> Avals:
-        _check_index_operands("scatter", indices)
-        _check_op("scatter", op, SCATTER_OPS, x.dtype)
+        check_index_operands("scatter", indices)
+        check_op("scatter", op, SCATTER_OPS, x.dtype)
         if x.shape != map.codomain or updates.shape != map.domain:
             raise ShapeError(
                 "scatter: the arrays have other shapes than the map",

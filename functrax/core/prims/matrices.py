@@ -12,7 +12,8 @@ from __future__ import annotations
 from functrax.core.errors.typed import ShapeError
 from functrax.core.index.expr import Dim, Load
 from functrax.core.index.map import IndexMap
-from functrax.core.prims.arithmetic import add, eq, mul, select_n
+from functrax.core.prims.arithmetic import add, mul, select_n
+from functrax.core.prims.comparisons import eq
 from functrax.core.prims.convert import complex_, conj, convert_element_type, imag, real
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum

@@ -17,7 +17,8 @@ import numpy as np
 from functrax.core.errors.typed import ArgumentError, DTypeError
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import lowered_arithmetic as lowered, special_values as values
-from functrax.core.prims.arithmetic import div, eq, is_literal, mul, select_n, sub
+from functrax.core.prims.arithmetic import div, is_literal, mul, select_n, sub
+from functrax.core.prims.comparisons import eq
 from functrax.core.prims.rounded_once import rounded_once
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.tracing.primitive import (

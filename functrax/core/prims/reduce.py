@@ -18,7 +18,8 @@ import numpy as np
 
 from functrax.core.errors.typed import AxisError, DTypeError, ShapeError
 from functrax.core.index.map import IndexMap
-from functrax.core.prims.arithmetic import add, div, eq, mul, select_n
+from functrax.core.prims.arithmetic import add, div, mul, select_n
+from functrax.core.prims.comparisons import eq
 from functrax.core.prims.lowered_reductions import ArgExtremum, Fold, Reduction
 from functrax.core.prims.reindex import broadcast_in_dim, ones
 from functrax.core.prims.shape_checks import check_axes

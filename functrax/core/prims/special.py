@@ -22,7 +22,8 @@ from functrax.core.errors.typed import DifferentiationError
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.prims import special_values as values
 from functrax.core.prims.analytic import exp, log, log1p
-from functrax.core.prims.arithmetic import abs_, add, div, gt, mul, neg, select_n, sign, sub
+from functrax.core.prims.arithmetic import abs_, add, div, mul, neg, select_n, sign, sub
+from functrax.core.prims.comparisons import gt
 from functrax.core.prims.powers import square
 from functrax.core.scalars.scalar import MATH, Builder, Scalar
 from functrax.core.tracing.primitive import Elementwise, Ops, Sample, Value, like

@@ -10,7 +10,8 @@ from typing import Any
 
 from functrax.core.errors.typed import ArgumentError, DTypeError, PyTreeError
 from functrax.core.options.config import state as options
-from functrax.core.prims.arithmetic import clamp, ne
+from functrax.core.prims.arithmetic import clamp
+from functrax.core.prims.comparisons import ne
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.pytree.operations import filled, keystr, tree_flatten_with_path, tree_unflatten
 from functrax.core.tracing.inputs import as_value, concrete

@@ -19,7 +19,8 @@ import numpy as np
 from functrax.backends.device import run_jaxpr
 from functrax.core.errors.typed import ShapeError
 from functrax.core.ir.jaxpr import Jaxpr
-from functrax.core.prims.arithmetic import clamp, eq, select_n
+from functrax.core.prims.arithmetic import clamp, select_n
+from functrax.core.prims.comparisons import eq
 from functrax.core.prims.control import Choice
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, zeros

@@ -20,7 +20,8 @@ from functrax.core.errors.typed import (
 )
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.options.config import state as options
-from functrax.core.prims.arithmetic import add, lt
+from functrax.core.prims.arithmetic import add
+from functrax.core.prims.comparisons import lt
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_

@@ -21,8 +21,9 @@ from typing import TypeAlias
 from functrax.core.index.expr import Dim, Load
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Jaxpr
-from functrax.core.prims.arithmetic import add, and_, div, eq, ge, lt, max_, select_n, sub
+from functrax.core.prims.arithmetic import add, div, max_, select_n, sub
 from functrax.core.prims.bitwise import clz
+from functrax.core.prims.comparisons import and_, eq, ge, lt
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.mapped import reindex, scatter
 from functrax.core.prims.reindex import full, zeros

@@ -11,7 +11,8 @@ from typing import Any
 
 from functrax.core.boundaries.tracebacks import boundary
 from functrax.core.errors.typed import DifferentiationError
-from functrax.core.prims.arithmetic import add, eq, select_n
+from functrax.core.prims.arithmetic import add, select_n
+from functrax.core.prims.comparisons import eq
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import iota, reshape
 from functrax.core.prims.slicing import slice_

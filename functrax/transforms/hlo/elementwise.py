@@ -15,6 +15,7 @@ from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims import (
     analytic,
     arithmetic,
+    comparisons as compare,
     convert,
     identity,
     powers,
@@ -87,7 +88,7 @@ def by_lowering(w: Computation, eqn: Eqn, operands: list[Node]) -> list[Node]:
     return write_scalars(w, results, wide, eqn.outvars[0].aval.shape)
 
 
-@rule(arithmetic.Compare)
+@rule(compare.Compare)
 def comparison(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
     """A comparison; with a NaN only NE is true."""
     return w.compare(eqn.primitive.name.upper(), *spread_all(w, eqn, operands))

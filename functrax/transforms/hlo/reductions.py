@@ -17,7 +17,8 @@ import numpy as np
 from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims import cumulative, mapped, reduce
 from functrax.core.prims.analytic import exp, log1p
-from functrax.core.prims.arithmetic import abs_, add, eq, max_, neg, select_n, sub
+from functrax.core.prims.arithmetic import abs_, add, max_, neg, select_n, sub
+from functrax.core.prims.comparisons import eq
 from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import rev
 from functrax.core.scalars.scalar import Builder

@@ -18,7 +18,8 @@ from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, AxisNameError
 from functrax.core.index.expr import Dim, Load
 from functrax.core.index.map import IndexMap
-from functrax.core.prims.arithmetic import div, eq, mul, select_n
+from functrax.core.prims.arithmetic import div, mul, select_n
+from functrax.core.prims.comparisons import eq
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_max, reduce_min, reduce_sum

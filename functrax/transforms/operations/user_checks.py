@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.boundaries.tracebacks import deliberate
-from functrax.core.prims.arithmetic import not_, or_
+from functrax.core.prims.comparisons import not_, or_
 from functrax.core.prims.reduce import reduce_or
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.pytree.operations import tree_flatten, tree_unflatten

@@ -15,7 +15,8 @@ from functrax.backends.passes.algebra.rule import Made
 from functrax.backends.passes.algebra.simplify import simplify
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Jaxpr, Literal
-from functrax.core.prims.arithmetic import add, and_, clamp, lt, max_, min_, rem, select_n, sub
+from functrax.core.prims.arithmetic import add, clamp, max_, min_, rem, select_n, sub
+from functrax.core.prims.comparisons import and_, lt
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import iota, rev
 from functrax.core.tracing.primitive import like

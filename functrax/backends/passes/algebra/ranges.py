@@ -13,22 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from functrax.backends.passes.algebra.rule import Made
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
-from functrax.core.prims.arithmetic import (
-    add,
-    and_,
-    clamp,
-    eq,
-    ge,
-    gt,
-    le,
-    lt,
-    max_,
-    min_,
-    ne,
-    rem,
-    select_n,
-    sub,
-)
+from functrax.core.prims.arithmetic import add, clamp, max_, min_, rem, select_n, sub
+from functrax.core.prims.comparisons import and_, eq, ge, gt, le, lt, ne
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import argmax, argmin
 from functrax.core.prims.reindex import Reindex, iota

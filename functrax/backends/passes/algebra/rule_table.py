@@ -24,26 +24,17 @@ from functrax.core.options.config import state as options
 from functrax.core.prims.arithmetic import (
     abs_,
     add,
-    and_,
     clamp,
     div,
-    eq,
     floor,
-    ge,
-    gt,
-    le,
-    lt,
     max_,
     min_,
     mul,
-    ne,
     neg,
-    not_,
-    or_,
     select_n,
     sub,
-    xor,
 )
+from functrax.core.prims.comparisons import and_, eq, ge, gt, le, lt, ne, not_, or_, xor
 from functrax.core.prims.convert import complex_, conj, convert_element_type as convert, imag, real
 from functrax.core.prims.mapped import reindex, reindex_reduce, scatter
 from functrax.core.prims.powers import integer_pow, pow_ as pow, square

@@ -14,9 +14,11 @@ from typing import Literal
 
 from functrax.backends.compilation.codegen import KernelCode
 from functrax.backends.compilation.compiler import CompiledProgram
+from functrax.backends.cost import moving_ns
 from functrax.backends.executables.memory_plan import plan_text
-from functrax.backends.executables.program import Instruction, Program
+from functrax.backends.executables.program import Copy, Instruction, Program, instruction_cost
 from functrax.backends.machine_code.kernel_jit import machine
+from functrax.backends.targets import target
 from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.ir.jaxpr import Eqn, Jaxpr
@@ -103,6 +105,18 @@ class KernelFacts:
     def bytes_written(self) -> int:
         """Bytes that one launch writes, predicted."""
         return sum(x.nbytes for x in self.writes)
+
+    @property
+    def predicted(self) -> float | None:
+        """Seconds of one launch on one thread, by the model of cost; None of a call."""
+        if not self.codes:
+            return None
+        nanoseconds = float(sum(instruction_cost(x) for x in self.instructions))
+        copies = [x for x in self.instructions if isinstance(x, Copy)]  # of what is updated
+        for _, result in zip(copies, self.writes):
+            size = result.aval.size * result.aval.dtype.itemsize
+            nanoseconds += moving_ns(2 * size, target())
+        return nanoseconds / 1e9
 
     @property
     def lines(self) -> tuple[SourceLine, ...]:

@@ -43,7 +43,7 @@ def _kernel_table(e: Explanation) -> str:
     measured, stages = any(k.measured for k in e.kernels), bool(e.bytes_staged)
     head = ["#", "kernel", "eqns", "calls", "reads", "writes", "flop"]
     head[-1:-1] = ["stages"] if stages else []
-    head += ["time", "GB/s", "GFLOP/s"] if measured else []
+    head += ["predicted", "time", "GB/s", "GFLOP/s"] if measured else []
     rows = [[*head, "lines"]]
     for k in e.kernels:
         calls = "?" if k.calls is None else str(k.calls)
@@ -69,10 +69,13 @@ def _inside(level: Level) -> str:
 
 
 def _rates(k: KernelFacts) -> list[str]:
+    predicted = "" if k.predicted is None else seconds(k.predicted)
     if k.measured is None:
-        return ["", "", ""]
-    rates = (k.gigabytes_per_second, k.gigaflops_per_second)
-    return [seconds(k.measured.seconds), *("" if r is None else f"{r:.2f}" for r in rates)]
+        return [predicted, "", "", ""]
+    rates = [
+        "" if r is None else f"{r:.2f}" for r in (k.gigabytes_per_second, k.gigaflops_per_second)
+    ]
+    return [predicted, seconds(k.measured.seconds), *rates]
 
 
 def _lines(k: KernelFacts) -> str:

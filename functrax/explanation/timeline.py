@@ -59,7 +59,7 @@ def _run(e: Explanation, events: list[dict[str, Any]], begin: float) -> None:
 def _microseconds(kernel: KernelFacts) -> float:
     if kernel.measured is not None:
         return kernel.measured.seconds * 1e6
-    return sum(code.cost for code in kernel.codes) / 1e3
+    return (kernel.predicted or 0.0) * 1e6
 
 
 def _facts(kernel: KernelFacts) -> dict[str, Any]:

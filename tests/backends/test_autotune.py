@@ -32,7 +32,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return seconds(kernels)
 
     monkeypatch.setattr(autotune, "_seconds", noted)
-    monkeypatch.setattr(autotune, "LEAST_CYCLES", 0)
+    monkeypatch.setattr(autotune, "LEAST_NS", 0)
     monkeypatch.setattr(autotune, "_known", {})
     monkeypatch.setattr(functrax.config.state, "compilation_cache_dir", str(tmp_path))
     return found
@@ -109,7 +109,7 @@ def test_damaged_choice_is_measured_again(
 def test_small_contractions_are_not_measured(
     measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(autotune, "LEAST_CYCLES", 300_000)
+    monkeypatch.setattr(autotune, "LEAST_NS", 120_000)
     x = np.zeros((64, 96), np.float32)
     kernels(lambda x, y: x @ y, x, x.T)
     assert not measured

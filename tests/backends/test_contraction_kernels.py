@@ -12,6 +12,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.compilation import codegen
 from functrax.backends.compilation.codegen import contraction_code
 from functrax.backends.compilation.compiler import Assembly
 from functrax.backends.compilation.kernel_table import Codes
@@ -27,6 +28,7 @@ from functrax.backends.loops.strategies import scheduled_trees
 from functrax.backends.loops.strategies.left_out import LeftOut
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.runtime.choice import load
+from functrax.backends.targets import schedule_target
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import Override
 from functrax.core.options.contexts import enable_x64
@@ -303,7 +305,8 @@ def test_columns_that_the_first_rows_copy(
 def test_tiles_are_turned_where_results_are_contiguous_along_their_rows(
     rows: int, columns: int, steps: int, dtype: Any, follows: bool, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(blocking, "_TURNED", 1e-3)
+    turning = replace(schedule_target(), turned_stores=1e-3)
+    monkeypatch.setattr(codegen, "schedule_target", lambda: turning)
     rng = np.random.default_rng(rows)
     with enable_x64(dtype is np.float64):
         x, y = draw(rng, (rows, steps), dtype), draw(rng, (steps, columns), dtype)
@@ -314,7 +317,7 @@ def test_tiles_are_turned_where_results_are_contiguous_along_their_rows(
             return abs(product) + shift if follows else product
 
         inner = group(function, x, y, shift).eqns[0].params["jaxpr"]
-        kernel = contraction_kernels(inner, "x", ANY)[-1]
+        kernel = contraction_kernels(inner, "x", replace(ANY, turned_stores=1e-3))[-1]
         assert str(kernel.tiling).endswith("sums turned")
         got = run(function, x, y, shift)
     want, bound = products("mk,kn->nm", x, y)

@@ -237,7 +237,11 @@ def test_measured_kernels_have_rates() -> None:
         assert rate is None or rate == pytest.approx(
             (k.bytes_read + k.bytes_written) / k.measured.seconds / 1e9
         )
+        assert k.predicted == sum(code.cost for code in k.codes) / 1e9
     assert e.timeline == (0, 1) and "GB/s" in str(e)
+    head, _, first = str(e).splitlines()[3:6]
+    assert head.split()[-5:] == ["predicted", "time", "GB/s", "GFLOP/s", "lines"]
+    assert len([word for word in first.split() if word in ("us", "ms")]) == 2
 
 
 def test_the_baseline_of_a_measurement_runs_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ from functrax.backends.machine_code.kernel_jit import circumstances, request
 from functrax.backends.targets import schedule_target
 from functrax.core.records import replace
 
-#: Contractions of fewer cycles are not worth measuring.
-LEAST_CYCLES: Final = 300_000
+#: Contractions of fewer nanoseconds are not worth measuring.
+LEAST_NS: Final = 120_000
 #: So many plans are measured, so often.
 MOST_PLANS, RUNS = 6, 5
 #: And tiles of no more rows.
@@ -59,7 +59,7 @@ def fastest(
       plans: for it, the one that the model chooses first.
       kernels_of: makes a plan's kernels.
     """
-    if plans[0].cycles < LEAST_CYCLES:
+    if plans[0].ns < LEAST_NS:
         return plans[0]
     same = [plan for plan in plans if plan.block == plans[0].block]
     found: dict[str, Plan] = {}

@@ -29,6 +29,7 @@ from functrax.backends.dumps import dump, dumped
 from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.refusal import Refusal
+from functrax.backends.kernels.work import kernel_ns
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.loops.strategies import scheduled_trees
 from functrax.backends.loops.strategies.left_out import LeftOut
@@ -43,16 +44,13 @@ from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.mapped import reindex_reduce, scatter
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.records import record, replace
-from functrax.core.scalars.scalar import MATH, WORK, Scalar
+from functrax.core.scalars.scalar import Scalar
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.symbolic_sizes import gcd
 
 if TYPE_CHECKING:
     from functrax.backends.gemm.lower_contraction import Pick
     from functrax.backends.gemm.shared_arrays import Arrays
-
-#: Steps that a loop takes whose steps nobody knows: enough to let other threads have Python.
-_STEPS = 10_000
 
 
 @record
@@ -268,7 +266,7 @@ def _kernel_code(
         calls = tuple(request(text, kernel.name) for _, text in emitted.calls)
     if dumped("asm"):
         dump("asm", kernel.name, "asm", "\n".join(map(machine().assembly, modules)))
-    cost, in_place = kernel_cost(kernel), _in_place(kernel, tree)
+    cost, in_place = kernel_ns(kernel, target()), _in_place(kernel, tree)
     return KernelCode(kernel, tree.units, emitted, asked, calls, cost, in_place)
 
 
@@ -345,22 +343,6 @@ def _multiple(x: Scalar) -> int:
 
 def _alike(x: Operand, y: Operand) -> bool:
     return x.size == y.size and x.dtype.itemsize == y.dtype.itemsize
-
-
-def kernel_cost(kernel: Kernel) -> int:
-    """Estimated nanoseconds of a kernel on one thread."""
-    costs = target()
-    if kernel.tiling is not None:
-        return math.trunc(kernel.tiling.cycles * costs.cycle_ns)
-    points = kernel.points
-    if any(stage.condition is not None for stage in kernel.stages):
-        points *= _STEPS
-    operations = [node.op for node in kernel.nodes() if node.args]
-    function = costs.function_operations
-    work = sum([function if op in MATH else WORK.get(op, 1) for op in operations])
-    moved = sum(min(o.size, points) * o.dtype.itemsize for o in kernel.operands)
-    computing = points * work * costs.operation_ns / kernel.lanes
-    return math.trunc(computing + moved * costs.byte_ns)
 
 
 def _before_update(jaxpr: Jaxpr) -> tuple[tuple[tuple[int, int], ...], KernelCode | None]:

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from functrax.backends.cost import numpy_ns
 from functrax.backends.device import execute
 from functrax.backends.eager import run as eager_run
 from functrax.backends.eager.graph import (
@@ -137,7 +138,7 @@ def _new_signature(
     sizes = [a.size for a in (*avals, *types)]
     is_view = isinstance(primitive, Reindex) and not primitive.has_fill  # which NumPy does not copy
     touched = 0 if is_view else max(sizes, default=0)
-    cost = target().numpy_ns + target().numpy_element_ns * touched
+    cost = numpy_ns(touched, target())
     if len(_signatures) >= _MAX_SIGNATURES:
         _signatures.clear()
     made = Signature(primitive, avals, params, key[1], results, cost)

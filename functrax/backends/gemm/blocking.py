@@ -4,8 +4,9 @@ What enters: a contraction without a schedule and its two sides.  What leaves: a
 one of all that are possible which the model below finds cheapest.  The model depends on shapes
 alone, so neither the number of threads nor what ran before changes the bits of a result.
 
-The unit is a cycle.  A step of a tile costs its multiply-adds, two a cycle, or what it reads, two a
-cycle; then there are the tiles' stores, the packing, and what reading across memory costs.
+What a plan costs, in nanoseconds, is counted in cycles.  A step of a tile costs its multiply-adds,
+two a cycle, or what it reads, two a cycle; then there are the tiles' stores, the packing, and what
+reading across memory costs.
 
 Start at :func:`ranked`.
 """
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
+from functrax.backends.cost import cycles_ns
 from functrax.backends.gemm.sides import Side, stride
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
@@ -28,16 +30,8 @@ Way: TypeAlias = Literal["in place", "packed", "windows", "rows"]
 
 #: Steps between rows that are written into the code, for they make addresses constant.
 MOST_BAKED = 4
-#: Cycles that a tile takes beyond its steps: its loops, and for each vector its stores.
-TILE, VECTOR = 30.0, 4.0
-#: How many times that a vector's stores take if the results are contiguous along the rows, so that
-#: tiles are turned, and if they are nowhere: on a few cache lines, and on many.
-_TURNED, _SCATTER = 4.0, (6.0, 24.0)
-#: Cycles to pack an element: along its order in memory, and across.
-PACK, PACK_ACROSS = 0.8, 1.6
-#: Cycles more to read a vector and copy it: in rows that are near, in others, and where the array
-#: is larger than the second cache; and how many tiles of rows read the copy, at most.
-_COPY, _READERS = (1.0, 4.0, 11.0), 32
+#: How many tiles of rows share the cost of a copy, at most.
+_READERS = 32
 #: Steps that are done at a time, of a contraction that has many; and if the right side is copied.
 DEPTH, COPIED_DEPTH = 512, 256
 #: More rows than this are in tiles of these heights, with many registers and with few: another
@@ -48,9 +42,6 @@ _MANY_REGISTERS, _HEIGHTS, _FEW_HEIGHTS = 32, (6, 8, 14), (4, 6)
 #: windows it is where there are so many products for each element, and if it is no larger than all
 #: arrays together.  What fills up panels counts too, where they are larger than twice all arrays.
 _GROWTH, _SLACK, _WORTH = 2, 1 << 12, 16
-#: Steps this far apart in bytes are not fetched ahead; those this far meet in a cache's sets, and
-#: rows that far do.
-_FAR, _CONFLICT, _ROWS_CONFLICT = 512, 1024, 4096
 
 
 @record
@@ -70,7 +61,7 @@ class Plan:
         units.
       copied: whether the first tile of rows copies what it reads of the right side for the others.
       block: see :class:`~functrax.backends.kernels.tiling.Tiling`.
-      cycles: estimated, without what comes before.
+      ns: nanoseconds on one thread, without what comes before.
       cost: with it.
     """
 
@@ -84,7 +75,7 @@ class Plan:
     ways: tuple[Way, Way]
     copied: bool
     block: tuple[int, int] | None
-    cycles: float
+    ns: float
     cost: float
 
     def depth(self, extents: tuple[int, ...], inner: tuple[int, ...]) -> int:
@@ -121,9 +112,13 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
             height, width = tile_of(count, extents[columns], steps, lanes, target)
             others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
             tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
-            stores = VECTOR * cost_of_stores(kernel, rows, columns, height, lanes, target)
+            stores = target.tile_store_cycles * cost_of_stores(
+                kernel, rows, columns, height, lanes, target
+            )
             plain = tiles * (
-                TILE + height * width * stores + steps * _step(height, width, lanes, steps, target)
+                target.tile_start_cycles
+                + height * width * stores
+                + steps * _step(height, width, lanes, steps, target)
             )
             for of_left in _ways(kernel, left, rows, height, size, target):
                 readers = -(-extents[rows] // height) if own else 1
@@ -134,8 +129,9 @@ def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[
                     block = blocks[COPIED_DEPTH if of_right.copied else DEPTH]
                     yield Plan(
                         left, right, rows, columns, height, width, lanes,
-                        (of_left.way, of_right.way), of_right.copied, block, cycles,
-                        cycles + of_left.once + of_right.once,
+                        (of_left.way, of_right.way), of_right.copied, block,
+                        cycles_ns(cycles, target),
+                        cycles_ns(cycles + of_left.once + of_right.once, target),
                     )  # fmt: skip
 
 
@@ -201,9 +197,10 @@ def cost_of_stores(
         size = kernel.operands[store.buffer].dtype.itemsize
         if 0 < across < along:
             far = across * size > target.cache_line
-            worst = max(worst, _TURNED * turned if across == 1 else _SCATTER[far] * unused)
+            scattered = target.scattered_stores[far] * unused
+            worst = max(worst, target.turned_stores * turned if across == 1 else scattered)
         else:
-            worst = max(worst, _SCATTER[along * size > target.cache_line])
+            worst = max(worst, target.scattered_stores[along * size > target.cache_line])
     return worst
 
 
@@ -219,8 +216,8 @@ def _ways(
     """The ways in which a side can be read: element by element, or in vectors of so many lanes."""
     own = stride(side.value, dim)
     if side.place is not None and (own == 1 or not vectors):
-        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors > 0))
-    each = PACK if own == 1 else PACK_ACROSS
+        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors > 0, target))
+    each = target.pack_cycles[own != 1]
     arrays = sum(o.size for o in kernel.operands)
     if side.points <= _GROWTH * side.read:
         panel, extent = count * max(vectors, 1), kernel.extents[dim]
@@ -232,7 +229,7 @@ def _ways(
         products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
         total = math.prod(side.windows.extents[d] for d in side.windows.dims)
         home, factor = side.windows.home(dim)
-        each = PACK if stride(side.windows.value, home) == 1 else PACK_ACROSS
+        each = target.pack_cycles[stride(side.windows.value, home) != 1]
         worth = min(products / _WORTH, arrays)
         if total <= max(_GROWTH * side.read + _SLACK, worth) and (factor == 1 or not vectors):
             later = 0.15 * count if vectors else 0.0  # vectors that begin anywhere
@@ -256,12 +253,14 @@ def _right_ways(
             continue
         step = abs(stride(side.value, kernel.inner[-1])) * size
         beyond = side.read * size > target.second_cache
-        far = 0 if step < _FAR else 1 + (way.way == "in place" and beyond)
-        each = _COPY[far] * count / min(readers, _READERS)
+        far = 0 if step < target.far_stride else 1 + (way.way == "in place" and beyond)
+        each = target.copy_cycles[far] * count / min(readers, _READERS)
         yield way._replace(each=each, copied=True)
 
 
-def _in_place(kernel: Kernel, side: Side, own: int, count: int, size: int, vectors: bool) -> float:
+def _in_place(
+    kernel: Kernel, side: Side, own: int, count: int, size: int, vectors: bool, target: Target
+) -> float:
     """Cycles that a step costs more because it reads a side in place."""
     assert side.place is not None
     pitch = size * abs(coefficient(side.place[1], kernel.inner[-1]))
@@ -270,9 +269,11 @@ def _in_place(kernel: Kernel, side: Side, own: int, count: int, size: int, vecto
     elif own <= MOST_BAKED:
         kinds = (0.0, 0.15, 0.4)
     else:
-        least = 0.6 if own * size % _ROWS_CONFLICT == 0 else 0.15
+        least = 0.6 if own * size % target.colliding_rows == 0 else 0.15
         kinds = (least, least, max(least, 0.4))
-    return kinds[0 if pitch < _FAR else 2 if pitch % _CONFLICT == 0 else 1] * count
+    if pitch < target.far_stride:
+        return kinds[0] * count
+    return kinds[2 if pitch % target.colliding_stride == 0 else 1] * count
 
 
 def _step(height: int, width: int, lanes: int, steps: int, target: Target) -> float:
@@ -300,7 +301,7 @@ def tile_of(rows: int, columns: int, steps: int, lanes: int, target: Target) -> 
             if height * width + width + 1 > target.registers:
                 continue
             tiles = -(-rows // height) * -(-columns // (width * lanes))
-            each = TILE + height * width * VECTOR
+            each = target.tile_start_cycles + height * width * target.tile_store_cycles
             each += steps * _step(height, width, lanes, steps, target)
             if tiles * each < least:
                 best, least = (height, width), tiles * each

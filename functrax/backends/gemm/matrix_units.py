@@ -19,17 +19,8 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from functrax.backends.gemm.blocking import (
-    PACK,
-    PACK_ACROSS,
-    TILE,
-    VECTOR,
-    Plan,
-    Way,
-    blocks_of,
-    cost_of_stores,
-    ranked,
-)
+from functrax.backends.cost import cycles_ns
+from functrax.backends.gemm.blocking import Plan, Way, blocks_of, cost_of_stores, ranked
 from functrax.backends.gemm.packed_dtypes import DOTS, Words, in_words
 from functrax.backends.gemm.sides import Side, stride
 from functrax.backends.kernels.accesses import coefficient
@@ -96,15 +87,18 @@ def unit_plans(kernel: Kernel, dim: int, left: Side, right: Side, target: Target
             for high, wide in ((1, 1), (1, 2), (2, 1), (2, 2)):
                 tiles = others * -(-extents[rows] // (ROWS * high))
                 tiles *= -(-extents[columns] // (ROWS * wide))
-                stores = VECTOR * cost_of_stores(kernel, rows, columns, ROWS, ROWS, target)
-                each = TILE + ROWS * high * wide * stores
+                stores = target.tile_store_cycles * cost_of_stores(
+                    kernel, rows, columns, ROWS, ROWS, target
+                )
+                each = target.tile_start_cycles + ROWS * high * wide * stores
                 each += steps / ROWS * _step(high, wide, target)
                 for of_left in _left_ways(kernel, left, rows, dim, ROWS * high, target):
                     for of_right in _right_ways(kernel, right, columns, ROWS * wide, target):
                         yield Plan(
                             left, right, rows, columns, ROWS * high, wide, ROWS,
-                            (of_left[0], of_right[0]), False, block, tiles * each,
-                            tiles * each + of_left[1] + of_right[1],
+                            (of_left[0], of_right[0]), False, block,
+                            cycles_ns(tiles * each, target),
+                            cycles_ns(tiles * each + of_left[1] + of_right[1], target),
                         )  # fmt: skip
 
 
@@ -120,26 +114,33 @@ def _left_ways(
         if kernel.extents[rows] >= height:
             yield "in place", 0.0
     neighbours = stride(side.value, dim) == 1
-    yield "rows", target.launch_cycles + _packing(kernel, side, rows, height, neighbours)
+    yield "rows", target.launch_cycles + _packing(kernel, side, rows, height, neighbours, target)
 
 
 def _right_ways(
     kernel: Kernel, side: Side, columns: int, width: int, target: Target
 ) -> Iterator[tuple[Way, float]]:
     neighbours = stride(side.value, columns) == 1
-    yield "packed", target.launch_cycles + _packing(kernel, side, columns, width, neighbours)
+    yield (
+        "packed",
+        target.launch_cycles + _packing(kernel, side, columns, width, neighbours, target),
+    )
     windows = side.windows
     if windows is None or kernel.extents[columns] < width:
         return
     home, factor = windows.home(columns)
     if factor == 1:
         total = math.prod(windows.extents[d] for d in windows.dims)
-        each = PACK if stride(windows.value, home) == 1 else _APART * PACK_ACROSS
+        along, across = target.pack_cycles
+        each = along if stride(windows.value, home) == 1 else _APART * across
         yield "windows", target.launch_cycles + total * each
 
 
-def _packing(kernel: Kernel, side: Side, dim: int, size: int, neighbours: bool) -> float:
+def _packing(
+    kernel: Kernel, side: Side, dim: int, size: int, neighbours: bool, target: Target
+) -> float:
     extents = kernel.extents
     filled = -(-extents[dim] // size) * size / extents[dim]
     total = filled * math.prod(extents[d] for d in side.dims)
-    return total * (2 * PACK if neighbours else _APART * PACK_ACROSS)
+    along, across = target.pack_cycles
+    return total * (2 * along if neighbours else _APART * across)

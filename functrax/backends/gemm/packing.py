@@ -36,9 +36,9 @@ from functrax.core.scalars.scalar import Builder, Scalar
 BLOCK_PART = 4
 #: Bytes of sums that wait in scratch memory, which is on the stack.
 SUMS_BYTES = 1 << 18
-#: Units are made smaller until there are so many, or one takes so many cycles.  Where rows that
-#: share a copy would be parted, which copies once more, fewer must do.
-UNITS, FEW_UNITS, UNIT_CYCLES = 16, 8, 40_000
+#: Units are made smaller until there are so many, or one takes so many nanoseconds.  Where rows
+#: that share a copy would be parted, which copies once more, fewer must do.
+UNITS, FEW_UNITS, UNIT_NS = 16, 8, 16_000
 
 
 def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
@@ -301,7 +301,7 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
         first, first + 1, scratch, of_sum, sums if plan.copied else None, turned,
         row_tiles, column_tiles, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
-        math.trunc(plan.cycles), dot,
+        math.trunc(plan.ns), dot,
     )  # fmt: skip
     return replace(
         kernel,
@@ -334,7 +334,7 @@ def _blocks(kernel: Kernel, plan: Plan, target: Target, others: tuple[int, ...])
     row = -(-extents[plan.rows] // plan.height)
     column = -(-extents[plan.columns] // (plan.width * plan.lanes))
     count = math.prod(extents[d] for d in others)
-    each = plan.cycles / (count * row * column)
+    each = plan.ns / (count * row * column)
     depth = plan.depth(extents, kernel.inner)
     size = int(_dtype(kernel).itemsize)
     rows = max(1, min(row, target.second_cache // BLOCK_PART // (depth * plan.height * size)))
@@ -347,7 +347,7 @@ def _blocks(kernel: Kernel, plan: Plan, target: Target, others: tuple[int, ...])
     def units() -> int:
         return count * -(-row // rows) * -(-column // columns)
 
-    while rows * columns * each > UNIT_CYCLES and rows * columns > 1:
+    while rows * columns * each > UNIT_NS and rows * columns > 1:
         along_columns = columns > (1 if plan.copied else rows)
         if units() >= (FEW_UNITS if plan.copied and not along_columns else UNITS):
             break

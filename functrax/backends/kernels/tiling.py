@@ -101,7 +101,7 @@ class Tiling:
       column_tiles: how many of columns.
       others: the outer dims that are not in a tile.
       batch: the outer dims that both sides depend on.
-      cycles: estimated, of the whole kernel on one core.
+      ns: estimated nanoseconds of the whole kernel on one thread.
       dot: of a contraction over words the kind of instruction, and the dtypes in the words of the
         left and of the right side (``gemm/packed_dtypes.py``); else empty.
     """
@@ -124,7 +124,7 @@ class Tiling:
     block: tuple[int, int] | None
     others: tuple[int, ...]
     batch: tuple[int, ...]
-    cycles: int
+    ns: int
     dot: tuple[str, ...] = ()
 
     @property

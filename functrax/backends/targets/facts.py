@@ -70,15 +70,40 @@ class Target:
         convert and to multiply (``gemm/packed_dtypes.py``).
       divides_fast: whether a vector of float32 is divided as fast as it is multiplied in float64.
       cycle_ns: nanoseconds of a cycle.
-      operation_ns: nanoseconds of an operation on a vector.
-      function_operations: how many operations a function such as ``exp`` is.
-      byte_ns: nanoseconds to move a byte between memory and one thread: 25 GB/s.
+      operation_cycles: cycles of an operation on a vector register, a load and a store among them.
+      scalar_cycles: cycles of one on a single element, which are done beside those on vectors.
+      division_cycles: cycles of a quotient or a square root.
+      remainder_cycles: cycles of a remainder.
+      reverse_cycles: cycles to read or write a vector register backwards.
+      turn_cycles: cycles for an element of a vector that is read or written in other rows of a
+        square, or at every second place or so of a line.
+      stride_cycles: cycles for an element of a vector whose elements are each in another line.
+      gather_cycles: cycles for an element that is read at a place that is data.
+      scatter_cycles: cycles for one that is written there.
+      step_cycles: cycles of a step of an innermost loop besides what is done in it.
+      scan_cycles: cycles of a step of running results along a vector: one waits for the other.
+      launch_ns: nanoseconds to start a kernel.
+      exposed: how much of the shorter one of computing and moving is not hidden behind the other.
+      cache_byte_ns: nanoseconds to move a byte between the second cache and a thread: 70 GB/s.
+      byte_ns: nanoseconds to move a byte between memory and one thread: 32 GB/s.
       second_cache_rate: bytes that the second cache gives in a cycle.
       launch_cycles: cycles to start a kernel that stores a side of a contraction.
-      launch_bytes: what it costs to start a kernel, in bytes that could be moved meanwhile.
-      operation_bytes: what an operation on one element costs, in such bytes.
-      function_bytes: what a function such as ``exp`` costs.
-      reread_bytes: what it costs to read a byte once more from a cache, in bytes from memory.
+      tile_start_cycles: cycles that a tile of a contraction takes beyond its steps, for its loops.
+      tile_store_cycles: cycles that it takes to store a vector of results.
+      turned_stores: how many times these a vector takes whose results are contiguous along the
+        rows, so that the tile is turned.
+      scattered_stores: the same where they are nowhere: on a few cache lines, and on many.
+      pack_cycles: cycles to pack an element of a side: along its order in memory, and across.
+      copy_cycles: cycles more to read a vector and copy it to a panel: in rows that are near, in
+        others, and where the array is larger than the second cache.
+      far_stride: steps so many bytes apart are not fetched ahead.
+      colliding_stride: steps that are a multiple of so many bytes apart meet in a cache's sets.
+      colliding_rows: and so do rows of a side that is read element by element.
+      kernel_ns: nanoseconds that a program of one kernel more takes longer, by its start and by the
+        ends of its loops.
+      element_ns: nanoseconds of one more operation on an element, in a kernel that moves data.
+      function_ns: nanoseconds of a function such as ``exp`` there.
+      reread_ns: nanoseconds to read a byte once more, from a cache.
       tile_cycles: cycles of a matrix unit: to multiply two matrices, to load one, and to go on.
       wake_ns: nanoseconds of work below which it does not pay to wake another thread.
       share_ns: nanoseconds of work of several kernels below which one thread does them: another
@@ -106,18 +131,39 @@ class Target:
     dots: frozenset[str] = frozenset()
     divides_fast: bool = False
     cycle_ns: float = 0.4
-    operation_ns: float = 0.4
-    function_operations: int = 40
-    byte_ns: float = 0.04
+    operation_cycles: float = 0.6
+    scalar_cycles: float = 0.25
+    division_cycles: float = 8.0
+    remainder_cycles: float = 50.0
+    reverse_cycles: float = 4.0
+    turn_cycles: float = 0.25
+    stride_cycles: float = 2.8
+    gather_cycles: float = 0.6
+    scatter_cycles: float = 4.0
+    step_cycles: float = 0.8
+    scan_cycles: float = 9.0
+    launch_ns: float = 60.0
+    exposed: float = 0.4
+    cache_byte_ns: float = 0.014
+    byte_ns: float = 1 / 32
     second_cache_rate: float = 20.0
     launch_cycles: float = 2000.0
-    launch_bytes: int = 4096
-    operation_bytes: float = 0.25
-    function_bytes: float = 6.0
-    reread_bytes: float = 0.25
+    tile_start_cycles: float = 30.0
+    tile_store_cycles: float = 4.0
+    turned_stores: float = 4.0
+    scattered_stores: tuple[float, float] = (6.0, 24.0)
+    pack_cycles: tuple[float, float] = (0.8, 1.6)
+    copy_cycles: tuple[float, float, float] = (1.0, 4.0, 11.0)
+    far_stride: int = 512
+    colliding_stride: int = 1024
+    colliding_rows: int = 4096
+    kernel_ns: float = 128.0
+    element_ns: float = 1 / 128
+    function_ns: float = 3 / 16
+    reread_ns: float = 1 / 128
     tile_cycles: tuple[float, float, float] = (16.0, 12.0, 8.0)
-    wake_ns: int = 20_000
-    share_ns: int = 50_000
+    wake_ns: int = 10_000
+    share_ns: int = 25_000
     program_ns: int = 20_000
     numpy_ns: int = 4000
     numpy_element_ns: int = 1

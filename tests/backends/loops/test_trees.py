@@ -16,12 +16,14 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.gemm import blocking
+from functrax.backends.compilation import codegen
 from functrax.backends.loops.parse import parse
 from functrax.backends.loops.text import text
 from functrax.backends.loops.tree_verifier import verify
+from functrax.backends.targets import schedule_target
 from functrax.core.errors.typed import ArgumentError, VerificationError
 from functrax.core.options.config import Override
+from functrax.core.records import replace
 from tests.backends.loops.kernel_trees import Kernels
 from tests.backends.random_checks import check_seed
 
@@ -142,7 +144,8 @@ def test_trees_of_large_kernels(kernels: Kernels) -> None:
 def test_trees_of_tiles_that_are_turned(
     follows: bool, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocking, "_TURNED", 1e-3)
+    turning = replace(schedule_target(), turned_stores=1e-3)
+    monkeypatch.setattr(codegen, "schedule_target", lambda: turning)
 
     def function(x: Any, y: Any) -> Any:
         product = jnp.einsum("mk,kn->nm", x, y)

@@ -134,12 +134,12 @@ class Graph:
     # ---- cost ---------------------------------------------------------------------------------
 
     def cost(self) -> float:
-        """Bytes moved, the launch, and what is computed beyond once for each element."""
+        """Nanoseconds: what is moved, the launch, what is computed more often than once."""
         moved = sum(map(nbytes, self.inputs)) + sum(map(nbytes, self.outputs))
-        return moved + target().launch_bytes + self.extra_work()
+        return moved * target().byte_ns + target().kernel_ns + self.extra_work()
 
     def extra_work(self) -> float:
-        """What is computed for more points than there are elements, in bytes."""
+        """Nanoseconds of what is computed for more points than there are elements."""
         points: dict[Eqn, int] = {}
         seen = set()
         stack: list[tuple[Atom, int, tuple[Eqn, ...]]] = []
@@ -167,7 +167,7 @@ class Graph:
 
 def work(eqn: Eqn) -> float:
     costs = target()
-    return costs.function_bytes if eqn.primitive.name in MATH else costs.operation_bytes
+    return costs.function_ns if eqn.primitive.name in MATH else costs.element_ns
 
 
 def reduced_axes(eqn: Eqn) -> tuple[int, ...]:

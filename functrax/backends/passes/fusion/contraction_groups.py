@@ -34,9 +34,9 @@ LOOPED = 1 << 18
 FEW_PARTS = 4
 #: The most equations in the kernel of a contraction.
 MAX_JOINED = 48
-#: The most that a prologue computes for an element, in bytes that could be moved meanwhile; and how
-#: often it is computed, roughly.
-MAX_PROLOGUE, PACKINGS = 2.0, 2
+#: The most nanoseconds that a prologue computes for an element; and how often it is computed,
+#: roughly.
+MAX_PROLOGUE, PACKINGS = 1 / 16, 2
 
 
 def contraction_kernels_take(jaxpr: Jaxpr) -> bool:

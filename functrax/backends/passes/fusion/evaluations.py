@@ -36,7 +36,7 @@ def recomputed(a: KernelGroup, b: KernelGroup, written: set[Var]) -> float:
       written: what the two write together.
 
     Returns:
-      Bytes that could be moved meanwhile; infinity where the kernel would be too large.
+      Nanoseconds; infinity where the kernel would be too large.
     """
     if a.space.row is None and b.center is None:
         return _at_several_places(a, b, written)
@@ -76,7 +76,7 @@ def _at_several_places(a: KernelGroup, b: KernelGroup, written: set[Var]) -> flo
     if times * a.size + b.size > MAX_COMPUTED:
         return math.inf
     read = sum(map(nbytes, a.reads)) - sum(nbytes(v) for v in a.writes & b.reads.keys())
-    return max(computed - before, 0) * a.work + max(read, 0) * target().reread_bytes
+    return max(computed - before, 0) * a.work + max(read, 0) * target().reread_ns
 
 
 def _by_ratio_of_sizes(a: KernelGroup, v: Var, b: KernelGroup) -> float:
@@ -87,7 +87,7 @@ def _by_ratio_of_sizes(a: KernelGroup, v: Var, b: KernelGroup) -> float:
     if times <= 1:
         return 0.0
     read_again = sum(nbytes(u) for u in a.reads) - nbytes(v)
-    return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * target().reread_bytes
+    return (times - 1) * (a.work * v.aval.size) + max(read_again, 0) * target().reread_ns
 
 
 def _ways_into(a: KernelGroup, b: KernelGroup, written: set[Var]) -> Ways:

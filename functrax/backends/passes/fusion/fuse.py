@@ -4,9 +4,10 @@ What enters: a program of elementwise, reindex and reindex_reduce equations amon
 leaves: the same program with its fusible equations in ``fused`` groups, each of which satisfies the
 contract of ``backends/passes/groups.py``.
 
-The cost of a partition is the number of bytes that its kernels read and write, plus a launch for
-each kernel, plus what is computed more often than once.  Fusion starts with one group for each
-equation and merges, as long as that lowers the cost, the two groups whose merging saves most:
+The cost of a partition, in nanoseconds of ``backends/cost.py``, is that of the bytes that its
+kernels read and write, of a launch for each kernel, and of what is computed more often than once.
+Fusion starts with one group for each equation and merges, as long as that lowers the cost, the two
+groups whose merging saves most:
 
 - a producer with its consumer, whose value then needs not be written, or not be read again;
 - two groups that read the same array;
@@ -47,6 +48,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
     all_fusible,
     is_dear,
     is_view,
+    moved_ns,
     nbytes,
     work_of,
 )
@@ -175,14 +177,14 @@ class Fusion:
         self._merge_unrelated()
 
     def cost(self) -> float:
-        """The cost of the groups."""
-        moved = sum(nbytes(v) for g in self.groups.values() for v in (*g.reads, *g.writes))
-        return moved + target().launch_bytes * len(self.groups) + self.recomputed
+        """The nanoseconds of the groups."""
+        moved = moved_ns(v for g in self.groups.values() for v in (*g.reads, *g.writes))
+        return moved + target().kernel_ns * len(self.groups) + self.recomputed
 
     def least_cost(self) -> float:
         """What one kernel for everything would cost."""
         results = {v for v in self.jaxpr.outvars if isinstance(v, Var)}
-        return target().launch_bytes + sum(map(nbytes, {*self.jaxpr.invars, *results}))
+        return target().kernel_ns + moved_ns({*self.jaxpr.invars, *results})
 
     def _prepare(self) -> None:
         self.outside |= self._needed_by_others()
@@ -334,7 +336,7 @@ class Fusion:
     def _is_small(self, group: KernelGroup) -> bool:
         if group.update or group.center is not None:
             return False
-        return sum(map(nbytes, (*group.reads, *group.writes))) <= SMALL * target().launch_bytes
+        return moved_ns((*group.reads, *group.writes)) <= SMALL * target().kernel_ns
 
     def _may_merge_unrelated(self, m: int, n: int) -> bool:
         a, b, graph = self.groups[m], self.groups[n], self.graph
@@ -380,16 +382,16 @@ class Fusion:
         heapq.heappush(self.heap, (-saved, a.number, b.number, a.version, b.version))
 
     def _saved(self, a: KernelGroup, b: KernelGroup) -> float:
-        """Bytes that a merge saves."""
-        saved = float(target().launch_bytes)
+        """Nanoseconds that a merge saves."""
+        saved = target().kernel_ns
         views = False
         for v, here in b.reads.items():
             if v in a.writes:
                 alone = len(self.readers[v]) == 1 and v not in self.outside  # b is the only reader
-                saved += 2 * nbytes(v) if alone else nbytes(v)
+                saved += moved_ns((v, v) if alone else (v,))
                 views = views or not here
             elif v in a.reads:
-                saved += nbytes(v)
+                saved += moved_ns((v,))
         return saved - recomputed(a, b, self._written_after(a, b)) if views else saved
 
     def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:

@@ -7,9 +7,10 @@ iteration space of a kernel, :class:`KernelGroup` what is known of equations tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from functrax.backends.cost import memory_ns
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import contraction
 from functrax.backends.targets import target
@@ -43,8 +44,8 @@ TOGETHER = 16
 #: How many groups a search for a path between unrelated ones looks at from each end.
 SEARCH = 256
 #: What is computed for each element of a scatter that goes from one element to the next, in one
-#: thread and without lanes, costs no more than this, in bytes: more has a kernel of its own.
-MOST_SERIAL = 3.0
+#: thread and without lanes, costs no more nanoseconds than this: more has a kernel of its own.
+MOST_SERIAL = 3 / 32
 
 
 def squeezed(shape: Shape) -> Shape:
@@ -55,6 +56,11 @@ def squeezed(shape: Shape) -> Shape:
 def nbytes(x: Atom) -> int:
     """Bytes of a value in memory."""
     return x.aval.size * x.aval.dtype.itemsize
+
+
+def moved_ns(values: Iterable[Atom]) -> float:
+    """Nanoseconds to move values to memory, or from there."""
+    return memory_ns(sum(map(nbytes, values)), target())
 
 
 def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
@@ -177,7 +183,7 @@ class KernelGroup:
       serial: whether that may meet an element again with each step.
       size: how many equations it computes for each element: one more often than once, if its
         value is needed at several places.
-      work: what they cost, in bytes.
+      work: nanoseconds of what they compute for an element.
       dear: whether functions such as ``exp`` are among them.
       center: the contraction among the equations, if there is one.
       in_parts: whether the result of that comes in parts (:func:`comes_in_parts`).
@@ -228,9 +234,9 @@ def is_serial(eqn: Eqn) -> bool:
 
 
 def work_of(eqn: Eqn) -> float:
-    """What one element of an equation costs, in bytes that could be moved meanwhile."""
+    """Nanoseconds of one element of an equation."""
     costs = target()
-    return costs.function_bytes if eqn.primitive.is_function else costs.operation_bytes
+    return costs.function_ns if eqn.primitive.is_function else costs.element_ns
 
 
 def is_dear(eqn: Eqn) -> bool:

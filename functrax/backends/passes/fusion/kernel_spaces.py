@@ -117,7 +117,7 @@ class Spaces:
                 return None, "update: it is to be done in place, where these are still read"
         work = a.work + b.work
         in_all = work * math.prod(b.space.full)
-        if b.serial and work > MOST_SERIAL and in_all > target().launch_bytes:
+        if b.serial and work > MOST_SERIAL and in_all > target().kernel_ns:
             return None, "cost: its elements are computed one after the other"
         return b.space, ""
 

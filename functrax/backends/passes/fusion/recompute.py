@@ -25,7 +25,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
     is_renaming,
     is_sum,
     is_view,
-    nbytes,
+    moved_ns,
 )
 from functrax.backends.passes.fusion.kernel_views import HERE, one_after_another
 from functrax.backends.targets import target
@@ -68,7 +68,7 @@ def _save_together(several: Sequence[_Copied]) -> bool:
         fresh.update(x for x in copied.leaves if x not in group.writes and x not in group.reads)
         for b in copied.readers:
             read.update((b.number, x) for x in copied.leaves if x not in b.reads)
-    return saved > sum(map(nbytes, fresh)) + sum(nbytes(x) for _, x in read)
+    return saved > moved_ns([*fresh, *[x for _, x in read]])
 
 
 class _Copied:
@@ -132,22 +132,22 @@ class _Copied:
         return self.v not in self.leaves
 
     def saves(self) -> bool:
-        """Whether it is possible, and saves bytes."""
+        """Whether it is possible, and saves time."""
         if not self.possible:
             return False
         saved = self.dropped()
         for b in self.readers:
-            saved -= sum(nbytes(x) for x in self.leaves if x not in b.reads)
+            saved -= moved_ns(x for x in self.leaves if x not in b.reads)
         written = self.group.writes | self.group.reads.keys()
-        return saved > sum(nbytes(x) for x in self.leaves if x not in written)
+        return saved > moved_ns(x for x in self.leaves if x not in written)
 
     def dropped(self) -> float:
-        """What is no longer moved, in bytes, less what it costs to compute it."""
-        v, size = self.v, nbytes(self.v)
-        saved: float = size * len(self.readers) + (0 if v in self.fusion.outside else size)
+        """Nanoseconds to move what is no longer moved, less those to compute it."""
+        v = self.v
+        saved = moved_ns([v] * (len(self.readers) + (v not in self.fusion.outside)))
         for b in self.readers:
             points = v.aval.size if b.reads[v] else max(v.aval.size, math.prod(b.space.full))
-            saved -= self._times(b) * points * target().operation_bytes * len(self.eqns)
+            saved -= self._times(b) * points * target().element_ns * len(self.eqns)
         return saved
 
     def _times(self, b: KernelGroup) -> int:

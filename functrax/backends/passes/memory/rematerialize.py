@@ -16,6 +16,7 @@ import bisect
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from functrax.backends.cost import memory_ns
 from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.groups import Group
 from functrax.backends.passes.memory.costs import nbytes, operations, traffic
@@ -62,7 +63,7 @@ class _Again:
     """Computing a value again.
 
     Args:
-      worth: the bytes that it frees for each unit of its cost.
+      worth: the bytes that it frees for each nanosecond of its cost.
       use: the place before which it is done.
       eqns: what is done, in order.
       renamed: the value, and the variable that stands for it from there on.
@@ -193,9 +194,9 @@ def _copy(eqn: Eqn, v: Var) -> Eqn:
 
 
 def _cost(eqn: Eqn) -> float:
-    """What a launch costs, in bytes, as fusion counts it."""
+    """Nanoseconds of a launch, as fusion counts them."""
     reads, writes = traffic(eqn)
     done = operations(eqn)
     costs = target()
-    computed = costs.operation_bytes * done.flops + costs.function_bytes * done.transcendentals
-    return costs.launch_bytes + sum(reads) + sum(writes) + computed
+    computed = costs.element_ns * done.flops + costs.function_ns * done.transcendentals
+    return costs.kernel_ns + memory_ns(sum(reads) + sum(writes), costs) + computed

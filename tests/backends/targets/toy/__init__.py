@@ -15,7 +15,7 @@ FLAGS: Final = ("Features",)
 KINDS: Final[Mapping[str, frozenset[str]]] = {"toy-0": frozenset()}
 
 TOY: Final = Target(
-    "toy", folder=__name__, vector_bytes=16, registers=8, functions=frozenset(), launch_bytes=512
+    "toy", folder=__name__, vector_bytes=16, registers=8, functions=frozenset(), kernel_ns=16.0
 )
 
 

@@ -353,11 +353,11 @@ def minimum(x1: Any, x2: Any, /) -> Value:
     return result(prims.min_.bind(x, y))
 
 
-def complex_before(compare: Any, x: Value, y: Value) -> Value:
+def complex_before(order: Any, x: Value, y: Value) -> Value:
     """Compare complex numbers by real part, then by imaginary part."""
     a, b = real.bind(x), real.bind(y)
-    by_imag = compare.bind(imag.bind(x), imag.bind(y))
-    return prims.select_n.bind(compare.eq.bind(a, b), compare.bind(a, b), by_imag)
+    by_imag = order.bind(imag.bind(x), imag.bind(y))
+    return prims.select_n.bind(compare.eq.bind(a, b), order.bind(a, b), by_imag)
 
 
 def fmax(x1: Any, x2: Any, /) -> Value:

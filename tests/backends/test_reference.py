@@ -199,7 +199,7 @@ class TestDebugNans:
 
 
 def test_every_rule_agrees_with_the_family() -> None:
-    """A rule by name is for the primitive of that name, and elementwise ones have one result."""
-    assert set(_RULES) <= set(registry)
+    """A rule is for a primitive that there is, and elementwise ones have one result."""
+    assert set(_RULES) <= set(registry.values())
     for name in ("mul", "neg", "add", "sub", "convert_element_type"):
         assert isinstance(registry[name], Elementwise)

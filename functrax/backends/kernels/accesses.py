@@ -5,12 +5,13 @@ Start at :func:`accesses`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from functrax.backends.kernels.ir import Kernel, Store
+from functrax.backends.kernels.ir import Kernel, Store, ordered
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
+from functrax.core.scalars.scalar import Scalar
 
 #: Arrays of this many bytes are written past the caches: they would only push out others.
 STREAMED: Final = 1 << 24
@@ -37,6 +38,17 @@ def coefficients(address: IndexExpr, rank: int) -> list[int]:
 def coefficient(address: IndexExpr, d: int | None) -> int:
     """How far apart in memory neighbours along a dim are."""
     return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
+
+
+def rows_read(values: Iterable[Scalar], d: int | None) -> list[tuple[int, IndexExpr]]:
+    """The arrays and addresses of which values read neighbours along a dim, whatever holds."""
+    found: dict[tuple[int, IndexExpr], None] = {}
+    for node in ordered(values):
+        if node.op == "load" and node.attr[2:] == (False, False):
+            buffer, address = node.attr[:2]
+            if coefficient(address, d) == 1:
+                found[buffer, address] = None
+    return list(found)
 
 
 def row_address(kernel: Kernel) -> tuple[IndexExpr, int]:

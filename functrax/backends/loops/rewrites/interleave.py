@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from functrax.backends.loops.rewrites.rewrite import Rewrite, on_loops
+from functrax.backends.loops.rewrites.rewrite import Rewrite, carried, on_loops
 from functrax.backends.loops.tree import (
     INDEX,
     Bind,
-    Carried,
     Function,
     Loop,
     Statement,
@@ -58,7 +57,7 @@ class Interleave(Rewrite):
             if k:
                 begin = plus(b, begin, b.mul(size, b.const(k, INDEX)) if k > 1 else size)
             results = self._leaves(tree, "result", loop)
-            carries = self._carried(loop.carries, values, results)
+            carries = carried(loop.carries, values, results)
             body.append(Bind(loop.dim, begin, loop.body, carries, vector=True))
             values = results
         between = self._leaves(tree, "result", loop)
@@ -72,15 +71,9 @@ class Interleave(Rewrite):
         )
         middle = plus(b, loop.begin, b.mul(size, b.const(n, INDEX)) if n > 1 else size)
         last = [c.result for c in loop.carries]
-        carries = self._carried(loop.carries, between, last)
+        carries = carried(loop.carries, between, last)
         rest = replace(loop, begin=middle, carries=carries, maybe_empty=True, peeled=True)
         return [pieces, rest]
 
     def _leaves(self, tree: Function, op: str, loop: Loop) -> list[Scalar]:
         return [tree.leaf(op, c.acc.dtype) for c in loop.carries]
-
-    def _carried(
-        self, carries: Sequence[Carried], firsts: Sequence[Scalar], results: Sequence[Scalar]
-    ) -> tuple[Carried, ...]:
-        found = zip(carries, firsts, results, strict=True)
-        return tuple([replace(c, first=x, result=y) for c, x, y in found])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from functrax.backends.kernels.accesses import coefficient
-from functrax.backends.kernels.ir import Reduce, Store, ordered
+from functrax.backends.kernels.accesses import coefficient, rows_read
+from functrax.backends.kernels.ir import Reduce, Store
 from functrax.backends.loops import tree as trees
 from functrax.backends.loops.rewrites.rewrite import Rewrite, nest, nested
 from functrax.backends.loops.tree import Bind, Body, Function, Loop, Poll, Statement, Tile, While
-from functrax.core.index.expr import IndexExpr
 from functrax.core.records import record, replace
+from functrax.core.scalars.scalar import Scalar
 
 
 @record
@@ -38,23 +38,20 @@ class Prefetch(Rewrite):
             body = loop.body
         inner = [n for n, s in enumerate(body) if type(s) is Loop]
         first, second = inner[0], inner[min(1, len(inner) - 1)]
-        rows = [x for x in _rows(tree, body[first]) if coefficient(x[1], self.dim)]
-        fetches = [trees.Prefetch(buffer, address, self.dim) for buffer, address in rows]
+        fetches = [
+            trees.Prefetch(buffer, address, self.dim)
+            for buffer, address in rows_read(_reduced(body[first]), tree.vector)
+            if coefficient(address, self.dim)
+        ]
         changed = list(body)
         changed[second] = _with(body[second], fetches)
         return replace(tree, body=(nested(loops, tuple(changed)),))
 
 
-def _rows(tree: Function, loop: Statement) -> list[tuple[int, IndexExpr]]:
-    """The arrays and addresses of which a reduction reads rows of vectors."""
+def _reduced(loop: Statement) -> list[Scalar]:
+    """What the innermost statements of a nest reduce."""
     assert type(loop) is Loop
-    found: dict[tuple[int, IndexExpr], None] = {}
-    for s in nest(loop)[-1].body:
-        for node in ordered(s.values) if type(s) is Reduce else ():
-            if node.op == "load" and node.attr[2:] == (False, False):
-                if coefficient(node.attr[1], tree.vector) == 1:
-                    found[node.attr[:2]] = None
-    return list(found)
+    return [x for s in nest(loop)[-1].body if type(s) is Reduce for x in s.values]
 
 
 def _with(loop: Statement, fetches: list[trees.Prefetch]) -> Loop:

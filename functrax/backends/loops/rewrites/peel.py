@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from functrax.backends.kernels.ir import Store
-from functrax.backends.loops.rewrites.rewrite import Rewrite, on_loops
+from functrax.backends.loops.rewrites.rewrite import Rewrite, carried, on_loops
 from functrax.backends.loops.tree import (
     INDEX,
-    Carried,
     Function,
     Loop,
     Statement,
@@ -18,7 +17,6 @@ from functrax.backends.loops.tree import (
     smaller,
 )
 from functrax.core.records import record, replace
-from functrax.core.scalars.scalar import Scalar
 
 
 @record
@@ -81,16 +79,5 @@ class Align(Rewrite):
 def in_two(tree: Function, first: Loop, second: Loop) -> list[Statement]:
     """Two parts of a loop, the second of which carries on what the first one carried."""
     between = [tree.leaf("result", c.acc.dtype) for c in first.carries]
-    first = replace(first, carries=_with(first.carries, results=between))
-    return [first, replace(second, carries=_with(second.carries, firsts=between))]
-
-
-def _with(
-    carries: Sequence[Carried],
-    results: Sequence[Scalar] | None = None,
-    firsts: Sequence[Scalar] | None = None,
-) -> tuple[Carried, ...]:
-    if results is not None:
-        return tuple([replace(c, result=x) for c, x in zip(carries, results, strict=True)])
-    assert firsts is not None
-    return tuple([replace(c, first=x) for c, x in zip(carries, firsts, strict=True)])
+    first = replace(first, carries=carried(first.carries, results=between))
+    return [first, replace(second, carries=carried(second.carries, between))]

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Final, TypeVar
 
-from functrax.backends.loops.tree import Bind, Body, Function, Loop, Statement, While
+from functrax.backends.loops.tree import Bind, Body, Carried, Function, Loop, Statement, While
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Scalar
 
 _Rewrite = TypeVar("_Rewrite", bound="Rewrite")
 
@@ -87,6 +88,19 @@ def changed(body: Body, dim: int, change: Change) -> Body:
 def on_loops(tree: Function, dim: int, change: Change, **facts: Any) -> Function:
     """A tree in which other statements stand for each loop over a dim, and with other facts."""
     return replace(tree, body=changed(tree.body, dim, change), **facts)
+
+
+def carried(
+    carries: Sequence[Carried],
+    firsts: Sequence[Scalar] | None = None,
+    results: Sequence[Scalar] | None = None,
+) -> tuple[Carried, ...]:
+    """What a loop carries, from other first values on, or with other names in the end."""
+    if firsts is not None:
+        carries = [replace(c, first=x) for c, x in zip(carries, firsts, strict=True)]
+    if results is not None:
+        carries = [replace(c, result=x) for c, x in zip(carries, results, strict=True)]
+    return tuple(carries)
 
 
 def nest(loop: Loop) -> list[Loop]:

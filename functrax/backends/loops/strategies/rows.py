@@ -14,8 +14,9 @@ from functrax.backends.kernels.accesses import (
     coefficient,
     is_large,
     is_streamed,
+    rows_read,
 )
-from functrax.backends.kernels.ir import Kernel, Store, ordered
+from functrax.backends.kernels.ir import Kernel, Store
 from functrax.backends.loops.rewrites.interleave import Interleave
 from functrax.backends.loops.rewrites.memory_hints import Prefetch, Stream
 from functrax.backends.loops.rewrites.parallelize import Parallelize
@@ -167,16 +168,11 @@ def _row_ahead(kernel: Kernel) -> int | None:
     if len(kernel.stages) + bool(kernel.rows) < 2 or any(s.ordered for s in kernel.stages):
         return None
     d = kernel.outer[-1]
-    first = {
-        (node.attr[0], node.attr[1])
-        for reduction in kernel.stages[0].reductions
-        for node in ordered(reduction.values)
-        if node.op == "load" and node.attr[2:] == (False, False)
-    }
+    first = [x for reduction in kernel.stages[0].reductions for x in reduction.values]
     size = sum(
         kernel.operands[buffer].dtype.itemsize * kernel.points
-        for buffer, address in first
-        if coefficient(address, v) == 1 and coefficient(address, d)
+        for buffer, address in rows_read(first, v)
+        if coefficient(address, d)
     )
     row = size // math.prod(kernel.extents[n] for n in kernel.outer)
     return d if size >= FROM_MEMORY and LEAST_ROW <= row <= LONGEST_ROW else None

@@ -130,6 +130,7 @@ class Values:
         self.total = total
         self._known: dict[_Key, tuple[Scalar, ...]] = {}
         self._images: dict[tuple[Eqn, Point, Scalar | None], Any] = {}
+        self._composed: dict[tuple[Point, Point], Point] = {}
         self._operands: dict[tuple[Eqn, Point, Scalar | None], list[_Part]] = {}
 
     def at(self, x: Atom, point: Point, guard: Scalar | None = None) -> Scalar:
@@ -265,12 +266,20 @@ class Values:
         avals = [v.aval for v in eqn.invars]
         index_map = eqn.primitive.index_map(*avals, **eqn.params)  # type: ignore[attr-defined]
         if "fill" not in eqn.params:  # a map that is inside everywhere
-            dims = dict(enumerate(point))
-            exprs = tuple(self.indices.simplify(e.substitute(dims)) for e in index_map.exprs)
-            _check_length(exprs, index_map)
-            return exprs, guard, None
+            return self._composition(index_map, point), guard, None
         exprs, inside = self.image(index_map, point, eqn.invars[1:], guard)
         return exprs, inside, None if inside is guard else inside
+
+    def _composition(self, index_map: IndexMap, point: Point) -> Point:
+        """A map of a point; the maps of repeated steps are equal, and composed once."""
+        key = (index_map.exprs, point)
+        found = self._composed.get(key)
+        if found is None:
+            dims = dict(enumerate(point))
+            found = tuple(self.indices.simplify(e.substitute(dims)) for e in index_map.exprs)
+            _check_length(found, index_map)
+            self._composed[key] = found
+        return found
 
     def image(
         self, index_map: IndexMap, point: Point, loads: Sequence[Atom], guard: Scalar | None

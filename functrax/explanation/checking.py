@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrax.backends.compilation import pipeline
+from functrax.backends.compilation.assembly import Work
 from functrax.backends.compilation.bisection import first_wrong_rewrite
-from functrax.backends.compilation.compiler import CompiledProgram, Work, compile_program
+from functrax.backends.compilation.codegen import SCHEDULE
+from functrax.backends.compilation.compiler import CompiledProgram, compile_program
 from functrax.backends.compilation.provenance import Members
 from functrax.backends.executables.program import Instruction
 from functrax.backends.runtime.choice import CURRENT, load
@@ -179,14 +181,14 @@ def _first_wrong_rewrite(work: Work, alone: Jaxpr, values: list[Any]) -> tuple[s
     most = max([len(kernel.schedule) for kernel in kernels], default=0)
     judge = Judge(alone, values)
     for limit in range(most + 1):
-        with Override("opt_limit", f"{pipeline.SCHEDULE}={limit}"):
+        with Override("opt_limit", f"{SCHEDULE.name}={limit}"):
             results = load(compile_program(alone).program)(values)
         if judge.mismatch(results) is None:
             continue
         if limit == 0:
             return "without any rewrite of its loops, too", ""
         made = {str(k.schedule[limit - 1]) for k in kernels if limit <= len(k.schedule)}
-        avoided = f"FUNCTRAX_OPT_LIMIT={pipeline.SCHEDULE}={limit - 1} avoids it; "
+        avoided = f"FUNCTRAX_OPT_LIMIT={SCHEDULE.name}={limit - 1} avoids it; "
         return f"from the rewrite {limit} of its loops on: {', '.join(sorted(made))}", avoided
     return "not when it is compiled alone", ""
 

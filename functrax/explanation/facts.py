@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from functrax.backends.compilation.compiler import CompiledProgram, Work
+from functrax.backends.compilation.assembly import Work
+from functrax.backends.compilation.compiler import CompiledProgram
+from functrax.backends.compilation.pipeline import PIPELINE, ROAD
 from functrax.backends.compilation.provenance import Members, expanded
 from functrax.backends.passes.fusion.kernel_groups import REASONS
 from functrax.backends.passes.groups import Group, contraction, fused
@@ -79,7 +81,7 @@ def _compile_ms(compiled: CompiledProgram, trace_ms: float) -> dict[str, float]:
     total = {"trace": trace_ms}
     total |= {s.name: s.milliseconds for s in compiled.stages.stages}
     stages = compiled.log.milliseconds()
-    total |= {s: stages.get(s, 0.0) for s in ("lower", "schedule", "emit", "llvm", "assemble")}
+    total |= {s.name: stages.get(s.name, 0.0) for s in ROAD if s not in PIPELINE}
     return total
 
 

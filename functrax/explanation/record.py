@@ -232,7 +232,7 @@ class Explanation:
       kernels: the kernels and other calls, in the order in which they run.
       edges: the values that cross from one kernel to another, with the reason for each.
       compile_ms: milliseconds by stage: ``trace``, each pass, ``lower``, ``schedule``, ``emit``,
-        ``llvm``, ``assemble``.
+        ``llvm``, ``assemble``, ``storage``.
       origins: how many kernels were compiled by ``llvm``, or found in ``memory`` or on ``disk``.
       program: what the runtime runs: instructions over slots.
       compiled: the compiler's own record, with the times at which everything happened.

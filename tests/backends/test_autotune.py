@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import pytest
 
 import functrax
 from functrax import lax
-from functrax.backends.compilation import autotune
+from functrax.backends.compilation import autotune, codegen
 from functrax.backends.gemm.blocking import Plan
 from functrax.backends.gemm.lower_contraction import contraction_kernels
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.targets import schedule_target
+from functrax.backends.targets import schedule_target, target
 from functrax.core.options.config import Override
+from functrax.core.records import replace
 from tests.backends.test_contraction_kernels import Array, draw, group, run
+
+FASTEST = partial(autotune.fastest, runs=codegen._runs)
 
 
 @pytest.fixture(autouse=True)
@@ -27,12 +31,12 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     found: list[str] = []
     seconds = autotune._seconds
 
-    def noted(kernels: list[Kernel]) -> float:
+    def noted(kernels: list[Kernel], runs: autotune.Runs) -> float:
         found.append(str(kernels[-1].tiling))
-        return seconds(kernels)
+        return seconds(kernels, runs)
 
     monkeypatch.setattr(autotune, "_seconds", noted)
-    monkeypatch.setattr(autotune, "LEAST_NS", 0)
+    monkeypatch.setattr(autotune, "target", lambda: replace(target(), program_ns=0))
     monkeypatch.setattr(autotune, "_known", {})
     monkeypatch.setattr(functrax.config.state, "compilation_cache_dir", str(tmp_path))
     return found
@@ -66,7 +70,7 @@ def test_every_plan_gives_the_same_bits(
 
     def nth(n: int) -> Callable[..., float]:
         counted = iter(range(1000))
-        return lambda kernels: 0.0 if next(counted) == n else 1.0
+        return lambda kernels, runs: 0.0 if next(counted) == n else 1.0
 
     for n in range(0, 10, 3):
         monkeypatch.setattr(autotune, "_seconds", nth(n))
@@ -80,7 +84,7 @@ def test_every_plan_gives_the_same_bits(
 
 def kernels(function: Callable[..., Any], *args: Array) -> list[Kernel]:
     inner = group(function, *args).eqns[0].params["jaxpr"]
-    return contraction_kernels(inner, "x", schedule_target(), pick=autotune.fastest)
+    return contraction_kernels(inner, "x", schedule_target(), pick=FASTEST)
 
 
 def test_choice_is_remembered(measured: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +113,7 @@ def test_damaged_choice_is_measured_again(
 def test_small_contractions_are_not_measured(
     measured: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(autotune, "LEAST_NS", 120_000)
+    monkeypatch.setattr(autotune, "target", target)
     x = np.zeros((64, 96), np.float32)
     kernels(lambda x, y: x @ y, x, x.T)
     assert not measured
@@ -128,10 +132,8 @@ def test_different_bits_are_not_candidates(measured: list[str]) -> None:
     seen: list[Plan] = []
 
     def pick(kernel: Kernel, plans: list[Plan], make: Callable[[Plan], list[Kernel]]) -> Plan:
-        from functrax.core.records import replace
-
         others = [replace(plan, block=(kernel.inner[-1], 32)) for plan in plans]
-        seen.append(autotune.fastest(kernel, [plans[0], *others], make))
+        seen.append(FASTEST(kernel, [plans[0], *others], make))
         return seen[-1]
 
     inner = group(lambda x, y: x @ y, x, x.T).eqns[0].params["jaxpr"]

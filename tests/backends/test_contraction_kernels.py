@@ -12,10 +12,10 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.compilation import codegen
-from functrax.backends.compilation.codegen import contraction_code
-from functrax.backends.compilation.compiler import Assembly
-from functrax.backends.compilation.kernel_table import Codes
+from functrax.backends.compilation import codegen, lowering
+from functrax.backends.compilation.assembly import Assembly
+from functrax.backends.compilation.codegen import GroupCode, group_code
+from functrax.backends.compilation.kernel_table import KernelTable
 from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.compilation.provenance import Members
 from functrax.backends.cpu import CpuDevice
@@ -60,10 +60,12 @@ def group(function: Callable[..., Any], *args: Array) -> Jaxpr:
 def run(function: Callable[..., Any], *args: Array) -> Array:
     """A function's result by the kernels of one contraction, and by nothing else."""
     outer = group(function, *args)
-    code = contraction_code(outer.eqns[0].params["jaxpr"], "contraction")
-    assert not isinstance(code, Refusal), code.reason
+    codes = KernelTable(outer)
+    code = codes.code(outer.eqns[0])
+    assert isinstance(code, GroupCode), code
+    assert any(x.kernel.tiling is not None for x in code.kernels)
     empty = run_pipeline(Jaxpr((), (), (), (), "empty"))
-    program = Assembly(outer, False, Members(empty), Codes()).program()
+    program = Assembly(outer, False, Members(empty), codes).program()
     (out,) = load(program)(args)
     return np.asarray(out)
 
@@ -306,7 +308,8 @@ def test_tiles_are_turned_where_results_are_contiguous_along_their_rows(
     rows: int, columns: int, steps: int, dtype: Any, follows: bool, monkeypatch: Any
 ) -> None:
     turning = replace(schedule_target(), turned_stores=1e-3)
-    monkeypatch.setattr(codegen, "schedule_target", lambda: turning)
+    for module in (codegen, lowering):
+        monkeypatch.setattr(module, "schedule_target", lambda: turning)
     rng = np.random.default_rng(rows)
     with enable_x64(dtype is np.float64):
         x, y = draw(rng, (rows, steps), dtype), draw(rng, (steps, columns), dtype)
@@ -370,7 +373,7 @@ def test_equal_text_for_other_sizes() -> None:
     texts = []
     for batch in (70, 90):
         x, y = np.zeros((batch, 300), np.float32), np.zeros((300, 512), np.float32)
-        code = contraction_code(group(lambda x, y: x @ y, x, y).eqns[0].params["jaxpr"], "x")
+        code = group_code(group(lambda x, y: x @ y, x, y).eqns[0])
         texts.append([kernel.emitted.text for kernel in code.kernels])
     assert texts[0] == texts[1]
 
@@ -429,10 +432,10 @@ def test_holes_of_what_is_added_are_not_those_of_the_sum():
 def test_strict_mode_has_kernels_of_its_own():
     """Equal groups share their code: what eager mode compiled strictly is not what jit takes."""
     x = np.ones((64, 64), np.float32)
-    (eqn,) = group(lambda x, y: x @ y, x, x).eqns
+    jaxpr = group(lambda x, y: x @ y, x, x)
 
     def code():
-        return contraction_code(eqn.params["jaxpr"], eqn.params["name"])
+        return KernelTable(jaxpr).code(jaxpr.eqns[0])
 
     with Override("strict", True):
         strict = code()

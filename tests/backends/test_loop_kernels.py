@@ -11,7 +11,7 @@ import pytest
 import functrax as fx
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.compilation.codegen import loop_code
+from functrax.backends.compilation.codegen import group_code
 from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.executables.program import Program, Scan, While, all_programs
@@ -149,7 +149,7 @@ def test_what_is_unrolled_is_bounded() -> None:
 
     jaxpr = fx.make_jaxpr(lambda v, xs: lax.scan(body, v, xs)[0])(data(200), data(3, 200)).jaxpr
     (loop,) = run_pipeline(jaxpr).program.eqns
-    assert isinstance(loop_code(loop), Refusal)
+    assert isinstance(group_code(loop), Refusal)
     agrees(lambda v, xs: lax.scan(body, v, xs)[0], data(200), data(3, 200))
 
 

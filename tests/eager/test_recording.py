@@ -17,7 +17,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax.backends import eager
-from functrax.backends.compilation import compiler
+from functrax.backends.compilation import assembly
 from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.eager import run as eager_run
 from functrax.backends.threads import thread_pool
@@ -207,9 +207,9 @@ def test_a_tree_is_computed_by_one_program(look: Any) -> None:
 
 def test_products_of_recorded_matrices_are_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    by_reference = compiler._reference_call
+    by_reference = assembly._reference_call
     monkeypatch.setattr(
-        compiler, "_reference_call", lambda e: called.append(e.primitive.name) or by_reference(e)
+        assembly, "_reference_call", lambda e: called.append(e.primitive.name) or by_reference(e)
     )
     eager_run.forget()
     x, w = square()[:128, :96], square(1)[:96, :160]

@@ -14,7 +14,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
 from functrax.backends.compilation import codegen, pipeline
-from functrax.backends.compilation.pipeline import Pass
+from functrax.backends.compilation.stage import Stage
 from functrax.backends.kernels.ir import Store
 from functrax.backends.loops.rewrites.peel import Peel
 from functrax.backends.loops.rewrites.rewrite import changed
@@ -151,10 +151,10 @@ def test_a_sum_is_as_noisy_as_its_terms_are_many(dtype: str) -> None:
     assert judge.mismatch([table, running + 20, total]) is not None
 
 
-def planted(run: Any) -> tuple[Pass, ...]:
+def planted(run: Any) -> tuple[Stage, ...]:
     """The pipeline with a pass before fusion."""
     steps = [*pipeline.PIPELINE]
-    steps.insert(len(steps) - 1, Pass("planted", run))
+    steps.insert(len(steps) - 1, Stage("planted", run))
     return tuple(steps)
 
 

@@ -36,7 +36,7 @@ from functrax.core.process.gc_pause import age
 
 #: In this order; each brings along what it needs, so later ones have little left to load.
 MODULES: Final = (
-    "functrax.backends.compilation.pipeline",
+    "functrax.backends.passes.fusion.fuse",
     "functrax.backends.loops.strategies",
     "functrax.backends.compilation.codegen",
     "functrax.backends.compilation.compiler",

@@ -15,10 +15,9 @@ Start at :func:`fastest`.
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -26,18 +25,14 @@ from functrax.backends import disk_cache
 from functrax.backends.gemm.blocking import Plan
 from functrax.backends.gemm.shared_arrays import with_own_arrays
 from functrax.backends.kernels.ir import Kernel, Operand
-from functrax.backends.llvm.emit import Emitted, emit_kernel
-from functrax.backends.loops.strategies import scheduled_trees
-from functrax.backends.machine_code.kernel_jit import circumstances, request
-from functrax.backends.targets import schedule_target
+from functrax.backends.machine_code.kernel_jit import circumstances
+from functrax.backends.targets import schedule_target, target
 from functrax.core.records import replace
 
-#: Contractions of fewer nanoseconds are not worth measuring.
-LEAST_NS: Final = 120_000
-#: So many plans are measured, so often.
-MOST_PLANS, RUNS = 6, 5
-#: And tiles of no more rows.
-HIGHEST: Final = 14
+#: Makes functions that run a kernel on arrays at some addresses.
+Runs: TypeAlias = "Callable[[Kernel, Sequence[int]], list[Callable[[], None]]]"
+#: So many plans are measured besides tiles of other forms, and each so often.
+TRIES: Final = 6
 #: Bytes beyond an array, and what it is aligned to.
 _ROOM: Final = 64
 #: What arrays of floats hold, byte by byte: numbers whose products are no less than normal.
@@ -51,6 +46,8 @@ def fastest(
     kernel: Kernel,
     plans: Sequence[Plan],
     kernels_of: Callable[[Plan], list[Kernel]],
+    *,
+    runs: Runs,
 ) -> Plan:
     """The plan that is computed in the least time.
 
@@ -58,19 +55,20 @@ def fastest(
       kernel: the contraction.
       plans: for it, the one that the model chooses first.
       kernels_of: makes a plan's kernels.
+      runs: makes functions that run one of them.
     """
-    if plans[0].ns < LEAST_NS:
+    if plans[0].ns < target().program_ns:  # less than to call it takes
         return plans[0]
     same = [plan for plan in plans if plan.block == plans[0].block]
     found: dict[str, Plan] = {}
-    for plan in (*same[:MOST_PLANS], *_other_tiles(kernel, plans[0])):
+    for plan in (*same[:TRIES], *_other_tiles(kernel, plans[0])):
         found.setdefault(described(plan), plan)
     if len(found) == 1:
         return plans[0]
     key = disk_cache.content_key("autotune", circumstances(), str(kernel), " ".join(found))
     chosen = _remembered(key)
     if chosen not in found:
-        times = {text: _seconds(kernels_of(plan)) for text, plan in found.items()}
+        times = {text: _seconds(kernels_of(plan), runs) for text, plan in found.items()}
         chosen = min(times, key=times.__getitem__)
         about = ", ".join(f"{text}: {seconds * 1e3:.3f} ms" for text, seconds in times.items())
         disk_cache.current().put(key, chosen.encode(), about)
@@ -84,10 +82,11 @@ def _other_tiles(kernel: Kernel, plan: Plan) -> Iterator[Plan]:
     product = reduction.values[0]
     if product.op == "dot" and product.attr[0].startswith("tile "):
         return  # the tiles of a matrix unit are few, and among the plans
-    highest = HIGHEST if plan.rows in plan.left.dims - plan.right.dims else 1
+    own_rows = plan.rows in plan.left.dims - plan.right.dims
     registers = schedule_target().registers
     for width in range(1, 5):
-        height = min((registers - 1 - width) // width, highest, kernel.extents[plan.rows])
+        highest = (registers - 1 - width) // width if own_rows else 1
+        height = min(highest, kernel.extents[plan.rows])
         if (width - 1) * plan.lanes < kernel.extents[plan.columns]:
             yield replace(plan, height=height, width=width)
 
@@ -107,12 +106,15 @@ def _remembered(key: bytes) -> str | None:
     return known
 
 
-def _seconds(kernels: Sequence[Kernel]) -> float:
+def _seconds(kernels: Sequence[Kernel], runs: Runs) -> float:
     """How long kernels take, one after the other, on one thread; the best of a few runs."""
     arrays = [_array(operand) for operand in kernels[-1].operands]
-    calls = [call for kernel in kernels for call in _calls(kernel, arrays)]
+    calls: list[Callable[[], None]] = []
+    for kernel in kernels:
+        own, (read, written) = with_own_arrays(kernel)
+        calls += runs(own, [-(-arrays[n].ctypes.data // _ROOM) * _ROOM for n in (*read, *written)])
     best = float("inf")
-    for _ in range(RUNS):
+    for _ in range(TRIES):
         begin = time.perf_counter()
         for call in calls:
             call()
@@ -127,29 +129,3 @@ def _array(operand: Operand) -> np.ndarray[Any, Any]:
     size = 0 if operand.scratch or operand.alias is not None else operand.size
     byte = 0 if operand.dtype.kind in "iub" else _BYTE
     return np.full(size * operand.dtype.itemsize + 2 * _ROOM, byte, np.uint8)
-
-
-def _calls(kernel: Kernel, arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[Callable[[], None]]:
-    """Functions that run a kernel on some of the arrays."""
-    own, (read, written) = with_own_arrays(kernel)
-    pointers = [-(-arrays[n].ctypes.data // _ROOM) * _ROOM for n in (*read, *written)]
-    for part, tree in scheduled_trees(own, schedule_target()):
-        yield _call(emit_kernel(tree), part.name, tree.units, pointers)
-
-
-def _call(emitted: Emitted, name: str, units: int, pointers: Sequence[int]) -> Callable[[], None]:
-    """A function that runs a kernel on arrays."""
-    code = request(emitted.text, name).compiled
-    called = [(place, request(text, name).compiled) for place, text in emitted.calls]
-    numbers = list(emitted.numbers)
-    for place, inner in called:
-        numbers[place] = inner.address
-    buffers = (ctypes.c_void_p * max(1, len(pointers)))(*pointers)
-    given = (ctypes.c_int64 * max(1, len(numbers)))(*numbers)
-    types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-    function = ctypes.CFUNCTYPE(None, *types)(code.address)
-
-    def call(alive: object = (code, called)) -> None:
-        function(ctypes.addressof(buffers), ctypes.addressof(given), 0, units)
-
-    return call

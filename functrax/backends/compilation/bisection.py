@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from functrax.backends.compilation.pipeline import PIPELINE, Pass, run_pipeline
+from functrax.backends.compilation.pipeline import PIPELINE, run_pipeline
+from functrax.backends.compilation.stage import Stage
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.ir.printing import variable_names
@@ -42,7 +43,7 @@ class Culprit:
 
 
 def first_wrong_rewrite(
-    jaxpr: Jaxpr, is_right: Callable[[Jaxpr], bool], passes: Sequence[Pass] = PIPELINE
+    jaxpr: Jaxpr, is_right: Callable[[Jaxpr], bool], passes: Sequence[Stage] = PIPELINE
 ) -> Culprit | None:
     """Find the rewrite that makes a program wrong.
 
@@ -65,7 +66,8 @@ def first_wrong_rewrite(
     step = next(p for p in passes if p.name == stage.name)
 
     def limited(count: int) -> Jaxpr:
-        return step.run(before, Rewrites(count))
+        after: Jaxpr = step.run(before, Rewrites(count))
+        return after
 
     low, high = -1, stage.rewrites  # right after low rewrites, wrong after high
     while high - low > 1:

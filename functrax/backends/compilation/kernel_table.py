@@ -1,110 +1,101 @@
-"""The code of each equation of a program, found once, before any instruction is written.
+"""The code of each equation of a program, found before any instruction is written.
 
 Lowering is Python's work and making machine code is LLVM's, in other threads: so all kernels of a
-program are asked for first (:meth:`Codes.begin`), those of loops' bodies and branches among them.
-The assembly (``backends/compilation/compiler.py``) then asks again, equation by equation, and finds
-them here, or the reason why an equation is no kernel.
+program are asked for first, once, those of loops' bodies and branches among them.  The assembly
+(``backends/compilation/assembly.py``) finds them here, or the reason why an equation is no kernel.
 
-Start at :class:`Codes`.
+Start at :class:`KernelTable`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterable
+from typing import Any
 
-from functrax.backends.compilation.codegen import GroupCode, contraction_code, group_code, loop_code
+from functrax.backends.compilation.codegen import GroupCode, group_code
 from functrax.backends.compile_log import found
 from functrax.backends.kernels.refusal import Refusal
-from functrax.backends.passes.fusion.contraction_groups import has_few_parts, is_small
-from functrax.backends.passes.groups import contraction, fused
+from functrax.backends.machine_code.kernel_jit import side_by_side
+from functrax.backends.passes.groups import Group, fused, parts_of
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.options.config import state as options
 from functrax.core.prims.control import Choice, Loop
 from functrax.core.prims.cumulative import Cumulative
 
 
-class Codes:
-    """The codes of equations."""
+class KernelTable:
+    """The codes of the equations of a program that went through the passes, when it is made.
 
-    def __init__(self) -> None:
+    Args:
+      jaxpr: the program.
+    """
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
         # equations are kept, so that no other gets the number of one that is gone
-        self._found: dict[tuple[int, str], tuple[Eqn, GroupCode | Refusal]] = {}
+        self._codes: dict[int, tuple[Eqn, GroupCode | Refusal]] = {}
+        self._parts: dict[int, list[Eqn]] = {}
         #: Of loops by what they do, for many of a program are equal.
         self._loops: dict[Hashable, GroupCode | Refusal] = {}
+        with side_by_side():
+            self._ask(jaxpr.eqns)
 
-    def begin(self, jaxpr: Jaxpr) -> None:
-        """Ask for the code of all equations of a program that went through the pipeline."""
-        for eqn in jaxpr.eqns:
-            for inner in self._begin(eqn):
-                self.begin(inner)
+    def code(self, eqn: Eqn) -> GroupCode | Refusal | None:
+        """What computes an equation, or why it is no kernel; None if it is none by its kind."""
+        known = self._codes.get(id(eqn))
+        return None if known is None else known[1]
 
-    def _begin(self, eqn: Eqn) -> Iterator[Jaxpr]:
-        """Ask for the code of an equation, and yield the programs in it if it has none."""
-        primitive, params = eqn.primitive, eqn.params
-        if primitive is fused:
-            self.group(eqn)
-        elif primitive is contraction:
-            self.contraction(eqn)
-        elif isinstance(primitive, Choice):
-            yield from params["branches"]
-        elif isinstance(primitive, Cumulative):
-            self.loop(eqn)
-        elif isinstance(primitive, Loop) and isinstance(self.loop(eqn), Refusal):
-            yield from primitive.programs(params)
-
-    def group(self, eqn: Eqn) -> GroupCode | Refusal:
-        """The loops that compute a group; refused if it does not fit the form of a kernel."""
-        return self._of(eqn, "group", lambda: group_code(eqn.params["jaxpr"], eqn.params["name"]))
-
-    def contraction(self, eqn: Eqn) -> GroupCode | Refusal:
-        """What computes a sum of products: tiles of it, else loops if they are few.
-
-        It is refused where a host call is better.
-        """
-        jaxpr, name = eqn.params["jaxpr"], eqn.params["name"]
-
-        def find() -> GroupCode | Refusal:
-            tiled = not options.strict or options.strict_tiles
-            if tiled and not has_few_parts(jaxpr):
-                code = contraction_code(jaxpr, name)
-                if isinstance(code, GroupCode):
-                    return code
-            if not is_small(jaxpr):
-                return Refusal("a product of matrices, which the host computes")
-            return group_code(jaxpr, name)
-
-        return self._of(eqn, "contraction", find)
-
-    def loop(self, eqn: Eqn) -> GroupCode | Refusal:
-        """A loop, or a cumulative operation, as one kernel.
-
-        It is refused if the points of a loop depend on one another, or a step is too large.
-        """
-        return self._of(eqn, "loop", lambda: self._loop(eqn))
+    def parts(self, eqn: Eqn) -> list[Eqn]:
+        """Smaller groups that do what a group does that is no kernel; none if it has no parts."""
+        return self._parts.get(id(eqn), [])
 
     def refused(self) -> tuple[tuple[Eqn, Refusal], ...]:
         """The equations that were asked about and are no kernel, with the reasons."""
-        answers = self._found.values()
+        answers = self._codes.values()
         return tuple([(eqn, answer) for eqn, answer in answers if isinstance(answer, Refusal)])
 
-    def _loop(self, eqn: Eqn) -> GroupCode | Refusal:
-        key = _meaning(eqn)
-        code = self._loops.get(key)
+    def _ask(self, eqns: Iterable[Eqn]) -> None:
+        """Ask for the code of equations, and of what is in those that have none."""
+        for eqn in eqns:
+            primitive, params = eqn.primitive, eqn.params
+            if id(eqn) in self._codes:
+                continue
+            if isinstance(primitive, Choice):
+                for branch in params["branches"]:
+                    self._ask(branch.eqns)
+            if not isinstance(primitive, Group | Loop | Cumulative):
+                continue
+            code = self._found(eqn)
+            self._codes[id(eqn)] = eqn, code
+            if isinstance(code, GroupCode):
+                continue
+            if isinstance(primitive, Loop):
+                for program in primitive.programs(params):
+                    self._ask(program.eqns)
+            elif primitive is fused and len(params["jaxpr"].eqns) > 1:
+                parts = self._parts[id(eqn)] = parts_of(params["jaxpr"])
+                self._ask(parts)
+
+    def _found(self, eqn: Eqn) -> GroupCode | Refusal:
+        """The code of an equation, which equal ones share; of a group kept with its program."""
+        known: dict[Any, Any]
+        if isinstance(eqn.primitive, Group):
+            known, how = eqn.params["jaxpr"].memo, (options.strict, options.strict_tiles)
+            key: Hashable = (
+                eqn.primitive,
+                *how,
+                options.schedule_off,
+                options.opt_limit,
+                options.autotune,
+            )
+        else:
+            known, key = self._loops, _meaning(eqn)
+        code: GroupCode | Refusal | None = known.get(key)
         if code is None:
-            code = self._loops[key] = loop_code(eqn)
+            code = known[key] = group_code(eqn)
         elif isinstance(code, GroupCode):
             for _ in code.kernels:
                 found("memory")
         return code
-
-    def _of(
-        self, eqn: Eqn, what: str, find: Callable[[], GroupCode | Refusal]
-    ) -> GroupCode | Refusal:
-        key = (id(eqn), what)
-        known = self._found.get(key)
-        if known is None:
-            known = self._found[key] = (eqn, find())
-        return known[1]
 
 
 def _meaning(eqn: Eqn) -> Hashable:

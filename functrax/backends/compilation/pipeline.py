@@ -1,28 +1,25 @@
-"""The pipeline: a program's way to the groups that become kernels, as one list of passes.
+"""The road from a jaxpr to machine code, as one list of stages.
 
 A pass takes a program without constants and returns an equal one (``backends/passes/``, one file
-each).  The driver, :func:`run_pipeline`, runs the passes in order; it and nobody else names them,
-times them, verifies what they made, counts and limits their rewrites, logs and dumps.  Each stage
-is a program like any other: it prints, parses, and runs on the reference device.
+each): it prints, parses, and runs on the reference device.  Each group, contraction and loop of the
+last one is lowered to kernels, which are scheduled, emitted as LLVM IR, and made machine code; the
+instructions that launch them are assembled, and put into runs and into memory.  The driver is
+``backends/compilation/stage.py``, the only place that names stages, times, verifies, limits, logs
+and dumps.
 
-- ``FUNCTRAX_OPT=0``: required passes only.
-- ``FUNCTRAX_OPT_LIMIT=simplify=10``: a pass stops after so many rewrites.
-- ``FUNCTRAX_LOG=simplify:>dce``: print the program after a pass that changed it; ``>`` adds a line
-  for each rewrite, ``>>`` what the pass says besides.
-- ``FUNCTRAX_DUMP=passes``: print the program after each pass (``backends/dumps.py``).
-- ``FUNCTRAX_CHECK=1``: verify after each pass.
-
-Start at :data:`PIPELINE`.
+Start at :data:`ROAD`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from typing import Final
 
-from functrax.backends import compile_log
-from functrax.backends.dumps import dump, dumped, show
+from functrax.backends.compilation.assembly import ASSEMBLE, STORAGE
+from functrax.backends.compilation.codegen import EMIT, LOWER, MACHINE_CODE, SCHEDULE
+from functrax.backends.compilation.stage import CompiledStages, PassResult, Stage, run_stage
+from functrax.backends.dumps import dump, dumped
 from functrax.backends.passes.algebra.simplify import simplify
 from functrax.backends.passes.clean.compose import compose
 from functrax.backends.passes.clean.constant_folding import constant_folding
@@ -35,32 +32,13 @@ from functrax.backends.passes.clean.widen import widen
 from functrax.backends.passes.fusion.fuse import fuse
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.errors.typed import ArgumentError, FunctraxError, VerificationError
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.ir.jaxpr import Jaxpr, subjaxprs
 from functrax.core.options.config import state as options
 from functrax.core.options.option_text import levels, limits
 from functrax.core.prims.control import ScanLoop
 from functrax.core.prims.reduce import ReindexReduce
-from functrax.core.records import record
 from functrax.core.tracing.primitive import Primitive
-
-
-@record
-class Pass:
-    """One step of the pipeline.
-
-    Args:
-      name: what it is called in options, logs and records; no two passes share one.
-      run: takes a program and the counter of its rewrites, returns an equal program; the same
-        object if it changed nothing.
-      required: whether it runs when optimisation is off, for later steps rely on it.
-      reorders: whether sums may be added up in another order after it, which strict mode forbids.
-    """
-
-    name: str
-    run: Callable[[Jaxpr, Rewrites], Jaxpr]
-    required: bool = False
-    reorders: bool = False
 
 
 def _on_demand(
@@ -118,142 +96,77 @@ share = _on_demand("contractions.share", "share", _is_contraction)
 join = _on_demand("contractions.join", "join", _is_contraction)
 orient = _on_demand("contractions.orientation", "orient", _is_contraction)
 
-PIPELINE: tuple[Pass, ...] = (
-    Pass("inline", inline, required=True),  # calls are inlined
-    Pass("constant_folding", constant_folding),  # constants are folded
-    Pass("split", split_loops, reorders=True),  # loops are distributed: what needs none leaves them
-    Pass("simplify", simplify),  # exact algebraic simplification
-    Pass("compose", compose),  # index maps are composed
-    Pass("widen", widen),  # narrow floats are added up in wider ones
-    Pass("cse", cse),  # common subexpression elimination
-    Pass("spread", spread, reorders=True),  # repeated rows are reduced once
-    Pass("recognise", recognise, reorders=True),  # sums of products become contractions
-    Pass("absorb", absorb, reorders=True),  # conjugates are absorbed by contractions
-    Pass("repeats", repeats, reorders=True),  # repeated elements are multiplied once
-    Pass("batch", batch, reorders=True),  # products that share an operand become one
-    Pass("orient", orient, reorders=True),  # contractions give results in the order that is wanted
-    Pass("share", share, reorders=True),  # products with a side in common become one
-    Pass("join", join, reorders=True),  # products that are added up become one
-    Pass("pack", pack),  # in strict mode, operands of sums lie in the order that they are read in
-    Pass("dce", dce),  # dead code elimination
-    Pass("fma", multiply_adds),  # fused multiply-adds
-    Pass("fuse", fuse),  # equations share kernels
+#: Every stage, in order.
+ROAD: Final = (
+    Stage("inline", inline, required=True),  # calls are inlined
+    Stage("constant_folding", constant_folding),  # constants are folded
+    Stage("split", split_loops, reorders=True),  # loops are distributed: what needs none leaves
+    Stage("simplify", simplify),  # exact algebraic simplification
+    Stage("compose", compose),  # index maps are composed
+    Stage("widen", widen),  # narrow floats are added up in wider ones
+    Stage("cse", cse),  # common subexpression elimination
+    Stage("spread", spread, reorders=True),  # repeated rows are reduced once
+    Stage("recognise", recognise, reorders=True),  # sums of products become contractions
+    Stage("absorb", absorb, reorders=True),  # conjugates are absorbed by contractions
+    Stage("repeats", repeats, reorders=True),  # repeated elements are multiplied once
+    Stage("batch", batch, reorders=True),  # products that share an operand become one
+    Stage("orient", orient, reorders=True),  # contractions give results in the order that is wanted
+    Stage("share", share, reorders=True),  # products with a side in common become one
+    Stage("join", join, reorders=True),  # products that are added up become one
+    Stage("pack", pack),  # in strict mode, operands of sums lie in the order that they are read in
+    Stage("dce", dce),  # dead code elimination
+    Stage("fma", multiply_adds),  # fused multiply-adds
+    Stage("fuse", fuse),  # equations share kernels
+    LOWER,  # a group, a contraction or a loop becomes kernels
+    SCHEDULE,  # the loops of a kernel are rewritten
+    EMIT,  # they become LLVM IR
+    MACHINE_CODE,  # and that machine code
+    ASSEMBLE,  # launches of kernels, loops and calls become a program of the runtime
+    STORAGE,  # which is put into runs, and its arrays into memory
 )
-#: Passes that an option adds: rematerialization
-#: (``backends/compilation/memory_budget.py``).
-ADDED: tuple[str, ...] = ("rematerialize",)
-#: What limits the rewrites of the trees of kernels, as passes' are limited.
-SCHEDULE = "schedule"
-
-
-@record
-class Stage:
-    """What one pass did.
-
-    Args:
-      name: the pass.
-      milliseconds: how long it took.
-      program: the program after it.
-      rewrites: how many rewrites it made.
-    """
-
-    name: str
-    milliseconds: float
-    program: Jaxpr
-    rewrites: int
-
-
-@record
-class CompiledStages:
-    """What the pipeline made of a program, step by step.
-
-    Args:
-      source: the program before the first pass.
-      stages: what each pass did, in order.
-    """
-
-    source: Jaxpr
-    stages: tuple[Stage, ...]
-
-    @property
-    def program(self) -> Jaxpr:
-        """The program after the last pass."""
-        return self.stages[-1].program if self.stages else self.source
-
-    @property
-    def milliseconds(self) -> float:
-        """How long the passes took together."""
-        return sum(stage.milliseconds for stage in self.stages)
-
-    def __getitem__(self, name: str) -> Stage:
-        return next(stage for stage in self.stages if stage.name == name)
-
-    def __str__(self) -> str:
-        lines = [f"{'pass':<12} {'ms':>8} {'rewrites':>9} {'equations':>10}"]
-        for s in self.stages:
-            size = len(s.program.eqns)
-            lines.append(f"{s.name:<12} {s.milliseconds:8.2f} {s.rewrites:9} {size:10}")
-        return "\n".join(lines)
+#: The passes.
+PIPELINE: Final = tuple([stage for stage in ROAD if stage.kind == "passes"])
+#: Passes that an option adds: rematerialization (``backends/compilation/compiler.py``).
+ADDED: Final = ("rematerialize",)
 
 
 def run_pipeline(
     jaxpr: Jaxpr,
-    passes: Sequence[Pass] | None = None,
+    passes: Sequence[Stage] | None = None,
     rewrite_limits: Mapping[str, int] | None = None,
 ) -> CompiledStages:
     """Run the passes on a program.
 
     Args:
       jaxpr: a program without constants.
-      passes: the steps, in order; those of :data:`PIPELINE` if None.
+      passes: the passes, in order; those of :data:`PIPELINE` if None.
       rewrite_limits: how many rewrites a pass may make; from the option ``opt_limit`` if None.
 
     Returns:
       The program after each pass, with times and numbers of rewrites.
 
     Raises:
-      ArgumentError: if the options name a pass that there is not.
+      ArgumentError: if the options name a stage that there is not.
       VerificationError: if the option ``check`` is on and a pass broke a rule of the language.
     """
     if passes is None:
         passes = PIPELINE
-    if rewrite_limits is None:
-        rewrite_limits = limits(options.opt_limit)
-    log_levels = levels(options.log)
-    if rewrite_limits or log_levels:
-        _check_names("opt_limit", rewrite_limits, passes)
-        _check_names("log", log_levels, passes)
+    if options.opt_limit or options.log:
+        _check_names("opt_limit", limits(options.opt_limit), passes)
+        _check_names("log", levels(options.log), passes)
     if dumped("jaxpr"):
         dump("jaxpr", jaxpr.name, "source", str(jaxpr))
-    program, stages = jaxpr, []
-    for step in passes:
-        if not (step.required or options.opt) or (
-            step.reorders and options.strict and not options.strict_tiles
-        ):
-            continue
-        level = log_levels.get(step.name, 0)
-        rewrites = Rewrites(rewrite_limits.get(step.name), level > 1, level > 2)
-        begin = time.perf_counter()
-        with compile_log.step("passes", step.name):
-            after = step.run(program, rewrites)
-        milliseconds = (time.perf_counter() - begin) * 1e3
-        if options.check:
-            _check(step.name, after)
-        if level:
-            _log(step.name, program, after, rewrites)
-        if dumped("passes"):
-            dump("passes", jaxpr.name, step.name, str(after))
-        stages.append(Stage(step.name, milliseconds, after, rewrites.count))
-        program = after
+    program, results = jaxpr, list[PassResult]()
+    for stage in passes:
+        if not stage.is_left_out:
+            program = run_stage(stage, program, jaxpr.name, rewrite_limits, results)
     if dumped("groups"):
         dump("groups", jaxpr.name, "groups", str(program))
-    return CompiledStages(jaxpr, tuple(stages))
+    return CompiledStages(jaxpr, tuple(results))
 
 
-def _check_names(option: str, given: Mapping[str, int], passes: Sequence[Pass]) -> None:
-    known = {*(step.name for step in (*PIPELINE, *passes)), *ADDED}
-    if option == "opt_limit":
-        known.add(SCHEDULE)
+def _check_names(option: str, given: Mapping[str, int], passes: Sequence[Stage]) -> None:
+    known = {*ADDED, *[stage.name for stage in (*ROAD, *passes)]}
     unknown = sorted(given.keys() - known)
     if unknown:
         raise ArgumentError(
@@ -261,28 +174,3 @@ def _check_names(option: str, given: Mapping[str, int], passes: Sequence[Pass]) 
             got=", ".join(unknown),
             fix="one of " + ", ".join(sorted(known)),
         )
-
-
-def _check(name: str, program: Jaxpr) -> None:
-    from functrax.core.syntax.verify import verify
-
-    try:
-        verify(program)
-    except FunctraxError as error:
-        raise VerificationError(
-            f"the pass {name} broke a rule of the language: {error.what}",
-            got=error.got,
-            fix=f"FUNCTRAX_OPT_LIMIT={name}=n for the first n of its rewrites alone",
-            where=error.where,
-        ) from error
-
-
-def _log(name: str, before: Jaxpr, after: Jaxpr, rewrites: Rewrites) -> None:
-    """Print what a pass did; nothing if it did nothing and had nothing to say."""
-    from functrax.core.ir.printing import variable_names
-
-    lines = rewrites.lines(variable_names(before))
-    if after is not before:
-        lines.append(str(after))
-    if lines:
-        show(f"{before.name}: {name}: {rewrites.count} rewrites", "\n".join(lines))

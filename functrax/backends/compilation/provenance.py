@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from functrax.backends.compilation.pipeline import CompiledStages
+from functrax.backends.compilation.stage import CompiledStages
 from functrax.backends.passes.groups import Group, contraction
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var, all_eqns
 from functrax.core.tracing.primitive import Primitive

@@ -27,11 +27,17 @@ from functrax.backends.targets import target
 #: Estimated nanoseconds from which on a launch is not collected, and a run takes no more: to hand
 #: work to threads, and to wait for the last one, takes some microseconds.
 LONG: Final = 1_000_000
-#: How many instructions are looked at after the first one of a run.
-WINDOW: Final = 12
-#: Bytes of temporaries that runs may cost a program; and from which on an array rather lies in the
-#: memory of an input than that its kernel runs with others.
-SLACK: Final = 1 << 20
+#: How far apart instructions are looked at together: for a run, and to use again what was packed.
+NEAR: Final = 12
+
+
+def slack() -> int:
+    """Bytes of temporaries that runs may cost a program: what a cache holds beside the others.
+
+    An array from that size on rather lies in the memory of an input than that its kernel runs with
+    others.
+    """
+    return target().second_cache
 
 
 def in_runs(
@@ -107,14 +113,14 @@ class _Runs:
             now += self.made[n]
             self.alive.append(now)
             now -= dead[n]
-        self.limit = max(self.alive) + SLACK
+        self.limit = max(self.alive) + slack()
 
     def collect(self) -> tuple[list[Instruction], list[int]]:
         """The order and the lengths of the runs."""
         order: list[int] = []
         lengths = []
         rest = iter(range(len(self.instructions)))
-        left = list(islice(rest, WINDOW + 1))
+        left = list(islice(rest, NEAR + 1))
         while left:
             run = self._run(left)
             order += run

@@ -36,12 +36,13 @@ from functrax.backends.executables.program import (
     subprograms,
     updated_in_place,
 )
+from functrax.backends.targets import target
 from functrax.core.records import record, replace
 
 ALIGNMENT: Final = 64
-#: Arrays from this size on do not begin at the same place of a page one after the other, or what is
-#: at the same index of several would compete for the same lines of a cache.
-_LARGE, _SPREAD = 1 << 16, 5 * ALIGNMENT
+#: Arrays larger than the first cache do not begin at the same place of a page one after the other,
+#: or what is at the same index of several would compete for the same lines of the cache.
+_SPREAD: Final = 5 * ALIGNMENT
 
 
 def padded(nbytes: int) -> int:
@@ -51,7 +52,7 @@ def padded(nbytes: int) -> int:
 
 def _room(nbytes: int) -> int:
     """What an array takes of an arena."""
-    return padded(nbytes) + (_SPREAD if nbytes >= _LARGE else 0)
+    return padded(nbytes) + (_SPREAD if nbytes > target().first_cache else 0)
 
 
 @record

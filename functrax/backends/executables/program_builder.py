@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.executables.in_place import shared_results
-from functrax.backends.executables.launch_runs import SLACK, in_runs
+from functrax.backends.executables.launch_runs import in_runs, slack
 from functrax.backends.executables.memory_plan import plan_memory
 from functrax.backends.executables.program import Aliases, Instruction, Kind, Program, Slot
 from functrax.backends.executables.program_rules import check_program
@@ -93,12 +93,16 @@ class ProgramBuilder:
         aliases = shared_results(self._slots, self._instructions, self._runs, *ends, carry)
         first = aliases
         if carry is None:
-            first = tuple([x for x in aliases if self._slots[outputs[x[0]]].nbytes >= SLACK])
+            first = tuple([x for x in aliases if self._slots[outputs[x[0]]].nbytes >= slack()])
         instructions, runs = in_runs(self._slots, self._instructions, *ends, first)
         if instructions == self._instructions and runs == self._runs:
             return aliases
         self._instructions, self._runs = instructions, runs
         return shared_results(self._slots, instructions, runs, *ends, carry)
+
+    def finished(self, outputs: Sequence[int], carry: range | None = None) -> Program:
+        """The program with these results, its launches in runs, its memory planned."""
+        return self.build(outputs, self.arrange(outputs, carry))
 
     def build(self, outputs: Sequence[int], aliases: Aliases = (), *, code: Any = None) -> Program:
         """The program with these results, checked, its memory planned.

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from functrax.core.errors.typed import ArgumentError
 
 #: What can be dumped, in the order in which it comes about.
-STAGES = ("jaxpr", "passes", "groups", "kernels", "llvm", "asm")
+STAGES = ("jaxpr", "passes", "groups", "kernels", "llvm", "asm", "program")
 _UNITS = "KMGT"
 
 

@@ -40,7 +40,7 @@ def calls(count, size):
     jaxpr = functrax.make_jaxpr(chain(count))(KEY, np.zeros(size, np.uint32)).jaxpr
     (eqn,) = run_pipeline(jaxpr).program.eqns
     assert eqn.primitive is fused
-    (kernel,) = group_code(eqn.params["jaxpr"], "chain").kernels
+    (kernel,) = group_code(eqn).kernels
     return [text for _, text in kernel.emitted.calls]
 
 

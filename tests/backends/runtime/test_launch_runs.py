@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.backends.executables.launch_runs import LONG, SLACK, WINDOW
+from functrax.backends.executables.launch_runs import LONG, NEAR, slack
 from functrax.backends.executables.program import HostCall, Launch, Program
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.executables.program_rules import check_program
@@ -92,22 +92,22 @@ def test_a_run_ends_when_it_is_long_enough() -> None:
 
 def test_only_so_many_are_looked_at() -> None:
     p = Launches("x")
-    for k in range(WINDOW + 1):
+    for k in range(NEAR + 1):
         p.launch(f"f{k}", "x" if k == 0 else f"f{k - 1}")
     p.launch("late", "x")
-    assert all("f0" not in run or "late" not in run for run in p.runs(f"f{WINDOW}", "late"))
+    assert all("f0" not in run or "late" not in run for run in p.runs(f"f{NEAR}", "late"))
 
 
 def test_memory_does_not_grow() -> None:
     """Four arrays that are made and used in turn, and would be alive together in a run."""
     p = Launches("x")
-    large = SLACK // 4
+    large = slack() // 4
     for k in range(4):
         p.launch(f"t{k}", "x", size=large)
         p.launch(f"y{k}", f"t{k}")
     program = p.program("y0", "y1", "y2", "y3")
     assert max(program.runs) > 1
-    assert program.peak <= 4 * large + SLACK + (1 << 12)
+    assert program.peak <= 4 * large + slack() + (1 << 12)
 
 
 def test_arrays_of_a_run_have_places_of_their_own() -> None:

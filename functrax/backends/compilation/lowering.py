@@ -1,0 +1,198 @@
+"""From a group, a contraction or a loop to its kernels: what the stage ``lower`` does.
+
+What enters is an equation; what leaves are its kernels, not scheduled yet, and which arrays of the
+equation they take; or why it is no kernel.  What contractions and loops need is imported with the
+first one.
+
+Start at :func:`lower`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functrax.backends.kernels.ir import Kernel, Operand
+from functrax.backends.kernels.lower import lower_group, read_inputs
+from functrax.backends.kernels.math import EXPANSIONS
+from functrax.backends.kernels.refusal import Refusal
+from functrax.backends.passes.fusion.contraction_groups import has_few_parts, is_small
+from functrax.backends.passes.groups import contraction, fused
+from functrax.backends.targets import schedule_target, target
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.options.config import state as options
+from functrax.core.options.option_text import words
+from functrax.core.prims.cumulative import Cumulative
+from functrax.core.prims.mapped import reindex_reduce, scatter
+from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.records import record
+from functrax.core.scalars.scalar import MATH
+from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
+
+if TYPE_CHECKING:
+    from functrax.backends.gemm.shared_arrays import Arrays
+
+
+@record
+class Lowered:
+    """The kernels of an equation.
+
+    Arrays are numbered: the operands of the equation, its results, then temporaries.
+
+    Args:
+      kernels: what runs, in order.
+      arrays: for each the numbers of those that it reads, and of those that it writes.  Where it is
+        empty all take the arrays ``reads``, all results, and the temporaries of the last one.
+      reads: see ``arrays``.
+      temporaries: arrays between the kernels, besides those that schedules add.
+      copies: pairs (from, to) of arrays that are copied first.
+      fill: what runs before: it fills the last result, which it takes alone.
+    """
+
+    kernels: Sequence[Kernel]
+    arrays: Sequence[Arrays] = ()
+    reads: tuple[int, ...] = ()
+    temporaries: tuple[Operand, ...] = ()
+    copies: tuple[tuple[int, int], ...] = ()
+    fill: Kernel | None = None
+
+
+def lower(eqn: Eqn, runs: Callable[[Kernel, Sequence[int]], Any]) -> Lowered | Refusal:
+    """The kernels of an equation.
+
+    Args:
+      eqn: a group, a contraction, a loop or a cumulative operation.
+      runs: makes functions that run a kernel on arrays, to measure it (the option ``autotune``).
+
+    Returns:
+      The kernels; refused if it does not fit the form of a kernel.
+    """
+    if eqn.primitive is contraction:
+        return _contraction(eqn, runs)
+    return _group(eqn) if eqn.primitive is fused else _loop(eqn)
+
+
+def without_schedules() -> frozenset[str]:
+    """The kinds of rewrites that schedules do without (the option ``schedule_off``)."""
+    return words(options.schedule_off)
+
+
+def _contraction(eqn: Eqn, runs: Any) -> Lowered | Refusal:
+    """A sum of products: tiles of it, else loops if they are few, else a host call."""
+    jaxpr: Jaxpr = eqn.params["jaxpr"]
+    if (not options.strict or options.strict_tiles) and not has_few_parts(jaxpr):
+        tiles = _tiles(jaxpr, eqn.params["name"], runs)
+        if isinstance(tiles, Lowered):
+            return tiles
+    if not is_small(jaxpr):
+        return Refusal("a product of matrices, which the host computes")
+    return _group(eqn)
+
+
+def _tiles(jaxpr: Jaxpr, name: str, runs: Any) -> Lowered | Refusal:
+    """A sum of products in tiles; refused if it is another sum, or other loops do it better."""
+    from functrax.backends.gemm.lower_contraction import contraction_kernels
+    from functrax.backends.gemm.shared_arrays import with_own_arrays
+
+    pick = None
+    if options.autotune == "on":
+        from functrax.backends.compilation.autotune import fastest
+
+        pick = partial(fastest, runs=runs)
+    kernels = contraction_kernels(jaxpr, name, schedule_target(), without_schedules(), pick)
+    if isinstance(kernels, Refusal):
+        return kernels
+    refusal = _without_instructions(kernels)
+    if refusal is not None:
+        return refusal
+    known = len(jaxpr.invars) + len(jaxpr.outvars)
+    operands = kernels[-1].operands
+    own = [n for n, o in enumerate(operands) if n >= known and not o.scratch and o.alias is None]
+    number = {n: k for k, n in enumerate((*range(known), *own))}
+    plain, arrays = [], []
+    for kernel in kernels:
+        alone, (read, written) = with_own_arrays(kernel)
+        plain.append(alone)
+        arrays.append((tuple([number[n] for n in read]), tuple([number[n] for n in written])))
+    return Lowered(plain, arrays, temporaries=tuple([operands[n] for n in own]))
+
+
+def _group(eqn: Eqn) -> Lowered | Refusal:
+    jaxpr: Jaxpr = eqn.params["jaxpr"]
+    last = jaxpr.eqns[-1]
+    on_value = last.primitive is scatter and last.invars[0] not in jaxpr.invars
+    number = _constant_of(jaxpr, last.invars[0]) if on_value else None
+    if on_value and number is None:
+        return Refusal("a scatter into a value that its own kernel computes")
+    parts = "parts" not in without_schedules()
+    kernels = lower_group(jaxpr, eqn.params["name"], options.strict, parts)
+    if isinstance(kernels, Refusal):
+        return kernels
+    copies: tuple[tuple[int, int], ...] = ()
+    fill = None
+    if last.primitive is reindex_reduce:
+        how = reindex_reduce.reduction(last.invars[0].aval, **last.params)
+        assert how.identity is not None
+        fill = _fill(last.outvars[0], how.identity[0])
+    elif on_value:
+        fill = _fill(last.outvars[0], number)
+    elif last.primitive is scatter:
+        copies = ((jaxpr.invars.index(last.invars[0]), len(jaxpr.invars)),)
+    refusal = _without_instructions(kernels)
+    return refusal or Lowered(kernels, reads=read_inputs(jaxpr), copies=copies, fill=fill)
+
+
+def _loop(eqn: Eqn) -> Lowered | Refusal:
+    """A loop, or a cumulative operation, as one kernel.
+
+    It is refused if the points of a loop depend on one another, or a step is too large.
+    """
+    from functrax.backends.kernels.interchanged_loops import lower_loop
+    from functrax.backends.kernels.lower_cumulative import lower_cumulative
+
+    if isinstance(eqn.primitive, Cumulative):
+        found = lower_cumulative(eqn)
+    else:
+        found = lower_loop(eqn, options.strict)
+    if isinstance(found, Refusal):
+        return found
+    number = {x: n for n, x in reversed(list(enumerate(eqn.invars)))}
+    copies = tuple([(number[x], len(eqn.invars) + k) for x, k in found.copies])
+    reads = tuple([number[x] for x in found.reads])
+    refusal = _without_instructions([found.kernel])
+    return refusal or Lowered([found.kernel], reads=reads, copies=copies)
+
+
+def _without_instructions(kernels: Sequence[Kernel]) -> Refusal | None:
+    """What of kernels there are no instructions for, if any."""
+    for kernel in kernels:
+        missing = {node.op for node in kernel.nodes()} & (MATH.keys() - EXPANSIONS.keys())
+        if missing:
+            return Refusal(f"no instructions for {sorted(missing)}")
+        if not target().has_halves and any(x.dtype == dtypes.float16 for x in kernel.nodes()):
+            return Refusal("this processor has no instructions for float16")
+    return None
+
+
+def _constant_of(jaxpr: Jaxpr, x: Atom) -> Any | None:
+    """The number that an array is full of, if it is a broadcast literal."""
+    for eqn in jaxpr.eqns:
+        if x in eqn.outvars and eqn.primitive is broadcast_in_dim:
+            (source,) = eqn.invars
+            return source.val if isinstance(source, Literal) else None
+    return None
+
+
+def _fill(out: Var, value: Any) -> Kernel:
+    """A kernel that fills an array with a number."""
+    result = Var(out.aval)
+    number = Literal(np.asarray(value, out.aval.dtype), ShapedArray((), out.aval.dtype))
+    eqn = Eqn(broadcast_in_dim, (number,), (result,), {"shape": out.aval.shape, "dims": ()})
+    lowered = lower_group(Jaxpr((), (), (result,), (eqn,), "fill"), "fill")
+    assert not isinstance(lowered, Refusal), "a broadcast number is a kernel"
+    (kernel,) = lowered
+    return kernel

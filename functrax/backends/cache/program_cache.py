@@ -27,7 +27,6 @@ from functrax.backends.executables.library_functions import LibraryFunction
 from functrax.backends.executables.program import (
     Cond,
     Copy,
-    For,
     Launch,
     Program,
     Scan,
@@ -40,9 +39,7 @@ from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import compile_context, state as options
 from functrax.core.types.aval import ShapedArray
 
-_RECORDS: Final = (
-    *(Slot, Launch, Copy, Cond, While, For, Scan, Program, LaunchCode, LibraryFunction),
-)
+_RECORDS: Final = (*(Slot, Launch, Copy, Cond, While, Scan, Program, LaunchCode, LibraryFunction),)
 _NUMBERS: Final = {kind: number for number, kind in enumerate(_RECORDS)}
 _VALUES: Final = {kind: attrgetter(*[f.name for f in fields(kind)]) for kind in _RECORDS}
 _FUNCTION, _PARAMS, _OWNER = (

@@ -31,7 +31,7 @@ from functrax.core.tracing.primitive import Primitive, registry
 from functrax.core.types.aval import ShapedArray
 
 #: How programs are written to disk; another number for another form.
-FORM = 3
+FORM = 4
 
 
 class _UnknownError(Exception):

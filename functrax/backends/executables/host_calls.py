@@ -22,8 +22,6 @@ def adapter(x: HostCall) -> Callable[[Sequence[Any], Sequence[Any]], None]:
     function = x.function
 
     def call(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        if x.keeps:
-            inputs = [v.copy() for v in inputs]
         with np.errstate(all="ignore"):
             if x.into:
                 function(*inputs, *outputs)

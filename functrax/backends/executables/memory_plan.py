@@ -23,7 +23,6 @@ from typing import Final
 from functrax.backends.executables.program import (
     Cond,
     Copy,
-    For,
     HostCall,
     Instruction,
     Launch,
@@ -124,7 +123,7 @@ def _plan_inside(x: Instruction) -> Instruction:
             return replace(x, branches=tuple(_planned(b) for b in x.branches))
         case While():
             return replace(x, body=_planned(x.body), cond=_planned(x.cond))
-        case For() | Scan():
+        case Scan():
             return replace(x, body=_planned(x.body))
     return x
 
@@ -177,7 +176,7 @@ def _aliases(x: Instruction) -> list[tuple[int, int]]:
             return [(x.target, x.source)]
         case Cond():
             return [(x.outputs[j], x.operands[i]) for j, i in shared_by_branches(x)]
-        case While() | For() | Scan():
+        case While() | Scan():
             carried = zip(x.outputs, x.carry, updated_in_place(x))
             return [(j, i) for j, i, in_place in carried if in_place]
     return []

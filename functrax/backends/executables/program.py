@@ -7,9 +7,8 @@ executors run it, ``functrax._native`` and its twin ``backends/runtime/executor.
 A :class:`Slot` is a dense row-major array: an *input* (memory of the caller, read only), an
 *output* (memory that the caller gives and the program fills), a *temporary* (a place in the arena,
 one block of memory per call, laid out by ``backends/executables/memory_plan.py``), or a *constant*.
- A result of a program may also be an input or a constant as it is; at top level the array itself is
- then
-given back, inside a loop or a branch it is copied.
+A result of a program may also be an input or a constant as it is; at top level the array itself is
+then given back, inside a loop or a branch it is copied.
 
 Instructions run in order.  A program inside an instruction is *destination passing*: it gets the
 addresses of its inputs and outputs, and its temporaries lie in the arena of the program around
@@ -20,7 +19,6 @@ it.  A kernel is ``void f(void** buffers, const int64_t* params, int64_t begin, 
     Copy       bytes from one slot to another
     Cond       one of several programs, chosen by an index
     While      a body as long as a condition holds
-    For        a body for each integer of a range that is known when the loop begins
     Scan       a body for each element along the first axis of arrays
 
 Start at :class:`Program`; ``backends/executables/program_builder.py`` makes one.
@@ -123,14 +121,13 @@ class HostCall:
 
     It gets read-only views of the inputs, and returns an array, or a sequence of arrays, which are
     copied into the outputs; shapes and dtypes must be theirs.  The views show memory that is used
-    again after the call: a function that keeps its arguments needs ``keeps``.
+    again after the call.
 
     Args:
       function: the function.
       name: what to call it in texts.
       inputs: slots that are read.
       outputs: slots that are written.
-      keeps: give it copies instead of views.
       into: give it writable views of the outputs after the inputs; it fills them, and what it
         returns is not looked at.
       cost: estimated nanoseconds.
@@ -140,7 +137,6 @@ class HostCall:
     name: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    keeps: bool = False
     into: bool = False
     cost: int = UNKNOWN_COST
 
@@ -215,32 +211,6 @@ class While:
 
 
 @record(eq=False)
-class For:
-    """``for i in range(lower, upper): carry = body(*consts, i, *carry)``.
-
-    Args:
-      body: a program whose results are the next carry.
-      lower: slot of the first index, an integer of rank 0; ``i`` has its dtype.
-      upper: slot of the end of the range, of the same dtype.
-      consts: slots of the first inputs of ``body``.
-      carry: slots of the first carry.
-      outputs: slots of the last carry.
-    """
-
-    body: Program
-    lower: int
-    upper: int
-    consts: tuple[int, ...]
-    carry: tuple[int, ...]
-    outputs: tuple[int, ...]
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        """All slots that are read."""
-        return (self.lower, self.upper, *self.consts, *self.carry)
-
-
-@record(eq=False)
 class Scan:
     """``for t in range(length): *carry, *y[t] = body(*consts, *carry, *x[t])``.
 
@@ -270,8 +240,8 @@ class Scan:
         return (*self.consts, *self.carry, *self.xs)
 
 
-Instruction: TypeAlias = Launch | HostCall | Copy | Cond | While | For | Scan
-Loop: TypeAlias = While | For | Scan
+Instruction: TypeAlias = Launch | HostCall | Copy | Cond | While | Scan
+Loop: TypeAlias = While | Scan
 
 
 @record(eq=False)
@@ -347,7 +317,7 @@ def subprograms(x: Instruction) -> tuple[Program, ...]:
             return x.branches
         case While():
             return (x.body, x.cond)
-        case For() | Scan():
+        case Scan():
             return (x.body,)
     return ()
 
@@ -363,9 +333,7 @@ def all_programs(program: Program) -> tuple[Program, ...]:
 
 def first_carry(x: Loop) -> int:
     """The number of the body's input that is the first part of the carry."""
-    if isinstance(x, While):
-        return len(x.body_consts)
-    return len(x.consts) + isinstance(x, For)
+    return len(x.body_consts if isinstance(x, While) else x.consts)
 
 
 def updated_in_place(x: Loop) -> tuple[bool, ...]:
@@ -437,10 +405,6 @@ def instruction_text(x: Instruction, slots: Sequence[Slot]) -> str:
         case While():
             consts = f"body {names(x.body_consts)}; cond {names(x.cond_consts)}"
             return f"while ({names(x.carry)}) -> ({outputs})  consts=({consts})"
-        case For():
-            bounds = f"{slots[x.lower].name}..{slots[x.upper].name}"
-            head = f"for {bounds} ({names(x.carry)}) -> ({outputs})"
-            return f"{head}  consts=({names(x.consts)})"
     arrow = "backwards" if x.reverse else "forwards"
     head = f"scan {x.length} {arrow} ({names(x.carry)} | {names(x.xs)}) -> ({outputs})"
     return f"{head}  consts=({names(x.consts)})"

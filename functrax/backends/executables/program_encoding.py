@@ -17,11 +17,10 @@ first carry, updated in place, second places, cell, arena):
     COPY    ()
     COND    (unsigned, branches)
     WHILE   (loop, body, cond, cond_consts)
-    FOR     (loop, body, unsigned)
     SCAN    (loop, body, length, reverse)
 
 The inputs are those that the instruction names first: of a loop its body's constants, of ``Scan``
-then the arrays, of ``For`` and ``Cond`` the bounds and the index in front.
+then the arrays, of ``Cond`` the index in front.
 """
 
 from __future__ import annotations
@@ -36,14 +35,13 @@ from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
     Cond,
     Copy,
-    For,
     HostCall,
     Instruction,
     Launch,
+    Loop,
     Program,
     Scan,
     Slot,
-    While,
     all_programs,
     first_carry,
     instruction_cost,
@@ -51,7 +49,8 @@ from functrax.backends.executables.program import (
 )
 from functrax.core.types.aval import ShapedArray
 
-LAUNCH, HOST, COPY, COND, WHILE, FOR, SCAN = range(7)
+#: As ``native/program.h`` numbers them.
+LAUNCH, HOST, COPY, COND, WHILE, SCAN = 0, 1, 2, 3, 4, 6
 _KINDS: Final = {"input": 0, "output": 1, "temp": 2, "const": 3}
 
 
@@ -104,24 +103,17 @@ def _instruction(
             return encoded(COPY, x.inputs, ())
         case Cond():
             branches = tuple(_encode(b, numbers) for b in x.branches)
-            return encoded(COND, x.inputs, (_is_unsigned(slots[x.index]), branches))
+            return encoded(COND, x.inputs, (slots[x.index].dtype.kind in "bu", branches))
     loop, body = _loop(x, slots), _encode(x.body, numbers)
-    match x:
-        case While():
-            return encoded(
-                WHILE, x.body_consts, (loop, body, _encode(x.cond, numbers), x.cond_consts)
-            )
-        case For():
-            inputs = (x.lower, x.upper, *x.consts)
-            return encoded(FOR, inputs, (loop, body, _is_unsigned(slots[x.lower])))
-    return encoded(SCAN, (*x.consts, *x.xs), (loop, body, x.length, x.reverse))
+    if isinstance(x, Scan):
+        return encoded(SCAN, (*x.consts, *x.xs), (loop, body, x.length, x.reverse))
+    return encoded(WHILE, x.body_consts, (loop, body, _encode(x.cond, numbers), x.cond_consts))
 
 
-def _loop(x: While | For | Scan, slots: tuple[Slot, ...]) -> tuple[Any, ...]:
+def _loop(x: Loop, slots: tuple[Slot, ...]) -> tuple[Any, ...]:
     space = workspace(x, slots)
-    consts = len(x.body_consts if isinstance(x, While) else x.consts)
     places = (updated_in_place(x), space.carry, space.cell, space.arena)
-    return (x.carry, consts, first_carry(x), *places)
+    return (x.carry, first_carry(x), first_carry(x), *places)
 
 
 def _unlocked_cost(x: Instruction) -> int:
@@ -132,7 +124,3 @@ def _unlocked_cost(x: Instruction) -> int:
         case Cond():
             return max(sum(map(_unlocked_cost, b.instructions)) for b in x.branches)
     return instruction_cost(x)
-
-
-def _is_unsigned(slot: Slot) -> bool:
-    return slot.dtype.kind in "bu"

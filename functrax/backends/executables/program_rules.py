@@ -23,7 +23,6 @@ from typing import Any, NoReturn, TypeAlias
 from functrax.backends.executables.program import (
     Cond,
     Copy,
-    For,
     HostCall,
     Instruction,
     Launch,
@@ -109,12 +108,6 @@ def _check_types(program: Program, x: Instruction) -> None:
             carry = types(x.carry)
             check(x.cond, types(x.cond_consts) + carry, [((), _BOOL)])
             check(x.body, types(x.body_consts) + carry, carry)
-            _same(program, x, carry, types(x.outputs))
-        case For():
-            _check_scalar(program, x.lower, "iu")
-            carry, index = types(x.carry), types([x.lower])
-            _same(program, x, index, types([x.upper]))
-            check(x.body, types(x.consts) + index + carry, types(x.outputs))
             _same(program, x, carry, types(x.outputs))
         case Scan():
             _check_scan(program, x, types, check)

@@ -24,17 +24,16 @@ from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
     Cond,
     Copy,
-    For,
     HostCall,
     Instruction,
     Launch,
+    Loop,
     Program,
     Scan,
     Slot,
     While,
     all_programs,
     first_carry,
-    updated_in_place,
 )
 from functrax.backends.executables.program_inputs import dense_array, input_count_error
 from functrax.backends.runtime.buffer import NOWHERE, Buffer, block_references, view_memory
@@ -220,22 +219,18 @@ class _Run:
         for n, slot in enumerate(program.slots):
             if slot.shares >= 0:
                 frame[n] = frame[slot.shares]
-        if self._observer is None and self._events is None:
-            for step in program.steps:
-                if len(step) == 1:
-                    place = frame[-1] + max(program.workspaces[step.start], 0)
-                    x = program.instructions[step.start]
-                    self._instruction(x, program.slots, frame, place)
-                else:
-                    self._launches([program.instructions[n] for n in step], frame)
-            return
-        for n, (x, place) in enumerate(zip(program.instructions, program.workspaces)):
-            begin = time.perf_counter_ns()
-            arena = frame[-1] + max(place, 0)
-            if self._observer is None:
-                self._instruction(x, program.slots, frame, arena)
+        each = self._observer is not None or self._events is not None
+        ends = range(1, len(program.instructions) + 1)
+        for step in [range(n - 1, n) for n in ends] if each else program.steps:
+            run, n = program.instructions[step.start : step.stop], step.start
+            place = frame[-1] + max(program.workspaces[n], 0)
+            begin = time.perf_counter_ns() if each else 0
+            if self._observer is not None:
+                self._observed(self._observer, run[0], program.slots, frame, place)
+            elif len(run) > 1:
+                self._launches(run, frame)
             else:
-                self._observed(self._observer, x, program.slots, frame, arena)
+                self._instruction(run[0], program.slots, frame, place)
             if self._events is not None:
                 self._events.append((self._numbers[program], n, begin, time.perf_counter_ns()))
 
@@ -257,7 +252,7 @@ class _Run:
     def _instruction(self, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         match x:
             case Launch():
-                self._launch(x, frame)
+                self._launches([x], frame)
             case HostCall():
                 self._host_call(x, slots, frame)
             case Copy():
@@ -267,16 +262,15 @@ class _Run:
             case _:
                 _LoopRun(self, x, slots, frame, place).run()
 
-    def _launch(self, x: Launch, frame: Frame) -> None:
-        places = [frame[s] for s in (*x.inputs, *x.outputs)]
-        kernel = bound_kernel(x, places)
-        thread_pool.parallel_for(kernel, x.units, x.grain, x.cost)
-
     def _launches(self, run: Sequence[Any], frame: Frame) -> None:
-        """The launches of a run, whose units threads share by estimated time."""
+        """The launches of a run, whose units threads share: of several by estimated time."""
+        kernels = [bound_kernel(x, [frame[s] for s in (*x.inputs, *x.outputs)]) for x in run]
+        if len(run) == 1:
+            (x,) = run
+            thread_pool.parallel_for(kernels[0], x.units, x.grain, x.cost)
+            return
         parts, cost = [], 0
-        for x in run:
-            kernel = bound_kernel(x, [frame[s] for s in (*x.inputs, *x.outputs)])
+        for x, kernel in zip(run, kernels, strict=True):
             parts.append((kernel, x.units, cost, max(x.cost, 1)))
             cost += max(x.cost, 1)
 
@@ -326,94 +320,68 @@ class _Run:
 class _LoopRun:
     """A run of a loop: where the parts of its carry are now, and where they go next."""
 
-    def __init__(
-        self,
-        run: _Run,
-        x: While | For | Scan,
-        slots: Sequence[Slot],
-        frame: Frame,
-        place: int,
-    ) -> None:
+    def __init__(self, run: _Run, x: Loop, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         self._run, self._x, self._slots, self._frame = run, x, slots, frame
-        count, space = len(x.carry), workspace(x, slots)
+        space, count = workspace(x, slots), len(x.carry)
         self._sizes = [slots[s].nbytes for s in x.carry]
-        self._cell = place + space.cell
-        self._arena = place + space.arena
+        self._cell, self._arena = place + space.cell, place + space.arena
         self._first = [frame[s] for s in x.outputs[:count]]  # where the last carry must be
-        self._in_place = updated_in_place(x)
-        self._second = [
-            self._first[k] if self._in_place[k] else place + space.carry[k] for k in range(count)
-        ]
+        places = zip(self._first, space.carry, strict=True)
+        self._second = [a if second < 0 else place + second for a, second in places]
         self._now = [frame[s] for s in x.carry]
-        for k in range(count):
-            if self._in_place[k]:
+        for k, second in enumerate(space.carry):
+            if second < 0:  # updated where it is
                 self._move(k, self._first[k])
 
     def _move(self, k: int, target: int) -> None:
         _copy(target, self._now[k], self._sizes[k])
         self._now[k] = target
 
-    def _finish(self) -> None:
-        for k in range(len(self._now)):
-            self._move(k, self._first[k])
-
     def run(self) -> None:
         """Run the loop to its end."""
-        x, slots, frame = self._x, self._slots, self._frame
-        if isinstance(x, While):
-            self._while(x)
-        elif isinstance(x, Scan):
-            self._count(x, x.length)
+        if isinstance(self._x, While):
+            self._while(self._x)
         else:
-            lower = self._run.scalar(slots[x.lower], frame[x.lower])
-            upper = self._run.scalar(slots[x.upper], frame[x.upper])
-            self._count(x, max(upper - lower, 0), lower)
-        self._finish()
+            self._scan(self._x)
+        for k, place in enumerate(self._first):
+            self._move(k, place)
 
     def _while(self, x: While) -> None:
         run, frame = self._run, self._frame
         test = run.inner_frame(x.cond, [frame[s] for s in x.cond_consts], self._arena)
         body = run.inner_frame(x.body, [frame[s] for s in x.body_consts], self._arena)
-        test_carry = x.cond.inputs[len(x.cond_consts) :]
-        body_carry = x.body.inputs[len(x.body_consts) :]
         while True:
-            for slot, address in zip(test_carry, self._now):
+            for slot, address in zip(x.cond.inputs[len(x.cond_consts) :], self._now):
                 test[slot] = address
             run.inner(x.cond, test, [self._cell])
             if not ctypes.c_bool.from_address(self._cell).value:
                 return
-            targets = [
-                b if now == a else a for a, b, now in zip(self._first, self._second, self._now)
-            ]
-            self._step(x.body, body, body_carry, targets)
+            places = zip(self._first, self._second, self._now)
+            self._step(body, [b if now == a else a for a, b, now in places])
 
-    def _step(self, body: Program, inner: Frame, carry: Sequence[int], targets: list[int]) -> None:
-        for slot, address in zip(carry, self._now):
+    def _scan(self, x: Scan) -> None:
+        """Run the body, such that the last time writes the carry to its place."""
+        frame, slots, count = self._frame, self._slots, x.length
+        inner = self._run.inner_frame(x.body, [frame[s] for s in x.consts], self._arena)
+        stacked = x.body.inputs[first_carry(x) + len(x.carry) :]
+        for k, (first, second) in enumerate(zip(self._first, self._second)):
+            if count % 2 and first != second and self._now[k] == first:
+                self._move(k, second)
+        rows = [
+            (frame[s], slots[s].nbytes // max(count, 1))
+            for s in (*x.xs, *x.outputs[len(x.carry) :])
+        ]
+        for t in range(count):
+            element = count - 1 - t if x.reverse else t
+            places = [address + element * size for address, size in rows]
+            for slot, address in zip(stacked, places):
+                inner[slot] = address
+            targets = self._first if (count - t) % 2 else self._second
+            self._step(inner, [*targets, *places[len(stacked) :]])
+
+    def _step(self, inner: Frame, targets: list[int]) -> None:
+        body, begin = self._x.body, first_carry(self._x)
+        for slot, address in zip(body.inputs[begin:], self._now):
             inner[slot] = address
         self._run.inner(body, inner, targets)
         self._now = targets[: len(self._now)]
-
-    def _count(self, x: For | Scan, count: int, lower: int = 0) -> None:
-        """Run the body ``count`` times, such that the last time writes the carry to its place."""
-        run, frame, slots = self._run, self._frame, self._slots
-        inner = run.inner_frame(x.body, [frame[s] for s in x.consts], self._arena)
-        begin = first_carry(x)
-        carry = x.body.inputs[begin : begin + len(x.carry)]
-        stacked = x.body.inputs[begin + len(x.carry) :]
-        for k in range(len(carry)):
-            if count % 2 and not self._in_place[k] and self._now[k] == self._first[k]:
-                self._move(k, self._second[k])
-        for t in range(count):
-            targets = list(self._first if (count - t) % 2 else self._second)
-            if isinstance(x, Scan):
-                element = count - 1 - t if x.reverse else t
-                rows = [(slots[s], frame[s]) for s in (*x.xs, *x.outputs[len(carry) :])]
-                places = [a + element * (s.nbytes // count) for s, a in rows]
-                for slot, address in zip(stacked, places):
-                    inner[slot] = address
-                targets += places[len(stacked) :]
-            else:
-                cell = view_memory(self._cell, (), slots[x.lower].dtype, run, readonly=False)
-                cell[()] = lower + t
-                inner[x.body.inputs[len(x.consts)]] = self._cell
-            self._step(x.body, inner, carry, targets)

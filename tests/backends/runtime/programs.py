@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.executables.program import Aliases, HostCall, Program
+from functrax.backends.executables.program import Aliases, HostCall, Program, Scan
 from functrax.backends.executables.program_builder import ProgramBuilder
 
 F32 = np.dtype(np.float32)
@@ -41,3 +41,16 @@ def function_program(
     slots = [b.input(*t) for t in inputs]
     outs = [slots[f] if isinstance(f, int) else host(b, f[0], slots, f[1]) for f in functions]
     return b.build(outs, aliases)
+
+
+def counted(
+    b: ProgramBuilder,
+    body: Program,
+    numbers: range,
+    consts: tuple[int, ...],
+    carry: tuple[int, ...],
+    outputs: tuple[int, ...],
+) -> None:
+    """A loop whose body gets a number of a range, an int32, behind its carry."""
+    given = b.const(np.array(numbers, np.int32))
+    b.add(Scan(body, len(numbers), consts, carry, (given,), outputs))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from functrax.backends.executables.memory_plan import plan_text
-from functrax.backends.executables.program import Copy, For, HostCall, Launch, Program, Scan, While
+from functrax.backends.executables.program import Copy, HostCall, Launch, Program, Scan, While
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.core.errors.typed import VerificationError
 from tests.backends.runtime.programs import F32, I32, function_program, host
@@ -28,19 +28,19 @@ def chain(length: int, **options: object) -> Program:
 
 def test_a_program_prints_all_that_it_does() -> None:
     b = ProgramBuilder("step")
-    x, n = b.input(*VEC), b.input(*SCALAR)
-    c = b.const(np.int32(0))
+    x, _ = b.input(*VEC), b.input(*SCALAR)
+    c = b.const(np.arange(3, dtype=np.int32))
     t, y = b.value(*VEC), b.value(*VEC)
     b.add(Launch(1, "kernel", (x,), (t,), params=(16, 4), units=16, cost=12))
-    body = function_program([SCALAR, VEC], [(lambda i, v: v, VEC)], name="body")
-    b.add(For(body, c, n, (), (t,), (y,)))
+    body = function_program([VEC, SCALAR], [(lambda v, i: v, VEC)], name="body")
+    b.add(Scan(body, 3, (), (t,), (c,), (y,)))
     assert str(b.build((y, x))) == (
-        "program step(i0:f32[16], i1:i32[]) -> (o0:f32[16], i0:f32[16])  arena 192 bytes\n"
-        "  const c0:i32[]\n"
+        "program step(i0:f32[16], i1:i32[]) -> (o0:f32[16], i0:f32[16])  arena 128 bytes\n"
+        "  const c0:i32[3]\n"
         "  temp t0:f32[16] @0\n"
         "  launch kernel(i0) -> (t0)  units=16 cost=12 params=[16, 4]\n"
-        "  for c0..i1 (t0) -> (o0)  consts=()\n"
-        "    program body(i0:i32[], i1:f32[16]) -> (o0:f32[16])\n"
+        "  scan 3 forwards (t0 | c0) -> (o0)  consts=()\n"
+        "    program body(i0:f32[16], i1:i32[]) -> (o0:f32[16])\n"
         "      host f(i0, i1) -> (o0)"
     )
 

@@ -14,7 +14,6 @@ import pytest
 from functrax.backends.executables.program import (
     Cond,
     Copy,
-    For,
     HostCall,
     Program,
     Scan,
@@ -91,7 +90,7 @@ class Generator:
     def _instruction(
         self, b: ProgramBuilder, depth: int, index: int, values: list[tuple[int, int]]
     ) -> None:
-        kind = self.rng.choice(["op", "op", "copy", "cond", "for", "scan"])
+        kind = self.rng.choice(["op", "op", "copy", "cond", "scan", "scan"])
         if kind == "op" or (depth == 0 and kind != "copy"):
             n = int(self.rng.choice(SIZES))
             values.append((self._operation(b, values, n), n))
@@ -107,11 +106,6 @@ class Generator:
         if kind == "cond":
             branches = tuple(self.program(depth - 1, sizes, sizes) for _ in range(2))
             b.add(Cond(index, branches, (index, *slots), tuple(outs)))
-        elif kind == "for":
-            # the loop's index comes after the constants, and is the first input of the body
-            body = self.program(depth - 1, sizes, sizes)
-            bounds = [b.const(np.int32(k)) for k in (0, self.rng.integers(0, 5))]
-            b.add(For(body, *bounds, (), tuple(slots), tuple(outs)))
         else:
             self._scan(b, depth, index, values, slots, sizes)
             return
@@ -152,10 +146,6 @@ def interpret(program: Program, inputs: list[Any]) -> list[Any]:
                 outs = [given[0]]
             case Cond():
                 outs = interpret(x.branches[min(max(int(given[0]), 0), 1)], given[1:])
-            case For():
-                outs = given[2:]
-                for t in range(int(given[0]), int(given[1])):
-                    outs = interpret(x.body, [np.int32(t), *outs])
             case Scan():
                 index, *carry, xs = given
                 ys = np.zeros((x.length, 8), I64)

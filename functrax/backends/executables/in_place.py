@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from functrax.backends.executables.program import Aliases, Copy, Instruction, Launch, Slot
 from functrax.backends.executables.program_rules import may_share
+from functrax.backends.executables.uses import Uses
 
 
 def shared_results(
@@ -63,8 +64,8 @@ def shared_results(
     return tuple(sorted((n, i) for i, n in pairs.items()))
 
 
-class _Uses:
-    """When the slots of a program are read and written."""
+class _Uses(Uses):
+    """Which outputs of a program may lie in the memory of which inputs."""
 
     def __init__(
         self,
@@ -73,18 +74,9 @@ class _Uses:
         runs: Sequence[int],
         outputs: Sequence[int],
     ) -> None:
+        super().__init__(instructions, runs)
         self.slots = slots
-        self.instructions = instructions
         self.results = set(outputs)
-        self.time = [time for time, count in enumerate(runs) for _ in range(count)]
-        self.time.append(len(runs))
-        self.reads: dict[int, list[int]] = {}
-        self.writes: dict[int, list[int]] = {}
-        for n, x in enumerate(instructions):
-            for slot in set(x.inputs):
-                self.reads.setdefault(slot, []).append(n)
-            for slot in x.outputs:
-                self.writes.setdefault(slot, []).append(n)
 
     def _first(self, output: int, source: int) -> int:
         """The first instruction that writes an output, but for a copy of the source."""
@@ -107,14 +99,6 @@ class _Uses:
             return True
         alone = all(n == first or self.time[n] < last for n in self.reads[source])
         return alone and may_share(self.instructions[first], output, source)
-
-    def last_read(self, slot: int) -> int:
-        """When it is read for the last time: the number of the run; -1 if never."""
-        return self.time[self.reads[slot][-1]] if slot in self.reads else -1
-
-    def first_written(self, slot: int) -> int:
-        """When it is first written."""
-        return self.time[self.writes[slot][0]]
 
     def candidates(self, output: int) -> list[int]:
         """What the first instructions that write an output may write over."""

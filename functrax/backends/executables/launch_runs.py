@@ -21,6 +21,7 @@ from typing import Final
 
 from functrax.backends.executables.library_functions import LibraryFunction
 from functrax.backends.executables.program import Aliases, Copy, Instruction, Launch, Slot
+from functrax.backends.executables.uses import Uses
 from functrax.backends.machine_code.kernel_jit import LaunchCode
 from functrax.backends.targets import target
 
@@ -99,10 +100,7 @@ class _Runs:
         self.costs = [_short_cost(x) for x in instructions]
         self.reads = [_bits(place, x.inputs) for x in instructions]
         self.writes = [_bits(place, x.outputs) for x in instructions]
-        lives: dict[int, tuple[int, int]] = {}
-        for n, x in enumerate(instructions):
-            for slot in (*x.inputs, *x.outputs):
-                lives[slot] = lives[slot][0] if slot in lives else n, n
+        lives = Uses(instructions, [1] * len(instructions)).lives()
         self.made, dead = [0] * len(instructions), [0] * len(instructions)
         for slot, (first, last) in lives.items():
             self.made[first] += nbytes[slot]

@@ -35,6 +35,7 @@ from functrax.backends.executables.program import (
     subprograms,
     updated_in_place,
 )
+from functrax.backends.executables.uses import Uses
 from functrax.backends.targets import target
 from functrax.core.records import record, replace
 
@@ -89,24 +90,26 @@ def workspace(x: Instruction, slots: Sequence[Slot]) -> Workspace:
 
 def plan_memory(program: Program) -> Program:
     """The program with places for its temporaries, and for those of the programs inside it."""
-    instructions = tuple(_plan_inside(x) for x in program.instructions)
+    instructions = tuple([_plan_inside(x) for x in program.instructions])
     program = replace(program, instructions=instructions)
-    lives = _lives(program)
-    shared = _shared_places(program, lives)
-    lives = _merged(lives, shared)
+    uses = Uses(instructions, program.runs)
+    lives = _lives(program, uses)
+    shared = _shared_places(program, lives, uses)
+    starts, ends = (tuple([list[int]() for _ in program.runs]) for _ in range(2))
+    for slot, (first, last) in _merged(lives, shared).items():
+        starts[first].append(slot)
+        ends[last].append(slot)
     layout = _Layout()
     offsets, workspaces, peak = {}, list[int](), 0
-    starts, ends = _by_time(lives, len(program.runs))
     for time, step in enumerate(program.steps):
         for slot in starts[time]:
             offsets[slot] = layout.take(_room(program.slots[slot].nbytes))
-        sizes = [workspace(instructions[n], program.slots).nbytes for n in step]
-        places = [layout.take(padded(size)) if size else -1 for size in sizes]
+        sizes = [padded(workspace(instructions[n], program.slots).nbytes) for n in step]
+        places = [layout.take(size) if size else -1 for size in sizes]
         workspaces += places
         peak = max(peak, layout.used)
         for place, size in zip(places, sizes):
-            if size:
-                layout.give(place, padded(size))
+            layout.give(place, size)
         for slot in ends[time]:
             layout.give(offsets[slot], _room(program.slots[slot].nbytes))
     slots = list(program.slots)
@@ -120,7 +123,7 @@ def plan_memory(program: Program) -> Program:
 def _plan_inside(x: Instruction) -> Instruction:
     match x:
         case Cond():
-            return replace(x, branches=tuple(_planned(b) for b in x.branches))
+            return replace(x, branches=tuple([_planned(b) for b in x.branches]))
         case While():
             return replace(x, body=_planned(x.body), cond=_planned(x.cond))
         case Scan():
@@ -132,16 +135,9 @@ def _planned(program: Program) -> Program:
     return program if program.planned else plan_memory(program)
 
 
-def _lives(program: Program) -> dict[int, tuple[int, int]]:
+def _lives(program: Program, uses: Uses) -> dict[int, tuple[int, int]]:
     """The first and the last run that mentions each temporary."""
-    lives: dict[int, tuple[int, int]] = {}
-    for time, step in enumerate(program.steps):
-        for n in step:
-            x = program.instructions[n]
-            for slot in (*x.inputs, *x.outputs):
-                if program.slots[slot].kind == "temp":
-                    lives[slot] = (lives.get(slot, (time, time))[0], time)
-    return lives
+    return {n: life for n, life in uses.lives().items() if program.slots[n].kind == "temp"}
 
 
 def _merged(
@@ -154,17 +150,6 @@ def _merged(
             first, last = merged[place]
             merged[place] = (min(first, lives[slot][0]), last)
     return merged
-
-
-def _by_time(
-    lives: dict[int, tuple[int, int]], length: int
-) -> tuple[list[list[int]], list[list[int]]]:
-    starts: list[list[int]] = [[] for _ in range(length)]
-    ends: list[list[int]] = [[] for _ in range(length)]
-    for slot, (first, last) in lives.items():
-        starts[first].append(slot)
-        ends[last].append(slot)
-    return starts, ends
 
 
 def _aliases(x: Instruction) -> list[tuple[int, int]]:
@@ -182,40 +167,27 @@ def _aliases(x: Instruction) -> list[tuple[int, int]]:
     return []
 
 
-def _shared_places(program: Program, lives: dict[int, tuple[int, int]]) -> dict[int, int]:
+def _shared_places(
+    program: Program, lives: dict[int, tuple[int, int]], uses: Uses
+) -> dict[int, int]:
     """Temporaries that lie in the memory of another slot, by the slot that has a place.
 
     An output that may lie in an input's memory takes nobody in: it is written too early then.
     """
     slots = program.slots
     taken = {program.outputs[j] for j, _ in program.aliases}
-    first = _first_writes(program)
     shared: dict[int, int] = {}
-    steps = program.steps
-    for time, n in reversed([(time, n) for time, step in enumerate(steps) for n in step]):
-        x = program.instructions[n]
+    for n, x in reversed(list(enumerate(program.instructions))):
         for output, source in _aliases(x):
+            time = uses.time[n]
             dies = source in lives and lives[source][1] == time and source not in shared
-            alone = _mentions(program, steps[time], source) == 1 and source not in x.outputs
+            others = [m for m in uses.mentions(source) if uses.time[m] == time and m != n]
+            alone = x.inputs.count(source) == 1 and source not in x.outputs and not others
             fits = slots[source].nbytes == slots[output].nbytes and output not in taken
-            if dies and alone and fits and first[output] == n:
+            if dies and alone and fits and uses.writes[output][0] == n:
                 taken.add(output)
                 shared[source] = shared.get(output, output)
     return shared
-
-
-def _mentions(program: Program, step: range, slot: int) -> int:
-    """How often the instructions of a run mention a slot."""
-    run = [program.instructions[n] for n in step]
-    return sum(x.inputs.count(slot) + x.outputs.count(slot) for x in run)
-
-
-def _first_writes(program: Program) -> dict[int, int]:
-    first: dict[int, int] = {}
-    for n, x in enumerate(program.instructions):
-        for slot in x.outputs:
-            first.setdefault(slot, n)
-    return first
 
 
 class _Layout:
@@ -271,7 +243,7 @@ class _Layout:
 
 def plan_text(program: Program) -> str:
     """The arena over time: the temporaries, and the bytes that are alive at each instruction."""
-    lives = _lives(program)
+    lives = _lives(program, Uses(program.instructions, program.runs))
     shared = {n: s.shares for n, s in enumerate(program.slots) if s.shares >= 0}
     places = _merged(lives, shared)
     lines = [f"arena {program.arena} bytes, at most {program.peak} alive"]

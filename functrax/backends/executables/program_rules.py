@@ -32,15 +32,13 @@ from functrax.backends.executables.program import (
     instruction_text,
     shared_by_branches,
 )
+from functrax.backends.executables.uses import Uses
 from functrax.core.errors.typed import VerificationError
 from functrax.core.types.aval import ShapedArray
 
 #: A shape and a dtype.
 Type: TypeAlias = tuple[tuple[int, ...], Any]
-
-
-def _wrong(program: Program, what: str, got: str, fix: str) -> NoReturn:
-    raise VerificationError(f"program {program.name}: {what}", got=got, fix=fix)
+_BOOL = ShapedArray((), bool).dtype
 
 
 def check_program(program: Program) -> None:
@@ -49,194 +47,170 @@ def check_program(program: Program) -> None:
     Raises:
       VerificationError: if one is broken.
     """
-    slots = program.slots
-    written = {n for n, s in enumerate(slots) if s.kind in ("input", "const")}
-    for x in program.instructions:
-        _check_slots(program, x, written)
-        _check_types(program, x)
-        written.update(x.outputs)
-    _check_runs(program)
-    for slot in program.outputs:
-        if slots[slot].kind == "temp" or slot not in written:
-            text = "a result is an input, a constant, or an output that an instruction writes"
-            _wrong(program, "a result has no value", str(slots[slot]), text)
-    for numbers in zip(*program.aliases):
-        if len(set(numbers)) < len(numbers):
-            _wrong(program, "memory is shared by three", str(program.aliases), "pairs")
-    uses = _uses(program) if program.aliases else {}
-    for output, source in program.aliases:
-        _check_alias(program, output, source, uses)
-
-
-def _check_slots(program: Program, x: Instruction, written: set[int]) -> None:
-    slots = program.slots
-    for slot in x.inputs:
-        if slot not in written:
-            fix = "write it first"
-            text = instruction_text(x, slots)
-            _wrong(program, f"{slots[slot].name} is read before it is written", text, fix)
-    for slot in x.outputs:
-        if slots[slot].kind in ("input", "const"):
-            fix = "write a temporary or an output"
-            text = instruction_text(x, slots)
-            _wrong(program, f"{slots[slot].name} is not writable", text, fix)
-
-
-def _check_types(program: Program, x: Instruction) -> None:
-    slots = program.slots
-
-    def types(numbers: Sequence[int]) -> list[Type]:
-        return [(slots[s].shape, slots[s].dtype) for s in numbers]
-
-    def check(inner: Program, inputs: list[Type], outputs: list[Type]) -> None:
-        _check_signature(program, x, inner, inputs, outputs)
-
-    match x:
-        case Launch():
-            _check_launch(program, x)
-        case Copy():
-            if slots[x.source].nbytes != slots[x.target].nbytes:
-                text = f"{slots[x.source]} -> {slots[x.target]}"
-                _wrong(program, "a copy between sizes", text, "slots of as many bytes")
-        case Cond():
-            _check_scalar(program, x.index, "biu")
-            if not x.branches:
-                _wrong(program, "a cond without branches", "0 branches", "at least one")
-            for branch in x.branches:
-                check(branch, types(x.operands), types(x.outputs))
-        case While():
-            carry = types(x.carry)
-            check(x.cond, types(x.cond_consts) + carry, [((), _BOOL)])
-            check(x.body, types(x.body_consts) + carry, carry)
-            _same(program, x, carry, types(x.outputs))
-        case Scan():
-            _check_scan(program, x, types, check)
-
-
-_BOOL = ShapedArray((), bool).dtype
-
-
-def _check_launch(program: Program, x: Launch) -> None:
-    if x.units < 0 or x.grain < 1 or x.function == 0:
-        text = f"units={x.units} grain={x.grain} function={x.function}"
-        _wrong(program, f"launch {x.name} has a wrong extent", text, "units >= 0, grain >= 1")
-    for output, source in x.aliases:
-        if not (0 <= output < len(x.outputs) and 0 <= source < len(x.inputs)):
-            text = f"alias ({output}, {source})"
-            _wrong(program, f"launch {x.name} has no such slots", text, "(output, input)")
-
-
-def _check_runs(program: Program) -> None:
-    place = list(range(len(program.slots)))  # an output may lie in the memory of an input
-    for output, source in program.aliases:
-        place[program.outputs[output]] = program.inputs[source]
-    steps = program.steps
-    if sum(program.runs) != len(program.instructions) or 0 in program.runs:
-        got = f"{program.runs} of {len(program.instructions)}"
-        _wrong(program, "runs are not the instructions", got, "each instruction in one run")
-    for step in steps:
-        if len(step) == 1:
-            continue
-        mentioned, written = set[int](), set[int]()
-        for n in step:
-            x = program.instructions[n]
-            outputs = {place[s] for s in x.outputs}
-            own = {place[s] for s in x.inputs} | outputs
-            if not isinstance(x, Launch) or own & written or outputs & mentioned:
-                text = instruction_text(x, program.slots)
-                _wrong(program, "a run with what needs another", text, "independent launches")
-            mentioned |= own
-            written |= outputs
-
-
-def _check_scan(program: Program, x: Scan, types: Any, check: Any) -> None:
-    carry, outputs = types(x.carry), types(x.outputs)
-    stacked, results = types(x.xs), outputs[len(carry) :]
-    for shape, _ in (*stacked, *results):
-        if shape[:1] != (x.length,):
-            text = f"{list(shape)} in a scan of length {x.length}"
-            _wrong(program, "a scan over arrays of another length", text, "the length in front")
-    elements = [(shape[1:], dtype) for shape, dtype in stacked]
-    inner_results = carry + [(shape[1:], dtype) for shape, dtype in results]
-    check(x.body, types(x.consts) + carry + elements, inner_results)
-    _same(program, x, carry, outputs[: len(carry)])
-
-
-def _check_scalar(program: Program, slot: int, kinds: str) -> None:
-    s = program.slots[slot]
-    if s.shape or s.dtype.kind not in kinds:
-        _wrong(program, "an index has a wrong type", str(s), "an integer of rank 0")
-
-
-def _text(types: Sequence[Type]) -> str:
-    return "(" + ", ".join(ShapedArray(s, d).str_short() for s, d in types) + ")"
-
-
-def _same(program: Program, x: Instruction, left: list[Type], right: list[Type]) -> None:
-    if left != right:
-        text = instruction_text(x, program.slots)
-        got = f"{text}\n{_text(left)} and {_text(right)}"
-        _wrong(program, "types differ", got, "equal shapes and dtypes")
-
-
-def _check_signature(
-    program: Program, x: Instruction, inner: Program, inputs: list[Type], outputs: list[Type]
-) -> None:
-    def types(numbers: Sequence[int]) -> list[Type]:
-        return [(inner.slots[s].shape, inner.slots[s].dtype) for s in numbers]
-
-    if not inner.planned:
-        _wrong(program, "an inner program has no plan", inner.name, "plan_memory")
-    _same(program, x, types(inner.inputs), inputs)
-    _same(program, x, types(inner.outputs), outputs)
-
-
-def _uses(program: Program) -> dict[int, list[int]]:
-    """For each slot the numbers of the instructions that read or write it."""
-    uses: dict[int, list[int]] = {}
-    for n, x in enumerate(program.instructions):
-        for slot in {*x.inputs, *x.outputs}:
-            uses.setdefault(slot, []).append(n)
-    return uses
-
-
-def _check_alias(program: Program, output: int, source: int, uses: dict[int, list[int]]) -> None:
-    target, read = program.slots[program.outputs[output]], program.inputs[source]
-    name = program.slots[read].name
-    pair = f"{target} in the memory of {program.slots[read]}"
-    if target.kind != "output" or target.nbytes != program.slots[read].nbytes:
-        _wrong(program, "an alias needs an output as large as the input", pair, "another input")
-    if read in program.outputs:
-        _wrong(program, f"{name} is written to, and also a result", pair, "no such alias")
-    place = program.outputs[output]
-    written = False
-    for n in sorted({*uses.get(place, ()), *uses.get(read, ())}):
-        x = program.instructions[n]
-        if written and read in x.inputs:
-            text = instruction_text(x, program.slots)
-            _wrong(program, f"{name} is read after it was written to", text, "no such alias")
-        same = isinstance(x, Copy) and x.source == read
-        if place not in x.outputs or written or same:
-            continue
-        written = True
-        if not may_share(x, place, read):
-            text = instruction_text(x, program.slots)
-            _wrong(program, f"{name} is written to while it is read", text, "no such alias")
+    _Rules(program).check()
 
 
 def may_share(x: Instruction, output: int, source: int) -> bool:
     """Whether an instruction may write slot ``output`` in the memory of slot ``source``."""
-    if source not in x.inputs:
+    if source not in x.inputs or isinstance(x, Copy):
         return True
+    if isinstance(x, HostCall):
+        return not x.into
+    if x.inputs.count(source) > 1:
+        return False
     j, i = x.outputs.index(output), x.inputs.index(source)
-    alone = x.inputs.count(source) == 1
     match x:
         case Launch():
-            return alone and (j, i) in x.aliases
-        case HostCall():
-            return not x.into
-        case Copy():
-            return True
+            return (j, i) in x.aliases
         case Cond():
-            return alone and (j, i - 1) in shared_by_branches(x)
-    return alone and j < len(x.carry) and x.carry[j] == source
+            return (j, i - 1) in shared_by_branches(x)
+    return j < len(x.carry) and x.carry[j] == source
+
+
+class _Rules:
+    """The rules of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.slots = program, program.slots
+
+    def wrong(self, what: str, got: object, fix: str) -> NoReturn:
+        """Raise the error; an instruction is shown as its text."""
+        text = instruction_text(got, self.slots) if isinstance(got, Instruction) else str(got)
+        raise VerificationError(f"program {self.program.name}: {what}", got=text, fix=fix)
+
+    def check(self) -> None:
+        """Check the instructions, the runs, the results and the aliases."""
+        program, slots = self.program, self.slots
+        written = {n for n, s in enumerate(slots) if s.kind in ("input", "const")}
+        for x in program.instructions:
+            for slot in x.inputs:
+                if slot not in written:
+                    self.wrong(
+                        f"{slots[slot].name} is read before it is written", x, "write it first"
+                    )
+            for slot in x.outputs:
+                if slots[slot].kind in ("input", "const"):
+                    fix = "write a temporary or an output"
+                    self.wrong(f"{slots[slot].name} is not writable", x, fix)
+            self.types_of(x)
+            written.update(x.outputs)
+        self.runs()
+        for slot in program.outputs:
+            if slots[slot].kind == "temp" or slot not in written:
+                fix = "a result is an input, a constant, or an output that an instruction writes"
+                self.wrong("a result has no value", slots[slot], fix)
+        for numbers in zip(*program.aliases):
+            if len(set(numbers)) < len(numbers):
+                self.wrong("memory is shared by three", program.aliases, "pairs")
+        if program.aliases:
+            uses = Uses(program.instructions, program.runs)
+            for output, source in program.aliases:
+                self.alias(program.outputs[output], program.inputs[source], uses)
+
+    def types_of(self, x: Instruction) -> None:
+        """Check the shapes and dtypes of what an instruction reads and writes."""
+        slots = self.slots
+
+        def types(numbers: Sequence[int]) -> list[Type]:
+            return [(slots[s].shape, slots[s].dtype) for s in numbers]
+
+        match x:
+            case Launch():
+                self.launch(x)
+            case Copy():
+                source, target = slots[x.source], slots[x.target]
+                if source.nbytes != target.nbytes:
+                    got = f"{source} -> {target}"
+                    self.wrong("a copy between sizes", got, "slots of as many bytes")
+            case Cond():
+                index = slots[x.index]
+                if index.shape or index.dtype.kind not in "biu":
+                    self.wrong("an index has a wrong type", index, "an integer of rank 0")
+                if not x.branches:
+                    self.wrong("a cond without branches", "0 branches", "at least one")
+                for branch in x.branches:
+                    self.inner(x, branch, types(x.operands), types(x.outputs))
+            case While():
+                carry = types(x.carry)
+                self.inner(x, x.cond, types(x.cond_consts) + carry, [((), _BOOL)])
+                self.inner(x, x.body, types(x.body_consts) + carry, carry)
+                self.same(x, carry, types(x.outputs))
+            case Scan():
+                carry, stacked = types(x.carry), types(x.outputs)[len(x.carry) :]
+                rows = []
+                for shape, dtype in (*types(x.xs), *stacked):
+                    if shape[:1] != (x.length,):
+                        got = f"{list(shape)} in a scan of length {x.length}"
+                        fix = "the length in front"
+                        self.wrong("a scan over arrays of another length", got, fix)
+                    rows.append((shape[1:], dtype))
+                inputs = types(x.consts) + carry + rows[: len(x.xs)]
+                self.inner(x, x.body, inputs, carry + rows[len(x.xs) :])
+                self.same(x, carry, types(x.outputs)[: len(carry)])
+
+    def launch(self, x: Launch) -> None:
+        """Check the numbers of a launch."""
+        if x.units < 0 or x.grain < 1 or x.function == 0:
+            got = f"units={x.units} grain={x.grain} function={x.function}"
+            self.wrong(f"launch {x.name} has a wrong extent", got, "units >= 0, grain >= 1")
+        for output, source in x.aliases:
+            if not (0 <= output < len(x.outputs) and 0 <= source < len(x.inputs)):
+                got = f"alias ({output}, {source})"
+                self.wrong(f"launch {x.name} has no such slots", got, "(output, input)")
+
+    def inner(
+        self, x: Instruction, inner: Program, inputs: list[Type], outputs: list[Type]
+    ) -> None:
+        """Check that a program inside an instruction takes and gives what it should."""
+        if not inner.planned:
+            self.wrong("an inner program has no plan", inner.name, "plan_memory")
+        for numbers, wanted in ((inner.inputs, inputs), (inner.outputs, outputs)):
+            self.same(x, [(inner.slots[s].shape, inner.slots[s].dtype) for s in numbers], wanted)
+
+    def same(self, x: Instruction, left: list[Type], right: list[Type]) -> None:
+        """Check that types are equal."""
+        if left != right:
+            got = f"{instruction_text(x, self.slots)}\n{_text(left)} and {_text(right)}"
+            self.wrong("types differ", got, "equal shapes and dtypes")
+
+    def runs(self) -> None:
+        """Check that of the launches of a run none needs another."""
+        program = self.program
+        place = list(range(len(self.slots)))  # an output may lie in the memory of an input
+        for output, source in program.aliases:
+            place[program.outputs[output]] = program.inputs[source]
+        if sum(program.runs) != len(program.instructions) or 0 in program.runs:
+            got = f"{program.runs} of {len(program.instructions)}"
+            self.wrong("runs are not the instructions", got, "each instruction in one run")
+        for step in program.steps:
+            mentioned, written = set[int](), set[int]()
+            for x in program.instructions[step.start : step.stop] if len(step) > 1 else ():
+                outputs = {place[s] for s in x.outputs}
+                own = {place[s] for s in x.inputs} | outputs
+                if not isinstance(x, Launch) or own & written or outputs & mentioned:
+                    self.wrong("a run with what needs another", x, "independent launches")
+                mentioned |= own
+                written |= outputs
+
+    def alias(self, place: int, read: int, uses: Uses) -> None:
+        """Check that an output may lie in the memory of an input."""
+        target, source = self.slots[place], self.slots[read]
+        pair = f"{target} in the memory of {source}"
+        if target.kind != "output" or target.nbytes != source.nbytes:
+            self.wrong("an alias needs an output as large as the input", pair, "another input")
+        if read in self.program.outputs:
+            self.wrong(f"{source.name} is written to, and also a result", pair, "no such alias")
+        written = False
+        for n in uses.mentions(place, read):
+            x = self.program.instructions[n]
+            if written and read in x.inputs:
+                self.wrong(f"{source.name} is read after it was written to", x, "no such alias")
+            same = isinstance(x, Copy) and x.source == read
+            if place in x.outputs and not (written or same):
+                written = True
+                if not may_share(x, place, read):
+                    self.wrong(f"{source.name} is written to while it is read", x, "no such alias")
+
+
+def _text(types: Sequence[Type]) -> str:
+    return "(" + ", ".join(ShapedArray(s, d).str_short() for s, d in types) + ")"

@@ -49,8 +49,7 @@ from functrax.backends.executables.program import (
 )
 from functrax.core.types.aval import ShapedArray
 
-#: As ``native/program.h`` numbers them.
-LAUNCH, HOST, COPY, COND, WHILE, SCAN = 0, 1, 2, 3, 4, 6
+LAUNCH, HOST, COPY, COND, WHILE, _, SCAN = range(7)  # as ``native/program.h`` numbers them
 _KINDS: Final = {"input": 0, "output": 1, "temp": 2, "const": 3}
 
 

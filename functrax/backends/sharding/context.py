@@ -18,8 +18,9 @@ from functrax.backends.sharding.mesh import (
     AbstractMesh,
     AxisType,
     Mesh,
+    MeshContext,
+    as_names,
 )
-from functrax.backends.sharding.mesh_context import MeshContext
 from functrax.core.errors.typed import ArgumentError, ShardingError
 from functrax.core.options.config import Override, state as options
 from functrax.core.tracing.trace import EVAL, state
@@ -169,7 +170,7 @@ def make_mesh(
     """
     given = [current_device()] if devices is None else list(devices)
     shape = tuple(axis_shapes)
-    names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+    names = as_names(axis_names)
     wanted = int(np.prod(shape, dtype=int))
     if wanted > len(given):
         raise ShardingError(

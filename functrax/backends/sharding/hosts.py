@@ -5,12 +5,15 @@ from __future__ import annotations
 import platform
 import sys
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from functrax.backends.sharding.placement import devices, process_count, process_index
 from functrax.core.pytree.operations import tree_leaves
+
+R = TypeVar("R")
 
 
 class Cluster:
@@ -20,10 +23,6 @@ class Cluster:
 
 
 cluster = Cluster()
-
-
-def _renamed(old: str, new: str) -> None:
-    warnings.warn(f"{old}: its name is {new} now", UserWarning, stacklevel=3)
 
 
 def process_indices(backend: str | None = None) -> list[int]:
@@ -36,22 +35,21 @@ def process_indices(backend: str | None = None) -> list[int]:
     return [0]
 
 
-def host_count(backend: str | None = None) -> int:
-    """The older name of ``functrax.process_count``; warns."""
-    _renamed("host_count", "process_count")
-    return process_count(backend)
+def _older(name: str, function: Callable[[str | None], R]) -> Callable[..., R]:
+    """The older name of a function, which warns."""
+
+    def older(backend: str | None = None) -> R:
+        warnings.warn(f"{name}: its name is {function.__name__} now", UserWarning, stacklevel=2)
+        return function(backend)
+
+    older.__name__ = older.__qualname__ = name
+    older.__doc__ = f"The older name of ``functrax.{function.__name__}``; warns."
+    return older
 
 
-def host_id(backend: str | None = None) -> int:
-    """The older name of ``functrax.process_index``; warns."""
-    _renamed("host_id", "process_index")
-    return process_index(backend)
-
-
-def host_ids(backend: str | None = None) -> list[int]:
-    """The older name of ``functrax.process_indices``; warns."""
-    _renamed("host_ids", "process_indices")
-    return process_indices(backend)
+host_count = _older("host_count", process_count)
+host_id = _older("host_id", process_index)
+host_ids = _older("host_ids", process_indices)
 
 
 def print_environment_info(return_string: bool = False) -> str | None:

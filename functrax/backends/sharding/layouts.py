@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar
 
 from functrax.backends.sharding.prefixes import prefix_leaves
 from functrax.backends.sharding.shardings import Sharding
 from functrax.core.errors.typed import ArgumentError, ShapeError, ShardingError, UnavailableError
 from functrax.core.pytree.operations import tree_flatten, tree_unflatten
+from functrax.core.records import record, replace
 from functrax.core.tracing.inputs import as_value
 
 
@@ -18,6 +19,7 @@ class _AutoLayout:
         return "AUTO"
 
 
+@record
 class Layout:
     """In which order the elements of an array lie in memory.
 
@@ -30,37 +32,19 @@ class Layout:
     Layout(major_to_minor=(0, 1), tiling=None, sub_byte_element_size_in_bits=0)
     """
 
-    AUTO: Final = _AutoLayout()
+    AUTO: ClassVar = _AutoLayout()
+    major_to_minor: tuple[int, ...]
+    tiling: tuple[tuple[int, ...], ...] | None = None
+    sub_byte_element_size_in_bits: int = 0
 
-    def __init__(
-        self,
-        major_to_minor: tuple[int, ...],
-        tiling: tuple[tuple[int, ...], ...] | None = None,
-        sub_byte_element_size_in_bits: int = 0,
-    ) -> None:
-        self.major_to_minor = tuple(major_to_minor)
-        self.tiling = None if tiling is None else tuple(map(tuple, tiling))
-        self.sub_byte_element_size_in_bits = sub_byte_element_size_in_bits
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.major_to_minor, self.tiling, self.sub_byte_element_size_in_bits)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __repr__(self) -> str:
-        return (
-            f"Layout(major_to_minor={self.major_to_minor}, tiling={self.tiling}, "
-            f"sub_byte_element_size_in_bits={self.sub_byte_element_size_in_bits})"
-        )
+    def __post_init__(self) -> None:
+        tiling = self.tiling
+        object.__setattr__(self, "major_to_minor", tuple(self.major_to_minor))
+        object.__setattr__(self, "tiling", None if tiling is None else tuple(map(tuple, tiling)))
 
     def update(self, **changes: Any) -> Layout:
         """The layout with other values of some of the arguments."""
-        names = ("major_to_minor", "tiling", "sub_byte_element_size_in_bits")
-        return Layout(**{**dict(zip(names, self._key())), **changes})
+        return replace(self, **changes)
 
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
         """Refuse shapes of another rank.
@@ -76,6 +60,7 @@ class Layout:
             )
 
 
+@record
 class Format:
     """A layout and a sharding: how the elements of an array lie, and where.
 
@@ -88,11 +73,11 @@ class Format:
       ShardingError: for a layout without a sharding.
     """
 
-    __slots__ = ("layout", "sharding")
+    layout: Layout | _AutoLayout | None = None
+    sharding: Sharding | None = None
 
-    def __init__(
-        self, layout: Layout | _AutoLayout | None = None, sharding: Sharding | None = None
-    ) -> None:
+    def __post_init__(self) -> None:
+        layout, sharding = self.layout, self.sharding
         if not isinstance(layout, (Layout, _AutoLayout, type(None))):
             raise ArgumentError(
                 "Format: not a layout",
@@ -111,19 +96,6 @@ class Format:
                 got=f"{layout!r} and None",
                 fix="functrax.sharding.SingleDeviceSharding(functrax.devices()[0])",
             )
-        self.layout = layout
-        self.sharding = sharding
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Format):
-            return False
-        return self.layout == other.layout and self.sharding == other.sharding
-
-    def __hash__(self) -> int:
-        return hash((self.layout, self.sharding))
-
-    def __repr__(self) -> str:
-        return f"Format(layout={self.layout}, sharding={self.sharding})"
 
 
 def row_major(array: Any, sharding: Sharding) -> Format:

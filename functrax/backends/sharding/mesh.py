@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 import math
+import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import ContextDecorator
 from enum import Enum
-from typing import Any, Final, NoReturn
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from functrax.backends.device import Device, current_device
-from functrax.backends.sharding.mesh_context import enter_old_style, leave_old_style
 from functrax.core.errors.typed import ArgumentError, ShardingError
+from functrax.core.options.config import Override, state as options
 from functrax.core.records import record
 
 
@@ -57,6 +60,9 @@ class AbstractDevice:
 
     def __repr__(self) -> str:
         return f"AbstractDevice({self.facts()})"
+
+
+M = TypeVar("M", bound="_Grid")
 
 
 class _Grid:
@@ -125,6 +131,12 @@ class _Grid:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a mesh cannot be changed: {name}")
 
+    def __copy__(self: M) -> M:
+        return self
+
+    def __deepcopy__(self: M, memo: Any) -> M:
+        return self
+
 
 class Mesh(_Grid, ContextDecorator):
     """Devices in a grid whose axes have names.
@@ -149,7 +161,7 @@ class Mesh(_Grid, ContextDecorator):
 
     def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
         grid = devices if isinstance(devices, np.ndarray) else np.array(devices, dtype=object)
-        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        names = as_names(axis_names)
         if None in names:
             raise ShardingError("Mesh axis names cannot be None.", got=repr(names), fix="strings")
         if grid.ndim != len(names):
@@ -181,12 +193,6 @@ class Mesh(_Grid, ContextDecorator):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_unpickled, (self.axis_sizes, self.axis_names, self.axis_types))
-
-    def __copy__(self) -> Mesh:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Mesh:
-        return self
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -235,10 +241,20 @@ class Mesh(_Grid, ContextDecorator):
         )
 
     def __enter__(self) -> Mesh:
-        return enter_old_style(self, NO_ABSTRACT_MESH)
+        warnings.warn(
+            "`with mesh:` is the older way; `with functrax.set_mesh(mesh):` is the newer",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        before: MeshContext | None = options.mesh_context
+        abstract = before.abstract if before else NO_ABSTRACT_MESH
+        override = Override("mesh_context", MeshContext(abstract, self))
+        override.__enter__()
+        _entered.blocks.append(override)
+        return self
 
     def __exit__(self, *exception: object) -> None:
-        leave_old_style()
+        _entered.blocks.pop().__exit__()
 
     def __str__(self) -> str:
         if self.empty:
@@ -253,6 +269,23 @@ class Mesh(_Grid, ContextDecorator):
             f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names!r}, "
             f"axis_types={self.axis_types})"
         )
+
+
+def _not_known(mesh: object, what: str) -> ShardingError:
+    return ShardingError(
+        f"AbstractMesh: {what} is not known, for it has no devices",
+        got=repr(mesh),
+        fix="a functrax.sharding.Mesh",
+    )
+
+
+def _unknown(what: str) -> property:
+    """What a mesh without devices has not."""
+
+    def get(mesh: object) -> NoReturn:
+        raise _not_known(mesh, what)
+
+    return property(get, doc="Not known; raises.")
 
 
 class AbstractMesh(_Grid):
@@ -284,7 +317,7 @@ class AbstractMesh(_Grid):
         *,
         abstract_device: AbstractDevice | None = None,
     ) -> AbstractMesh:
-        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        names = as_names(axis_names)
         sizes = tuple(axis_sizes)
         if len(sizes) != len(names):
             raise ShardingError(
@@ -308,16 +341,8 @@ class AbstractMesh(_Grid):
         return known
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (
-            _abstract,
-            (self.axis_sizes, self.axis_names, self.axis_types, self.abstract_device),
-        )
-
-    def __copy__(self) -> AbstractMesh:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> AbstractMesh:
-        return self
+        make = partial(AbstractMesh, abstract_device=self.abstract_device)
+        return (make, (self.axis_sizes, self.axis_names, self.axis_types))
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -352,48 +377,25 @@ class AbstractMesh(_Grid):
         types = [name_to_type.get(n, t) for n, t in zip(self.axis_names, self.axis_types)]
         return self.update(axis_types=tuple(types))
 
-    def _none(self, what: str) -> ShardingError:
-        return ShardingError(
-            f"AbstractMesh: {what} is not known, for it has no devices",
-            got=repr(self),
-            fix="a functrax.sharding.Mesh",
-        )
-
-    @property
-    def devices(self) -> NoReturn:
-        """Not known; raises."""
-        raise self._none("devices")
-
-    @property
-    def device_ids(self) -> NoReturn:
-        """Not known; raises."""
-        raise self._none("device_ids")
-
-    @property
-    def local_devices(self) -> NoReturn:
-        """Not known; raises."""
-        raise self._none("local_devices")
-
-    @property
-    def local_mesh(self) -> NoReturn:
-        """Not known; raises."""
-        raise self._none("local_mesh")
-
-    @property
-    def is_multi_process(self) -> NoReturn:
-        """Not known; raises."""
-        raise self._none("is_multi_process")
+    devices, device_ids = _unknown("devices"), _unknown("device_ids")
+    local_devices, local_mesh = _unknown("local_devices"), _unknown("local_mesh")
+    is_multi_process = _unknown("is_multi_process")
 
     def __enter__(self) -> NoReturn:
-        raise self._none("`with mesh`")
+        raise _not_known(self, "`with mesh`")
 
     def __exit__(self, *exception: object) -> NoReturn:
-        raise self._none("`with mesh`")
+        raise _not_known(self, "`with mesh`")
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{name!r}: {size}" for name, size in self.shape_tuple) or "()"
         kind = "" if self.abstract_device is None else f", {self.abstract_device.facts()}"
         return f"AbstractMesh({axes}, axis_types={self.axis_types}{kind})"
+
+
+def as_names(axis_names: Any) -> tuple[Any, ...]:
+    """The names of axes, of which one may be given by itself."""
+    return (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
 
 
 def _checked_types(what: str, names: tuple[Any, ...], types: Any) -> tuple[AxisType, ...]:
@@ -424,12 +426,31 @@ def _unpickled(sizes: tuple[int, ...], names: tuple[Any, ...], types: Any) -> Me
     return Mesh(devices, names, types)
 
 
-def _abstract(sizes: Any, names: Any, types: Any, kind: Any) -> AbstractMesh:
-    return AbstractMesh(sizes, names, types, abstract_device=kind)
-
-
 _meshes: Final[WeakValueDictionary[Any, Mesh]] = WeakValueDictionary()
 _abstract_meshes: Final[WeakValueDictionary[Any, AbstractMesh]] = WeakValueDictionary()
 #: The mesh where none is set.
 NO_MESH: Final = Mesh(np.empty((), dtype=object), ())
 NO_ABSTRACT_MESH: Final = AbstractMesh((), ())
+
+
+@record
+class MeshContext:
+    """The meshes that are set, as the option ``mesh_context`` has them.
+
+    Args:
+      abstract: the mesh that programs are traced for.
+      concrete: its devices.
+    """
+
+    abstract: AbstractMesh
+    concrete: Mesh
+
+
+class _Entered(threading.local):
+    """The ``with mesh:`` blocks that the running thread is in."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Override] = []
+
+
+_entered: Final = _Entered()

@@ -66,10 +66,7 @@ def moved_leaf(leaf: Any, where: Any, name: str, alias: bool | None = None) -> A
     sharding = as_sharding(where, name)
     if alias is False and value is leaf and type(value) is ConcreteArray:
         value = ConcreteArray(np.array(value.value), value.aval)
-    if sharding is None:
-        return value
-    check_held(sharding, value.aval.shape, name)
-    return put(value, sharding, fresh=value is not leaf)
+    return _placed(value, sharding, check_held, name, value is not leaf)
 
 
 def _flags(prefix: Any, x: Any, what: str, kinds: tuple[type, ...]) -> list[Any]:
@@ -147,30 +144,31 @@ def _on_shardings(x: Any, shardings: Any, name: str, argument: str) -> Any:
     leaves, tree = tree_flatten(x)
     made = []
     for leaf, where in zip(leaves, prefix_leaves(shardings, x, f"{name}: {argument}")):
-        value: Any = as_value(leaf, f"a leaf given to {name}")
         if isinstance(where, Device):
             raise ShardingError(
                 f"{name}: a device is no sharding",
                 got=repr(where),
                 fix="functrax.sharding.SingleDeviceSharding(device)",
             )
-        sharding = as_sharding(where, name)
-        if sharding is not None:
-            if name == "with_sharding_constraint":
-                _check_auto(sharding, where, name)
-            check = check_held if type(value) is ConcreteArray else check_fits
-            check(sharding, value.aval.shape, name)
-            value = put(value, sharding, fresh=value is not leaf)
-        made.append(value)
+        if name == "with_sharding_constraint" and isinstance(where, NamedSharding):
+            _check_auto(where, name)
+        value: Any = as_value(leaf, f"a leaf given to {name}")
+        check = check_held if type(value) is ConcreteArray else check_fits
+        made.append(_placed(value, as_sharding(where, name), check, name, value is not leaf))
     return tree_unflatten(tree, made)
 
 
-def _check_auto(sharding: Sharding, where: Any, name: str) -> None:
-    """Refuse a sharding given as such whose spec names an axis that is not of type Auto."""
-    if not isinstance(where, NamedSharding):
-        return
-    auto = where.mesh.auto_axes
-    others = [axis for axis in where.spec.names() if axis not in auto]
+def _placed(value: Any, sharding: Sharding | None, check: Any, name: str, fresh: bool) -> Any:
+    if sharding is None:
+        return value
+    check(sharding, value.aval.shape, name)
+    return put(value, sharding, fresh=fresh)
+
+
+def _check_auto(sharding: NamedSharding, name: str) -> None:
+    """Refuse a sharding whose spec names an axis that is not of type Auto."""
+    auto = sharding.mesh.auto_axes
+    others = [axis for axis in sharding.spec.names() if axis not in auto]
     if others:
         raise ShardingError(
             f"{name}: the spec names an axis that is not of type Auto",

@@ -14,7 +14,7 @@ import numpy as np
 
 from functrax.backends.device import Device
 from functrax.backends.sharding.mesh import AbstractMesh, Mesh
-from functrax.backends.sharding.partition import UNCONSTRAINED, PartitionSpec, axes_of
+from functrax.backends.sharding.partition import PartitionSpec, axes_of
 from functrax.core.errors.typed import ArgumentError, ShardingError
 
 Shape: TypeAlias = tuple[int, ...]
@@ -24,44 +24,45 @@ Index: TypeAlias = tuple[slice, ...]
 MEMORY_KINDS: Final = ("device", "pinned_host", "unpinned_host")
 
 
+def _abstract(sharding: object, what: str) -> NotImplementedError:
+    return NotImplementedError(f"{type(sharding).__name__}.{what}: a subclass has to say it")
+
+
 class Sharding:
     """On which devices the parts of an array lie; the base of all shardings."""
-
-    def _abstract(self, what: str) -> NotImplementedError:
-        return NotImplementedError(f"{type(self).__name__}.{what}: a subclass has to say it")
 
     @property
     def device_set(self) -> set[Device]:
         """The devices that hold a part of the array."""
-        raise self._abstract("device_set")
+        raise _abstract(self, "device_set")
 
     @property
     def num_devices(self) -> int:
         """How many devices hold a part of the array."""
-        raise self._abstract("num_devices")
+        raise _abstract(self, "num_devices")
 
     @property
     def is_fully_replicated(self) -> bool:
         """Whether each device holds all of the array."""
-        raise self._abstract("is_fully_replicated")
+        raise _abstract(self, "is_fully_replicated")
 
     @property
     def is_fully_addressable(self) -> bool:
         """Whether all devices belong to this process."""
-        raise self._abstract("is_fully_addressable")
+        raise _abstract(self, "is_fully_addressable")
 
     @property
     def memory_kind(self) -> str | None:
         """What the memory is called that the parts lie in."""
-        raise self._abstract("memory_kind")
+        raise _abstract(self, "memory_kind")
 
     def with_memory_kind(self, kind: str) -> Sharding:
         """The sharding with its parts in another memory."""
-        raise self._abstract("with_memory_kind")
+        raise _abstract(self, "with_memory_kind")
 
     def devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
         """For each device which part of an array of this shape it holds: a slice for each axis."""
-        raise self._abstract("devices_indices_map")
+        raise _abstract(self, "devices_indices_map")
 
     def shard_shape(self, global_shape: Shape) -> Shape:
         """The shape of each part of an array of this shape.
@@ -69,11 +70,18 @@ class Sharding:
         Raises:
           ShardingError: if an axis cannot be divided evenly, or the rank does not fit.
         """
-        raise self._abstract("shard_shape")
+        raise _abstract(self, "shard_shape")
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether arrays of a rank have the same parts on the same devices."""
-        raise self._abstract("is_equivalent_to")
+        if type(self)._division is Sharding._division:
+            raise _abstract(self, "is_equivalent_to")
+        same = self.memory_kind == other.memory_kind
+        return same and self._division(ndim) == other._division(ndim)
+
+    def _division(self, ndim: int) -> tuple[Any, ...]:
+        """Where the parts lie: the devices, and which axes of their grid divide what."""
+        return (tuple(self.device_set), (), ((),) * ndim)
 
     @property
     def has_addressable_devices(self) -> bool:
@@ -143,9 +151,6 @@ class SingleDeviceSharding(Sharding):
 
     def shard_shape(self, global_shape: Shape) -> Shape:
         return tuple(global_shape)
-
-    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        return _same_parts(self, other, ndim)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SingleDeviceSharding):
@@ -268,11 +273,15 @@ class NamedSharding(Sharding):
                 fix="functrax.P() for scalars" if not aval_shape else "a shorter spec",
             )
 
+    def _axes(self, ndim: int) -> list[tuple[Any, ...]]:
+        """The axes of the mesh that divide each axis of an array."""
+        axes = [axes_of(p) for p in self.spec.partitions]
+        return axes + [()] * (ndim - len(axes))
+
     def _tiles(self, ndim: int) -> list[int]:
         """Into how many parts each axis of an array is divided."""
         sizes = dict(self.mesh.shape_tuple)
-        tiles = [math.prod(sizes[name] for name in axes_of(p)) for p in self.spec.partitions]
-        return tiles + [1] * (ndim - len(tiles))
+        return [math.prod(sizes[name] for name in axes) for axes in self._axes(ndim)]
 
     def shard_shape(self, global_shape: Shape) -> Shape:
         self.check_compatible_aval(global_shape)
@@ -289,9 +298,7 @@ class NamedSharding(Sharding):
     def devices_indices_map(self, global_shape: Shape) -> Mapping[Device, Index]:
         mesh = self._concrete("devices_indices_map")
         part = self.shard_shape(global_shape)
-        entries = [axes_of(p) for p in self.spec.partitions]
-        entries += [()] * (len(global_shape) - len(entries))
-        sizes = dict(mesh.shape_tuple)
+        entries, sizes = self._axes(len(global_shape)), dict(mesh.shape_tuple)
         found: dict[Device, Index] = {}
         for place in np.ndindex(*mesh.axis_sizes):
             at = dict(zip(mesh.axis_names, place))
@@ -306,8 +313,13 @@ class NamedSharding(Sharding):
             found[device] = tuple(index)
         return found
 
-    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        return _same_parts(self, other, ndim)
+    def _division(self, ndim: int) -> tuple[Any, ...]:
+        mesh = self.mesh
+        wide = [name for name, size in mesh.shape_tuple if size != 1]
+        sizes = tuple([size for size in mesh.axis_sizes if size != 1])
+        entries = [tuple([wide.index(n) for n in axes if n in wide]) for axes in self._axes(ndim)]
+        devices = tuple(mesh.devices.flat) if isinstance(mesh, Mesh) else None
+        return (devices, sizes, tuple(entries))
 
     def _key(self) -> tuple[Any, ...]:
         return (self.mesh, self.spec, self.memory_kind)
@@ -365,29 +377,3 @@ def _checked_kind(kind: str | None) -> str:
             fix=" or ".join(map(repr, MEMORY_KINDS)),
         )
     return kind
-
-
-def _same_parts(one: Sharding, other: Sharding, ndim: int) -> bool:
-    """Whether two shardings divide arrays of a rank alike."""
-    if one.memory_kind != other.memory_kind:
-        return False
-    left, right = _division(one, ndim), _division(other, ndim)
-    return left == right
-
-
-def _division(sharding: Sharding, ndim: int) -> tuple[Any, ...]:
-    """What decides where the parts lie: the devices, and which axes of their grid divide what."""
-    if not isinstance(sharding, NamedSharding):
-        return (tuple(sharding.device_set), (), ((),) * ndim)
-    mesh, spec = sharding.mesh, sharding.spec
-    wide = [name for name, size in mesh.shape_tuple if size != 1]
-    sizes = tuple([size for size in mesh.axis_sizes if size != 1])
-    entries = [tuple([wide.index(n) for n in axes_of(p) if n in wide]) for p in spec.partitions]
-    entries += [()] * (ndim - len(entries))
-    devices = tuple(mesh.devices.flat) if isinstance(mesh, Mesh) else None
-    return (devices, sizes, tuple(entries))
-
-
-def is_unconstrained(spec: PartitionSpec) -> bool:
-    """Whether an entry of a spec leaves the division of its axis open."""
-    return any(p is UNCONSTRAINED for p in spec.partitions)

@@ -20,8 +20,7 @@ from functrax.backends.sharding.context import (
     mesh_of_specs,
     use_abstract_mesh,
 )
-from functrax.backends.sharding.mesh import AbstractMesh, AxisType, Mesh
-from functrax.backends.sharding.mesh_context import MeshContext
+from functrax.backends.sharding.mesh import AbstractMesh, AxisType, Mesh, MeshContext
 from functrax.backends.sharding.moving import reshard
 from functrax.backends.sharding.partition import PartitionSpec
 from functrax.backends.sharding.placed import given_sharding, put

@@ -20,7 +20,7 @@ import functrax.numpy as jnp
 from functrax import lax, nn, random
 from functrax.backends.compilation import pipeline
 from functrax.backends.compilation.bisection import first_wrong_rewrite
-from functrax.backends.compilation.stage import Stage
+from functrax.backends.compilation.stage import as_pass
 from functrax.backends.eager import pending_program
 from functrax.backends.loops.strategies import can_be_left_out
 from functrax.backends.passes.fusion.fuse import fuse
@@ -447,7 +447,7 @@ def test_T34_a_planted_miscompile_is_bisected() -> None:
         return Jaxpr((), jaxpr.invars, outvars, jaxpr.eqns, jaxpr.name)
 
     program = functrax.make_jaxpr(lambda x: jnp.exp(jnp.sin(jnp.cos(x)) + 1))(array(4)).jaxpr
-    passes = (*pipeline.PIPELINE[:3], Stage("wrong", wrong))
+    passes = (*pipeline.PIPELINE[:3], as_pass("wrong", wrong))
     found = first_wrong_rewrite(program, lambda p: p.outvars != p.invars, passes)
     assert found is not None and (found.name, found.number) == ("wrong", 3)
 

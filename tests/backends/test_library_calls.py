@@ -265,12 +265,12 @@ def test_programs_with_libraries_are_kept_on_disk(tmp_path: Any) -> None:
         for runtime in filter(None, (NATIVE, PYTHON)):
             (expected,), (got,) = runtime.load(made)([x]), runtime.load(found)([x])
             np.testing.assert_array_equal(got, expected)
-        library._functions.cache_clear()
+        library._found.cache_clear()
         with pytest.MonkeyPatch.context() as patch:  # a process without the extension
             patch.setattr(library.native, "extension", None)
             assert program_cache.find(traced()) is None
     finally:
-        library._functions.cache_clear()
+        library._found.cache_clear()
         config.update("compilation_cache_dir", before)
         config.update("cache_programs", False)
 

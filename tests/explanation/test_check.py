@@ -14,7 +14,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import errors, lax
 from functrax.backends.compilation import codegen, pipeline
-from functrax.backends.compilation.stage import Stage
+from functrax.backends.compilation.stage import Stage, as_pass
 from functrax.backends.kernels.ir import Store
 from functrax.backends.loops.rewrites.peel import Peel
 from functrax.backends.loops.rewrites.rewrite import changed
@@ -154,7 +154,7 @@ def test_a_sum_is_as_noisy_as_its_terms_are_many(dtype: str) -> None:
 def planted(run: Any) -> tuple[Stage, ...]:
     """The pipeline with a pass before fusion."""
     steps = [*pipeline.PIPELINE]
-    steps.insert(len(steps) - 1, Stage("planted", run))
+    steps.insert(len(steps) - 1, as_pass("planted", run))
     return tuple(steps)
 
 

@@ -302,19 +302,7 @@ def _assemble(state: tuple[CompiledStages, bool], rewrites: Rewrites) -> tuple[A
 
 
 ASSEMBLE: Final = Stage(
-    "assemble",
-    _assemble,
-    required=True,
-    kind="",
-    dumped="program",
-    texts=lambda made: [("", str(made[1]))],
-    verify=None,
+    "assemble", _assemble, dumped="program", texts=lambda made: [("", str(made[1]))]
 )
-STORAGE: Final = Stage(
-    "storage",
-    lambda state, _: state[0].finished(*state[1:]),
-    required=True,
-    kind="",
-    dumped="",
-    verify=None,  # a builder checks every program, with or without the option
-)
+#: A builder checks each program, with or without the option.
+STORAGE: Final = Stage("storage", lambda state, _: state[0].finished(*state[1:]))

@@ -186,25 +186,14 @@ def _assembly(made: tuple[Emitted, list[Request]]) -> Iterator[tuple[str, str]]:
     yield "", "\n".join(map(machine().assembly, modules(made[0])))
 
 
-LOWER: Final = Stage("lower", _lower, required=True, kind="", dumped="", verify=None)
+LOWER: Final = Stage("lower", _lower)
 SCHEDULE: Final = Stage(
-    "schedule",
-    _schedule,
-    required=True,
-    kind="",
-    dumped="kernels",
-    texts=_tree_texts,
-    verify=_verify_trees,
+    "schedule", _schedule, dumped="kernels", texts=_tree_texts, verify=_verify_trees
 )
 EMIT: Final = Stage(
     "emit",
     lambda tree, _: emit_kernel(tree, not options.strict),
-    required=True,
-    kind="",
     dumped="llvm",
     texts=lambda emitted: [("", "\n".join(modules(emitted)))],
-    verify=None,
 )
-MACHINE_CODE: Final = Stage(
-    "llvm", _machine_code, required=True, kind="", dumped="asm", texts=_assembly, verify=None
-)
+MACHINE_CODE: Final = Stage("llvm", _machine_code, dumped="asm", texts=_assembly)

@@ -15,7 +15,7 @@ from functrax.backends.compilation.assembly import ASSEMBLE, Assembly, Work
 from functrax.backends.compilation.kernel_table import KernelTable
 from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.compilation.provenance import Members
-from functrax.backends.compilation.stage import CompiledStages, Stage, run_stage
+from functrax.backends.compilation.stage import CompiledStages, as_pass, run_stage
 from functrax.backends.compile_log import CompileLog, logged
 from functrax.backends.executables.program import Instruction, Program, Slot
 from functrax.backends.kernels.refusal import Refusal
@@ -77,7 +77,7 @@ def _within(
     best, allowed = (stages, assembly, program), alive(stages.program)
     while best[2].peak > budget:
         allowed = max(allowed - (best[2].peak - budget), 0)
-        last = Stage("rematerialize", partial(rematerialize, budget=allowed))
+        last = as_pass("rematerialize", partial(rematerialize, budget=allowed))
         more = run_pipeline(stages.program, (last,)).stages
         spared = CompiledStages(stages.source, (*stages.stages, *more))
         found = (spared, *run_stage(ASSEMBLE, (spared, assembly.guarded), stages.source.name))

@@ -18,7 +18,13 @@ from typing import Final
 
 from functrax.backends.compilation.assembly import ASSEMBLE, STORAGE
 from functrax.backends.compilation.codegen import EMIT, LOWER, MACHINE_CODE, SCHEDULE
-from functrax.backends.compilation.stage import CompiledStages, PassResult, Stage, run_stage
+from functrax.backends.compilation.stage import (
+    CompiledStages,
+    PassResult,
+    Stage,
+    as_pass,
+    run_stage,
+)
 from functrax.backends.dumps import dump, dumped
 from functrax.backends.passes.algebra.simplify import simplify
 from functrax.backends.passes.clean.compose import compose
@@ -98,25 +104,29 @@ orient = _on_demand("contractions.orientation", "orient", _is_contraction)
 
 #: Every stage, in order.
 ROAD: Final = (
-    Stage("inline", inline, required=True),  # calls are inlined
-    Stage("constant_folding", constant_folding),  # constants are folded
-    Stage("split", split_loops, reorders=True),  # loops are distributed: what needs none leaves
-    Stage("simplify", simplify),  # exact algebraic simplification
-    Stage("compose", compose),  # index maps are composed
-    Stage("widen", widen),  # narrow floats are added up in wider ones
-    Stage("cse", cse),  # common subexpression elimination
-    Stage("spread", spread, reorders=True),  # repeated rows are reduced once
-    Stage("recognise", recognise, reorders=True),  # sums of products become contractions
-    Stage("absorb", absorb, reorders=True),  # conjugates are absorbed by contractions
-    Stage("repeats", repeats, reorders=True),  # repeated elements are multiplied once
-    Stage("batch", batch, reorders=True),  # products that share an operand become one
-    Stage("orient", orient, reorders=True),  # contractions give results in the order that is wanted
-    Stage("share", share, reorders=True),  # products with a side in common become one
-    Stage("join", join, reorders=True),  # products that are added up become one
-    Stage("pack", pack),  # in strict mode, operands of sums lie in the order that they are read in
-    Stage("dce", dce),  # dead code elimination
-    Stage("fma", multiply_adds),  # fused multiply-adds
-    Stage("fuse", fuse),  # equations share kernels
+    as_pass("inline", inline, required=True),  # calls are inlined
+    as_pass("constant_folding", constant_folding),  # constants are folded
+    as_pass("split", split_loops, reorders=True),  # loops are distributed: what needs none leaves
+    as_pass("simplify", simplify),  # exact algebraic simplification
+    as_pass("compose", compose),  # index maps are composed
+    as_pass("widen", widen),  # narrow floats are added up in wider ones
+    as_pass("cse", cse),  # common subexpression elimination
+    as_pass("spread", spread, reorders=True),  # repeated rows are reduced once
+    as_pass("recognise", recognise, reorders=True),  # sums of products become contractions
+    as_pass("absorb", absorb, reorders=True),  # conjugates are absorbed by contractions
+    as_pass("repeats", repeats, reorders=True),  # repeated elements are multiplied once
+    as_pass("batch", batch, reorders=True),  # products that share an operand become one
+    as_pass(
+        "orient", orient, reorders=True
+    ),  # contractions give results in the order wanted
+    as_pass("share", share, reorders=True),  # products with a side in common become one
+    as_pass("join", join, reorders=True),  # products that are added up become one
+    as_pass(
+        "pack", pack
+    ),  # in strict mode, operands of sums lie in the order of reading
+    as_pass("dce", dce),  # dead code elimination
+    as_pass("fma", multiply_adds),  # fused multiply-adds
+    as_pass("fuse", fuse),  # equations share kernels
     LOWER,  # a group, a contraction or a loop becomes kernels
     SCHEDULE,  # the loops of a kernel are rewritten
     EMIT,  # they become LLVM IR

@@ -8,7 +8,6 @@ pass that made it.  Start at :class:`Members`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
 from functrax.backends.compilation.stage import CompiledStages
 from functrax.backends.passes.groups import Group, contraction
@@ -34,23 +33,22 @@ class Members:
 
     def __init__(self, stages: CompiledStages) -> None:
         self._stages = stages
+        self._definitions: dict[str, dict[Var, tuple[int, Eqn]]] = {}
 
     def of(self, group: Eqn) -> tuple[Eqn, ...]:
         """The equations of a group, in order; an equation that is no group stands for itself."""
+        # those of a contraction before it was recognised
+        return self._of(group, ("fuse", "recognise")[: 1 + (group.primitive is contraction)])
+
+    def _of(self, group: Eqn, passes: tuple[str, ...]) -> tuple[Eqn, ...]:
+        """The equations of a group before the first pass, and of groups in it before the others."""
         if not isinstance(group.primitive, Group):
             return (group,)
         known_as = expanded(group.params["jaxpr"])
-        eqns = self._between(group, self._fused)
-        if group.primitive is contraction:
-            parts = [self._recognised_of(e) if isinstance(e.primitive, Group) else (e,)
-                     for e in eqns]  # fmt: skip
-            eqns = tuple(e for part in parts for e in part)
-        return known_as if _primitives(eqns) != _primitives(known_as) else eqns
-
-    def _recognised_of(self, group: Eqn) -> tuple[Eqn, ...]:
-        """The equations of a contraction before it was recognised."""
-        known_as = expanded(group.params["jaxpr"])
-        eqns = self._between(group, self._recognised)
+        first, *others = passes
+        eqns = self._between(group, self._before(first))
+        if others:
+            eqns = tuple([e for eqn in eqns for e in self._of(eqn, tuple(others))])
         return known_as if _primitives(eqns) != _primitives(known_as) else eqns
 
     def _between(self, group: Eqn, definitions: dict[Var, tuple[int, Eqn]]) -> tuple[Eqn, ...]:
@@ -67,19 +65,16 @@ class Members:
             stack.extend(x for x in eqn.invars if isinstance(x, Var))
         return tuple(found[place] for place in sorted(found))
 
-    @cached_property
-    def _fused(self) -> dict[Var, tuple[int, Eqn]]:
-        return self._before("fuse")
-
-    @cached_property
-    def _recognised(self) -> dict[Var, tuple[int, Eqn]]:
-        return self._before("recognise")
-
     def _before(self, name: str) -> dict[Var, tuple[int, Eqn]]:
         """What defines each variable in the program before a pass, and its place."""
-        program = self._stages.source
-        for stage in self._stages.stages:
-            if stage.name == name:
-                break
-            program = stage.program
-        return {v: (place, eqn) for place, eqn in enumerate(all_eqns(program)) for v in eqn.outvars}
+        found = self._definitions.get(name)
+        if found is None:
+            program = self._stages.source
+            for stage in self._stages.stages:
+                if stage.name == name:
+                    break
+                program = stage.program
+            eqns = enumerate(all_eqns(program))
+            found = {v: (place, eqn) for place, eqn in eqns for v in eqn.outvars}
+            self._definitions[name] = found
+        return found

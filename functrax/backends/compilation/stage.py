@@ -29,20 +29,13 @@ from functrax.core.options.option_text import levels, limits
 from functrax.core.records import record
 
 
-def verify_program(program: Jaxpr) -> None:
-    """The rules of the language, which what a pass made has to keep."""
-    from functrax.core.syntax.verify import verify  # which few programs need
-
-    verify(program)
-
-
 def _itself(made: Any) -> Iterable[tuple[str, str]]:
     return [("", str(made))]
 
 
 @record
 class Stage:
-    """One step of the road.  What is left out is that of a pass, from a program to an equal one.
+    """One step of the road.
 
     Args:
       name: what it is called in options, logs and records; no two stages share one.
@@ -58,18 +51,35 @@ class Stage:
 
     name: str
     run: Callable[[Any, Rewrites], Any]
-    required: bool = False
+    required: bool = True
     reorders: bool = False
-    kind: str = "passes"
-    dumped: str = "passes"
+    kind: str = ""
+    dumped: str = ""
     texts: Callable[[Any], Iterable[tuple[str, str]]] = _itself
-    verify: Callable[[Any], None] | None = verify_program
+    verify: Callable[[Any], None] | None = None
 
     @property
     def is_left_out(self) -> bool:
         """Whether the options say that it does not run."""
         strict = options.strict and not options.strict_tiles
         return not (self.required or options.opt) or (self.reorders and strict)
+
+
+def as_pass(
+    name: str,
+    run: Callable[[Jaxpr, Rewrites], Jaxpr],
+    required: bool = False,
+    reorders: bool = False,
+) -> Stage:
+    """A stage from a program to an equal one."""
+    return Stage(name, run, required, reorders, "passes", "passes", verify=_verify)
+
+
+def _verify(program: Jaxpr) -> None:
+    """The rules of the language, which what a pass made has to keep."""
+    from functrax.core.syntax.verify import verify  # which few programs need
+
+    verify(program)
 
 
 @record

@@ -56,7 +56,7 @@ class LibraryFunction:
         Raises:
           LookupError: this process has no such function.
         """
-        found = _loop(self.module, self.name, self.types) if self.module else _own(self.name)
+        found = _found(self.module, self.name, self.types)
         if found is None:
             raise LookupError(f"{self.module or 'functrax'}: no function {self.name} {self.types}")
         return found[self.data]
@@ -64,33 +64,23 @@ class LibraryFunction:
 
 def numpy_loop(module: str, name: str, types: str) -> LibraryFunction | None:
     """The inner loop of a ufunc for some dtypes, if it is there and can be called."""
-    return None if _loop(module, name, types) is None else LibraryFunction(module, name, types)
+    return None if _found(module, name, types) is None else LibraryFunction(module, name, types)
 
 
 def lapack_function(name: str, char: str) -> LibraryFunction | None:
     """A function of LAPACK or BLAS for a dtype's character, if NumPy brings it."""
-    return None if _of_lapack(name, char) is None else LibraryFunction(LAPACK, name, char)
+    return numpy_loop(LAPACK, name, char)
 
 
 def own_function(name: str) -> LibraryFunction | None:
     """A function of the extension, if that is there."""
-    return None if _own(name) is None else LibraryFunction("", name)
+    return numpy_loop("", name, "")
 
 
 def signature(module: str, name: str) -> str:
     """The core dimensions of a ufunc, such as ``(m,n),(n)->(m)``."""
     found: str = getattr(import_module(module), name).signature
     return found
-
-
-@cache
-def _functions() -> dict[str, int]:
-    return {} if native.extension is None else native.extension.library_functions()
-
-
-def _own(name: str) -> tuple[int, int] | None:
-    found = _functions().get(name)
-    return None if found is None else (found, 0)
 
 
 class _Ufunc(ctypes.Structure):
@@ -111,13 +101,6 @@ class _Ufunc(ctypes.Structure):
 
 
 @cache
-def _of_lapack(name: str, char: str) -> tuple[int, int] | None:
-    _know_threads()
-    found = lapack.function(name, char)
-    return None if found is None else (_address(found), 0)
-
-
-@cache
 def _know_threads() -> None:
     """Tell the extension how to change LAPACK's number of threads."""
     control = lapack.thread_control()
@@ -130,12 +113,21 @@ def _address(function: Any) -> int:
 
 
 @cache
+def _found(module: str, name: str, types: str) -> tuple[int, int] | None:
+    """The address of a function, and that of the data of an inner loop."""
+    if not module:
+        own = {} if native.extension is None else native.extension.library_functions()
+        return (own[name], 0) if name in own else None
+    if module in (LAPACK, LINALG):
+        _know_threads()
+    if module == LAPACK:
+        function = lapack.function(name, types)
+        return None if function is None else (_address(function), 0)
+    return _loop(module, name, types)
+
+
 def _loop(module: str, name: str, types: str) -> tuple[int, int] | None:
     """The addresses of an inner loop and of its data."""
-    if module == LAPACK:
-        return _of_lapack(name, types)
-    if module == LINALG:
-        _know_threads()
     if sys.implementation.name != "cpython":
         return None
     try:

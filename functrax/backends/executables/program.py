@@ -263,7 +263,6 @@ class Program:
       workspaces: for each instruction where its own part of the arena begins; -1 if it has none.
       arena: bytes that the temporaries and workspaces need.
       peak: the most bytes of temporaries that are alive at one time.
-      code: whatever must live as long as the program does: the machine code of its kernels.
     """
 
     name: str
@@ -276,7 +275,6 @@ class Program:
     workspaces: tuple[int, ...] = ()
     arena: int = 0
     peak: int = 0
-    code: Any = None
 
     @property
     def planned(self) -> bool:

@@ -104,13 +104,12 @@ class ProgramBuilder:
         """The program with these results, its launches in runs, its memory planned."""
         return self.build(outputs, self.arrange(outputs, carry))
 
-    def build(self, outputs: Sequence[int], aliases: Aliases = (), *, code: Any = None) -> Program:
+    def build(self, outputs: Sequence[int], aliases: Aliases = ()) -> Program:
         """The program with these results, checked, its memory planned.
 
         Args:
           outputs: the slot of each result; the same slot may be several results.
           aliases: (result, input) numbers which may share memory.
-          code: what must live as long as the program.
 
         Raises:
           VerificationError: if the program breaks a rule.
@@ -134,7 +133,6 @@ class ProgramBuilder:
             tuple(self._instructions),
             tuple(self._runs),
             aliases,
-            code=code,
         )
         check_program(program)
         return plan_memory(program)

@@ -30,7 +30,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.executables.host_calls import adapter
 from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
     Cond,
@@ -47,6 +46,7 @@ from functrax.backends.executables.program import (
     instruction_cost,
     updated_in_place,
 )
+from functrax.backends.executables.program_inputs import adapter
 from functrax.core.types.aval import ShapedArray
 
 LAUNCH, HOST, COPY, COND, WHILE, _, SCAN = range(7)  # as ``native/program.h`` numbers them

@@ -1,18 +1,24 @@
-"""Making arrays of what is given to a compiled program, and saying what is wrong with it.
+"""Arrays that come from Python to a compiled program, and what is said if they are wrong.
 
 The executors look at NumPy arrays and Buffers themselves where these are dense and of the right
 type.  Anything else goes through :func:`dense_array`: what leaves is an array that they can use, or
-an error.
+an error.  For a :class:`~functrax.backends.executables.program.HostCall`, :func:`adapter` makes a
+function of two lists, the views of the inputs (read only) and of the outputs, which calls the
+instruction's function and sees that the outputs are filled.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrax.core.errors.typed import ArgumentError, DonatedBufferError, InterruptedProgramError
 from functrax.core.types.aval import ShapedArray
+
+if TYPE_CHECKING:
+    from functrax.backends.executables.program import HostCall
 
 
 def dense_array(
@@ -61,3 +67,38 @@ def interrupted_error(shape: Any, dtype: Any) -> InterruptedProgramError:
         got=f"{dtype}{list(shape)}",
         fix="call the function again",
     )
+
+
+def adapter(x: HostCall) -> Callable[[Sequence[Any], Sequence[Any]], None]:
+    """The function that an executor calls for ``x``."""
+    function = x.function
+
+    def call(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        with np.errstate(all="ignore"):
+            if x.into:
+                function(*inputs, *outputs)
+                return
+            results = function(*inputs)
+        if len(outputs) == 1 and not isinstance(results, (list, tuple)):
+            results = (results,)
+        _fill(x, results or (), outputs)
+
+    return call
+
+
+def _fill(x: HostCall, results: Sequence[Any], outputs: Sequence[Any]) -> None:
+    if len(results) != len(outputs):
+        raise ArgumentError(
+            f"{x.name}: the function returned a wrong number of arrays",
+            got=str(len(results)),
+            fix=str(len(outputs)),
+        )
+    for result, output in zip(results, outputs):
+        array = np.asarray(result)
+        if array.shape != output.shape or array.dtype != output.dtype:
+            raise ArgumentError(
+                f"{x.name}: the function returned an array of another type",
+                got=f"{array.dtype}{list(array.shape)}",
+                fix=ShapedArray(output.shape, output.dtype).str_short(),
+            )
+        output[...] = array

@@ -19,7 +19,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.executables.host_calls import adapter
 from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
     Cond,
@@ -35,7 +34,7 @@ from functrax.backends.executables.program import (
     all_programs,
     first_carry,
 )
-from functrax.backends.executables.program_inputs import dense_array, input_count_error
+from functrax.backends.executables.program_inputs import adapter, dense_array, input_count_error
 from functrax.backends.runtime.buffer import NOWHERE, Buffer, block_references, view_memory
 from functrax.backends.runtime.pool import pool
 from functrax.backends.threads import thread_pool

@@ -8,7 +8,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.compilation.pipeline import PIPELINE, run_pipeline
-from functrax.backends.compilation.stage import Stage
+from functrax.backends.compilation.stage import as_pass
 from functrax.backends.passes.fusion import fuse as fusion
 from functrax.backends.passes.fusion.fuse import fuse
 from functrax.core.syntax.verify import verify
@@ -26,7 +26,7 @@ X, W, B, R = array(32, 48), array(48, 64, seed=1), array(64, seed=2), array(32, 
 def grouped(function, *args, takes=lambda jaxpr: True):
     """The program of groups, if there are kernels for all contractions; it keeps its values."""
     passes = [
-        Stage(p.name, lambda jaxpr, rewrites: fuse(jaxpr, rewrites, takes))
+        as_pass(p.name, lambda jaxpr, rewrites: fuse(jaxpr, rewrites, takes))
         if p.name == "fuse"
         else p
         for p in PIPELINE

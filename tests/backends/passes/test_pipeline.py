@@ -13,7 +13,7 @@ import functrax
 from functrax.backends.compilation import pipeline
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.compilation.pipeline import PIPELINE, run_pipeline
-from functrax.backends.compilation.stage import Stage
+from functrax.backends.compilation.stage import as_pass
 from functrax.backends.passes.clean.cse import cse
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.errors.typed import ArgumentError, VerificationError
@@ -78,7 +78,7 @@ def test_a_pass_that_breaks_the_language_is_named():
         wrong = Eqn(registry["real"], first.invars, first.outvars, {}, first.source)
         return Jaxpr((), jaxpr.invars, jaxpr.outvars, [wrong, *jaxpr.eqns[1:]])
 
-    passes = (Stage("cse", cse), Stage("bad", break_types))
+    passes = (as_pass("cse", cse), as_pass("bad", break_types))
     with Override("check", True), pytest.raises(VerificationError, match="the pass bad") as error:
         run_pipeline(parse_jaxpr(TEXT), passes)
     assert str(error.value.where) == "train.py:1 in f"

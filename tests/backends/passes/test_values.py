@@ -9,7 +9,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax.backends.compilation.bisection import first_wrong_rewrite
 from functrax.backends.compilation.pipeline import PIPELINE, run_pipeline
-from functrax.backends.compilation.stage import Stage
+from functrax.backends.compilation.stage import as_pass
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Eqn, Jaxpr
 from functrax.core.options.config import Override
@@ -135,7 +135,7 @@ def test_a_planted_miscompile_is_found():
     def is_right(program):
         return check.same_bits(check.run_reference(program, values), wanted)
 
-    passes = (*PIPELINE[:2], Stage("planted", planted), *PIPELINE[2:])
+    passes = (*PIPELINE[:2], as_pass("planted", planted), *PIPELINE[2:])
     culprit = first_wrong_rewrite(jaxpr, is_right, passes)
     assert culprit is not None
     assert (culprit.name, culprit.number) == ("planted", 10)
@@ -159,6 +159,6 @@ def test_a_pass_that_is_wrong_without_a_rewrite():
         return Jaxpr((), jaxpr.invars, [jaxpr.invars[0]], (), jaxpr.name)
 
     jaxpr = parse_jaxpr("{ lambda ; x:f32[] y:f32[]. let z:f32[] = add x y in (z,) }")
-    found = first_wrong_rewrite(jaxpr, lambda program: bool(program.eqns), (Stage("drop", drop),))
+    found = first_wrong_rewrite(jaxpr, lambda program: bool(program.eqns), (as_pass("drop", drop),))
     assert found is not None
     assert (found.name, found.number, found.rewrite) == ("drop", 0, "")

@@ -149,7 +149,7 @@ def test_ranges_of_long_launches_are_short() -> None:
     assert address
     b.add(Launch(address, "long", (), (out,), units=100, cost=400_000_000, grain=2))
     assert NATIVE is not None
-    call, before = NATIVE.load(b.build((out,), code=kernel)), NATIVE.num_threads()
+    call, before = NATIVE.load(b.build((out,))), NATIVE.num_threads()
     try:
         for n in (1, 2):
             NATIVE.set_num_threads(n)

@@ -40,7 +40,7 @@ def affine_program(steps: int = 3, cost: int = BIG, grain: int = 1) -> Program:
         y = b.value(*VEC)
         b.add(k.launch("affine", (x,), (y,), units=N, cost=cost, grain=grain))
         x = y
-    return b.build((x,), code=k)
+    return b.build((x,))
 
 
 def affine(x: np.ndarray[Any, Any], steps: int = 3) -> np.ndarray[Any, Any]:
@@ -60,7 +60,7 @@ def test_every_unit_is_run_once(runtime: Runtime, units: int, grain: int) -> Non
     for n in (1, 2, 3, 5):
         runtime.set_num_threads(n)
         assert runtime.num_threads() == n
-        (got,) = runtime.load(b.build((out,), code=k))([])
+        (got,) = runtime.load(b.build((out,)))([])
         np.testing.assert_array_equal(np.asarray(got), units - np.arange(units))
 
 
@@ -99,7 +99,7 @@ def waiting_program() -> tuple[Program, np.ndarray[Any, Any]]:
     b = ProgramBuilder("cond")
     flag, _, out = b.input((), I32), b.input((), I32), b.value((), np.bool_)
     b.add(k.launch("below_ten", (flag,), (out,)))
-    cond = b.build((out,), code=k)
+    cond = b.build((out,))
     b = ProgramBuilder("body")
     body = b.build((b.input((), I32),))
     b = ProgramBuilder("wait")
@@ -151,7 +151,7 @@ def test_a_kernel_inside_a_kernel_stays_on_its_thread(runtime: Runtime) -> None:
     address = ctypes.cast(kernel, ctypes.c_void_p).value
     assert address
     b.add(Launch(address, "nested", (), (out,), units=6, cost=BIG))
-    runtime.load(b.build((out,), code=kernel))([])
+    runtime.load(b.build((out,)))([])
     assert results == {k: affine(X + np.float32(k)).tobytes() for k in range(6)}
 
 
@@ -161,7 +161,7 @@ def test_a_long_scan_runs_without_python(runtime: Runtime) -> None:
     b = ProgramBuilder("body")
     n, out = b.input((), I32), b.value((), I32)
     b.add(k.launch("increment", (n,), (out,)))
-    body = b.build((out,), code=k)
+    body = b.build((out,))
     b = ProgramBuilder("scan")
     n, out = b.input((), I32), b.value((), I32)
     b.add(Scan(body, length, (), (n,), (), (out,)))
@@ -177,7 +177,7 @@ def test_python_functions_between_kernels_of_many_threads(runtime: Runtime) -> N
         y = b.value(*VEC)
         b.add(k.launch("affine", (x,), (y,), units=N, cost=BIG))
         x = host(b, lambda v: v - 1, (y,), VEC)
-    call = runtime.load(b.build((x,), code=k))
+    call = runtime.load(b.build((x,)))
     expected = X
     for _ in range(4):
         expected = affine(expected, 1) - 1

@@ -147,10 +147,6 @@ def _runs(kernel: Kernel, places: Sequence[int]) -> list[Callable[[], None]]:
     ]
 
 
-def _lower(eqn: Eqn, rewrites: Rewrites) -> object:
-    return lower(eqn, _runs)
-
-
 def _schedule(kernel: Kernel, rewrites: Rewrites) -> list[tuple[Kernel, Function]]:
     left_out = LeftOut(without_schedules(), rewrites.limit)
     return scheduled_trees(kernel, schedule_target(), left_out)
@@ -186,7 +182,7 @@ def _assembly(made: tuple[Emitted, list[Request]]) -> Iterator[tuple[str, str]]:
     yield "", "\n".join(map(machine().assembly, modules(made[0])))
 
 
-LOWER: Final = Stage("lower", _lower)
+LOWER: Final = Stage("lower", lambda eqn, _: lower(eqn, _runs))
 SCHEDULE: Final = Stage(
     "schedule", _schedule, dumped="kernels", texts=_tree_texts, verify=_verify_trees
 )

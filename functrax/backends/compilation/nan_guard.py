@@ -44,7 +44,14 @@ def guard(eqn: Eqn, members: Members) -> Callable[..., None]:
         for is_float, result in zip(floats, results):
             if is_float and (found := find(result)) is not None:
                 _blame(eqn, members, arrays[:count], results)
-                raise _not_reproduced(eqn, *found)
+                (option, noun), name = found, eqn.params.get("name", eqn.primitive.name)
+                raise NonFiniteError(
+                    f"{option}: the kernel {name} gave {noun} that its equations do not give",
+                    got="on the reference device the same operands give none",
+                    fix="functrax.check(f)(*args) compares the two; the option backend chooses the "
+                    "other",
+                    where=eqn.source,
+                )
 
     return look
 
@@ -61,16 +68,6 @@ def _blame(eqn: Eqn, members: Members, operands: tuple[Any, ...], results: tuple
     lines = iter([member.source for member in members.of(eqn)])
     with np.errstate(all="ignore"):
         _run_checked(eqn.params["jaxpr"], operands, lines)
-
-
-def _not_reproduced(eqn: Eqn, option: str, noun: str) -> NonFiniteError:
-    name = eqn.params.get("name", eqn.primitive.name)
-    return NonFiniteError(
-        f"{option}: the kernel {name} gave {noun} that its equations do not give",
-        got="on the reference device the same operands give none",
-        fix="functrax.check(f)(*args) compares the two; the option backend chooses the other",
-        where=eqn.source,
-    )
 
 
 def _run_checked(

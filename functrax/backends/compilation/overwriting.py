@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from functrax.backends.kernels.ir import Kernel, Operand, Store, ordered
+from functrax.backends.kernels.ir import Kernel, Store, ordered
 from functrax.backends.loops.tree import Function
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.scalars.scalar import Scalar
@@ -44,8 +44,9 @@ def overwrites(kernel: Kernel, tree: Function) -> tuple[tuple[int, int], ...]:
         for i, done in loaded.items():
             if len(done) != len(loads[i]):
                 continue  # a later store reads the same element once more, under a condition say
-            same = one_point or all(_own_element(kernel, store, *place) for place in places[i])
-            if same and _alike(kernel.operands[i], kernel.operands[store.buffer]):
+            x, y = kernel.operands[i], kernel.operands[store.buffer]
+            alike = x.size == y.size and x.dtype.itemsize == y.dtype.itemsize
+            if (one_point or all(_own_element(kernel, store, *p) for p in places[i])) and alike:
                 pairs.append((store.buffer, i))
     return tuple(pairs)
 
@@ -87,7 +88,3 @@ def _multiple(x: Scalar) -> int:
         value: int = x.args[1].attr
         return abs(value)
     return 1
-
-
-def _alike(x: Operand, y: Operand) -> bool:
-    return x.size == y.size and x.dtype.itemsize == y.dtype.itemsize

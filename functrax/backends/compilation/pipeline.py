@@ -116,14 +116,10 @@ ROAD: Final = (
     as_pass("absorb", absorb, reorders=True),  # conjugates are absorbed by contractions
     as_pass("repeats", repeats, reorders=True),  # repeated elements are multiplied once
     as_pass("batch", batch, reorders=True),  # products that share an operand become one
-    as_pass(
-        "orient", orient, reorders=True
-    ),  # contractions give results in the order wanted
+    as_pass("orient", orient, reorders=True),  # contractions give results in the order wanted
     as_pass("share", share, reorders=True),  # products with a side in common become one
     as_pass("join", join, reorders=True),  # products that are added up become one
-    as_pass(
-        "pack", pack
-    ),  # in strict mode, operands of sums lie in the order of reading
+    as_pass("pack", pack),  # in strict mode, operands of sums lie in the order of reading
     as_pass("dce", dce),  # dead code elimination
     as_pass("fma", multiply_adds),  # fused multiply-adds
     as_pass("fuse", fuse),  # equations share kernels

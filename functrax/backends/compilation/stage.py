@@ -116,11 +116,6 @@ class CompiledStages:
         """The program after the last pass."""
         return self.stages[-1].program if self.stages else self.source
 
-    @property
-    def milliseconds(self) -> float:
-        """How long the passes took together."""
-        return sum(stage.milliseconds for stage in self.stages)
-
     def __getitem__(self, name: str) -> PassResult:
         return next(stage for stage in self.stages if stage.name == name)
 

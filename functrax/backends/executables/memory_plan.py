@@ -29,7 +29,6 @@ from functrax.backends.executables.program import (
     Program,
     Scan,
     Slot,
-    While,
     instruction_text,
     shared_by_branches,
     subprograms,
@@ -89,9 +88,8 @@ def workspace(x: Instruction, slots: Sequence[Slot]) -> Workspace:
 
 
 def plan_memory(program: Program) -> Program:
-    """The program with places for its temporaries, and for those of the programs inside it."""
-    instructions = tuple([_plan_inside(x) for x in program.instructions])
-    program = replace(program, instructions=instructions)
+    """The program with places for its temporaries; the programs inside it have theirs."""
+    instructions = program.instructions
     uses = Uses(instructions, program.runs)
     lives = _lives(program, uses)
     shared = _shared_places(program, lives, uses)
@@ -120,21 +118,6 @@ def plan_memory(program: Program) -> Program:
     )
 
 
-def _plan_inside(x: Instruction) -> Instruction:
-    match x:
-        case Cond():
-            return replace(x, branches=tuple([_planned(b) for b in x.branches]))
-        case While():
-            return replace(x, body=_planned(x.body), cond=_planned(x.cond))
-        case Scan():
-            return replace(x, body=_planned(x.body))
-    return x
-
-
-def _planned(program: Program) -> Program:
-    return program if program.planned else plan_memory(program)
-
-
 def _lives(program: Program, uses: Uses) -> dict[int, tuple[int, int]]:
     """The first and the last run that mentions each temporary."""
     return {n: life for n, life in uses.lives().items() if program.slots[n].kind == "temp"}
@@ -161,10 +144,10 @@ def _aliases(x: Instruction) -> list[tuple[int, int]]:
             return [(x.target, x.source)]
         case Cond():
             return [(x.outputs[j], x.operands[i]) for j, i in shared_by_branches(x)]
-        case While() | Scan():
-            carried = zip(x.outputs, x.carry, updated_in_place(x))
-            return [(j, i) for j, i, in_place in carried if in_place]
-    return []
+        case HostCall():
+            return []
+    carried = zip(x.outputs, x.carry, updated_in_place(x))
+    return [(j, i) for j, i, in_place in carried if in_place]
 
 
 def _shared_places(

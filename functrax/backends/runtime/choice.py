@@ -107,8 +107,5 @@ CURRENT: Final = NATIVE or PYTHON
 load: Final = CURRENT.load
 """Make a program callable: ``load(program)(values, donated=())``."""
 Buffer: Final = CURRENT.buffer
-
-
-def pool_stats() -> PoolStats:
-    """What the memory pool holds and has done."""
-    return CURRENT.pool_stats()
+pool_stats: Final = CURRENT.pool_stats
+"""What the memory pool holds and has done."""

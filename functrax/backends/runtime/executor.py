@@ -123,18 +123,15 @@ class Executable:
 def _read_inputs(program: Program, values: Sequence[Any], frame: Frame) -> list[Any]:
     """Fill in the addresses of the inputs; returns what keeps them there."""
     kept = []
-    for slot, value in zip(program.inputs, values):
-        frame[slot], owner = _address(value, program.slots[slot])
+    for place, value in zip(program.inputs, values):
+        slot, owner = program.slots[place], value
+        if type(value) is Buffer and value.shape == slot.shape and value.dtype == slot.dtype:
+            frame[place] = value.address
+        else:
+            owner = dense_array(value, slot.number, slot.shape, slot.dtype)
+            frame[place] = owner.ctypes.data if owner.size else NOWHERE
         kept.append(owner)
     return kept
-
-
-def _address(value: Any, slot: Slot) -> tuple[int, Any]:
-    """Where an input's elements lie, and what keeps them there."""
-    if type(value) is Buffer and value.shape == slot.shape and value.dtype == slot.dtype:
-        return value.address, value
-    array = dense_array(value, slot.number, slot.shape, slot.dtype)
-    return array.ctypes.data if array.size else NOWHERE, array
 
 
 def _references(values: Sequence[Any], number: int) -> int:
@@ -253,7 +250,8 @@ class _Run:
             case Launch():
                 self._launches([x], frame)
             case HostCall():
-                self._host_call(x, slots, frame)
+                inputs = self._views(x.inputs, slots, frame, readonly=True)
+                adapter(x)(inputs, self._views(x.outputs, slots, frame, readonly=False))
             case Copy():
                 _copy(frame[x.target], frame[x.source], slots[x.source].nbytes)
             case Cond():
@@ -283,19 +281,11 @@ class _Run:
 
         thread_pool.parallel_for(some, cost, 1, cost)
 
-    def _host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
-        inputs = self._views(x.inputs, slots, frame, readonly=True)
-        adapter(x)(inputs, self._views(x.outputs, slots, frame, readonly=False))
-
     def _cond(self, x: Cond, slots: Sequence[Slot], frame: Frame, place: int) -> None:
-        index = self.scalar(slots[x.index], frame[x.index])
+        index = int(view_memory(frame[x.index], (), slots[x.index].dtype, self))
         branch = x.branches[min(max(index, 0), len(x.branches) - 1)]
         inner = self.inner_frame(branch, [frame[s] for s in x.operands], place)
         self.inner(branch, inner, [frame[s] for s in x.outputs])
-
-    def scalar(self, slot: Slot, address: int) -> int:
-        """The integer or truth value at an address."""
-        return int(view_memory(address, (), slot.dtype, self))
 
     def inner_frame(self, program: Program, inputs: Sequence[int], arena: int) -> Frame:
         """A frame with these addresses for the first inputs."""

@@ -38,7 +38,7 @@ def test_the_record_of_a_run():
     assert record["inline"].program is source
     assert record["inline"].rewrites == 0
     assert record["cse"].rewrites == record["dce"].rewrites == 1
-    assert record.milliseconds >= record["cse"].milliseconds > 0
+    assert record["cse"].milliseconds > 0
     assert [e.primitive.name for e in record["dce"].program.eqns] == ["sin", "mul"]
     assert record.program is record.stages[-1].program
     assert str(record).splitlines()[0].split() == ["pass", "ms", "rewrites", "equations"]

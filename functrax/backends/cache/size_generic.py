@@ -102,8 +102,7 @@ class Plan:
             x if found is None else _launch(x, *found)
             for x, found in zip(self.instructions, values[count:], strict=True)
         ]
-        builder = ProgramBuilder.of(self.name, slots, instructions)
-        return builder.build(self.outputs, builder.arrange(self.outputs, None))
+        return ProgramBuilder.of(self.name, slots, instructions).finished(self.outputs)
 
 
 def _launch(x: Any, params: tuple[int, ...], units: int, cost: int) -> Launch:

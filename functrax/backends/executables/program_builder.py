@@ -83,26 +83,21 @@ class ProgramBuilder:
         self._instructions.append(instruction)
         self._runs.append(1)
 
-    def arrange(self, outputs: Sequence[int], carry: range | None) -> Aliases:
-        """Put launches into runs; the results that may then share memory with inputs.
+    def finished(self, outputs: Sequence[int], carry: range | None = None) -> Program:
+        """The program with these results, its launches in runs, results in inputs' memory.
 
-        Of a loop's carry, and of large arrays, that comes first.
+        Of a loop's carry, and of large arrays, memory that is shared comes before runs.
         """
-        inputs = [n for n, s in enumerate(self._slots) if s.kind == "input"]
-        ends = inputs, outputs
+        ends = [n for n, s in enumerate(self._slots) if s.kind == "input"], outputs
         aliases = shared_results(self._slots, self._instructions, self._runs, *ends, carry)
         first = aliases
         if carry is None:
             first = tuple([x for x in aliases if self._slots[outputs[x[0]]].nbytes >= slack()])
         instructions, runs = in_runs(self._slots, self._instructions, *ends, first)
-        if instructions == self._instructions and runs == self._runs:
-            return aliases
-        self._instructions, self._runs = instructions, runs
-        return shared_results(self._slots, instructions, runs, *ends, carry)
-
-    def finished(self, outputs: Sequence[int], carry: range | None = None) -> Program:
-        """The program with these results, its launches in runs, its memory planned."""
-        return self.build(outputs, self.arrange(outputs, carry))
+        if (instructions, runs) != (self._instructions, self._runs):
+            self._instructions, self._runs = instructions, runs
+            aliases = shared_results(self._slots, instructions, runs, *ends, carry)
+        return self.build(outputs, aliases)
 
     def build(self, outputs: Sequence[int], aliases: Aliases = ()) -> Program:
         """The program with these results, checked, its memory planned.

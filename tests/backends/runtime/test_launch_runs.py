@@ -46,7 +46,7 @@ class Launches:
 
     def program(self, *results: str) -> Program:
         outputs = [self.slots[x] for x in results]
-        return self.builder.build(outputs, self.builder.arrange(outputs, None))
+        return self.builder.finished(outputs)
 
 
 def test_what_does_not_wait_for_one_another_is_a_run() -> None:
@@ -162,7 +162,7 @@ def test_random_launches(runtime: Runtime, seed: int, threads: int) -> None:
         slots.append(y)
         b.add(kernels().launch("affine", (y,), (y,), units=0))  # nothing, in between
     outs = [slots[k] for k in (-1, -5, 20)]
-    program = b.build(outs, b.arrange(outs, None))
+    program = b.finished(outs)
     assert max(program.runs) > 1
     runtime.set_num_threads(threads)
     for got, k in zip(runtime.load(program)([x]), (-1, -5, 20)):

@@ -42,10 +42,10 @@ def without_lapack(request: Any, monkeypatch: Any) -> Iterator[bool]:
     lacks = request.param != "LAPACK"
     if lacks:
         monkeypatch.setattr(lapack, "library", lambda: None)
-        library._of_lapack.cache_clear()
+        library._found.cache_clear()
         functrax.clear_caches()
     yield lacks
-    library._of_lapack.cache_clear()
+    library._found.cache_clear()
     functrax.clear_caches()
 
 

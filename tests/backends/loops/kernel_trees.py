@@ -51,9 +51,9 @@ class Kernels:
 
     def check(self) -> int:
         """Check all kernels; how many were run."""
-        return sum([self._check(*x) for x in self.found.values()])
+        return sum([self.check_one(*x) for x in self.found.values()])
 
-    def _check(self, kernel: Kernel, tree: Function, emitted: emit.Emitted) -> bool:
+    def check_one(self, kernel: Kernel, tree: Function, emitted: emit.Emitted) -> bool:
         """Check a kernel's trees, from the plain one on: each reads back, is verified, and says
         what the one before does; and the last one what the machine code does.
 

@@ -18,7 +18,7 @@ from functrax import lax, nn
 from functrax.backends.compilation import codegen
 from functrax.backends.kernels import accesses, lower
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.loops.strategies import can_be_left_out, reduction_blocks
+from functrax.backends.loops.strategies import can_be_left_out
 from functrax.backends.targets import target
 from functrax.core.options.config import Override
 from tests.backends.machines import with_facts
@@ -107,13 +107,16 @@ def test_parts_meet_in_sums_of_shifted_arrays() -> None:
 
 @pytest.mark.parametrize("shape", [(5000, 129), (1025, 1000), (70_001, 9)])
 def test_long_columns_are_summed_in_blocks(
-    shape: tuple[int, int], emitted: list[tuple[Kernel, str]]
+    shape: tuple[int, int],
+    emitted: list[tuple[Kernel, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    with_facts(monkeypatch, second_cache=2 << 20)
     x = numbers(*shape)
+    assert x.nbytes >= 2 << 20
     got = run(lambda v: jnp.sum(v, 0), x)
     assert len(emitted) == 2
     assert any(x.kind == "block" for x in emitted[0][0].rewrites)
-    assert x.nbytes >= reduction_blocks.SPAN
     np.testing.assert_allclose(got, x.sum(0, dtype=np.float64), rtol=1e-6, atol=1e-5)
 
 
@@ -140,7 +143,7 @@ def test_long_rows_are_read_in_pieces_side_by_side(
     size: int, monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
     monkeypatch.setattr(accesses, "STREAMED", 0)
-    with_facts(monkeypatch, several_pages=True)
+    with_facts(monkeypatch, several_pages=True, second_cache=2 << 20)
     x, y = numbers(size), numbers(size)[::-1].copy()
     np.testing.assert_array_equal(run(lambda v, w: v * 4 - w, x, y), x * 4 - y)
     np.testing.assert_allclose(
@@ -159,7 +162,7 @@ def test_rows_are_in_one_piece_where_a_processor_fetches_across_pages(
     monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
     monkeypatch.setattr(accesses, "STREAMED", 0)
-    with_facts(monkeypatch, several_pages=False)
+    with_facts(monkeypatch, several_pages=False, second_cache=2 << 20)
     x = numbers(1 << 20)
     np.testing.assert_array_equal(run(lambda v: v * 4 - 9, x), x * 4 - 9)
     run(lambda v: jnp.sum(v * 9), x)
@@ -353,7 +356,7 @@ def test_rows_with_holes_are_reduced_along_the_lanes(emitted: list[tuple[Kernel,
 def test_what_is_written_through_the_caches_is_not_done_in_pieces(
     monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
-    with_facts(monkeypatch, several_pages=True)
+    with_facts(monkeypatch, several_pages=True, second_cache=2 << 20)
     run(lambda v: v * 5 - 3, numbers(1 << 20))
     assert not words(emitted[0][0], "interleave")
 

@@ -63,6 +63,11 @@ class Target:
       second_cache: bytes of the second cache that a thread has.
       several_pages: whether memory is read faster from several pages at once than from one after
         the other.
+      streams: from how many pages at once memory comes fastest there, and how many of them a
+        processor fetches ahead in: more pieces of arrays than this were slower.
+      scattered_lines: how many lines, each in another page, are written in turn before those beside
+        them: to be in a cache still, and past the caches, where the pages have to be known.  Of
+        transposes that were timed with powers of two the largest that were not slower.
       functions: which operations of scalar expressions are instructions of its own: ``fma``, a
         product and a sum that are rounded once; ``ldexp``, of vectors; ``float16``, conversions.
         Others are written with what all machines have.
@@ -127,6 +132,8 @@ class Target:
     first_cache: int = 32 << 10
     second_cache: int = SECOND_CACHE
     several_pages: bool = True
+    streams: int = 16
+    scattered_lines: tuple[int, int] = (128, 2048)
     functions: frozenset[str] = frozenset({"fma", "float16"})
     dots: frozenset[str] = frozenset()
     divides_fast: bool = False

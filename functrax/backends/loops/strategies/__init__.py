@@ -14,8 +14,8 @@ of rewrites that turn its plain tree into the one that is emitted.  In order:
 
 Blocks follow from shapes alone, so the bits of results do not depend on the number of threads.
 Where the target is *strict*, the order of a reduction follows from its shape and axes alone, not
-from what shares its kernel: along the last dim, if that is reduced, in ``STRICT_LANES`` lanes, else
-one element after the other; and dims that are reduced are not merged.
+from what shares its kernel: along the last dim, if that is reduced, in as many lanes whatever the
+dtype, else one element after the other; and dims that are reduced are not merged.
 
 Start at :func:`schedule`.
 """
@@ -69,7 +69,7 @@ def schedule(kernel: Kernel, target: Target, left_out: LeftOut = NOTHING) -> lis
     """
     kernel.off = left_out.kinds
     if kernel.tiling is not None:
-        return [(kernel, tiles(kernel, kernel.tiling))]
+        return [(kernel, tiles(kernel, kernel.tiling, target))]
     if kernel.vector is None:
         found = _strategy(_with_lanes(kernel, target), target)
     else:
@@ -120,16 +120,16 @@ def can_be_left_out() -> list[str]:
 
 def _strategy(kernel: Kernel, target: Target) -> list[Scheduled]:
     """The rewrites of a kernel that has lanes, after these."""
-    tile = choose_tile(kernel, target.vector_bytes)
+    tile = choose_tile(kernel, target)
     if "stage" not in kernel.off:
         keep_rows(kernel)
     if kernel.stages and kernel.stages[0].scan is not None:
         return scans(kernel)
-    grain = None if "block" in kernel.off else block_of_reduction(kernel, target.strict)
+    grain = None if "block" in kernel.off else block_of_reduction(kernel, target)
     if grain is not None:
         return in_two(kernel, target, grain)
     if tile is not None:
-        return [(kernel, transposes(kernel, tile))]
+        return [(kernel, transposes(kernel, target, tile))]
     return [(kernel, go_through_rows(kernel, target, share(kernel)))]
 
 

@@ -17,16 +17,12 @@ from functrax.backends.kernels.accesses import (
 from functrax.backends.kernels.ir import Done, Kernel
 from functrax.backends.targets import Target
 from functrax.core.scalars.scalar import MATH
-from functrax.core.types.dtypes import real_dtype
+from functrax.core.types.dtypes import float32, real_dtype
 
-#: Lanes of a reduction along the last dim, where its order must not depend on its kernel.
-STRICT_LANES: Final = 32
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT: Final = 12
-#: Columns are reduced in shorter vectors if there are fewer than this and the last one has a mask.
-FEW_VECTORS: Final = 3
-#: Kernels of mathematical functions do, from this many points on, two vectors at a time.
-MANY_POINTS: Final = 1 << 18
+#: A last vector that is masked matters where there are fewer than this.
+FEW_VECTORS: Final = 4
 
 
 def ends_in_row(kernel: Kernel) -> bool:
@@ -104,7 +100,7 @@ def choose_lanes(kernel: Kernel, target: Target) -> None:
     lanes = vector = target.vector_bytes // max(widest, 2)
     work = kernel.work
     if target.strict and v in kernel.inner:
-        lanes = STRICT_LANES
+        lanes = 2 * target.vector_bytes // float32.itemsize  # whatever else is in the kernel
     elif v in kernel.inner and any(s.scan is not None for s in kernel.stages):
         pass  # what goes from step to step is short
     elif kernel.inner:
@@ -118,13 +114,18 @@ def choose_lanes(kernel: Kernel, target: Target) -> None:
             v in kernel.outer and lanes > 2 * vector and _is_mostly_tail(kernel.extents[v], lanes)
         ):
             lanes //= 2
-    elif any(n.op in MATH for n in kernel.nodes()) and kernel.points >= MANY_POINTS:
-        lanes *= 2  # two chains of dependent operations at a time
+    elif has_functions(kernel) and 2 * kernel.points * widest >= target.second_cache:
+        lanes *= 2  # two chains of dependent operations at a time, where it pays to compile them
     elif work <= 2 * LIGHT:
         lanes = max(lanes, _lanes_of_a_line(kernel, target))
     while lanes // 2 >= kernel.extents[v]:
         lanes //= 2
     kernel.lanes = lanes
+
+
+def has_functions(kernel: Kernel) -> bool:
+    """Whether a kernel computes functions such as ``exp``."""
+    return any(node.op in MATH for node in kernel.nodes())
 
 
 def _is_mostly_tail(extent: int, lanes: int) -> bool:

@@ -13,23 +13,22 @@ from functrax.core.scalars.scalar import MATH
 
 #: The least number of points in a unit of work: of one with functions such as ``exp`` a part of it.
 UNIT: Final = 4096
-LEAST_UNIT: Final = 512
-#: Outer dims with fewer points than twice this are shared only where no other is longer.
-FEW_ROWS: Final = 8
+#: Fewer steps than this do not keep threads busy; twice as many are shared evenly.
+FEW: Final = 8
 
 
 def share(kernel: Kernel) -> list[Parallelize]:
     """Share the outermost outer dim that is long enough, else the longest one."""
     if not kernel.outer:
         return []
-    long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW_ROWS]
+    long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW]
     if long_enough:
         shared = long_enough[0]
     else:
         shared = max(kernel.outer, key=lambda d: kernel.extents[d])
     per_point = max(kernel.points // kernel.extents[shared], 1)
     functions = sum(1 for node in kernel.nodes() if node.op in MATH)
-    grain = -(-max(UNIT // (1 + functions), LEAST_UNIT) // per_point)
+    grain = -(-UNIT // (1 + functions) // per_point)
     if shared == kernel.vector:
         grain = -(-grain // kernel.lanes) * kernel.lanes
     return [Parallelize(shared, max(1, min(grain, kernel.extents[shared])))]

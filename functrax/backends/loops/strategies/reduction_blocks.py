@@ -17,28 +17,25 @@ from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.vectorize import is_widened_sum
 from functrax.backends.loops.strategies.lanes import choose_lanes
-from functrax.backends.loops.strategies.parallel import FEW_ROWS, share
-from functrax.backends.loops.strategies.rows import ends_of_rows, go_through_rows
+from functrax.backends.loops.strategies.parallel import FEW, share
+from functrax.backends.loops.strategies.rows import LONG_ROW, ends_of_rows, go_through_rows
 from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim
 from functrax.core.records import replace
 from functrax.core.types import dtypes
 
-#: A reduction is done in blocks when it has fewer rows than FEW_ROWS, and longer ones than this.
+#: A reduction is done in blocks when it has few rows, and longer ones than this.
 BLOCK: Final = 1 << 15
 #: Longer rows are done in blocks whatever their number: one sum of so many is not accurate.
 LONG: Final = 1 << 20
-#: So is one along columns that reach over this many bytes: a block is so many rows, whose lines are
-#: fetched ahead side by side (a processor follows about so many pages), more if they are short.
-SPAN: Final = 1 << 21
-BLOCK_OF_ROWS: Final = 32
-LEAST_BLOCK: Final = 1 << 16
-#: Sums of fewer float32 are rounded once, in the end.
-LONG_ROW: Final = 256
 
 
-def block_of_reduction(kernel: Kernel, strict: bool) -> int | None:
-    """How many points of the longest inner dim make a block; None to reduce rows in one piece."""
+def block_of_reduction(kernel: Kernel, target: Target) -> int | None:
+    """How many points of the longest inner dim make a block; None to reduce rows in one piece.
+
+    Columns that reach over more than the second cache are reduced in blocks of rows, two of which
+    are fetched ahead in each page that a processor follows; of more if they are short.
+    """
     rows = math.prod(kernel.extents[d] for d in kernel.outer)
     length = math.prod(kernel.extents[d] for d in kernel.inner)
     simple = len(kernel.stages) == 1 and not kernel.stages[0].carries
@@ -52,14 +49,16 @@ def block_of_reduction(kernel: Kernel, strict: bool) -> int | None:
         coefficient(address, shared) * kernel.operands[k].dtype.itemsize
         for address, k, _ in accesses(kernel)
     )
-    if strict or kernel.vector in kernel.inner or step * kernel.extents[shared] < SPAN:
+    if target.strict or kernel.vector in kernel.inner:
         return None
-    return max(LEAST_BLOCK // step, BLOCK_OF_ROWS)
+    if step * kernel.extents[shared] < target.second_cache:
+        return None
+    return max(target.streams * target.page // step, 2 * target.streams)
 
 
 def in_blocks(rows: int, length: int) -> bool:
     """Whether rows of this length are reduced in blocks."""
-    return length > LONG or (rows < FEW_ROWS and length > BLOCK)
+    return length > LONG or (rows < FEW and length > BLOCK)
 
 
 def _longest_inner(kernel: Kernel) -> int:

@@ -22,28 +22,15 @@ from functrax.backends.loops.rewrites.memory_hints import Prefetch, Stream
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.peel import Align, Peel
 from functrax.backends.loops.rewrites.rewrite import Rewrite
-from functrax.backends.loops.strategies.lanes import LIGHT
+from functrax.backends.loops.strategies.lanes import FEW_VECTORS, LIGHT, has_functions
 from functrax.backends.targets import Target
 from functrax.core.records import replace
-from functrax.core.scalars.scalar import MATH
 
-#: Kernels that move at least so many bytes, and do little with them, read several pages at once: so
-#: many of an array, and of all arrays.
-FROM_MEMORY: Final = 1 << 22
-MOST_PIECES: Final = 8
-MOST_PAGES: Final = 16
-#: In units that are pieces of one row, so many pages long.
-PIECE: Final = 4
 #: Rows of fewer vectors are not worth a short one at their beginning.
 LEAST_LINES: Final = 16
-#: Bytes of rows for which it pays to fetch the next one.
-LEAST_ROW: Final = 512
-LONGEST_ROW: Final = 16384
-#: The last vector of a row is computed apart from the others if it is one of this many, or if it is
-#: reduced along so many points of other dims; and if a point has no more operations than this.
-LEAST_VECTORS: Final = 4
-LONG_COLUMN: Final = 256
-WORK_TWICE: Final = 32
+#: Reductions along fewer points are short: float32 are added up as they are and rounded once, and a
+#: last vector of columns is not worth a loop of its own.
+LONG_ROW: Final = 256
 
 
 def go_through_rows(
@@ -61,7 +48,7 @@ def go_through_rows(
     shared = units[0] if units else None
     aligned = _aligned_store(kernel, target, shared)
     pieces, shared = _pieces(kernel, target, shared, aligned)
-    row = None if kernel.block or pieces > 1 else _row_ahead(kernel)
+    row = None if kernel.block or pieces > 1 else _row_ahead(kernel, target)
     found: list[Rewrite] = [] if shared is None else [shared]
     v = kernel.vector
     if aligned is not None:
@@ -140,15 +127,14 @@ def _pieces(
         if coefficient(address, v) == 1 and not kernel.operands[k].scratch:
             arrays[k] = kernel.operands[k].dtype.itemsize
     size = sum(kernel.operands[k].size * n for k, n in arrays.items())
-    has_functions = any(n.op in MATH for n in kernel.nodes())
-    if size < FROM_MEMORY or kernel.work > LIGHT or has_functions or not arrays:
+    if not is_from_memory(size, target) or kernel.work > LIGHT or has_functions(kernel):
         return 1, shared
     itemsize = min(arrays.values())
-    pieces = MOST_PIECES
-    while pieces * len(arrays) > MOST_PAGES:
+    pieces = target.streams // 2
+    while pieces * len(arrays) > target.streams:
         pieces //= 2
     if shared is not None and v == shared.dim and v in kernel.outer:
-        least = pieces * PIECE * target.page // itemsize
+        least = 2 * target.streams * target.page // itemsize
         grain = min(max(shared.grain, least), kernel.extents[v])
         shared = replace(shared, grain=grain)
     while _length(kernel, shared) * itemsize < pieces * target.page:
@@ -156,11 +142,17 @@ def _pieces(
     return max(pieces, 1), shared
 
 
-def _row_ahead(kernel: Kernel) -> int | None:
+def is_from_memory(nbytes: int, target: Target) -> bool:
+    """Whether most of so many bytes that are read cannot be in the second cache."""
+    return nbytes >= 2 * target.second_cache
+
+
+def _row_ahead(kernel: Kernel, target: Target) -> int | None:
     """The outer dim whose next row is asked for where a row is gone through several times.
 
     While a row is read for the first time nothing is computed, and later nothing is fetched: a
-    processor fetches ahead within a page, so hardly beyond the end of a row.
+    processor fetches ahead within a page, so hardly beyond the end of a row that is not short.
+    This row and the next one must be in the first cache together.
     """
     v = kernel.vector
     if v not in kernel.inner or not kernel.outer:
@@ -175,18 +167,19 @@ def _row_ahead(kernel: Kernel) -> int | None:
         if coefficient(address, d)
     )
     row = size // math.prod(kernel.extents[n] for n in kernel.outer)
-    return d if size >= FROM_MEMORY and LEAST_ROW <= row <= LONGEST_ROW else None
+    near = target.far_stride <= row <= target.first_cache // 2
+    return d if near and is_from_memory(size, target) else None
 
 
 def _has_own_tail(kernel: Kernel, shared: Parallelize | None, aligned: Store | None) -> bool:
     """Whether the last vector of a row has a loop of its own, so that others need no mask."""
     v = kernel.vector
-    if v is None or kernel.lanes == 1 or kernel.work > WORK_TWICE:
+    if v is None or kernel.lanes == 1 or kernel.work > 2 * LIGHT:
         return False
     whole = kernel.extents[v] % kernel.lanes == 0 and _length(kernel, shared) % kernel.lanes == 0
     if whole and aligned is None:
         return False
-    if kernel.extents[v] >= LEAST_VECTORS * kernel.lanes:
+    if kernel.extents[v] >= FEW_VECTORS * kernel.lanes:
         return True
     columns = kernel.inner and v in kernel.outer and kernel.extents[v] > kernel.lanes
-    return bool(columns) and math.prod(kernel.extents[d] for d in kernel.inner) >= LONG_COLUMN
+    return bool(columns) and math.prod(kernel.extents[d] for d in kernel.inner) >= LONG_ROW

@@ -10,12 +10,13 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.tiling import Tiling
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.tile import TileSums
+from functrax.backends.targets import Target
 
 
-def tiles(kernel: Kernel, tiling: Tiling) -> list[Rewrite]:
+def tiles(kernel: Kernel, tiling: Tiling, target: Target) -> list[Rewrite]:
     """The rewrite of a contraction."""
     assert kernel.vector is not None
-    ahead = "prefetch" not in kernel.off
+    ahead = 0 if "prefetch" in kernel.off else target.cache_line
     result = _result(kernel, tiling)
     return [TileSums(tiling, kernel.vector, kernel.lanes, ahead, result)]
 

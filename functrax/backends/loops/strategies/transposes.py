@@ -30,28 +30,20 @@ from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.turn import Turn
 from functrax.backends.loops.strategies.lanes import reorder
+from functrax.backends.loops.strategies.parallel import FEW, UNIT
 from functrax.backends.loops.strategies.rows import streams
+from functrax.backends.targets import Target
 
-#: How many lines a stripe writes, at least: where lines go past the caches, and elsewhere.
-STREAMED_LINES: Final = 2048
-CACHED_LINES: Final = 128
-#: Places in memory that are multiples of so many bytes apart may collide: in sets of a cache, in
-#: banks of memory.
-COLLIDING: Final = 1024
-#: How many tiles write side by side then, and how far apart rows may be for as many to be read.
+#: How many tiles write side by side where lines collide: half as many if no two of the rows that
+#: are read share a page.
 MOST_BESIDE: Final = 4
-NEAR: Final = 2048
 #: Tiles of fewer points along a dim do not pay.
 LEAST_LANES: Final = 4
 #: Bytes of the largest element that is read in tiles.
 LARGEST: Final = 8
-#: The least number of points in a unit of work.
-UNIT: Final = 4096
-#: Fewer tiles along a dim than this are not shared by threads if another dim has more.
-FEW_TILES: Final = 8
 
 
-def choose_tile(kernel: Kernel, vector_bytes: int) -> int | None:
+def choose_tile(kernel: Kernel, target: Target) -> int | None:
     """The dim along which to read in rows what neighbouring lanes would read across rows."""
     v = kernel.vector
     if v is None or v not in kernel.outer or kernel.inner:
@@ -73,7 +65,7 @@ def choose_tile(kernel: Kernel, vector_bytes: int) -> int | None:
     least = min(kernel.extents[v], kernel.extents[w])
     if least < LEAST_LANES:
         return None
-    lanes = min(vector_bytes // max(widest, 4), 16)
+    lanes = min(target.vector_bytes // max(widest, 4), 16)
     while 2 * least <= lanes:  # one tile of more lanes is less work than two of fewer
         lanes //= 2
     kernel.lanes = lanes
@@ -93,7 +85,7 @@ def _order_as_read(kernel: Kernel, tile: int, across: list[list[int]]) -> None:
     reorder(kernel, "outer", (*others, tile))
 
 
-def transposes(kernel: Kernel, tile: int) -> list[Rewrite]:
+def transposes(kernel: Kernel, target: Target, tile: int) -> list[Rewrite]:
     """The rewrites that choose the stripes, which dim threads share, and tiles side by side.
 
     A stripe that is too long is cut along one of its dims, whose blocks are the units of work.
@@ -101,7 +93,7 @@ def transposes(kernel: Kernel, tile: int) -> list[Rewrite]:
     v = kernel.vector
     assert v is not None
     stripe = kernel.outer[kernel.outer.index(v) + 1 :]
-    beside, units = _share_tiles(kernel, tile, stripe)
+    beside, units = _share_tiles(kernel, target, tile, stripe)
     found: list[Rewrite] = [*units]
     if beside > 1 and stripe:
         found += [Split(v, beside * kernel.lanes), Reorder((*stripe, v))]
@@ -109,17 +101,17 @@ def transposes(kernel: Kernel, tile: int) -> list[Rewrite]:
 
 
 def _share_tiles(
-    kernel: Kernel, tile: int, stripe: tuple[int, ...]
+    kernel: Kernel, target: Target, tile: int, stripe: tuple[int, ...]
 ) -> tuple[int, list[Parallelize]]:
     """How many tiles are side by side, and what threads share."""
     v = kernel.vector
     assert v is not None
     only_streams = _only_streams(kernel)
-    limit = STREAMED_LINES if only_streams else CACHED_LINES
+    limit = target.scattered_lines[only_streams]
     lines = 1
     alone = kernel.extents[v] <= kernel.lanes  # no other stripe writes beside this one
     length = math.prod(kernel.extents[d] for d in stripe)
-    beside = _side_by_side(kernel, tile, only_streams, length)
+    beside = _side_by_side(kernel, target, tile, only_streams, length)
 
     def shared(d: int, grain: int) -> tuple[int, list[Parallelize]]:
         """Share a dim in blocks of at least ``grain`` points, in whole tiles."""
@@ -136,17 +128,17 @@ def _share_tiles(
     steps = -(-kernel.extents[v] // kernel.lanes)
     points = math.prod(kernel.extents[d] for d in kernel.outer)
     for d in around:
-        if kernel.extents[d] >= 2 * FEW_TILES or kernel.extents[d] > steps:
+        if kernel.extents[d] >= 2 * FEW or kernel.extents[d] > steps:
             return shared(d, -(-UNIT * kernel.extents[d] // points))
     longest = max(stripe, key=lambda d: kernel.extents[d])
-    if steps < FEW_TILES and kernel.extents[longest] > kernel.extents[v]:
+    if steps < FEW and kernel.extents[longest] > kernel.extents[v]:
         return shared(longest, -(-UNIT * kernel.extents[longest] // points))
-    while beside > 1 and steps < FEW_TILES * beside:
+    while beside > 1 and steps < FEW * beside:
         beside //= 2
     return shared(v, -(-UNIT // lines))
 
 
-def _side_by_side(kernel: Kernel, tile: int, only_streams: bool, lines: int) -> int:
+def _side_by_side(kernel: Kernel, target: Target, tile: int, only_streams: bool, lines: int) -> int:
     """How many tiles along the vector dim come one after the other, in a stripe of so many lines.
 
     More rows are read side by side then, which costs where nothing collides.
@@ -159,13 +151,14 @@ def _side_by_side(kernel: Kernel, tile: int, only_streams: bool, lines: int) -> 
             written.append(abs(coefficient(address, tile)) * size)
         elif coefficient(address, v) not in (0, 1):
             read.append(abs(coefficient(address, v)) * size)
-    if min(written) < COLLIDING or all(step % COLLIDING for step in (*written, *read)):
+    colliding = target.colliding_stride
+    if min(written) < colliding or all(step % colliding for step in (*written, *read)):
         return 1
     if not only_streams:
         return MOST_BESIDE
-    if lines <= CACHED_LINES:
+    if lines <= target.scattered_lines[0]:
         return 1
-    return MOST_BESIDE if max(read) <= NEAR else MOST_BESIDE // 2
+    return MOST_BESIDE if 2 * max(read) <= target.page else MOST_BESIDE // 2
 
 
 def _only_streams(kernel: Kernel) -> bool:

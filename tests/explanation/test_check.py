@@ -17,7 +17,7 @@ from functrax.backends.compilation import codegen, pipeline
 from functrax.backends.compilation.stage import Stage, as_pass
 from functrax.backends.kernels.ir import Store
 from functrax.backends.loops.rewrites.peel import Peel
-from functrax.backends.loops.rewrites.rewrite import changed
+from functrax.backends.loops.rewrites.rewrite import on_loops
 from functrax.backends.loops.tree import Function, Loop
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
@@ -224,7 +224,7 @@ def test_a_wrong_rewrite_of_loops_is_named(monkeypatch: pytest.MonkeyPatch) -> N
             return [replace(loop, body=tuple(body)) if loop.peeled else loop]
 
         tree = real(self, tree)
-        return replace(tree, body=changed(tree.body, self.dim, zeros))
+        return on_loops(tree, self.dim, zeros)
 
     monkeypatch.setattr(Peel, "apply", wrong)
     x = np.random.default_rng(0).standard_normal((70, 1001), dtype=np.float32)

@@ -24,7 +24,7 @@ Start at :class:`Function`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, Final, TypeAlias
 
@@ -33,7 +33,7 @@ import numpy as np
 from functrax.backends.kernels.ir import Operand, Reduce, Store, ordered
 from functrax.backends.kernels.tiling import Reading
 from functrax.core.index.expr import IndexExpr
-from functrax.core.records import field, record
+from functrax.core.records import field, record, replace
 from functrax.core.scalars.scalar import Builder, Scalar
 
 INDEX: Final = np.dtype(np.int64)
@@ -387,14 +387,26 @@ class Function:
         while stack:
             statement = stack.pop()
             yield statement
-            stack += getattr(statement, "otherwise", ())[::-1]
-            stack += getattr(statement, "points", getattr(statement, "body", ()))[::-1]
+            for name in reversed(_BODIES):
+                stack += getattr(statement, name, ())[::-1]
 
     def nodes(self) -> list[Scalar]:
         """The values that statements need, operands first, but bounds of loops."""
         if self.nodes_ is None:
             self.nodes_ = ordered([x for s in self.statements() for x in values_of(s)])
         return self.nodes_
+
+
+#: The fields of statements that have statements in them.
+_BODIES: Final = ("points", "body", "otherwise")
+
+
+def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Statement:
+    """A statement with other statements in it."""
+    before = {x: getattr(statement, x) for x in _BODIES if getattr(statement, x, ())}
+    after = {name: change(body) for name, body in before.items()}
+    same = all(after[name] is body for name, body in before.items())
+    return statement if same else replace(statement, **after)
 
 
 def values_of(statement: Statement) -> Iterator[Scalar]:

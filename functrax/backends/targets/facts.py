@@ -68,6 +68,8 @@ class Target:
       scattered_lines: how many lines, each in another page, are written in turn before those beside
         them: to be in a cache still, and past the caches, where the pages have to be known.  Of
         transposes that were timed with powers of two the largest that were not slower.
+      unit_points: how many points without functions such as ``exp`` a unit of work has at least, so
+        that threads take units at little cost.
       functions: which operations of scalar expressions are instructions of its own: ``fma``, a
         product and a sum that are rounded once; ``ldexp``, of vectors; ``float16``, conversions.
         Others are written with what all machines have.
@@ -134,6 +136,7 @@ class Target:
     several_pages: bool = True
     streams: int = 16
     scattered_lines: tuple[int, int] = (128, 2048)
+    unit_points: int = 4096
     functions: frozenset[str] = frozenset({"fma", "float16"})
     dots: frozenset[str] = frozenset()
     divides_fast: bool = False

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from functrax.backends.kernels.ir import Reduce
-from functrax.backends.loops.rewrites.rewrite import Rewrite
-from functrax.backends.loops.tree import Bind, Body, Carried, Function, Let, Loop, Statement, While
+from functrax.backends.loops.rewrites.rewrite import Rewrite, changed
+from functrax.backends.loops.tree import Function, Let, Loop, Statement
 from functrax.core.prims.fused import fma
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import Builder, Scalar
@@ -38,50 +38,30 @@ class Combine(Rewrite):
 
     def apply(self, tree: Function) -> Function:
         """The tree without statements of reductions."""
-        return replace(tree, body=self._body(tree, tree.body, (), False, {}))
 
-    def _body(
-        self,
-        tree: Function,
-        body: Body,
-        carries: tuple[Carried, ...],
-        masked: bool,
-        new: dict[Scalar, Scalar],
-    ) -> Body:
-        """Statements inside of a loop.
+        def change(s: Any) -> list[Statement] | None:
+            reduces = any(type(x) is Reduce for x in getattr(s, "body", ()))
+            return [self._in_loop(tree, s)] if reduces else None
 
-        Args:
-          tree: all of it.
-          body: the statements.
-          carries: of the loop.
-          masked: whether it is a vector loop that may reach past its end.
-          new: the results of reductions, as values; what is found is added.
-        """
-        found: list[Statement] = []
-        for s in body:
-            if type(s) is Reduce:
-                lanes = next(c.lanes for c in carries if c.new is s.results[0])
-                values = self._combined(tree, s, masked, lanes)
-                new.update(zip(s.results, values, strict=True))
-                found.append(Let((), tuple(values)))
-            elif isinstance(s, (Loop, While, Bind)):
-                found.append(self._loop(tree, s, masked))
-            else:
-                found.append(s)
-        same = all(x is y for x, y in zip(found, body))
-        return body if same else tuple(found)
+        return replace(tree, body=changed(tree.body, change))
 
-    def _loop(self, tree: Function, s: Any, masked: bool) -> Any:
-        if type(s) is Loop:
-            masked = s.kind == "vector" and s.masked
+    def _in_loop(self, tree: Function, loop: Any) -> Statement:
+        """A loop without statements of reductions."""
+        masked = type(loop) is Loop and loop.kind == "vector" and loop.masked
         new: dict[Scalar, Scalar] = {}
-        body = self._body(tree, s.body, s.carries, masked, new)
-        if body is s.body:
-            return s
-        if not new:
-            return replace(s, body=body)
-        carries = tuple([replace(c, new=new.get(c.new, c.new)) for c in s.carries])
-        return replace(s, body=body, carries=carries)
+
+        def change(s: Statement) -> list[Statement] | None:
+            if type(s) is not Reduce:
+                return None
+            lanes = next(c.lanes for c in loop.carries if c.new is s.results[0])
+            values = self._combined(tree, s, masked, lanes)
+            new.update(zip(s.results, values, strict=True))
+            return [Let((), tuple(values))]
+
+        body = changed(loop.body, change)
+        carries = [replace(c, new=new.get(c.new, c.new)) for c in loop.carries]
+        after: Statement = replace(loop, body=body, carries=tuple(carries))
+        return after
 
     def _combined(self, tree: Function, s: Reduce, masked: bool, lanes: int) -> list[Scalar]:
         """What is carried after one point (or one vector of points) more."""

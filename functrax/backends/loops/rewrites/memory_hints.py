@@ -7,8 +7,8 @@ from typing import ClassVar
 from functrax.backends.kernels.accesses import coefficient, rows_read
 from functrax.backends.kernels.ir import Reduce, Store
 from functrax.backends.loops import tree as trees
-from functrax.backends.loops.rewrites.rewrite import Rewrite, nest, nested
-from functrax.backends.loops.tree import Bind, Body, Function, Loop, Poll, Statement, Tile, While
+from functrax.backends.loops.rewrites.rewrite import Rewrite, changed, nest, nested
+from functrax.backends.loops.tree import Function, Loop, Poll, Statement
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import Scalar
 
@@ -43,9 +43,8 @@ class Prefetch(Rewrite):
             for buffer, address in rows_read(_reduced(body[first]), tree.vector)
             if coefficient(address, self.dim)
         ]
-        changed = list(body)
-        changed[second] = _with(body[second], fetches)
-        return replace(tree, body=(nested(loops, tuple(changed)),))
+        inside = (*body[:second], _with(body[second], fetches), *body[second + 1 :])
+        return replace(tree, body=(nested(loops, inside),))
 
 
 def _reduced(loop: Statement) -> list[Scalar]:
@@ -76,16 +75,9 @@ class Stream(Rewrite):
 
     def apply(self, tree: Function) -> Function:
         """The tree with its stores marked."""
-        return replace(tree, body=self._body(tree.body))
 
-    def _body(self, body: Body) -> Body:
-        found: list[Statement] = []
-        for s in body:
-            if type(s) is Store and s.buffer == self.buffer:
-                s = replace(s, streams=True)
-            elif isinstance(s, (Loop, While, Bind)):
-                s = replace(s, body=self._body(s.body))
-            elif type(s) is Tile:
-                s = replace(s, points=self._body(s.points))
-            found.append(s)
-        return tuple(found)
+        def change(s: Statement) -> list[Statement] | None:
+            there = type(s) is Store and s.buffer == self.buffer
+            return [replace(s, streams=True)] if there else None
+
+        return replace(tree, body=changed(tree.body, change))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from functrax.backends.loops.rewrites.rewrite import Rewrite, nest, nested, on_loops
-from functrax.backends.loops.tree import Body, Function, Loop, Statement, index, plus, smaller
+from functrax.backends.loops.rewrites.rewrite import Rewrite, changed, nest, nested, on_loops
+from functrax.backends.loops.tree import Function, Loop, Statement, index, plus, smaller
 from functrax.core.records import record, replace
 
 
@@ -25,27 +25,19 @@ class Reorder(Rewrite):
 
     def apply(self, tree: Function) -> Function:
         """The tree with its loops in this order."""
-        return replace(tree, body=self._body(tree.body))
 
-    def _body(self, body: Body) -> Body:
-        found: list[Statement] = []
-        for s in body:
-            if type(s) is Loop:
-                loops = nest(s)[: len(self.dims)]
-                inside = loops[-1].body
-                dims = {loop.dim: loop for loop in loops}
-                if dims.keys() == set(self.dims):
-                    loops = [_over(x, dims[d]) for x, d in zip(loops, self.dims, strict=True)]
-                    s = nested(loops, inside)
-                else:
-                    s = replace(s, body=self._body(s.body))
-            found.append(s)
-        return tuple(found)
+        def change(s: Statement) -> list[Statement] | None:
+            loops = nest(s)[: len(self.dims)] if type(s) is Loop else []
+            by_dim = {loop.dim: loop for loop in loops}
+            if by_dim.keys() != set(self.dims):
+                return None
+            inside = loops[-1].body
+            # A loop in the place of another one has its carries.
+            moved = zip(loops, self.dims, strict=True)
+            loops = [replace(by_dim[d], carries=place.carries) for place, d in moved]
+            return [nested(loops, inside)]
 
-
-def _over(place: Loop, loop: Loop) -> Loop:
-    """A loop in the place of another one, whose carries it has."""
-    return replace(loop, carries=place.carries)
+        return replace(tree, body=changed(tree.body, change))
 
 
 @record

@@ -6,11 +6,11 @@ Start at :class:`Rewrite`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
-from functrax.backends.loops.tree import Bind, Body, Carried, Function, Loop, Statement, While
+from functrax.backends.loops.tree import Body, Carried, Function, Loop, Statement, with_bodies
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Scalar
 
@@ -67,27 +67,31 @@ def _letter(name: str) -> str:
     return "d" if name.startswith("dim") else "b" if name.startswith("buffer") else ""
 
 
-Change = Callable[[Loop], Sequence[Statement]]
+#: What stands for a statement; None to look inside of it.
+Change: TypeAlias = "Callable[[Any], Sequence[Statement] | None]"
 
 
-def changed(body: Body, dim: int, change: Change) -> Body:
-    """A body in which other statements stand for each loop over a dim."""
+def changed(body: Body, change: Change) -> Body:
+    """A body in which other statements stand for some."""
     found: list[Statement] = []
     for s in body:
-        if type(s) is Loop and s.dim == dim:
-            found += change(s)
-        elif type(s) in (Loop, While, Bind):
-            inner = changed(s.body, dim, change)  # type: ignore[union-attr]
-            found.append(s if inner is s.body else replace(s, body=inner))  # type: ignore[union-attr]
-        else:
-            found.append(s)
+        others = change(s)
+        if others is None:
+            others = [with_bodies(s, lambda inside: changed(inside, change))]
+        found += others
     same = len(found) == len(body) and all(x is y for x, y in zip(found, body))
     return body if same else tuple(found)
 
 
-def on_loops(tree: Function, dim: int, change: Change, **facts: Any) -> Function:
+def on_loops(
+    tree: Function, dim: int, change: Callable[[Loop], Sequence[Statement]], **facts: Any
+) -> Function:
     """A tree in which other statements stand for each loop over a dim, and with other facts."""
-    return replace(tree, body=changed(tree.body, dim, change), **facts)
+
+    def on_loop(s: Statement) -> Sequence[Statement] | None:
+        return change(s) if type(s) is Loop and s.dim == dim else None
+
+    return replace(tree, body=changed(tree.body, on_loop), **facts)
 
 
 def carried(
@@ -118,10 +122,3 @@ def nested(loops: Sequence[Loop], body: Body) -> Loop:
     (outermost,) = body
     assert type(outermost) is Loop
     return outermost
-
-
-def nests(body: Body) -> Iterator[list[Loop]]:
-    """The loops that stand in a body, each with those that stand alone inside of it."""
-    for s in body:
-        if type(s) is Loop:
-            yield nest(s)

@@ -44,6 +44,8 @@ from functrax.core.scalars.scalar import Scalar
 
 #: Of so many tiles of rows each asks for a part of what the next tile of columns reads.
 FETCHING: Final = 4
+#: The largest step between neighbours of which whole lines are asked for.
+NEAR: Final = 4
 #: Where something begins and ends.
 Range: TypeAlias = "tuple[Scalar, Scalar]"
 #: What is done with a tile: from where it begins and its block ends, along rows and columns.
@@ -58,8 +60,7 @@ class TileSums(Rewrite):
       tiling: the tiles.
       vector: the dim along which what follows the sums has lanes.
       lanes: how many.
-      ahead: bytes of the lines in which rows that follow the sums are asked for before these; 0 to
-        ask for nothing.
+      ahead: whether rows that follow the sums are asked for before these.
       result: the array that the sums are stored to as they are, if that is all that follows; -1 if
         there is none.
     """
@@ -68,7 +69,7 @@ class TileSums(Rewrite):
     tiling: Tiling
     vector: int
     lanes: int
-    ahead: int
+    ahead: bool
     result: int = -1
 
     @property
@@ -330,8 +331,7 @@ class _Tiled:
             if store.offset is None:
                 places[store.buffer, store.address] = True
         for (buffer, address), write in places.items():
-            step = coefficient(address, inner) * self.tree.operands[buffer].dtype.itemsize
-            near = 0 < step < self.rewrite.ahead  # no line is between neighbours
+            near = 1 <= coefficient(address, inner) <= NEAR
             if near and coefficient(address, outer):
                 yield buffer, address, write
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from functrax.backends.kernels.ir import Reduce
-from functrax.backends.loops.rewrites.rewrite import Rewrite, nest, nested
-from functrax.backends.loops.tree import (
-    Bind,
-    Body,
-    Carried,
-    Function,
-    Let,
-    Loop,
-    Statement,
-    While,
-)
+from functrax.backends.loops.rewrites.rewrite import Rewrite, changed, nest, nested
+from functrax.backends.loops.tree import Carried, Function, Let, Loop, Statement
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import Scalar
 from functrax.core.types import dtypes
@@ -39,22 +31,20 @@ class Vectorize(Rewrite):
 
     def apply(self, tree: Function) -> Function:
         """The tree with vector loops."""
-        return replace(tree, body=self._body(tree, tree.body), vector=self.dim, lanes=self.lanes)
 
-    def _body(self, tree: Function, body: Body) -> Body:
-        found: list[Statement] = []
-        for s in body:
+        def change(s: Statement) -> Sequence[Statement] | None:
             if type(s) is not Loop:
-                found.append(s)
-            elif s.dim == self.dim and not s.carries:
-                found.append(replace(self._vector(tree, s), body=self._in_lanes(s.body)))
-            elif s.carries:
+                return None
+            if s.carries:
                 loops = nest(s)
                 along = loops[-1].dim == self.dim
-                found += self._reduction(tree, loops) if along else [s]
-            else:
-                found.append(replace(s, body=self._body(tree, s.body)))
-        return tuple(found)
+                return self._reduction(tree, loops) if along else [s]
+            if s.dim != self.dim:
+                return None
+            return [replace(self._vector(tree, s), body=changed(s.body, self._in_lanes))]
+
+        body = changed(tree.body, change)
+        return replace(tree, body=body, vector=self.dim, lanes=self.lanes)
 
     def _vector(self, tree: Function, loop: Loop) -> Loop:
         grain = _grain(loop.begin)
@@ -64,15 +54,12 @@ class Vectorize(Rewrite):
     def _wide(self, carries: tuple[Carried, ...]) -> tuple[Carried, ...]:
         return tuple([replace(c, lanes=self.lanes) if c.varies else c for c in carries])
 
-    def _in_lanes(self, body: Body) -> Body:
-        """Statements inside of a vector loop: what they carry has lanes."""
-        found: list[Statement] = []
-        for s in body:
-            if type(s) in (Loop, While, Bind):
-                assert isinstance(s, (Loop, While, Bind))
-                s = replace(s, body=self._in_lanes(s.body), carries=self._wide(s.carries))
-            found.append(s)
-        return tuple(found)
+    def _in_lanes(self, s: Any) -> Sequence[Statement] | None:
+        """A statement inside of a vector loop: what it carries has lanes."""
+        if not getattr(s, "carries", ()):
+            return None
+        body = changed(s.body, self._in_lanes)
+        return [replace(s, body=body, carries=self._wide(s.carries))]
 
     def _reduction(self, tree: Function, loops: list[Loop]) -> list[Statement]:
         """The loops of a reduction along the lanes, which are combined in the end."""
@@ -129,34 +116,21 @@ class Narrow(Rewrite):
         """The tree whose sums carry fewer lanes."""
         if tree.vector != self.dim:
             return tree
-        return replace(tree, body=self._body(tree.body))
 
-    def _body(self, body: Body) -> Body:
-        found: list[Statement] = []
-        for s in body:
-            if type(s) is Loop:
-                loops = nest(s)
-                if s.carries and loops[-1].dim == self.dim:
-                    s = self._narrow(loops)
-                else:
-                    s = replace(s, body=self._body(s.body))
-            found.append(s)
-        return tuple(found)
+        def change(s: Statement) -> Sequence[Statement] | None:
+            loops = nest(s) if type(s) is Loop and s.carries else []
+            return [self._narrow(loops)] if loops and loops[-1].dim == self.dim else None
+
+        return replace(tree, body=changed(tree.body, change))
 
     def _narrow(self, loops: list[Loop]) -> Loop:
         places = {n for r, (n, *_) in reductions_of(loops[-1]) if is_widened_sum(r)}
-        loops = [
-            replace(
-                loop,
-                carries=tuple(
-                    [
-                        replace(c, lanes=self.lanes) if n in places else c
-                        for n, c in enumerate(loop.carries)
-                    ]
-                ),
-            )
-            for loop in loops
-        ]
+        for k, loop in enumerate(loops):
+            carries = [
+                replace(c, lanes=self.lanes) if n in places else c
+                for n, c in enumerate(loop.carries)
+            ]
+            loops[k] = replace(loop, carries=tuple(carries))
         return nested(loops, loops[-1].body)
 
 

@@ -69,7 +69,7 @@ def schedule(kernel: Kernel, target: Target, left_out: LeftOut = NOTHING) -> lis
     """
     kernel.off = left_out.kinds
     if kernel.tiling is not None:
-        return [(kernel, tiles(kernel, kernel.tiling, target))]
+        return [(kernel, tiles(kernel, kernel.tiling))]
     if kernel.vector is None:
         found = _strategy(_with_lanes(kernel, target), target)
     else:
@@ -124,13 +124,13 @@ def _strategy(kernel: Kernel, target: Target) -> list[Scheduled]:
     if "stage" not in kernel.off:
         keep_rows(kernel)
     if kernel.stages and kernel.stages[0].scan is not None:
-        return scans(kernel)
+        return scans(kernel, target)
     grain = None if "block" in kernel.off else block_of_reduction(kernel, target)
     if grain is not None:
         return in_two(kernel, target, grain)
     if tile is not None:
         return [(kernel, transposes(kernel, target, tile))]
-    return [(kernel, go_through_rows(kernel, target, share(kernel)))]
+    return [(kernel, go_through_rows(kernel, target, share(kernel, target)))]
 
 
 def _with_lanes(kernel: Kernel, target: Target) -> Kernel:

@@ -21,8 +21,8 @@ from functrax.core.types.dtypes import float32, real_dtype
 
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT: Final = 12
-#: A last vector that is masked matters where there are fewer than this.
-FEW_VECTORS: Final = 4
+#: Vectors of a row are few if they are fewer: then a last one with a mask is much of the row.
+FEW_VECTORS: Final = 3
 
 
 def ends_in_row(kernel: Kernel) -> bool:

@@ -9,16 +9,18 @@ from typing import Final
 
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.loops.rewrites.parallelize import Parallelize
+from functrax.backends.targets import Target
 from functrax.core.scalars.scalar import MATH
 
-#: The least number of points in a unit of work: of one with functions such as ``exp`` a part of it.
-UNIT: Final = 4096
 #: Fewer steps than this do not keep threads busy; twice as many are shared evenly.
 FEW: Final = 8
 
 
-def share(kernel: Kernel) -> list[Parallelize]:
-    """Share the outermost outer dim that is long enough, else the longest one."""
+def share(kernel: Kernel, target: Target) -> list[Parallelize]:
+    """Share the outermost outer dim that is long enough, else the longest one.
+
+    Units of work have fewer points where functions such as ``exp`` are computed.
+    """
     if not kernel.outer:
         return []
     long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW]
@@ -28,7 +30,7 @@ def share(kernel: Kernel) -> list[Parallelize]:
         shared = max(kernel.outer, key=lambda d: kernel.extents[d])
     per_point = max(kernel.points // kernel.extents[shared], 1)
     functions = sum(1 for node in kernel.nodes() if node.op in MATH)
-    grain = -(-UNIT // (1 + functions) // per_point)
+    grain = -(-target.unit_points // (1 + functions) // per_point)
     if shared == kernel.vector:
         grain = -(-grain // kernel.lanes) * kernel.lanes
     return [Parallelize(shared, max(1, min(grain, kernel.extents[shared])))]

@@ -108,7 +108,7 @@ def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, lis
     )
     choose_lanes(final, target)
     each = [Parallelize(unit, 1)]
-    shares = share(final)
+    shares = share(final, target)
     return [
         (blocks, go_through_rows(blocks, target, each)),
         (final, [*shares, *ends_of_rows(final, shares)]),

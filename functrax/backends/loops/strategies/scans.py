@@ -18,19 +18,20 @@ from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.strategies.parallel import share
 from functrax.backends.loops.strategies.reduction_blocks import BLOCK, in_blocks
 from functrax.backends.loops.strategies.rows import ends_of_rows
+from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Scalar
 
 
-def scans(kernel: Kernel) -> list[tuple[Kernel, list[Rewrite]]]:
+def scans(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrite]]]:
     """A running result, in blocks if rows are few and long."""
     rows = math.prod(kernel.extents[d] for d in kernel.outer)
     (d,) = kernel.inner
     long = kernel.vector == d and in_blocks(rows, kernel.extents[d])
     if long and "block" not in kernel.off:
         return _in_blocks(kernel, BLOCK)
-    units = share(kernel)
+    units = share(kernel, target)
     return [(kernel, [*units, *ends_of_rows(kernel, units)])]
 
 

@@ -10,13 +10,12 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.tiling import Tiling
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.tile import TileSums
-from functrax.backends.targets import Target
 
 
-def tiles(kernel: Kernel, tiling: Tiling, target: Target) -> list[Rewrite]:
+def tiles(kernel: Kernel, tiling: Tiling) -> list[Rewrite]:
     """The rewrite of a contraction."""
     assert kernel.vector is not None
-    ahead = 0 if "prefetch" in kernel.off else target.cache_line
+    ahead = "prefetch" not in kernel.off
     result = _result(kernel, tiling)
     return [TileSums(tiling, kernel.vector, kernel.lanes, ahead, result)]
 

@@ -30,7 +30,7 @@ from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.turn import Turn
 from functrax.backends.loops.strategies.lanes import reorder
-from functrax.backends.loops.strategies.parallel import FEW, UNIT
+from functrax.backends.loops.strategies.parallel import FEW
 from functrax.backends.loops.strategies.rows import streams
 from functrax.backends.targets import Target
 
@@ -129,13 +129,13 @@ def _share_tiles(
     points = math.prod(kernel.extents[d] for d in kernel.outer)
     for d in around:
         if kernel.extents[d] >= 2 * FEW or kernel.extents[d] > steps:
-            return shared(d, -(-UNIT * kernel.extents[d] // points))
+            return shared(d, -(-target.unit_points * kernel.extents[d] // points))
     longest = max(stripe, key=lambda d: kernel.extents[d])
     if steps < FEW and kernel.extents[longest] > kernel.extents[v]:
-        return shared(longest, -(-UNIT * kernel.extents[longest] // points))
+        return shared(longest, -(-target.unit_points * kernel.extents[longest] // points))
     while beside > 1 and steps < FEW * beside:
         beside //= 2
-    return shared(v, -(-UNIT // lines))
+    return shared(v, -(-target.unit_points // lines))
 
 
 def _side_by_side(kernel: Kernel, target: Target, tile: int, only_streams: bool, lines: int) -> int:

@@ -21,7 +21,6 @@ from functrax.backends.loops.tree import (
     Function,
     If,
     Let,
-    Loop,
     Statement,
     Tile,
     While,

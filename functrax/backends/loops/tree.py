@@ -25,6 +25,7 @@ Start at :class:`Function`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from itertools import count
 from typing import Any, Final, TypeAlias
 
@@ -391,9 +392,14 @@ class Function:
                 stack += getattr(statement, name, ())[::-1]
 
     def nodes(self) -> list[Scalar]:
-        """The values that statements need, operands first, but bounds of loops."""
+        """The values that statements need, operands first."""
         if self.nodes_ is None:
-            self.nodes_ = ordered([x for s in self.statements() for x in values_of(s)])
+            found: list[Scalar] = []
+            for s in self.statements():
+                found += [x for c in getattr(s, "carries", ()) for x in (c.first, c.new)]
+                found += [s.condition] if type(s) is While else []
+                found += used(s)
+            self.nodes_ = ordered(found)
         return self.nodes_
 
 
@@ -409,19 +415,30 @@ def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Stateme
     return statement if same else replace(statement, **after)
 
 
-def values_of(statement: Statement) -> Iterator[Scalar]:
-    """The values that a statement computes by itself, but bounds of loops."""
-    for carried in getattr(statement, "carries", ()):
-        yield from (carried.first, carried.new)
-    if type(statement) is While:
-        yield statement.condition
-    elif type(statement) is Let or type(statement) is Reduce:
-        yield from statement.values
-    elif type(statement) is Running:
-        yield from statement.scan.values
-    elif type(statement) is Store:
-        found = (statement.value, statement.offset, statement.guard)
-        yield from (x for x in found if x is not None)
+def used(s: Any) -> list[Scalar]:
+    """The values that a statement uses where it stands: none that are known in its steps alone."""
+    if type(s) is While:
+        return []
+    if type(s) is Let:
+        return [*s.values]
+    if type(s) in (Reduce, Running):
+        reduction = s if type(s) is Reduce else s.scan
+        return [*reduction.values, *reduction.accs]
+    found = [getattr(s, f.name) for f in fields(s)]
+    places = [x for place in found if type(place) is Place for x in (place.offset, place.pitch)]
+    return [x for x in (*found, *places) if type(x) is Scalar]
+
+
+def defined(s: Any) -> list[Scalar]:
+    """The leaves that stand for something after a statement."""
+    found = [c.result for c in getattr(s, "carries", ())]
+    if type(s) is Let:
+        found += s.names
+    elif type(s) is Reduce:
+        found += s.results
+    elif type(s) is Running:
+        found += (*s.scan.results, *s.last)
+    return found
 
 
 # ---- bounds of loops ----------------------------------------------------------------------------

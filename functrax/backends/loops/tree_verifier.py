@@ -5,30 +5,29 @@ Start at :func:`verify`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Reduce, Store
+from functrax.backends.kernels.ir import Store
 from functrax.backends.loops.tree import (
     Bind,
     Body,
-    Carried,
     Function,
     If,
     Let,
     Loop,
     Place,
-    Poll,
     Prefetch,
-    Running,
     Tile,
     TileSum,
     Touch,
     TurnTile,
     While,
+    defined,
+    used,
 )
 from functrax.core.errors.typed import VerificationError
 from functrax.core.index.expr import IndexExpr
@@ -89,7 +88,12 @@ class _Verifier:
     def statements(self, body: Body) -> None:
         """Statements one after the other."""
         for statement in body:
-            _CHECKED[type(statement)](self, statement)
+            for x in used(statement):
+                self.value(x)
+            check = _CHECKED.get(type(statement))
+            if check is not None:
+                check(self, statement)
+            self.known[-1].update(defined(statement))
 
     # ---- values ---------------------------------------------------------------------------------
 
@@ -200,38 +204,38 @@ class _Verifier:
 
     # ---- loops ----------------------------------------------------------------------------------
 
-    def _carrying(self, carries: Sequence[Carried], body: Body, condition: Any = None) -> None:
-        for c in carries:
+    def _steps(
+        self, s: Loop | While | Bind, low: int, high: int, at_once: bool, condition: Any = None
+    ) -> None:
+        """Check what is done with each index from one to another."""
+        self.check(s.dim not in self.dims, "a dim is in two loops", s.dim)
+        self.dims[s.dim] = low, max(low, high)
+        if at_once:
+            self.at_once.append(s.dim)
+        for c in s.carries:
             self.value(c.first)
-        self.known.append({c.acc for c in carries})
+        self.known.append({c.acc for c in s.carries})
         if condition is not None:
             self.value(condition)
-        self.statements(body)
-        for c in carries:
+        self.statements(s.body)
+        for c in s.carries:
             self.value(c.new)
             same = c.first.dtype == c.acc.dtype == c.new.dtype == c.result.dtype
             self.check(same, "what a loop carries changes its dtype", c.acc)
         self.known.pop()
-        self.known[-1] |= {c.result for c in carries}
+        if at_once:
+            self.at_once.pop()
+        del self.dims[s.dim]
 
     def _loop(self, s: Loop) -> None:
         self.check(s.kind in KINDS, "a kind of loop", s.kind)
-        self.check(s.dim not in self.dims, "a dim is in two loops", s.dim)
-        self.value(s.begin)
-        self.value(s.end)
-        high = self.range_of(s.end)[1] - 1
-        self.dims[s.dim] = self.range_of(s.begin)[0], max(high, self.range_of(s.begin)[0])
+        at_once = s.kind != "serial"
+        self.check(not s.carries or s.kind in ("serial", "vector"), "a loop that carries", s.dim)
         self.reach[s.dim] = s.begin, self._reach(s)
         before = self.in_masked
         self.in_masked = before or s.masked
-        if s.kind != "serial":
-            self.check(not s.carries or s.kind == "vector", "a loop at once that carries", s.dim)
-            self.at_once.append(s.dim)
-        self._carrying(s.carries, s.body)
-        if s.kind != "serial":
-            self.at_once.pop()
+        self._steps(s, self.range_of(s.begin)[0], self.range_of(s.end)[1] - 1, at_once)
         self.in_masked = before
-        del self.dims[s.dim]
 
     def _reach(self, s: Loop) -> int:
         """How far an index of a loop may be from its first one."""
@@ -245,35 +249,22 @@ class _Verifier:
 
     def _while(self, s: While) -> None:
         self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)
-        self.dims[s.dim] = 0, _ANY[1]
-        self._carrying(s.carries, s.body, s.condition)
-        del self.dims[s.dim]
+        self._steps(s, 0, _ANY[1], False, s.condition)
 
     def _bind(self, s: Bind) -> None:
-        self.value(s.index)
-        if s.inside is not None:
-            self.value(s.inside)
-        self.check(s.dim not in self.dims, "a dim is in two loops", s.dim)
         low, high = self.range_of(s.index)
         if s.dim < len(self.function.extents):  # what goes beyond its extent is not done
             reach = self.function.lanes if s.vector else 1
             high = min(high + reach, self.function.extents[s.dim]) - 1
             low = max(min(low, high), 0)
-        self.dims[s.dim] = low, max(low, high)
-        if s.vector:
-            self.at_once.append(s.dim)
         if s.tile is not None:
             self.tiles[s.tile[0]] = s.dim, s.tile[1]
-        self._carrying(s.carries, s.body)
+        self._steps(s, low, high, s.vector)
         if s.tile is not None:
             del self.tiles[s.tile[0]]
-        if s.vector:
-            self.at_once.pop()
-        del self.dims[s.dim]
 
     def _if(self, s: If) -> None:
         self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)
-        self.value(s.condition)
         self.body(s.body)
         self.body(s.otherwise)
 
@@ -291,14 +282,8 @@ class _Verifier:
         self.check(operand.written, "a store to an array that is only read", place.buffer)
         self.check(operand.dtype == dtype, "a store's dtype", dtype)
         self._place(place.buffer, place.address, True)
-        for x in (place.offset, place.pitch):
-            if x is not None:
-                self.value(x)
 
     def _tile_sum(self, s: TileSum) -> None:
-        for x in (s.length, s.more, s.whole, s.copies, s.later):
-            if x is not None:
-                self.value(x)
         for place in (s.to, s.instead, s.panel):
             self._rows(place, s.dtype)
         self.check((s.whole is None) == (s.instead is None), "a place without a choice", s.whole)
@@ -315,48 +300,25 @@ class _Verifier:
             del self.dims[d]
 
     def _turn_tile(self, s: TurnTile) -> None:
-        for x in (s.height, s.width, s.whole):
-            if x is not None:
-                self.value(x)
         for place in (s.tile, s.to, s.instead):
             self._rows(place, s.dtype)
 
-    def _touch(self, s: Touch) -> None:
-        self._operand(s.buffer)
-        self._place(s.buffer, s.address, True)
-
     # ---- others ---------------------------------------------------------------------------------
 
+    def _touch(self, s: Touch) -> None:
+        self._place(s.buffer, s.address, True)
+
     def _let(self, s: Let) -> None:
-        for value in s.values:
-            self.value(value)
         for name, value in zip(s.names, s.values):
             self.check(name.dtype == value.dtype, "a name of another dtype", name)
-        self.known[-1] |= set(s.names)
-
-    def _reduce(self, s: Reduce) -> None:
-        for value in (*s.values, *s.accs):
-            self.value(value)
-        self.known[-1] |= set(s.results)
-
-    def _running(self, s: Running) -> None:
-        for value in (*s.scan.values, *s.scan.accs):
-            self.value(value)
-        self.known[-1] |= {*s.scan.results, *s.last}
 
     def _prefetch(self, s: Prefetch) -> None:
         self.check(s.dim in self.dims, "a fetch along a dim that is in no loop", s.dim)
-
-    def _poll(self, s: Poll) -> None:
-        pass
 
     def _store(self, s: Store) -> None:
         operand = self._operand(s.buffer)
         self.check(operand.written, "a store to an array that is only read", s.buffer)
         self.check(s.value.dtype == operand.dtype, "a store's dtype", s.value.dtype)
-        for x in (s.value, s.offset, s.guard):
-            if x is not None:
-                self.value(x)
         self._place(s.buffer, s.address, s.offset is not None or s.guard is not None)
         own = operand.scratch  # a thread has its own
         if s.independent is None and s.offset is None and not own:
@@ -399,9 +361,6 @@ _CHECKED: Final[dict[type, Callable[[_Verifier, Any], None]]] = {
     TurnTile: _Verifier._turn_tile,
     Touch: _Verifier._touch,
     Let: _Verifier._let,
-    Reduce: _Verifier._reduce,
-    Running: _Verifier._running,
     Prefetch: _Verifier._prefetch,
-    Poll: _Verifier._poll,
     Store: _Verifier._store,
 }

@@ -30,7 +30,6 @@ from functrax.backends.loops.tree import (
     Running,
     Tile,
     TileSum,
-    Touch,
     TurnTile,
     While,
 )
@@ -142,12 +141,6 @@ class Statements:
 
         TileCalls(self.writer, self.memory, self.nodes).turn(s)
 
-    def _touch(self, s: Touch) -> None:
-        w = self.writer
-        size = s.count * w.kernel.operands[s.buffer].dtype.itemsize
-        pointer, _, _ = self.memory.pointer(s.buffer, s.address)
-        self.memory.prefetch_lines(pointer, size, len(w.levels) - 1, s.write)
-
     def _tile(self, tile: Tile) -> None:
         self.tiles.begin = self.writer.known["dim", tile.corner].name
         for lane, point in enumerate(tile.points):
@@ -204,14 +197,16 @@ class Statements:
             w.know(id(leaf), found.name, found.vector, len(w.levels) - 1, found.lanes)
 
     def _prefetch(self, prefetch: Prefetch) -> None:
-        w = self.writer
-        step = coefficient(prefetch.address, prefetch.dim)
+        w, level = self.writer, len(self.writer.levels) - 1
         dtype = w.kernel.operands[prefetch.buffer].dtype
-        level = len(w.levels) - 1
         pointer, _, _ = self.memory.pointer(prefetch.buffer, prefetch.address)
-        number = w.number(step, ("stride", prefetch.buffer, prefetch.dim, step))
-        row = w.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {number}", level)
-        self.memory.prefetch_lines(row, w.lanes * dtype.itemsize, level, write=False)
+        if prefetch.dim is not None:
+            step = coefficient(prefetch.address, prefetch.dim)
+            number = w.number(step, ("stride", prefetch.buffer, prefetch.dim, step))
+            element = memory_type(dtype)
+            pointer = w.line(f"getelementptr {element}, ptr {pointer}, i64 {number}", level)
+        count = w.lanes if prefetch.count is None else prefetch.count
+        self.memory.prefetch_lines(pointer, count * dtype.itemsize, level, prefetch.write)
 
     def _poll(self, poll: Poll) -> None:
         self.writer.look()
@@ -228,7 +223,6 @@ _WRITTEN: Final[dict[type, Callable[[Statements, Any], None]]] = {
     Tile: Statements._tile,
     TileSum: Statements._tile_sum,
     TurnTile: Statements._turn_tile,
-    Touch: Statements._touch,
     Let: Statements._let,
     Running: Statements._running,
     Prefetch: Statements._prefetch,

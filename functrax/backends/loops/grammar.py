@@ -30,7 +30,6 @@ from functrax.backends.loops.tree import (
     Running,
     Tile,
     TileSum,
-    Touch,
     TurnTile,
     While,
 )
@@ -314,11 +313,13 @@ STATEMENTS: Final = {
             "turn {dtype} {height} by {width} from {tile}"
             f" to {{to}}{_OR_INSTEAD}<masked| masked>",
         ),
-        (Touch, "touch b{buffer}[{address}] count {count}<write| write>"),
         (Let, "<names|let {names:names} = |compute >{values}"),
         (Reduce, "reduce {how} {values} onto {accs} -> {results:names}"),
         (Running, "running {scan} last {last:names}"),
-        (Prefetch, "prefetch b{buffer}[{address}] along d{dim}"),
+        (
+            Prefetch,
+            "prefetch b{buffer}[{address}]<dim| along d{dim}><count| count {count}><write| write>",
+        ),
         (Poll, "poll"),
         (
             Store,

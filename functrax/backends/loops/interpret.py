@@ -10,7 +10,7 @@ Start at :func:`interpret`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -28,13 +28,11 @@ from functrax.backends.loops.tree import (
     Let,
     Loop,
     Place,
-    Poll,
-    Prefetch,
     Running,
     Tile,
     TileSum,
-    Touch,
     TurnTile,
+    Visitor,
     While,
 )
 from functrax.core.errors.typed import VerificationError
@@ -66,10 +64,10 @@ def interpret(
         that is not there.
     """
     with np.errstate(all="ignore"):
-        _Interpreter(function, arrays, expansions).body(function.body)
+        _Interpreter(function, arrays, expansions).statements(function.body)
 
 
-class _Interpreter:
+class _Interpreter(Visitor):
     def __init__(
         self, function: Function, arrays: Sequence[Array], expansions: Mapping[str, Expansion]
     ) -> None:
@@ -80,10 +78,6 @@ class _Interpreter:
         self.tail: Array | None = None
         #: The lanes of the innermost loop.
         self.lanes = 1
-
-    def body(self, body: Body) -> None:
-        for statement in body:
-            _DONE[type(statement)](self, statement)
 
     # ---- values ---------------------------------------------------------------------------------
 
@@ -208,7 +202,7 @@ class _Interpreter:
         found[touched] = self.arrays[buffer][np.broadcast_to(place, touched.shape)[touched]]
         return found
 
-    def _store(self, s: Store) -> None:
+    def visit_Store(self, s: Store) -> None:
         if s.guard is not None and s.guard.is_constant and not s.guard.attr:
             return
         value = self.value(s.value)
@@ -235,7 +229,7 @@ class _Interpreter:
     def _step(self, carries: Sequence[Carried], values: list[Array], body: Body) -> list[Array]:
         """One step, from what is carried to what is carried on."""
         self.known.append({c.acc: x for c, x in zip(carries, values, strict=True)})
-        self.body(body)
+        self.statements(body)
         values = [self._in_lanes(self.value(c.new), c.lanes) for c in carries]
         self.known.pop()
         return values
@@ -250,7 +244,7 @@ class _Interpreter:
         for c, x in zip(carries, values, strict=True):
             self.known[-1][c.result] = x
 
-    def _loop(self, s: Loop) -> None:
+    def visit_Loop(self, s: Loop) -> None:
         values = self._first(s.carries)
         before, lanes = self.tail, self.lanes
         self.lanes = self.function.lanes if s.kind == "vector" else 1
@@ -266,7 +260,7 @@ class _Interpreter:
         self.tail, self.lanes = before, lanes
         self._results(s.carries, values)
 
-    def _while(self, s: While) -> None:
+    def visit_While(self, s: While) -> None:
         values, step = self._first(s.carries), 0
         while True:
             self.indices[s.dim] = np.asarray(step)
@@ -279,7 +273,7 @@ class _Interpreter:
             step += 1
         self._results(s.carries, values)
 
-    def _bind(self, s: Bind) -> None:
+    def visit_Bind(self, s: Bind) -> None:
         values = self._first(s.carries)
         if s.inside is not None and not self.value(s.inside):
             return
@@ -291,12 +285,12 @@ class _Interpreter:
             self.indices[s.dim] = before
         self._results(s.carries, values)
 
-    def _tile(self, s: Tile) -> None:
-        self.body(s.points)
+    def visit_Tile(self, s: Tile) -> None:
+        self.statements(s.points)
 
-    def _if(self, s: If) -> None:
+    def visit_If(self, s: If) -> None:
         self.known.append({})
-        self.body(s.body if self.value(s.condition) else s.otherwise)
+        self.statements(s.body if self.value(s.condition) else s.otherwise)
         self.known.pop()
 
     # ---- contractions ---------------------------------------------------------------------------
@@ -313,7 +307,7 @@ class _Interpreter:
             return s.to
         return s.instead
 
-    def _tile_sum(self, s: TileSum) -> None:
+    def visit_TileSum(self, s: TileSum) -> None:
         to, columns = self._chosen(s), s.width * s.lanes
         places = self._rows(to, s.height, columns)
         self._check(to.buffer, places, np.ones(places.shape, bool))
@@ -340,7 +334,7 @@ class _Interpreter:
         self._check(side.buffer, places, np.ones(places.shape, bool))
         return np.asarray(self.arrays[side.buffer][places])
 
-    def _turn_tile(self, s: TurnTile) -> None:
+    def visit_TurnTile(self, s: TurnTile) -> None:
         height, width = int(self.value(s.height)), int(self.value(s.width))
         tile = self.arrays[s.tile.buffer][self._rows(s.tile, height, width)]
         to = self._chosen(s)
@@ -350,12 +344,12 @@ class _Interpreter:
 
     # ---- others ---------------------------------------------------------------------------------
 
-    def _let(self, s: Let) -> None:
+    def visit_Let(self, s: Let) -> None:
         values = [self.value(x) for x in s.values]
         for name, value in zip(s.names, values):
             self.known[-1][name] = value
 
-    def _reduce(self, s: Reduce) -> None:
+    def visit_Reduce(self, s: Reduce) -> None:
         values = [self.value(x) for x in s.values]
         empty = [self.value(x) for x in s.how.empty(self.function.builder)]
         if self.tail is not None and self.lanes > 1:  # lanes beyond the end add nothing
@@ -366,7 +360,7 @@ class _Interpreter:
         for leaf, x in zip(s.results, self._combined(s.how, before, values), strict=True):
             self.known[-1][leaf] = x
 
-    def _running(self, s: Running) -> None:
+    def visit_Running(self, s: Running) -> None:
         scan, lanes = s.scan, self.lanes
         values = [self._in_lanes(self.value(x), lanes) for x in scan.values]
         b, distance = self.function.builder, 1
@@ -384,9 +378,6 @@ class _Interpreter:
             self.known[-1][node] = x
             self.known[-1][leaf] = np.broadcast_to(x[-1], (lanes,)) if lanes > 1 else x
 
-    def _nothing(self, s: Prefetch | Touch | Poll) -> None:
-        pass
-
 
 def _product_added(dot: tuple[str, ...], total: Array, left: Array, right: Array) -> Array:
     """Sums with one product more each, or with those of the numbers in two words."""
@@ -399,21 +390,3 @@ def _product_added(dot: tuple[str, ...], total: Array, left: Array, right: Array
         numbers = np.array(words, order="C")[..., None].view(dtypes.as_dtype(name))
         sides.append(numbers.astype(np.float64 if total.dtype.kind == "f" else np.int64))
     return np.asarray(total + (sides[0] * sides[1]).sum(-1))
-
-
-_DONE: Final[dict[type, Callable[[_Interpreter, Any], None]]] = {
-    Loop: _Interpreter._loop,
-    While: _Interpreter._while,
-    Bind: _Interpreter._bind,
-    If: _Interpreter._if,
-    Tile: _Interpreter._tile,
-    TileSum: _Interpreter._tile_sum,
-    TurnTile: _Interpreter._turn_tile,
-    Touch: _Interpreter._nothing,
-    Let: _Interpreter._let,
-    Reduce: _Interpreter._reduce,
-    Running: _Interpreter._running,
-    Prefetch: _Interpreter._nothing,
-    Poll: _Interpreter._nothing,
-    Store: _Interpreter._store,
-}

@@ -293,35 +293,22 @@ class TurnTile:
 
 
 @record(eq=False)
-class Touch:
+class Prefetch:
     """Asks for the lines of elements that will be read or written.
 
     Args:
       buffer: the array.
-      address: of the first element.
-      count: how many.
+      address: of the first element; or of the one before it along ``dim``.
+      dim: an outer dim, of which the elements are one step further on; or None.
+      count: how many elements; None for those of a vector.
       write: whether they will be written.
     """
 
     buffer: int
     address: IndexExpr
-    count: int
-    write: bool
-
-
-@record(eq=False)
-class Prefetch:
-    """Asks for the lines of an array that are a step of an outer dim further on.
-
-    Args:
-      buffer: the array.
-      address: what is read now.
-      dim: the outer dim.
-    """
-
-    buffer: int
-    address: IndexExpr
-    dim: int
+    dim: int | None = None
+    count: int | None = None
+    write: bool = False
 
 
 @record(eq=False)
@@ -331,7 +318,7 @@ class Poll:
 
 Statement: TypeAlias = (
     "Loop | While | Bind | If | Tile | TileSum | TurnTile | Let | Reduce | Running | Prefetch"
-    " | Touch | Poll | Store"
+    " | Poll | Store"
 )
 Body: TypeAlias = "tuple[Statement, ...]"
 
@@ -413,6 +400,20 @@ def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Stateme
     after = {name: change(body) for name, body in before.items()}
     same = all(after[name] is body for name, body in before.items())
     return statement if same else replace(statement, **after)
+
+
+class Visitor:
+    """Goes through statements: ``visit_Loop`` is called with each loop, and so on.
+
+    A method that is not there has nothing to do.
+    """
+
+    def statements(self, body: Body) -> None:
+        """Visit statements, one after the other."""
+        for statement in body:
+            visit = getattr(self, f"visit_{type(statement).__name__}", None)
+            if visit is not None:
+                visit(statement)
 
 
 def used(s: Any) -> list[Scalar]:

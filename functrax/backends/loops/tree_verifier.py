@@ -5,7 +5,6 @@ Start at :func:`verify`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
@@ -23,8 +22,8 @@ from functrax.backends.loops.tree import (
     Prefetch,
     Tile,
     TileSum,
-    Touch,
     TurnTile,
+    Visitor,
     While,
     defined,
     used,
@@ -55,7 +54,7 @@ def verify(function: Function) -> None:
     _Verifier(function).body(function.body)
 
 
-class _Verifier:
+class _Verifier(Visitor):
     def __init__(self, function: Function) -> None:
         self.function = function
         #: The indices that are known, and what they may be.
@@ -86,13 +85,11 @@ class _Verifier:
         self.known.pop()
 
     def statements(self, body: Body) -> None:
-        """Statements one after the other."""
+        """Check statements, and the values that each uses."""
         for statement in body:
             for x in used(statement):
                 self.value(x)
-            check = _CHECKED.get(type(statement))
-            if check is not None:
-                check(self, statement)
+            super().statements((statement,))
             self.known[-1].update(defined(statement))
 
     # ---- values ---------------------------------------------------------------------------------
@@ -227,7 +224,7 @@ class _Verifier:
             self.at_once.pop()
         del self.dims[s.dim]
 
-    def _loop(self, s: Loop) -> None:
+    def visit_Loop(self, s: Loop) -> None:
         self.check(s.kind in KINDS, "a kind of loop", s.kind)
         at_once = s.kind != "serial"
         self.check(not s.carries or s.kind in ("serial", "vector"), "a loop that carries", s.dim)
@@ -247,11 +244,11 @@ class _Verifier:
                     found = min(found, self.range_of(end.args[1])[1])
         return max(-(-found // s.step) - 1, 0) * s.step
 
-    def _while(self, s: While) -> None:
+    def visit_While(self, s: While) -> None:
         self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)
         self._steps(s, 0, _ANY[1], False, s.condition)
 
-    def _bind(self, s: Bind) -> None:
+    def visit_Bind(self, s: Bind) -> None:
         low, high = self.range_of(s.index)
         if s.dim < len(self.function.extents):  # what goes beyond its extent is not done
             reach = self.function.lanes if s.vector else 1
@@ -263,12 +260,12 @@ class _Verifier:
         if s.tile is not None:
             del self.tiles[s.tile[0]]
 
-    def _if(self, s: If) -> None:
+    def visit_If(self, s: If) -> None:
         self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)
         self.body(s.body)
         self.body(s.otherwise)
 
-    def _tile(self, s: Tile) -> None:
+    def visit_Tile(self, s: Tile) -> None:
         self.check(s.corner in self.dims, "a tile outside of its loop", s.corner)
         self.statements(s.points)
 
@@ -283,7 +280,7 @@ class _Verifier:
         self.check(operand.dtype == dtype, "a store's dtype", dtype)
         self._place(place.buffer, place.address, True)
 
-    def _tile_sum(self, s: TileSum) -> None:
+    def visit_TileSum(self, s: TileSum) -> None:
         for place in (s.to, s.instead, s.panel):
             self._rows(place, s.dtype)
         self.check((s.whole is None) == (s.instead is None), "a place without a choice", s.whole)
@@ -299,23 +296,21 @@ class _Verifier:
         for d in own:
             del self.dims[d]
 
-    def _turn_tile(self, s: TurnTile) -> None:
+    def visit_TurnTile(self, s: TurnTile) -> None:
         for place in (s.tile, s.to, s.instead):
             self._rows(place, s.dtype)
 
     # ---- others ---------------------------------------------------------------------------------
 
-    def _touch(self, s: Touch) -> None:
-        self._place(s.buffer, s.address, True)
-
-    def _let(self, s: Let) -> None:
+    def visit_Let(self, s: Let) -> None:
         for name, value in zip(s.names, s.values):
             self.check(name.dtype == value.dtype, "a name of another dtype", name)
 
-    def _prefetch(self, s: Prefetch) -> None:
-        self.check(s.dim in self.dims, "a fetch along a dim that is in no loop", s.dim)
+    def visit_Prefetch(self, s: Prefetch) -> None:
+        self.check(s.dim is None or s.dim in self.dims, "a fetch along a dim in no loop", s.dim)
+        self._place(s.buffer, s.address, True)
 
-    def _store(self, s: Store) -> None:
+    def visit_Store(self, s: Store) -> None:
         operand = self._operand(s.buffer)
         self.check(operand.written, "a store to an array that is only read", s.buffer)
         self.check(s.value.dtype == operand.dtype, "a store's dtype", s.value.dtype)
@@ -349,18 +344,3 @@ def _part(length: Scalar, low: Scalar) -> tuple[Scalar, Fraction] | None:
     if length.op == "and":  # a multiple of a power of two
         return found if count < 0 else None
     return found[0], found[1] * (count if length.op == "mul" else Fraction(1, count))
-
-
-_CHECKED: Final[dict[type, Callable[[_Verifier, Any], None]]] = {
-    Loop: _Verifier._loop,
-    While: _Verifier._while,
-    Bind: _Verifier._bind,
-    If: _Verifier._if,
-    Tile: _Verifier._tile,
-    TileSum: _Verifier._tile_sum,
-    TurnTile: _Verifier._turn_tile,
-    Touch: _Verifier._touch,
-    Let: _Verifier._let,
-    Prefetch: _Verifier._prefetch,
-    Store: _Verifier._store,
-}

@@ -5,8 +5,8 @@
 
 After each test the kernels that no test before it had go through ``Kernels``: their trees read
 back, are verified after every rewrite, and agree with each other and with the machine code.  Each
-process of the run writes a file to the folder at its end, which :func:`found_in` reads: whether the
-tests themselves pass does not matter to it.
+process of the run has a file in the folder, which :func:`found_in` reads.  Whether the tests
+themselves pass does not matter.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ class _Run:
                 self.wrong[f"{test}: {kernel.name}"] = traceback.format_exc()
             else:
                 self.checked[key] = len(kernel.schedule), done
-        self.kernels.found.clear()
+        self.kernels.found.clear()  # what was emitted meanwhile
+        if found:
+            path = Path(os.environ[FOLDER]) / f"{os.getpid()}.json"
+            path.write_text(json.dumps([self.checked, self.wrong]))
 
 
 _RUN = pytest.StashKey[_Run]()
@@ -84,12 +87,6 @@ def pytest_sessionstart(session: Any) -> None:
 def pytest_runtest_teardown(item: Any) -> Iterator[None]:
     yield
     item.config.stash[_RUN].check(item.nodeid)
-
-
-def pytest_sessionfinish(session: Any) -> None:
-    run = session.config.stash[_RUN]
-    path = Path(os.environ[FOLDER]) / f"{os.getpid()}.json"
-    path.write_text(json.dumps([run.checked, run.wrong]))
 
 
 def found_in(folder: Path) -> Found:

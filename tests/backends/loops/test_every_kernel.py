@@ -20,7 +20,7 @@ from tests.backends.loops.every_kernel import FOLDER, found_in
 ROOT = Path(__file__).parents[3]
 #: Tests that emit many kernels: of every kind of schedule, contraction and loop, and programs.
 SUITE = [
-    *("tests/programs", "tests/models", "tests/nn", "tests/scipy", "tests/random"),
+    *["tests/programs", "tests/nn", "tests/random", "tests/lax", "tests/linalg", "tests/fft"],
     *[
         f"tests/backends/test_{name}.py"
         for name in (

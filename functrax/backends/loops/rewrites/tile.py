@@ -27,9 +27,9 @@ from functrax.backends.loops.tree import (
     If,
     Loop,
     Place,
+    Prefetch,
     Statement,
     TileSum,
-    Touch,
     TurnTile,
     extent,
     index,
@@ -314,7 +314,7 @@ class _Tiled:
         (outer, (first, last)), (inner, (low, _)) = self._own(rows, columns)
         length = t.width * t.lanes if inner == t.columns else t.height
         touched = [
-            Touch(buffer, address, (length - 1) * coefficient(address, inner) + 1, write)
+            Prefetch(buffer, address, None, (length - 1) * coefficient(address, inner) + 1, write)
             for buffer, address, write in self._rows_of_epilogue(outer, inner)
         ]
         if touched:

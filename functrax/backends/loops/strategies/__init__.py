@@ -39,7 +39,6 @@ from functrax.backends.loops.strategies.lanes import (
     ends_in_row,
     vector_innermost,
 )
-from functrax.backends.loops.strategies.left_out import NOTHING, LeftOut
 from functrax.backends.loops.strategies.parallel import share
 from functrax.backends.loops.strategies.reduction_blocks import (
     block_of_reduction,
@@ -53,11 +52,28 @@ from functrax.backends.loops.strategies.transposes import choose_tile, transpose
 from functrax.backends.loops.tree import Function
 from functrax.backends.targets import Target
 from functrax.core.errors.typed import ArgumentError
-from functrax.core.records import replace
+from functrax.core.records import record, replace
 
 #: Besides rewrites of trees, what can be left out: dims that are merged, values that are kept
 #: between stages, reductions and scans in blocks, and kernels for parts of what is put together.
 ALSO_OFF: Final = frozenset(("merge", "stage", "block", "parts"))
+
+
+@record
+class LeftOut:
+    """What schedules do without, to see what it brings or to find what is wrong.
+
+    Args:
+      kinds: of rewrites (the option ``schedule_off``).
+      limit: how many rewrites of a tree are made at most (``schedule=n`` in the option
+        ``opt_limit``), besides those that are required; None for all.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    limit: int | None = None
+
+
+NOTHING: Final = LeftOut()
 #: A kernel, and what its plain tree is rewritten by.
 Scheduled: TypeAlias = "tuple[Kernel, list[Rewrite]]"
 

@@ -21,8 +21,9 @@ from functrax.core.types.dtypes import float32, real_dtype
 
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT: Final = 12
-#: Vectors of a row are few if they are fewer: then a last one with a mask is much of the row.
-FEW_VECTORS: Final = 3
+#: Columns of fewer vectors are reduced in shorter ones if the last vector has a mask; rows of as
+#: many have a loop of its own for the last one.
+FEW_VECTORS: Final = 4
 
 
 def ends_in_row(kernel: Kernel) -> bool:

@@ -31,7 +31,6 @@ from functrax.backends.loops.tree import (
     index,
     number,
     smaller,
-    zero,
 )
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Scalar
@@ -66,7 +65,7 @@ def _with_tile(k: Kernel, t: Tiling, body: Body) -> Body:
     (reduction,) = k.stages[0].reductions
     body = (*body, Store(t.scratch, t.place, reduction.results[0]), *k.rows)
     if t.block is not None:
-        body = (Bind(t.first_column + 1, zero(b), body),)
+        body = (Bind(t.first_column + 1, b.const(0, INDEX), body),)
     for d, first_, size in (
         (t.columns, t.first_column, t.width * t.lanes),
         (t.rows, t.first_row, t.height),
@@ -82,7 +81,7 @@ def _range(k: Kernel, d: int) -> tuple[Scalar, Scalar]:
     b = k.builder
     end = extent(b, d, k.extents[d])
     if k.block is None or d != k.block[0]:
-        return zero(b), end
+        return b.const(0, INDEX), end
     size = number(b, "grain", k.block[1])
     low = b.mul(index(b, k.block[2]), size)
     return low, smaller(b, b.add(low, size), end)

@@ -396,17 +396,13 @@ _BODIES: Final = ("points", "body", "otherwise")
 
 def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Statement:
     """A statement with other statements in it."""
-    before = {x: getattr(statement, x) for x in _BODIES if getattr(statement, x, ())}
-    after = {name: change(body) for name, body in before.items()}
-    same = all(after[name] is body for name, body in before.items())
-    return statement if same else replace(statement, **after)
+    bodies = {x: getattr(statement, x) for x in _BODIES if getattr(statement, x, ())}
+    found = {x: new for x, body in bodies.items() if (new := change(body)) is not body}
+    return replace(statement, **found) if found else statement
 
 
 class Visitor:
-    """Goes through statements: ``visit_Loop`` is called with each loop, and so on.
-
-    A method that is not there has nothing to do.
-    """
+    """Goes through statements: calls ``visit_Loop`` with each loop, if it is there, and so on."""
 
     def statements(self, body: Body) -> None:
         """Visit statements, one after the other."""
@@ -443,11 +439,6 @@ def defined(s: Any) -> list[Scalar]:
 
 
 # ---- bounds of loops ----------------------------------------------------------------------------
-
-
-def zero(b: Builder) -> Scalar:
-    """The index 0."""
-    return b.const(0, INDEX)
 
 
 class Number(tuple[Any, int]):

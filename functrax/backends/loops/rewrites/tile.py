@@ -36,7 +36,6 @@ from functrax.backends.loops.tree import (
     number,
     quotient,
     smaller,
-    zero,
 )
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record, replace
@@ -117,7 +116,7 @@ class _Tiled:
         self.columns = number(self.b, "width", t.width * t.lanes)
         found = [s for s in self.stores if s.buffer == rewrite.result]
         self.result = found[0] if found else None
-        self.zero = zero(self.b)
+        self.zero = self._const(0)
         #: Where the right side of the next unit begins, for tiles that fetch.
         self.next_unit = self.zero
 

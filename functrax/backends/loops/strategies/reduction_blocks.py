@@ -22,6 +22,7 @@ from functrax.backends.loops.strategies.rows import LONG_ROW, ends_of_rows, go_t
 from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim
 from functrax.core.records import replace
+from functrax.core.scalars.scalar import Scalar
 from functrax.core.types import dtypes
 
 #: A reduction is done in blocks when it has few rows, and longer ones than this.
@@ -65,52 +66,71 @@ def _longest_inner(kernel: Kernel) -> int:
     return max(kernel.inner, key=lambda d: kernel.extents[d])
 
 
-def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, list[Rewrite]]]:
-    """Blocks of the longest inner dim by themselves, then all blocks of a row together."""
-    (stage,) = kernel.stages
-    b = kernel.builder
-    shared = _longest_inner(kernel)
-    units = -(-kernel.extents[shared] // grain)
-    unit = len(kernel.extents)  # a dim: the number of the block
+def blocks_alone(
+    kernel: Kernel, done: Done, stage: Stage
+) -> tuple[Kernel, list[tuple[Scalar, ...]]]:
+    """A kernel that reduces blocks by themselves, and what it stores as another one loads it.
+
+    Args:
+      kernel: with one stage.
+      done: the dim that is in blocks, and their size.
+      stage: the reductions.
+    """
+    (shared,), grain = done.dims, done.size
+    assert grain is not None
+    units, unit = (
+        -(-kernel.extents[shared] // grain),
+        len(kernel.extents),
+    )  # a dim: the block's number
     row, rows = row_address(kernel)
     across = kernel.vector in kernel.outer
-    operands = list(kernel.operands)
-    partial_stores, reductions = [], []
+    place = row + Dim(unit) * rows if across else row * units + Dim(unit)
+    operands, stores, loads = list(kernel.operands), [], []
     for reduction in stage.reductions:
-        values = []
-        for result in reduction.results:
-            number = len(operands)
-            operands.append(Operand(result.dtype, units * rows, True))
-            place = row + Dim(unit) * rows if across else row * units + Dim(unit)
-            partial_stores.append(Store(number, place, result))
-            values.append(b.node("load", result.dtype, (), (number, place, False, False)))
-        reductions.append(replace(reduction, values=tuple(values)))
-    extents = (*kernel.extents, units)
-    done = (*kernel.rewrites, Done("block", (shared,), grain))
+        found = []
+        for x in reduction.results:
+            attr = (len(operands), place, False, False)
+            stores.append(Store(len(operands), place, x))
+            found.append(kernel.builder.node("load", x.dtype, (), attr))
+            operands.append(Operand(x.dtype, units * rows, True))
+        loads.append(tuple(found))
     blocks = replace(
         kernel,
         name=f"{kernel.name}.blocks",
         operands=operands,
-        extents=extents,
+        extents=(*kernel.extents, units),
         outer=(unit, *kernel.outer),
-        rows=partial_stores,
+        stages=[stage],
+        rows=stores,
         block=(shared, grain, unit),
-        rewrites=done,
+        rewrites=(*kernel.rewrites, done),
     )
+    return blocks, loads
+
+
+def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, list[Rewrite]]]:
+    """Blocks of the longest inner dim by themselves, then all blocks of a row together."""
+    (stage,) = kernel.stages
+    blocks, loads = blocks_alone(kernel, Done("block", (_longest_inner(kernel),), grain), stage)
+    unit = blocks.outer[0]
+    reductions = [
+        replace(reduction, values=values)
+        for reduction, values in zip(stage.reductions, loads, strict=True)
+    ]
+    across = kernel.vector in kernel.outer
     final = replace(
         kernel,
-        operands=operands,
-        extents=extents,
+        operands=blocks.operands,
+        extents=blocks.extents,
         inner=(unit,),
         stages=[Stage(reductions, [])],
         vector=kernel.vector if across or kernel.vector is None else unit,
-        rewrites=done,
+        rewrites=blocks.rewrites,
     )
     choose_lanes(final, target)
-    each = [Parallelize(unit, 1)]
     shares = share(final, target)
     return [
-        (blocks, go_through_rows(blocks, target, each)),
+        (blocks, go_through_rows(blocks, target, [Parallelize(unit, 1)])),
         (final, [*shares, *ends_of_rows(final, shares)]),
     ]
 

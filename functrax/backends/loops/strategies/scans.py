@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import math
 
-from functrax.backends.kernels.accesses import row_address
-from functrax.backends.kernels.ir import Carry, Done, Kernel, Operand, Reduce, Stage, Store
+from functrax.backends.kernels.ir import Carry, Done, Kernel, Reduce, Stage, Store
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.strategies.parallel import share
-from functrax.backends.loops.strategies.reduction_blocks import BLOCK, in_blocks
+from functrax.backends.loops.strategies.reduction_blocks import BLOCK, blocks_alone, in_blocks
 from functrax.backends.loops.strategies.rows import ends_of_rows
 from functrax.backends.targets import Target
-from functrax.core.index.expr import Dim
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Scalar
 
@@ -46,46 +44,25 @@ def _in_blocks(kernel: Kernel, grain: int) -> list[tuple[Kernel, list[Rewrite]]]
     (d,) = kernel.inner
     scan = stage.scan
     assert scan is not None
-    b = kernel.builder
-    units = -(-kernel.extents[d] // grain)
-    unit = len(kernel.extents)  # a dim: the number of the block
-    row, rows = row_address(kernel)
-    place = row * units + Dim(unit)
-    first = len(kernel.operands)
-    width = len(scan.values)
-    dtypes = [v.dtype for v in scan.values]
-    operands = [*kernel.operands, *(Operand(t, units * rows, True) for t in dtypes * 2)]
-    extents = (*kernel.extents, units)
-    done = (*kernel.rewrites, Done("scan", (d,), grain))
+    b, dtypes = kernel.builder, [v.dtype for v in scan.values]
 
     def leaves(op: str, key: str) -> tuple[Scalar, ...]:
-        attrs = [(key, k, False) if op == "acc" else (key, k) for k in range(width)]
+        attrs = [(key, k, False) if op == "acc" else (key, k) for k in range(len(dtypes))]
         return tuple(b.node(op, t, (), a) for t, a in zip(dtypes, attrs, strict=True))
 
-    def loads(number: int) -> tuple[Scalar, ...]:
-        return tuple(
-            b.node("load", t, (), (number + k, place, False, False)) for k, t in enumerate(dtypes)
-        )
-
     totals = Reduce(scan.how, scan.values, leaves("acc", "block"), leaves("result", "block"))
-    blocks = replace(
-        kernel,
-        name=f"{kernel.name}.blocks",
-        outer=(unit, *kernel.outer),
-        block=(d, grain, unit),
-        operands=operands,
-        extents=extents,
-        stages=[Stage([totals])],
-        rows=[Store(first + k, place, x) for k, x in enumerate(totals.results)],
-        rewrites=done,
-    )
+    blocks, (loads,) = blocks_alone(kernel, Done("scan", (d,), grain), Stage([totals]))
+    unit, first = blocks.outer[0], len(blocks.operands)
+    own = blocks.operands[len(kernel.operands) :]
+    blocks = replace(blocks, operands=[*blocks.operands, *own])
+    place = blocks.rows[0].address
     before = leaves("acc", "before")
     carries = [
         Carry(start, acc, new, result)
         for start, acc, new, result in zip(
             scan.how.empty(b),
             before,
-            scan.how.combine(b, before, loads(first)),
+            scan.how.combine(b, before, loads),
             leaves("result", "before"),
             strict=True,
         )
@@ -93,18 +70,17 @@ def _in_blocks(kernel: Kernel, grain: int) -> list[tuple[Kernel, list[Rewrite]]]
     starts = replace(
         kernel,
         name=f"{kernel.name}.starts",
-        operands=operands,
-        extents=extents,
+        operands=blocks.operands,
+        extents=blocks.extents,
         inner=(unit,),
-        stages=[
-            Stage([], [Store(first + width + k, place, x) for k, x in enumerate(before)], carries)
-        ],
+        stages=[Stage([], [Store(first + k, place, x) for k, x in enumerate(before)], carries)],
         vector=None,
         lanes=1,
-        rewrites=done,
+        rewrites=blocks.rewrites,
     )
     carried = [
-        replace(c, initial=x) for c, x in zip(stage.carries, loads(first + width), strict=True)
+        replace(c, initial=b.node("load", t, (), (first + k, place, False, False)))
+        for k, (c, t) in enumerate(zip(stage.carries, dtypes, strict=True))
     ]
     last = replace(
         blocks, name=kernel.name, stages=[replace(stage, carries=carried)], rows=list(kernel.rows)

@@ -63,11 +63,11 @@ class Target:
       second_cache: bytes of the second cache that a thread has.
       several_pages: whether memory is read faster from several pages at once than from one after
         the other.
-      streams: from how many pages at once memory comes fastest there, and how many of them a
-        processor fetches ahead in: more pieces of arrays than this were slower.
+      streams: from how many pages at once memory comes fastest there.  Powers of two were timed, of
+        maps and sums of 64 MiB (docs/decisions/0010).
       scattered_lines: how many lines, each in another page, are written in turn before those beside
-        them: to be in a cache still, and past the caches, where the pages have to be known.  Of
-        transposes that were timed with powers of two the largest that were not slower.
+        them: so few that they are in a cache still, and past the caches.  Powers of two were timed,
+        of transposes (the same).
       unit_points: how many points without functions such as ``exp`` a unit of work has at least, so
         that threads take units at little cost.
       functions: which operations of scalar expressions are instructions of its own: ``fma``, a

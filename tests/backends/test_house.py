@@ -25,7 +25,7 @@ SCALAR_OPERATIONS = {
     "kernels/math/single.py": "functions, by their coefficients",
     "kernels/work.py": "scalar operations, which take cycles",
     "llvm/instructions.py": "scalar operations, which become instructions",
-    "loops/parse.py": "words of the text of loops",
+    "loops/grammar.py": "words of the text of loops",
     "loops/tree_verifier.py": "scalar operations of the tree of loops",
 }
 

@@ -26,7 +26,6 @@ FIXED = {
     "kernels/indices.py": {"_LIMIT"},
     "kernels/math/trigonometric.py": None,
     "gemm/matrix_units.py": {"ROWS"},
-    "kernels/row_loops.py": {"VECTOR_BYTES"},
     "libraries/linear_algebra_calls.py": {"_READS", "_WRITES"},
     "machine_code/joined_modules.py": None,
     "machine_code/object_loader.py": None,

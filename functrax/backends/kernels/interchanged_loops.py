@@ -17,56 +17,46 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from functrax.backends.kernels.indices import Indices
-from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
-from functrax.backends.kernels.refusal import Refusal, answered, refuse
-from functrax.backends.kernels.row_loops import MATH_INSTRUCTIONS, lower_row_loop
-from functrax.backends.kernels.steps import MAX_CARRIED, Leaf, Opened, Step, opened
+from functrax.backends.kernels.ir import Kernel, Store, ordered
+from functrax.backends.kernels.refusal import Refusal, refuse
+from functrax.backends.kernels.row_loops import lower_row_loop
+from functrax.backends.kernels.steps import (
+    FEW_ELEMENTS,
+    MOST_CARRIED,
+    MOST_OPERATIONS,
+    LoopKernel,
+    LoopLowering,
+    Opened,
+    carried_of,
+    opened,
+)
 from functrax.backends.kernels.values import (
+    MOST_VALUES,
     Point,
     Shape,
     Values,
     is_update,
+    reduced_axes,
 )
+from functrax.backends.targets.facts import PORTABLE
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.control import Loop, ScanLoop
 from functrax.core.prims.mapped import Scatter
 from functrax.core.prims.reindex import Reindexing
-from functrax.core.records import record
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
-#: The most nodes of a step.
-MAX_NODES = 4000
-#: A step of more scalar operations than the first number is computed in rows of lanes if it can be,
-#: one of more than the second one is not written out.
-FEW_SCALARS, MOST_SCALARS = 256, 1500
-#: The most elements of an array that a step updates in memory.
-MAX_UPDATES = 8
-
-
-@record
-class LoopKernel:
-    """A loop as a kernel, and what it takes.
-
-    Args:
-      kernel: it takes the arrays of ``reads``, then the loop's results.
-      reads: operands of the loop.
-      copies: pairs (operand, number of a result) that are copied before it runs.
-    """
-
-    kernel: Kernel
-    reads: tuple[Var, ...]
-    copies: tuple[tuple[Var, int], ...] = ()
+#: A step of more scalar operations is computed in rows of lanes, if it can be.
+FEW_SCALARS = 256
+_Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
 
 
 def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel | Refusal:
@@ -99,7 +89,7 @@ def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel | Refusal:
     found: LoopKernel | Refusal = Refusal("no batch shape")
     for batch in _batch_shapes(eqn, updates):
         if batch or updates:
-            found = _LoopLowering(eqn, batch, programs, updates).lowered()
+            found = _PointLoop(eqn, batch, programs, updates).lowered()
         else:
             found = _whole(eqn, programs, strict)
         if isinstance(found, LoopKernel):
@@ -111,24 +101,17 @@ def _whole(eqn: Eqn, programs: Sequence[Opened], strict: bool) -> LoopKernel | R
     """A loop without points: scalars, or rows of lanes."""
     work = sum(_scalar_work(e) for _, eqns, _ in programs for e in eqns)
     if work > FEW_SCALARS:
-        kernel = lower_row_loop(eqn, programs, strict)
-        if isinstance(kernel, Kernel):
-            return LoopKernel(kernel, variables(eqn))
-        if work > MOST_SCALARS:
-            return kernel
-    return _LoopLowering(eqn, (), programs, {}).lowered()
-
-
-def variables(eqn: Eqn) -> tuple[Var, ...]:
-    """The operands that are no numbers, each once."""
-    return tuple(dict.fromkeys(x for x in eqn.invars if isinstance(x, Var)))
+        found = lower_row_loop(eqn, programs, strict)
+        if isinstance(found, LoopKernel) or work > MOST_OPERATIONS:
+            return found
+    return _PointLoop(eqn, (), programs, {}).lowered()
 
 
 def _updates(
     eqn: Eqn, inputs: Sequence[Var], eqns: Sequence[Eqn], results: Sequence[Atom]
 ) -> dict[int, Eqn]:
     """Parts of the carry of which a step updates a few elements, with the scatters that do."""
-    number = len(_carried(eqn))
+    number = len(carried_of(eqn))
     is_scan = isinstance(eqn.primitive, ScanLoop)
     first = eqn.params["num_consts"] if is_scan else len(inputs) - number
     found = {}
@@ -138,7 +121,7 @@ def _updates(
         out, before = scatter.outvars[0], scatter.invars[0]
         k = results.index(out) if out in results else number
         once = results.count(out) == 1 and not any(out in e.invars for e in eqns)
-        few = math.prod(scatter.params["map"].domain) <= MAX_UPDATES
+        few = math.prod(scatter.params["map"].domain) <= FEW_ELEMENTS
         if k < number and once and few and before is inputs[first + k]:
             found[k] = scatter
     return found
@@ -152,12 +135,13 @@ def _scalar_work(eqn: Eqn) -> int:
     size = (eqn.outvars if isinstance(primitive, Elementwise) else eqn.invars)[0].aval.size
     if is_update(eqn):
         size = math.prod(eqn.params["map"].domain)
-    return size * (MATH_INSTRUCTIONS if primitive.is_function else 1)
+    each = PORTABLE.function_ns / PORTABLE.element_ns if primitive.is_function else 1
+    return round(size * each)
 
 
 def _batch_shapes(eqn: Eqn, updates: Mapping[int, Eqn]) -> Iterator[Shape]:
     """Shapes that points may have, the longest first: prefixes that all carried arrays share."""
-    carried = [v for k, v in enumerate(_carried(eqn)) if k not in updates]
+    carried = [v for k, v in enumerate(carried_of(eqn)) if k not in updates]
     shapes = {v.aval.shape for v in carried if v.aval.shape}
     if any(v.aval.size == 0 for v in (*eqn.invars, *eqn.outvars)):
         return
@@ -167,170 +151,105 @@ def _batch_shapes(eqn: Eqn, updates: Mapping[int, Eqn]) -> Iterator[Shape]:
     for length in range(len(prefix), -1, -1):
         batch = prefix[:length]
         points = math.prod(batch)
-        if sum(v.aval.size // points if v.aval.shape else 1 for v in carried) <= MAX_CARRIED:
+        if sum(v.aval.size // points if v.aval.shape else 1 for v in carried) <= MOST_CARRIED:
             yield batch
 
 
-def _carried(eqn: Eqn) -> Sequence[Var]:
-    """The results that are the last carry."""
-    assert isinstance(eqn.primitive, Loop)
-    return eqn.outvars[: eqn.primitive.num_carry(eqn)]
+class _Step:
+    """Where the values of a step come from.
+
+    Args:
+      builder: makes the expressions.
+      leaves: what each input of the program is.
+    """
+
+    def __init__(self, builder: Builder, leaves: dict[Atom, _Leaf]) -> None:
+        self.builder = builder
+        self.leaves = leaves
+
+    def read(self, x: Var, point: Point, guard: Scalar | None) -> Scalar:
+        """An input of the program."""
+        return self.leaves[x](point, guard)
+
+    def reduced_points(self, eqn: Eqn, point: Point) -> list[Point]:
+        """The points of a small array that a reduction puts together."""
+        axes = reduced_axes(eqn)
+        assert axes is not None
+        shape = eqn.invars[0].aval.shape
+        if math.prod(shape[d] for d in axes) > MOST_CARRIED:
+            refuse("a reduction of a large array in a step")
+        kept = iter(point)
+        ranges = [
+            map(as_expr, range(n)) if d in axes else (next(kept),) for d, n in enumerate(shape)
+        ]
+        return list(itertools.product(*ranges))
+
+    def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
+        """Their reduction, written out."""
+        b = self.builder
+        how = eqn.primitive.reduction(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
+        places = (b.const(k, how.place) for k in range(len(operands)))
+        carried = [how.start(b, x, place) for x, place in zip(operands, places, strict=True)]
+        total = carried[0]
+        for part in carried[1:]:
+            total = how.combine(b, total, part)
+        result: Scalar = how.finish(b, total)
+        return result
 
 
-class _LoopLowering:
-    """Builds the kernel of one loop for one batch shape.
+class _PointLoop(LoopLowering):
+    """Builds the kernel of one loop for one batch shape, whose dims are the outer ones.
 
-    Dims 0, 1, ... are those of the batch shape; the last one is the step.
+    Leaves are functions of a point, and values those of a program at points.
     """
 
     def __init__(
         self, eqn: Eqn, batch: Shape, programs: Sequence[Opened], updates: Mapping[int, Eqn]
     ) -> None:
-        self.eqn, self.batch = eqn, batch
-        self.programs, self.updates = programs, updates
-        self.builder = Builder()
-        assert isinstance(eqn.primitive, Loop)
-        self.is_scan = isinstance(eqn.primitive, ScanLoop)
-        self.length = eqn.params["length"] if self.is_scan else 1
-        self.extents = (*batch, self.length)
+        super().__init__(eqn, programs, batch, updates)
+        self.batch = batch
         self.point: Point = tuple(Dim(k) if n > 1 else as_expr(0) for k, n in enumerate(batch))
-        step: IndexExpr = Dim(len(batch)) if self.length > 1 else as_expr(0)
-        self.step = self.length - 1 - step if eqn.params.get("reverse") else step
         self.indices = Indices(self.builder, self.extents)
-        first = eqn.primitive.first_carried(eqn.params)
-        self.copies = {first + k: k for k in updates}
-        read = [x for n, x in enumerate(eqn.invars) if n not in self.copies]
-        variables_ = dict.fromkeys(x for x in read if isinstance(x, Var))
-        self.buffers = {x: n for n, x in enumerate(variables_)}
-        self.carries: dict[tuple[int, Shape], Scalar] = {}
-
-    def lowered(self) -> LoopKernel | Refusal:
-        """The kernel, and what it takes."""
-        copies = []
-        for n, k in self.copies.items():
-            x = self.eqn.invars[n]
-            if not isinstance(x, Var):
-                return Refusal("a number is updated")
-            copies.append((x, k))
-        kernel = answered(self._kernel)
-        if isinstance(kernel, Refusal):
-            return kernel
-        if len(kernel.nodes()) > MAX_NODES:
-            return Refusal("too many operations in a step")
-        if not self._keeps_scalars(kernel.stages[0]):
-            return Refusal("a scalar that depends on the points")
-        return LoopKernel(kernel, tuple(self.buffers), tuple(copies))
-
-    def _kernel(self) -> Kernel:
-        """One stage that runs all steps, and stores of the last carry."""
-        if self.is_scan:
-            stage = self._scan()
-        else:
-            stage = self._while()
-        rows = [store for k in range(self._num_carry()) for store in self._last(k, stage)]
-        return Kernel(
-            self.eqn.primitive.name,
-            self.builder,
-            self._operands(),
-            self.extents,
-            tuple(range(len(self.batch))),
-            (len(self.batch),),
-            [stage],
-            rows,
-        )
-
-    def _num_carry(self) -> int:
-        return len(_carried(self.eqn))
-
-    def _operands(self) -> list[Operand]:
-        inputs = [Operand(v.aval.dtype, v.aval.size, False) for v in self.buffers]
-        return inputs + [Operand(v.aval.dtype, v.aval.size, True) for v in self.eqn.outvars]
-
-    # ---- the two kinds of loops ---------------------------------------------------------------
-
-    def _scan(self) -> Stage:
-        params = self.eqn.params
-        first = params["num_consts"]
-        second = first + params["num_carry"]
-        operands = self.eqn.invars
-        ((inputs, eqns, results),) = self.programs
-        leaves = self._leaves(inputs, operands[:first], first, second)
-        for v, x in zip(inputs[second:], operands[second:], strict=True):
-            leaves[v] = self._element_leaf(x)
-        body = self._values(eqns, leaves)
-        carries = self._carries(body, operands[first:second], results)
-        stores = self._updated(body)
-        for k, result in enumerate(results[second - first :], second - first):
-            stores += self._stacked(body, result, k)
-        return Stage([], stores, carries)
-
-    def _while(self) -> Stage:
-        params = self.eqn.params
-        first = params["cond_consts"]
-        second = first + params["body_consts"]
-        operands = self.eqn.invars
-        (inputs, eqns, results), (tested, tests, outs) = self.programs
-        leaves = self._leaves(inputs, operands[first:second], second - first, len(inputs))
-        body = self._values(eqns, leaves)
-        carries = self._carries(body, operands[second:], results)
-        stores = self._updated(body)
-        leaves = self._leaves(tested, operands[:first], first, len(tested))
-        condition = self._values(tests, leaves).at(outs[0], ())
-        if self._is_batched(condition):
-            refuse("points run different numbers of steps")
-        return Stage([], stores, carries, condition)
-
-    def _values(self, eqns: Sequence[Eqn], leaves: dict[Var, Leaf]) -> Values:
-        defs = {v: eqn for eqn in eqns for v in eqn.outvars}
-        return Values(self.builder, self.indices, defs, Step(self.builder, leaves))
 
     # ---- leaves -------------------------------------------------------------------------------
 
-    def _leaves(
-        self, inputs: Sequence[Var], consts: Sequence[Atom], first: int, second: int
-    ) -> dict[Var, Leaf]:
-        """What a program reads: constants, then the carry from input ``first`` to ``second``."""
-        leaves: dict[Var, Leaf] = {}
-        for v, x in zip(inputs, consts):
-            leaves[v] = self._const_leaf(x)
-        for k, v in enumerate(inputs[first:second]):
-            in_memory = k in self.updates
-            leaves[v] = self._memory_leaf(k, v.aval) if in_memory else self._carry_leaf(k, v.aval)
-        return leaves
-
-    def _const_leaf(self, x: Atom) -> Leaf:
-        return lambda point, guard: self._read(x, point, guard)
-
-    def _element_leaf(self, x: Atom) -> Leaf:
-        return lambda point, guard: self._read(x, (self.step, *point), guard)
+    def in_memory(self, x: Atom, aval: ShapedArray, of_step: bool) -> _Leaf:
+        """What is read of an operand at a point."""
+        before = (self.step,) if of_step else ()
+        return lambda point, guard: self._read(x, (*before, *point), guard)
 
     def _read(self, x: Atom, point: Point, guard: Scalar | None) -> Scalar:
         if isinstance(x, Literal):
             return self.builder.const(x.val, x.aval.dtype)
-        address = flatten(point, x.aval.shape)
-        address = self.indices.simplify(address)
+        address = self.indices.simplify(flatten(point, x.aval.shape))
         if self.indices.is_dynamic(address) or not _is_affine(address):
             refuse("a step reads at a place that it computes")
-        args = () if guard is None else (guard,)
-        attr = (self.buffers[x], address, False, guard is not None)
-        return self.builder.node("load", x.aval.dtype, args, attr)
+        return self._load(self.buffers[x], x.aval.dtype, address, None, guard)
 
-    def _carry_leaf(self, k: int, aval: ShapedArray) -> Leaf:
-        def leaf(point: Point, guard: Scalar | None) -> Scalar:
-            return self._carry(k, self._own_index(point, aval.shape), aval)
+    def _load(
+        self,
+        buffer: int,
+        dtype: Any,
+        address: IndexExpr,
+        offset: Scalar | None,
+        guard: Scalar | None,
+    ) -> Scalar:
+        args = tuple(x for x in (offset, guard) if x is not None)
+        attr = (buffer, address, offset is not None, guard is not None)
+        return self.builder.node("load", dtype, args, attr)
 
-        return leaf
+    def in_registers(self, k: int, aval: ShapedArray) -> _Leaf:
+        """What a step reads of the carry, also of arrays that it updates in memory."""
+        varies = bool(aval.shape) and bool(self.batch)
 
-    def _memory_leaf(self, k: int, aval: ShapedArray) -> Leaf:
-        """What a step reads of an array that it updates."""
+        def carried(point: Point, guard: Scalar | None) -> Scalar:
+            return self.acc(k, self._own_index(point, aval.shape), aval.dtype, varies)
 
-        def leaf(point: Point, guard: Scalar | None) -> Scalar:
+        def updated(point: Point, guard: Scalar | None) -> Scalar:
             address, offset = self._place(point, aval)
-            args = tuple(x for x in (offset, guard) if x is not None)
-            attr = (len(self.buffers) + k, address, offset is not None, guard is not None)
-            return self.builder.node("load", aval.dtype, args, attr)
+            return self._load(len(self.buffers) + k, aval.dtype, address, offset, guard)
 
-        return leaf
+        return updated if k in self.updates else carried
 
     def _place(self, point: Point, aval: ShapedArray) -> tuple[IndexExpr, Scalar | None]:
         address = self.indices.simplify(flatten(point, aval.shape))
@@ -350,64 +269,49 @@ class _LoopLowering:
         # What is read outside is not used: a guard selects another value.
         return tuple(i if 0 <= i < n else 0 for i, n in sizes if i is not None)
 
-    def _carry(self, k: int, index: Shape, aval: ShapedArray) -> Scalar:
-        found = self.carries.get((k, index))
-        if found is None:
-            batched = bool(aval.shape) and bool(self.batch)
-            found = self.carries[k, index] = self._leaf("acc", aval.dtype, (k, index, batched))
-        return found
+    def leaf_scalars(self, leaf: _Leaf, aval: ShapedArray) -> list[Scalar]:
+        """Those that belong to a point."""
+        return [leaf(point, None) for point in self._points_of(aval.shape)]
 
-    def _leaf(self, op: str, dtype: np.dtype[Any], attr: tuple[Any, ...]) -> Scalar:
-        """A leaf for each real number that a value is."""
-        b = self.builder
-        parts = enumerate(dtypes.parts_of(dtype))
-        return b.whole(tuple([b.node(op, d, (), (*attr, part)) for part, d in parts]))
+    # ---- values -------------------------------------------------------------------------------
 
-    # ---- results ------------------------------------------------------------------------------
+    def run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Values:
+        """The values of a program at points."""
+        defs = {v: eqn for eqn in eqns for v in eqn.outvars}
+        return Values(self.builder, self.indices, defs, _Step(self.builder, leaves))
 
-    def _points_of(self, shape: Shape) -> Iterator[tuple[Shape, Point]]:
-        """The indices of the scalars of an array that belong to a point, and where they are."""
+    def scalars(self, values: Values, x: Atom) -> list[Scalar]:
+        """Those that belong to a point."""
+        return [values.at(x, point) for point in self._points_of(x.aval.shape)]
+
+    def _points_of(self, shape: Shape) -> Iterator[Point]:
+        """Where the scalars of an array are that belong to a point."""
         if not shape:
-            yield (), ()
+            yield ()
             return
         rank = len(self.batch)
         if shape[:rank] != self.batch:
             refuse("an array that does not belong to the points")
         for index in itertools.product(*map(range, shape[rank:])):
-            yield index, (*self.point, *map(as_expr, index))
+            yield (*self.point, *map(as_expr, index))
 
-    def _carries(
-        self, body: Values, initial: Sequence[Atom], results: Sequence[Atom]
-    ) -> list[Carry]:
-        out = []
-        for k, first in enumerate(initial):
-            if k in self.updates:
-                continue
-            aval = first.aval
-            for index, point in self._points_of(aval.shape):
-                values = (
-                    self._read(first, point, None),
-                    self._carry(k, index, aval),
-                    body.at(results[k], point),
-                )
-                for start, acc, new in zip(*map(self.builder.parts, values), strict=True):
-                    result = self.builder.node("result", acc.dtype, (), acc.attr)
-                    out.append(Carry(start, acc, new, result))
-        return out
+    # ---- stores -------------------------------------------------------------------------------
 
-    def _stacked(self, body: Values, result: Atom, k: int) -> list[Store]:
-        """The stores of one element of a stacked result."""
-        shape = result.aval.shape
-        if self.batch and not shape:
+    def stores(
+        self, k: int, aval: ShapedArray, scalars: Sequence[Scalar], of_step: bool
+    ) -> list[Store]:
+        """The stores of what belongs to a point."""
+        if of_step and self.batch and not aval.shape:
             refuse("a stacked result that does not belong to the points")
-        whole = self.eqn.outvars[k].aval.shape
-        buffer = len(self.buffers) + k
+        before = (self.step,) if of_step else ()
+        buffer, whole = len(self.buffers) + k, self.eqn.outvars[k].aval.shape
+        points = self._points_of(aval.shape)
         return [
-            Store(buffer, flatten((self.step, *point), whole), body.at(result, point))
-            for _, point in self._points_of(shape)
+            Store(buffer, flatten((*before, *point), whole), x)
+            for point, x in zip(points, scalars, strict=True)
         ]
 
-    def _updated(self, body: Values) -> list[Store]:
+    def update_stores(self, values: Values) -> list[Store]:
         """The stores of the elements that a step updates, in order."""
         stores = []
         for k, scatter in self.updates.items():
@@ -416,54 +320,37 @@ class _LoopLowering:
             combine = None if scatter.params["op"] == "set" else how
             for index in itertools.product(*map(range, index_map.domain)):
                 point = tuple(map(as_expr, index))
-                exprs, guard = body.image(index_map, point, scatter.invars[2:], None)
-                value = body.at(updates, point, guard)
+                exprs, guard = values.image(index_map, point, scatter.invars[2:], None)
+                value = values.at(updates, point, guard)
                 place, offset = self._place(exprs, scatter.outvars[0].aval)
                 buffer = len(self.buffers) + k
                 stores.append(Store(buffer, place, value, offset, guard, combine, frozenset()))
         return stores
 
-    def _last(self, k: int, stage: Stage) -> list[Store]:
-        """The stores of the last carry."""
-        if k in self.updates:
-            return []
-        aval = self.eqn.outvars[k].aval
-        buffer = len(self.buffers) + k
-        results = {carry.acc: carry.result for carry in stage.carries}
-        b = self.builder
-        return [
-            Store(
-                buffer,
-                flatten(point, aval.shape),
-                b.whole(tuple([results[x] for x in b.parts(self._carry(k, index, aval))])),
-            )
-            for index, point in self._points_of(aval.shape)
-        ]
-
     # ---- checks -------------------------------------------------------------------------------
+
+    def refusal(self, kernel: Kernel) -> Refusal | None:
+        """A step may be too large, or what all points share may differ from point to point."""
+        (stage,) = kernel.stages
+        if len(kernel.nodes()) > MOST_VALUES:
+            return Refusal("too many operations in a step")
+        if stage.condition is not None and self._is_batched(stage.condition):
+            return Refusal("points run different numbers of steps")
+        if any(self._is_batched(c.new) for c in stage.carries if not c.acc.attr[2]):
+            return Refusal("a scalar that depends on the points")
+        return None
 
     def _is_batched(self, root: Scalar) -> bool:
         """Whether a value differs from point to point."""
-        seen: set[int] = set()
-        stack = [root]
-        while stack:
-            node = stack.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            if node.op == "load" and any(d < len(self.batch) for d in node.attr[1].used_dims()):
+        rank = len(self.batch)
+        for node in ordered((root,)):
+            if node.op == "load" and any(d < rank for d in node.attr[1].used_dims()):
                 return True
-            if node.op == "dim" and node.attr < len(self.batch):
+            if node.op == "dim" and node.attr < rank:
                 return True
             if node.op == "acc" and node.attr[2]:
                 return True
-            stack.extend(node.args)
         return False
-
-    def _keeps_scalars(self, stage: Stage) -> bool:
-        """Whether what all points carry together does not depend on the points."""
-        scalars = [carry for carry in stage.carries if not carry.acc.attr[2]]
-        return not any(self._is_batched(carry.new) for carry in scalars)
 
 
 def _is_affine(address: Any) -> bool:

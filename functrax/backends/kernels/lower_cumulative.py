@@ -6,9 +6,9 @@ kernel without a schedule, whose outer dims are the other axes.  Start at :func:
 
 from __future__ import annotations
 
-from functrax.backends.kernels.interchanged_loops import LoopKernel, variables
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.refusal import Refusal
+from functrax.backends.kernels.steps import LoopKernel, variables
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Eqn
@@ -45,4 +45,4 @@ def lower_cumulative(eqn: Eqn) -> LoopKernel | Refusal:
     stage = Stage([], [Store(1, address, how.finish(b, new))], carries, scan=scan)
     outer = tuple(d for d in range(len(shape)) if d != axis)
     kernel = Kernel(eqn.primitive.name, b, operands, shape, outer, (axis,), [stage], [])
-    return LoopKernel(kernel, variables(eqn))
+    return LoopKernel(kernel, variables(eqn.invars))

@@ -23,7 +23,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from functrax.backends.kernels.refusal import Refusal, refuse
-from functrax.backends.kernels.values import number, reduced_axes
+from functrax.backends.kernels.steps import FEW_ELEMENTS
+from functrax.backends.kernels.values import MOST_VALUES, number, reduced_axes
 from functrax.backends.reference import strided
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
@@ -39,8 +40,6 @@ from functrax.core.types.aval import ShapedArray
 
 #: The dim of the lanes.
 LANE: Final = Dim(0)
-#: The most rows of one program, and the most pieces that one row is put together from.
-MOST_ROWS, MOST_PIECES = 3000, 8
 #: Sums of rows are added up in so many parts, so that they need not wait for one another.
 PARTS = 4
 Numbers: TypeAlias = "np.ndarray[Any, Any]"
@@ -230,7 +229,7 @@ class SmallArrays:
         key = numbers.tobytes()
         found = self._rows.get(key)
         if found is None:
-            if len(self._rows) > MOST_ROWS:
+            if len(self._rows) > MOST_VALUES:
                 refuse("too many rows in a step")
             found = self._rows[key] = self._row(np.ascontiguousarray(numbers))
         return found
@@ -253,7 +252,7 @@ class SmallArrays:
         which = np.searchsorted(self._starts, numbers, side="right") - 1
         value = None
         for n, (k, lanes) in enumerate(self._pieces(which, numbers)):
-            if n >= MOST_PIECES:
+            if n >= FEW_ELEMENTS:
                 refuse("a row of too many pieces")
             flat = numbers - self._starts[k]
             inside = np.zeros(len(numbers), bool)

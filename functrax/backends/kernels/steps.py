@@ -1,38 +1,74 @@
-"""The programs of a loop, as its kernel evaluates them: opened, and where their values come from.
+"""Loops of steps as kernels: what all ways to lower them have in common.
 
-What enters is a program that went through the pipeline.  :func:`opened` writes groups as what they
-hold, or says why an equation can be in no step of a kernel.  :class:`Step` gives the values of one
-step to ``kernels/values.py``.  Start at :func:`opened`.
+What enters is a ``scan`` or a ``while`` whose programs went through the pipeline.  :func:`opened`
+writes their groups as what they hold, or says why an equation can be in no step of a kernel.
+:class:`LoopLowering` makes one stage of the steps, which hands the carry from one to the next, and
+stores of the last carry.  What a value of a step is, its subclasses say: scalars
+(``kernels/interchanged_loops.py``), or rows of lanes (``kernels/row_loops.py``).
+
+Start at :class:`LoopLowering`.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
-from functrax.backends.kernels.refusal import Refusal, refuse
-from functrax.backends.kernels.values import (
-    Point,
-    reduced_axes,
-)
-from functrax.core.index.expr import as_expr
+import numpy as np
+
+from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
+from functrax.backends.kernels.refusal import Refusal, answered
+from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.prims.control import Grouping
+from functrax.core.prims.control import Grouping, Loop
 from functrax.core.prims.identity import OptimizationBarrier
 from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.prims.reindex import Reindexing
+from functrax.core.records import record
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
+from functrax.core.types.aval import ShapedArray
 
-Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
 #: The inputs, equations and results of a program.
 Opened: TypeAlias = tuple[list[Var], list[Eqn], list[Atom]]
 
-#: The most scalars that a point carries.
-MAX_CARRIED = 64
+#: The most scalars or rows that are carried, and the most lanes of a row.
+MOST_CARRIED = 64
+#: The most operations that are written out, in a step or in kernels for parts of a group: LLVM
+#: compiles a long block in more than proportional time.
+MOST_OPERATIONS = 1500
+#: The most elements of an array in memory that a step updates, and the most pieces that a row is
+#: put together from.
+FEW_ELEMENTS = 8
+NO_UPDATES: Final[Mapping[int, Eqn]] = {}
+
+
+@record
+class LoopKernel:
+    """A loop as a kernel, and what it takes.
+
+    Args:
+      kernel: it takes the arrays of ``reads``, then the loop's results.
+      reads: operands of the loop.
+      copies: pairs (operand, number of a result) that are copied before it runs.
+    """
+
+    kernel: Kernel
+    reads: tuple[Var, ...]
+    copies: tuple[tuple[Var, int], ...] = ()
+
+
+def variables(operands: Sequence[Atom]) -> tuple[Var, ...]:
+    """Those that are no numbers, each once."""
+    return tuple(dict.fromkeys(x for x in operands if isinstance(x, Var)))
+
+
+def carried_of(eqn: Eqn) -> Sequence[Var]:
+    """The results of a loop that are its last carry."""
+    assert isinstance(eqn.primitive, Loop)
+    return eqn.outvars[: eqn.primitive.num_carry(eqn)]
 
 
 def opened(jaxpr: Jaxpr) -> Opened | Refusal:
@@ -93,43 +129,165 @@ def _refusal_of(eqn: Eqn) -> Refusal | None:
     return None
 
 
-class Step:
-    """Where the values of a step come from.
+class LoopLowering(ABC):
+    """Builds the kernel of one loop.
+
+    A subclass has a kind of *leaves*, what a program of the loop reads, and a kind of *values*,
+    what its equations make of them; both give lists of scalar expressions.
 
     Args:
-      builder: makes the expressions.
-      leaves: what each input of the program is.
+      eqn: the loop.
+      programs: its body, and the condition of a ``while``.
+      outer: the extents of the outer dims; the steps are the dim after these.
+      updates: parts of the carry that stay in memory, by number, with the scatters that update
+        them.
+      lanes: how many points of the first dim are computed at once, if the lowering decides it.
     """
 
-    def __init__(self, builder: Builder, leaves: dict[Var, Leaf]) -> None:
-        self.builder = builder
-        self.leaves = leaves
+    def __init__(
+        self,
+        eqn: Eqn,
+        programs: Sequence[Opened],
+        outer: tuple[int, ...],
+        updates: Mapping[int, Eqn] = NO_UPDATES,
+        lanes: int = 1,
+    ) -> None:
+        self.eqn, self.programs, self.updates, self.lanes = eqn, programs, updates, lanes
+        assert isinstance(eqn.primitive, Loop)
+        self.first = eqn.primitive.first_carried(eqn.params)
+        self.carried = carried_of(eqn)
+        self.builder = Builder()
+        length = eqn.params.get("length", 1)
+        self.extents = (*outer, length)
+        step: IndexExpr = Dim(len(outer)) if length > 1 else as_expr(0)
+        self.step = length - 1 - step if eqn.params.get("reverse") else step
+        copied = {self.first + k: k for k in self.updates}
+        self.copies = tuple((eqn.invars[n], k) for n, k in copied.items())
+        read = [x for n, x in enumerate(eqn.invars) if n not in copied]
+        self.buffers = {x: n for n, x in enumerate(variables(read))}
 
-    def read(self, x: Var, point: Point, guard: Scalar | None) -> Scalar:
-        """An input of the program."""
-        return self.leaves[x](point, guard)
+    def lowered(self) -> LoopKernel | Refusal:
+        """The kernel, and what it takes."""
+        copies = tuple((x, k) for x, k in self.copies if isinstance(x, Var))
+        if copies != self.copies:
+            return Refusal("a number is updated")
+        kernel = answered(self._kernel)
+        if isinstance(kernel, Refusal):
+            return kernel
+        return self.refusal(kernel) or LoopKernel(kernel, tuple(self.buffers), copies)
 
-    def reduced_points(self, eqn: Eqn, point: Point) -> list[Point]:
-        """The points of a small array that a reduction puts together."""
-        axes = reduced_axes(eqn)
-        assert axes is not None
-        shape = eqn.invars[0].aval.shape
-        if math.prod(shape[d] for d in axes) > MAX_CARRIED:
-            refuse("a reduction of a large array in a step")
-        kept = iter(point)
-        ranges = [
-            map(as_expr, range(n)) if d in axes else (next(kept),) for d, n in enumerate(shape)
+    # ---- what subclasses say ------------------------------------------------------------------
+
+    @abstractmethod
+    def in_memory(self, x: Atom, aval: ShapedArray, of_step: bool) -> Any:
+        """The leaf of an operand, or of the element of it that belongs to a step."""
+
+    @abstractmethod
+    def in_registers(self, k: int, aval: ShapedArray) -> Any:
+        """The leaf of the ``k``-th part of the carry."""
+
+    @abstractmethod
+    def leaf_scalars(self, leaf: Any, aval: ShapedArray) -> list[Scalar]:
+        """The scalars of a leaf."""
+
+    @abstractmethod
+    def run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Any:
+        """The values that equations make of leaves."""
+
+    @abstractmethod
+    def scalars(self, values: Any, x: Atom) -> list[Scalar]:
+        """The scalars of one of these values."""
+
+    @abstractmethod
+    def stores(
+        self, k: int, aval: ShapedArray, scalars: Sequence[Scalar], of_step: bool
+    ) -> list[Store]:
+        """The stores of scalars to the ``k``-th result, or to the element that a step gives."""
+
+    @abstractmethod
+    def update_stores(self, values: Any) -> list[Store]:
+        """The stores of the elements that a step updates, in order."""
+
+    @abstractmethod
+    def refusal(self, kernel: Kernel) -> Refusal | None:
+        """Why the kernel is not used, if it is not."""
+
+    # ---- the kernel ---------------------------------------------------------------------------
+
+    def _kernel(self) -> Kernel:
+        """One stage that runs all steps, and stores of the last carry."""
+        stage = self._stage()
+        results = {carry.acc: carry.result for carry in stage.carries}
+        rows = []
+        for k, v in enumerate(self.carried):
+            if k not in self.updates:
+                last = [self._replaced(x, results) for x in self._accs(k, v.aval)]
+                rows += self.stores(k, v.aval, last, False)
+        operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.buffers]
+        operands += [Operand(v.aval.dtype, v.aval.size, True) for v in self.eqn.outvars]
+        inner = len(self.extents) - 1
+        return Kernel(
+            self.eqn.primitive.name,
+            self.builder,
+            operands,
+            self.extents,
+            tuple(range(inner)),
+            (inner,),
+            [stage],
+            rows,
+            vector=0 if self.lanes > 1 else None,
+            lanes=self.lanes,
+        )
+
+    def _stage(self) -> Stage:
+        operands, count = self.eqn.invars, len(self.carried)
+        initial, elements = operands[self.first :][:count], operands[self.first + count :]
+        (inputs, eqns, results), *conditions = self.programs
+        consts = len(inputs) - count - len(elements)
+        leaves = self._leaves(inputs, operands[self.first - consts : self.first])
+        for v, x in zip(inputs[consts + count :], elements, strict=True):
+            leaves[v] = self.in_memory(x, v.aval, True)
+        values = self.run(eqns, leaves)
+        carries = [
+            carry
+            for k, x in enumerate(initial)
+            if k not in self.updates
+            for carry in self._carries(k, x, self.scalars(values, results[k]))
         ]
-        return list(itertools.product(*ranges))
+        stores = self.update_stores(values)
+        for k, x in enumerate(results[count:], count):
+            stores += self.stores(k, x.aval, self.scalars(values, x), True)
+        stage = Stage([], stores, carries)
+        for inputs, eqns, (holds,) in conditions:
+            leaves = self._leaves(inputs, operands[: len(inputs) - count])
+            (stage.condition,) = self.scalars(self.run(eqns, leaves), holds)
+        return stage
 
-    def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
-        """Their reduction, written out."""
+    def _leaves(self, inputs: Sequence[Var], consts: Sequence[Atom]) -> dict[Atom, Any]:
+        """What a program reads: constants, then the carry."""
+        leaves: dict[Atom, Any] = {}
+        for v, x in zip(inputs, consts):
+            leaves[v] = self.in_memory(x, v.aval, False)
+        for k, v in enumerate(inputs[len(consts) :][: len(self.carried)]):
+            leaves[v] = self.in_registers(k, v.aval)
+        return leaves
+
+    def _accs(self, k: int, aval: ShapedArray) -> list[Scalar]:
+        return self.leaf_scalars(self.in_registers(k, aval), aval)
+
+    def _carries(self, k: int, x: Atom, new: Sequence[Scalar]) -> list[Carry]:
+        b, out = self.builder, []
+        first = self.leaf_scalars(self.in_memory(x, x.aval, False), x.aval)
+        for values in zip(first, self._accs(k, x.aval), new, strict=True):
+            for start, acc, after in zip(*map(b.parts, values), strict=True):
+                out.append(Carry(start, acc, after, b.node("result", acc.dtype, (), acc.attr)))
+        return out
+
+    def _replaced(self, x: Scalar, results: dict[Scalar, Scalar]) -> Scalar:
+        return self.builder.whole(tuple([results[part] for part in self.builder.parts(x)]))
+
+    def acc(self, k: int, index: tuple[int, ...], dtype: np.dtype[Any], varies: bool) -> Scalar:
+        """The leaf of a scalar of the carry, which may differ between lanes."""
         b = self.builder
-        how = eqn.primitive.reduction(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
-        places = (b.const(k, how.place) for k in range(len(operands)))
-        carried = [how.start(b, x, place) for x, place in zip(operands, places, strict=True)]
-        total = carried[0]
-        for part in carried[1:]:
-            total = how.combine(b, total, part)
-        result: Scalar = how.finish(b, total)
-        return result
+        parts = enumerate(dtypes.parts_of(dtype))
+        return b.whole(tuple([b.node("acc", d, (), (k, index, varies, n)) for n, d in parts]))

@@ -37,9 +37,9 @@ from functrax.core.types.symbolic_sizes import applied, asked
 
 Shape: TypeAlias = tuple[int, ...]
 Point: TypeAlias = tuple[IndexExpr, ...]
-#: The most values at points in one kernel: views of views of both halves of an array can have
-#: exponentially many.
-MAX_VALUES = 8192
+#: The most values in one kernel: views of views of both halves of an array can have exponentially
+#: many, and machine code takes as long to make as there are.
+MOST_VALUES = 4096
 #: The most parts that indices of views of views have: where the parts of different reshapes do not
 #: divide one another, each view makes them longer by a factor.
 MAX_INDICES = 64
@@ -146,7 +146,7 @@ class Values:
                 stack.pop()
                 continue
             missing = [k for k in self._needs(*top) if k not in self._known]
-            if len(self._known) + len(stack) > MAX_VALUES:
+            if len(self._known) + len(stack) > MOST_VALUES:
                 refuse("views of views, so many that each element is computed often")
             if missing:
                 stack.extend(missing)

@@ -17,6 +17,7 @@ from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.cost import moving_ns
 from functrax.backends.executables.memory_plan import plan_text
 from functrax.backends.executables.program import Copy, Instruction, Program, instruction_cost
+from functrax.backends.loops.text import kernel_text
 from functrax.backends.machine_code.kernel_jit import machine
 from functrax.backends.targets import target
 from functrax.core.errors.source import SourceLine
@@ -141,7 +142,7 @@ class KernelFacts:
     @property
     def loops(self) -> str:
         """The loop nest, as text."""
-        return "\n\n".join(str(code.kernel) for code in self.codes)
+        return "\n\n".join(kernel_text(code.kernel) for code in self.codes)
 
     @property
     def llvm(self) -> str:

@@ -178,7 +178,12 @@ def test_operations_of_a_product() -> None:
 def test_texts_of_kernels() -> None:
     (kernel,) = functrax.explain(softmax)(X).kernels
     assert kernel.llvm.startswith("define") or "define" in kernel.llvm
-    assert "ret" in kernel.assembly and "for d" in kernel.loops
+    assert "ret" in kernel.assembly and "parallel d0" in kernel.loops
+    assert "vectorize d1" in kernel.loops.partition("schedule:")[2]
+    step = lambda c: (c[0] + 1, jnp.sin(c[1]))
+    loop = functrax.explain(lambda x: lax.while_loop(lambda c: c[0] < x[0], step, (x[1], x[2])))
+    kernel = loop(X[0]).kernels[-1]
+    assert all(word in kernel.loops for word in ("while", "carry", "condition", "next"))
 
 
 def test_texts_of_the_functions_that_a_kernel_calls() -> None:

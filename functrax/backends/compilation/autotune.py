@@ -25,6 +25,7 @@ from functrax.backends import disk_cache
 from functrax.backends.gemm.blocking import Plan
 from functrax.backends.gemm.shared_arrays import with_own_arrays
 from functrax.backends.kernels.ir import Kernel, Operand
+from functrax.backends.loops.text import kernel_text
 from functrax.backends.machine_code.kernel_jit import circumstances
 from functrax.backends.targets import schedule_target, target
 from functrax.core.records import replace
@@ -65,7 +66,7 @@ def fastest(
         found.setdefault(described(plan), plan)
     if len(found) == 1:
         return plans[0]
-    key = disk_cache.content_key("autotune", circumstances(), str(kernel), " ".join(found))
+    key = disk_cache.content_key("autotune", circumstances(), kernel_text(kernel), " ".join(found))
     chosen = _remembered(key)
     if chosen not in found:
         times = {text: _seconds(kernels_of(plan), runs) for text, plan in found.items()}

@@ -159,10 +159,10 @@ def _verify_trees(scheduled: list[tuple[Kernel, Function]]) -> None:
 
 
 def _tree_texts(scheduled: list[tuple[Kernel, Function]]) -> Iterator[tuple[str, str]]:
-    from functrax.backends.loops.text import text  # which few programs need
+    from functrax.backends.loops.text import kernel_text, text  # which few programs need
 
     for part, tree in scheduled:
-        yield part.name, f"{part}\n\n{text(tree)}"
+        yield part.name, f"{kernel_text(part)}\n\n{text(tree)}"
 
 
 def modules(emitted: Emitted) -> list[str]:

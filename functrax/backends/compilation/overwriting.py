@@ -37,8 +37,7 @@ def overwrites(kernel: Kernel, tree: Function) -> tuple[tuple[int, int], ...]:
     pairs = []
     loaded: dict[int, set[Scalar]] = {}  # by the stores so far
     for store in kernel.rows:
-        roots = (x for x in (store.value, store.offset, store.guard) if x is not None)
-        for node in ordered(roots):
+        for node in ordered(store.values):
             if node.op == "load":
                 loaded.setdefault(node.attr[0], set()).add(node)
         for i, done in loaded.items():

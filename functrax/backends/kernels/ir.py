@@ -91,6 +91,11 @@ class Store:
         """Whether it may write an element more than once, so that the order matters."""
         return self.independent is not None
 
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        """The expressions that it needs."""
+        return tuple([x for x in (self.value, self.offset, self.guard) if x is not None])
+
 
 @record
 class Reduce:
@@ -240,7 +245,7 @@ class Kernel:
             if stage.condition is not None:
                 yield stage.condition
         for store in self.stores():
-            yield from (x for x in (store.value, store.offset, store.guard) if x is not None)
+            yield from store.values
 
     def nodes(self) -> list[Scalar]:
         """All nodes, operands first; they are sorted again when others are needed."""
@@ -263,9 +268,6 @@ class Kernel:
         nodes = [node for node in self.nodes() if node.args or node.op == "load"]
         return sum([WORK.get(node.op, 1) for node in nodes])
 
-    def __str__(self) -> str:
-        return kernel_text(self)
-
 
 def ordered(roots: Iterable[Scalar]) -> list[Scalar]:
     """The nodes that the roots need, each after its operands."""
@@ -284,87 +286,3 @@ def ordered(roots: Iterable[Scalar]) -> list[Scalar]:
             if len(stack) == waiting:
                 out[stack.pop()] = None
     return list(out)
-
-
-def kernel_text(kernel: Kernel) -> str:
-    """A kernel as text, for people."""
-    names: dict[int, str] = {}
-    lines = [f"kernel {kernel.name}:"]
-    for k, operand in enumerate(kernel.operands):
-        mode = "scratch" if operand.scratch else "out" if operand.written else "in"
-        lines.append(f"  {mode} b{k}: {operand.dtype}[{operand.size}]")
-    if kernel.tiling is not None:
-        lines.append(f"  {kernel.tiling}")
-    indent = _open_loops(kernel, kernel.outer, lines, 1)
-    known: set[int] = set()
-    for stage in kernel.stages:
-        inside = _open_loops(kernel, kernel.inner, lines, indent)
-        seen = set(known)
-        for reduction in stage.reductions:
-            values = [_expression(v, names, seen, lines, inside) for v in reduction.values]
-            targets = [_leaf(x, names) for x in reduction.results]
-            lines.append(
-                f"{'  ' * inside}{', '.join(targets)} {reduction.how.name}= {', '.join(values)}"
-            )
-        _store_lines(stage.stores, names, seen, lines, inside)
-    _store_lines(kernel.rows, names, known, lines, indent)
-    if kernel.rewrites or kernel.schedule:
-        lines.append("  schedule:")
-        lines += [f"    {x}" for x in (*kernel.rewrites, *kernel.schedule)]
-    return "\n".join(lines)
-
-
-def _open_loops(kernel: Kernel, dims: tuple[int, ...], lines: list[str], indent: int) -> int:
-    for d in dims:
-        step = f" step {kernel.lanes}" if d == kernel.vector else ""
-        lines.append(f"{'  ' * indent}for d{d} in {kernel.extents[d]}{step}:")
-        indent += 1
-    return indent
-
-
-def _store_lines(
-    stores: list[Store], names: dict[int, str], seen: set[int], lines: list[str], indent: int
-) -> None:
-    for store in stores:
-        value = _expression(store.value, names, seen, lines, indent)
-        place = str(store.address)
-        if store.offset is not None:
-            place += " + " + _expression(store.offset, names, seen, lines, indent)
-        guard = ""
-        if store.guard is not None:
-            guard = " if " + _expression(store.guard, names, seen, lines, indent)
-        sign = f" {store.combine.name}= " if store.combine else " = "
-        lines.append(f"{'  ' * indent}b{store.buffer}[{place}]{sign}{value}{guard}")
-
-
-def _leaf(node: Scalar, names: dict[int, str]) -> str:
-    return names.setdefault(id(node), f"r{len(names)}")
-
-
-def _expression(
-    root: Scalar, names: dict[int, str], seen: set[int], lines: list[str], indent: int
-) -> str:
-    """Write the nodes that a root needs, one a line; returns its name."""
-    for node in ordered((root,)):
-        if node.op == "given":
-            names[id(node)] = str(np.asarray(node.attr, f"i{node.dtype.itemsize}").view(node.dtype))
-        elif node.op in ("const", "int"):
-            names[id(node)] = str(node.attr)
-        elif node.op == "dim":
-            names[id(node)] = f"d{node.attr}"
-        elif node.op in ("acc", "result", "tail"):
-            _leaf(node, names)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            name = names.setdefault(id(node), f"v{len(names)}")
-            lines.append(f"{'  ' * indent}{name}:{node.dtype} = {_node_text(node, names)}")
-    return names[id(root)]
-
-
-def _node_text(node: Scalar, names: dict[int, str]) -> str:
-    args = [names[id(x)] for x in node.args]
-    if node.op != "load":
-        return f"{node.op}({', '.join(args)})"
-    buffer, address, has_offset, has_guard = node.attr
-    place = str(address) + (f" + {args[0]}" if has_offset else "")
-    return f"b{buffer}[{place}]" + (f" if {args[-1]}" if has_guard else "")

@@ -154,8 +154,7 @@ class _Stage:
             found.append(Running(stage.scan, last))
             carried = list(last)
         if self.kernel.updated:  # all is read before anything is written
-            stores = stage.stores
-            roots = [x for s in stores for x in (s.value, s.offset, s.guard) if x is not None]
+            roots = [x for s in stage.stores for x in s.values]
             found.append(Let((), (*roots, *carried)))
         return [*found, *stage.stores], [*new, *carried]
 

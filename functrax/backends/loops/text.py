@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from functrax.backends.kernels.ir import Store
+from functrax.backends.kernels.ir import Kernel, Store
+from functrax.backends.loops.build import build
 from functrax.backends.loops.grammar import STATEMENTS, how_text, number_text
 from functrax.backends.loops.tree import INDEX, Body, Function, If, Let, Tile, While
 from functrax.core.records import replace
@@ -33,6 +34,17 @@ _NAMED: Final = frozenset(("acc", "result"))
 def text(function: Function) -> str:
     """A tree as text."""
     return _Text(function).all()
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """A kernel as text: its plain tree, and what was done and will be done to it."""
+    lines = [text(build(kernel)).rstrip()]
+    if kernel.tiling is not None:
+        lines.append(f"  {kernel.tiling}")
+    if kernel.rewrites or kernel.schedule:
+        lines.append("  schedule:")
+        lines += [f"    {x}" for x in (*kernel.rewrites, *kernel.schedule)]
+    return "\n".join(lines)
 
 
 class _Text:

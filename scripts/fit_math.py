@@ -231,6 +231,8 @@ CONSTANTS = {
     "log_pi": mp.log(mp.pi),
     "digamma_zero": DIGAMMA_ZERO,
 }
+#: Polynomials whose first coefficient is.
+FIRST_IN_TWO = {"digamma", "erf_inv_far", "erf_inv_tail", "lgamma"}
 
 
 def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
@@ -252,20 +254,6 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
             mp.mpf(-1) / 2,
             mp.mpf(1) / 2,
             5 if single else 10,
-        ),
-        "log": (
-            _near_zero(lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, mp.mpf(1) / 3),
-            lambda f: abs(f**3 / mp.log1p(f)) if f else mp.mpf(0),
-            _BELOW,
-            _ABOVE,
-            7,
-        ),
-        "log_ratio": (
-            _near_zero(_log_remainder, mp.mpf(2) / 3),
-            lambda z: z / 2,
-            0,
-            _S,
-            2 if single else 5,
         ),
         "pow_log": (  # atanh(s) / s = 1 + z / 3 + z^2 Q(z), to more than the dtype has
             _near_zero(lambda z: (_log_remainder(z) / 2 - mp.mpf(1) / 3) / z, mp.mpf(1) / 5),
@@ -306,6 +294,13 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
         ),
     }
     if single:
+        table["log"] = (
+            _near_zero(lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, mp.mpf(1) / 3),
+            lambda f: abs(f**3 / mp.log1p(f)) if f else mp.mpf(0),
+            _BELOW,
+            _ABOVE,
+            7,
+        )
         table["erf_tail"] = (
             lambda t: mp.log(mp.erfc(t), 2) / t,
             lambda t: t * mp.log(2) * mp.erfc(t) / mp.erf(t),
@@ -329,6 +324,13 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
             11,
         )
     else:
+        table["log_ratio"] = (
+            _near_zero(_log_remainder, mp.mpf(2) / 3),
+            lambda z: z / 2,
+            0,
+            _S,
+            5,
+        )
         table["erf_inv"] = (*_of_inverse_erf(), 0, 4, 16)
         table["erf_inv_tail"] = (
             lambda u: _inverse_erf((u + mp.mpf("2.875")) ** 2),
@@ -376,7 +378,8 @@ def main(names: list[str]) -> None:
             print(name)
             exact = fit(g, w, a, b, dtype, degree)
             polynomials[name] = [rounded(c, dtype) for c in exact]
-            constants[f"{name}_0"] = in_two(exact[0], dtype)
+            if name in FIRST_IN_TWO:
+                constants[f"{name}_0"] = in_two(exact[0], dtype)
         for name, number in CONSTANTS.items():
             constants[name] = in_two(number, dtype)
         target.write_text(written(dtype, polynomials, constants))

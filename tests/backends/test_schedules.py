@@ -16,7 +16,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn
 from functrax.backends.compilation import codegen
-from functrax.backends.kernels import accesses, lower
+from functrax.backends.kernels import lower
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.loops.strategies import can_be_left_out
 from functrax.backends.targets import target
@@ -123,7 +123,7 @@ def test_long_columns_are_summed_in_blocks(
 def test_a_large_array_is_streamed_whether_or_not_it_lies_at_a_cache_line(
     monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
-    monkeypatch.setattr(accesses, "STREAMED", 0)
+    with_facts(monkeypatch, streamed_bytes=0)
     rows = numbers(7, 1023)  # of no whole number of cache lines
 
     def function(xs: Any) -> Any:
@@ -142,8 +142,7 @@ def test_a_large_array_is_streamed_whether_or_not_it_lies_at_a_cache_line(
 def test_long_rows_are_read_in_pieces_side_by_side(
     size: int, monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
-    monkeypatch.setattr(accesses, "STREAMED", 0)
-    with_facts(monkeypatch, several_pages=True, second_cache=2 << 20)
+    with_facts(monkeypatch, streamed_bytes=0, several_pages=True, second_cache=2 << 20)
     x, y = numbers(size), numbers(size)[::-1].copy()
     np.testing.assert_array_equal(run(lambda v, w: v * 4 - w, x, y), x * 4 - y)
     np.testing.assert_allclose(
@@ -161,8 +160,7 @@ def test_long_rows_are_read_in_pieces_side_by_side(
 def test_rows_are_in_one_piece_where_a_processor_fetches_across_pages(
     monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
-    monkeypatch.setattr(accesses, "STREAMED", 0)
-    with_facts(monkeypatch, several_pages=False, second_cache=2 << 20)
+    with_facts(monkeypatch, streamed_bytes=0, several_pages=False, second_cache=2 << 20)
     x = numbers(1 << 20)
     np.testing.assert_array_equal(run(lambda v: v * 4 - 9, x), x * 4 - 9)
     run(lambda v: jnp.sum(v * 9), x)
@@ -174,7 +172,7 @@ def test_rows_are_in_one_piece_where_a_processor_fetches_across_pages(
 def test_rows_that_begin_in_the_middle_of_a_line(
     columns: int, dtype: Any, monkeypatch: pytest.MonkeyPatch, emitted: list[tuple[Kernel, str]]
 ) -> None:
-    monkeypatch.setattr(accesses, "STREAMED", 0)
+    with_facts(monkeypatch, streamed_bytes=0)
     with functrax.enable_x64():
         x = (numbers(11, columns) * 2).astype(dtype)
         got = run(lambda v: jnp.concatenate([v[:, 7:], jnp.roll(v, 1, 1)], 1), x)
@@ -392,7 +390,7 @@ def test_stripes_of_transposes(
     monkeypatch: pytest.MonkeyPatch,
     emitted: list[tuple[Kernel, str]],
 ) -> None:
-    monkeypatch.setattr(accesses, "STREAMED", 0 if streamed else 1 << 60)
+    with_facts(monkeypatch, streamed_bytes=0 if streamed else 1 << 60)
     check_transposes(shape, perm, 4 if streamed else 8)
     (kernel, text), *_ = emitted
     assert words(kernel, "turn") and words(kernel, "parallelize")
@@ -423,7 +421,7 @@ def test_lines_that_collide_are_written_side_by_side(
     monkeypatch: pytest.MonkeyPatch,
     emitted: list[tuple[Kernel, str]],
 ) -> None:
-    monkeypatch.setattr(accesses, "STREAMED", 0 if streamed else 1 << 60)
+    with_facts(monkeypatch, streamed_bytes=0 if streamed else 1 << 60)
     check_transposes(shape, perm, 16 if streamed else 32)
     kernel, beside = emitted[0][0], past if streamed else cached
     assert words(kernel, "split") == ([beside * kernel.lanes] if beside > 1 else [])

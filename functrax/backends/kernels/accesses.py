@@ -6,15 +6,11 @@ Start at :func:`accesses`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from functrax.backends.kernels.ir import Kernel, Store, ordered
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.scalars.scalar import Scalar
-
-#: Arrays of this many bytes are written past the caches: they would only push out others.
-STREAMED: Final = 1 << 24
 
 
 def accesses(kernel: Kernel) -> Iterator[tuple[IndexExpr, int, bool]]:
@@ -51,14 +47,14 @@ def rows_read(values: Iterable[Scalar], d: int | None) -> list[tuple[int, IndexE
     return list(found)
 
 
-def row_address(kernel: Kernel) -> tuple[IndexExpr, int]:
-    """The number of a row, and how many there are."""
+def address_along(kernel: Kernel, dims: Iterable[int]) -> tuple[IndexExpr, int]:
+    """The number of a point of some dims, and how many there are."""
     place: IndexExpr = add_terms(0, ())
-    rows = 1
-    for d in kernel.outer:
+    points = 1
+    for d in dims:
         place = place * kernel.extents[d] + Dim(d)
-        rows *= kernel.extents[d]
-    return place, rows
+        points *= kernel.extents[d]
+    return place, points
 
 
 def is_streamed(kernel: Kernel, store: Store, aligned: bool = False) -> bool:
@@ -85,4 +81,4 @@ def is_large(kernel: Kernel, store: Store) -> bool:
     operand = kernel.operands[store.buffer]
     if operand.scratch or store.offset or store.combine or store.guard:
         return False
-    return operand.dtype.itemsize * operand.size >= STREAMED
+    return operand.dtype.itemsize * operand.size >= target().streamed_bytes

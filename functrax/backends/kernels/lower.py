@@ -19,6 +19,7 @@ from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store, ordered
 from functrax.backends.kernels.refusal import Refusal, answered, refuse
 from functrax.backends.kernels.values import (
+    MOST_OPERATIONS,
     Point,
     Shape,
     Values,
@@ -26,6 +27,7 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
+from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map import IndexMap
 from functrax.core.index.map_form import flatten
@@ -36,15 +38,12 @@ from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
-#: A group's space of this many points is split where conditions change, into at most so many parts;
-#: smaller parts are not split further, nor are groups of more equations.
+#: A group's space of this many points is split where conditions change, into at most so many parts.
 LEAST_SPLIT = 1 << 17
-LEAST_PART = 1 << 12
 MOST_PARTS = 12
 #: The most products that are added up in their own dtype outside of contractions.  Where vectors
 #: lie along the sum they are added up in many parts; elsewhere one after the other.
 SHORT_PRODUCT = 4096
-MOST_SPLIT = 24
 
 
 def lower_group(
@@ -86,15 +85,17 @@ def _parts(whole: Lowering) -> list[Kernel] | None:
     """
     jaxpr, shape = whole.jaxpr, whole.full_shape
     splits = whole.indices.breaks and math.prod(shape) >= LEAST_SPLIT
-    plain = not any(reduced_axes(e) is not None or is_update(e) for e in jaxpr.eqns)
-    if not splits or not plain or len(jaxpr.eqns) > MOST_SPLIT:
+    if not splits or any(reduced_axes(e) is not None or is_update(e) for e in jaxpr.eqns):
         return None
     kernels: list[Kernel] = []
+    operations = 0
     todo = [(whole, (0,) * len(shape), shape)]
     while todo:
         part, begins, ends = todo.pop()
         kernel = part.kernel()
-        if not part.indices.breaks or math.prod(part.extents) < LEAST_PART:
+        operations += len(kernel.nodes())
+        saved = math.prod(part.extents) * target().element_ns
+        if not part.indices.breaks or saved < target().kernel_ns:
             kernels.append(kernel)
         else:
             d = min(part.indices.breaks)
@@ -105,7 +106,7 @@ def _parts(whole: Lowering) -> list[Kernel] | None:
                 end = (*ends[:d], high, *ends[d + 1 :])
                 sizes = tuple((y - x,) for x, y in zip(begin, end, strict=True))
                 todo.append((Lowering(jaxpr, whole.name, shape, (), sizes, begin), begin, end))
-        if len(kernels) + len(todo) > MOST_PARTS:
+        if len(kernels) + len(todo) > MOST_PARTS or operations > MOST_OPERATIONS:
             return None
     return kernels
 
@@ -211,8 +212,7 @@ class Lowering:
         rows = []
         for store, in_full in stores:
             if in_full and self.inner:
-                roots = [x for x in (store.value, store.offset, store.guard) if x is not None]
-                stages[max(map(self._stage, roots))].stores.append(store)
+                stages[max(map(self._stage, store.values))].stores.append(store)
             else:
                 rows.append(store)
         return Kernel(

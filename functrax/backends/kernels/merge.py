@@ -19,16 +19,14 @@ def merged(kernel: Kernel, merge_inner: bool = True) -> Kernel:
     rank = len(kernel.extents)
     rows = [coefficients(address, rank) for address, _, _ in accesses(kernel)]
     fixed = {node.attr for node in kernel.nodes() if node.op == "dim"}
+    if "merge" in kernel.off:
+        fixed.update(kernel.outer, kernel.inner)
+    elif not merge_inner:
+        fixed.update(kernel.inner)
     groups = [
         _runs([d for d in dims if kernel.extents[d] > 1], rows, fixed, kernel.extents)
         for dims in (kernel.outer, kernel.inner)
     ]
-    if "merge" in kernel.off:
-        groups = [
-            [[d] for d in dims if kernel.extents[d] > 1] for dims in (kernel.outer, kernel.inner)
-        ]
-    if not merge_inner:
-        groups[1] = [[d] for d in kernel.inner if kernel.extents[d] > 1]
     if kernel.inner and not groups[1]:
         groups[1] = [[kernel.inner[0]]]  # rows of one element: the stages still need a loop
     runs = [*groups[0], *groups[1]]
@@ -61,12 +59,20 @@ def _runs(
 
 
 class Rewriting:
-    """Expressions with other numbers of dims; dims without a new number are left out."""
+    """Expressions with other numbers of dims; dims without a new number are left out.
 
-    def __init__(self, builder: Builder, number: dict[int, int]) -> None:
+    Args:
+      builder: makes the expressions.
+      number: the new numbers of dims.
+      new: expressions to put in the place of others, which are known by their ids.
+    """
+
+    def __init__(
+        self, builder: Builder, number: dict[int, int], new: dict[int, Scalar] | None = None
+    ) -> None:
         self.builder = builder
         self.number = number
-        self.new: dict[int, Scalar] = {}
+        self.new = {} if new is None else new
 
     def address(self, expr: IndexExpr) -> IndexExpr:
         """An address in the new dims."""
@@ -112,22 +118,24 @@ class Rewriting:
             guard=maybe(store.guard),
         )
 
+    def stage(self, stage: Stage) -> Stage:
+        """A stage in the new dims."""
+        reductions = [
+            replace(r, values=tuple(map(self.scalar, r.values))) for r in stage.reductions
+        ]
+        carries = [
+            replace(c, initial=self.scalar(c.initial), new=self.scalar(c.new))
+            for c in stage.carries
+        ]
+        condition = None if stage.condition is None else self.scalar(stage.condition)
+        stores = [self.store(s) for s in stage.stores]
+        scan = stage.scan
+        if scan is not None:
+            values, new = (tuple(map(self.scalar, x)) for x in (scan.values, scan.results))
+            scan = replace(scan, values=values, results=new)
+        return Stage(reductions, stores, carries, condition, scan)
+
     def kernel(self, kernel: Kernel) -> Kernel:
         """All expressions of a kernel in the new dims."""
-        stages = []
-        for stage in kernel.stages:
-            reductions = [
-                replace(r, values=tuple(map(self.scalar, r.values))) for r in stage.reductions
-            ]
-            carries = [
-                replace(c, initial=self.scalar(c.initial), new=self.scalar(c.new))
-                for c in stage.carries
-            ]
-            condition = None if stage.condition is None else self.scalar(stage.condition)
-            stores = [self.store(s) for s in stage.stores]
-            scan = stage.scan
-            if scan is not None:
-                values, new = (tuple(map(self.scalar, x)) for x in (scan.values, scan.results))
-                scan = replace(scan, values=values, results=new)
-            stages.append(Stage(reductions, stores, carries, condition, scan))
+        stages = [self.stage(stage) for stage in kernel.stages]
         return replace(kernel, stages=stages, rows=[self.store(s) for s in kernel.rows])

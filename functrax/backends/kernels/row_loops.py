@@ -28,15 +28,15 @@ from functrax.backends.kernels.small_arrays import (
 )
 from functrax.backends.kernels.steps import (
     MOST_CARRIED,
-    MOST_OPERATIONS,
     LoopKernel,
     LoopLowering,
     Opened,
     carried_of,
 )
+from functrax.backends.kernels.values import MOST_OPERATIONS
 from functrax.backends.targets.facts import PORTABLE
 from functrax.core.index.expr import as_expr
-from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
+from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.scalars.scalar import WORK, Scalar
 from functrax.core.types.aval import ShapedArray

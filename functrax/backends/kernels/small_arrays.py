@@ -26,6 +26,7 @@ from functrax.backends.kernels.refusal import Refusal, refuse
 from functrax.backends.kernels.steps import FEW_ELEMENTS
 from functrax.backends.kernels.values import MOST_VALUES, number, reduced_axes
 from functrax.backends.reference import strided
+from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.prims.lowered_reductions import Carried, Reduction
@@ -40,8 +41,6 @@ from functrax.core.types.aval import ShapedArray
 
 #: The dim of the lanes.
 LANE: Final = Dim(0)
-#: Sums of rows are added up in so many parts, so that they need not wait for one another.
-PARTS = 4
 Numbers: TypeAlias = "np.ndarray[Any, Any]"
 
 
@@ -190,12 +189,13 @@ class SmallArrays:
         """A reduction along the last axis of ``numbers``, whose first one is lanes."""
         b = self.builder
         parts: list[Carried] = []
+        most = target().sum_cycles if how.commutative else numbers.shape[1]
         for k in range(numbers.shape[1]):
             new = how.start(b, self.row(numbers[:, k]), b.const(k, how.place))
-            if k < PARTS or not how.commutative:
+            if k < most:
                 parts.append(new)
             else:
-                parts[k % PARTS] = how.combine(b, parts[k % PARTS], new)
+                parts[k % most] = how.combine(b, parts[k % most], new)
         return how.finish(b, self._together(how, parts))
 
     def _together(self, how: Reduction, parts: list[Carried]) -> Carried:

@@ -39,6 +39,7 @@ Start at :class:`Tiling`.
 
 from __future__ import annotations
 
+from functrax.backends.targets import target
 from functrax.core.index.expr import IndexExpr
 from functrax.core.records import record
 
@@ -61,13 +62,9 @@ class Reading:
     packed: bool
 
 
-#: Fewer lanes than this are no vector.
-_LEAST_LANES = 4
-
-
 def lanes_of_columns(height: int, lanes: int) -> int:
     """The lanes of vectors along the rows of a tile: no more than fit into that many rows."""
-    return min(lanes, max(_LEAST_LANES, 1 << (height - 1).bit_length()))
+    return min(lanes, max(target().least_lanes, 1 << (height - 1).bit_length()))
 
 
 def pitch_of_columns(height: int, lanes: int) -> int:

@@ -61,6 +61,10 @@ class Target:
       page: bytes of a page.  A processor fetches ahead inside of one.
       first_cache: bytes of the first cache that a tile of a contraction reads again and again.
       second_cache: bytes of the second cache that a thread has.
+      streamed_bytes: arrays of so many bytes are written past the caches: they would only push out
+        others.
+      row_bytes: the most bytes of rows that a kernel keeps for itself, which is on the stack of a
+        thread: what it computed with functions such as ``exp`` and needs again.
       several_pages: whether memory is read faster from several pages at once than from one after
         the other.
       streams: from how many pages at once memory comes fastest there.  Powers of two were timed, of
@@ -70,6 +74,7 @@ class Target:
         of transposes (the same).
       unit_points: how many points without functions such as ``exp`` a unit of work has at least, so
         that threads take units at little cost.
+      least_lanes: vectors of fewer elements are not worth making.
       functions: which operations of scalar expressions are instructions of its own: ``fma``, a
         product and a sum that are rounded once; ``ldexp``, of vectors; ``float16``, conversions.
         Others are written with what all machines have.
@@ -78,6 +83,8 @@ class Target:
       divides_fast: whether a vector of float32 is divided as fast as it is multiplied in float64.
       cycle_ns: nanoseconds of a cycle.
       operation_cycles: cycles of an operation on a vector register, a load and a store among them.
+      sum_cycles: cycles until a sum can be added to: in so many parts, which need not wait for one
+        another, vectors of small arrays are added up.  It decides the order of these sums.
       scalar_cycles: cycles of one on a single element, which are done beside those on vectors.
       division_cycles: cycles of a quotient or a square root.
       remainder_cycles: cycles of a remainder.
@@ -133,15 +140,19 @@ class Target:
     page: int = 4096
     first_cache: int = 32 << 10
     second_cache: int = SECOND_CACHE
+    streamed_bytes: int = 1 << 24
+    row_bytes: int = 128 << 10
     several_pages: bool = True
     streams: int = 16
     scattered_lines: tuple[int, int] = (128, 2048)
     unit_points: int = 4096
+    least_lanes: int = 4
     functions: frozenset[str] = frozenset({"fma", "float16"})
     dots: frozenset[str] = frozenset()
     divides_fast: bool = False
     cycle_ns: float = 0.4
     operation_cycles: float = 0.6
+    sum_cycles: int = 4
     scalar_cycles: float = 0.25
     division_cycles: float = 8.0
     remainder_cycles: float = 50.0

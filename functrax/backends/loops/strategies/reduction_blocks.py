@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from functrax.backends.kernels.accesses import accesses, coefficient, row_address
+from functrax.backends.kernels.accesses import accesses, address_along, coefficient
 from functrax.backends.kernels.ir import Done, Kernel, Operand, Stage, Store
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
@@ -78,11 +78,9 @@ def blocks_alone(
     """
     (shared,), grain = done.dims, done.size
     assert grain is not None
-    units, unit = (
-        -(-kernel.extents[shared] // grain),
-        len(kernel.extents),
-    )  # a dim: the block's number
-    row, rows = row_address(kernel)
+    units = -(-kernel.extents[shared] // grain)
+    unit = len(kernel.extents)  # a dim: the number of the block
+    row, rows = address_along(kernel, kernel.outer)
     across = kernel.vector in kernel.outer
     place = row + Dim(unit) * rows if across else row * units + Dim(unit)
     operands, stores, loads = list(kernel.operands), [], []

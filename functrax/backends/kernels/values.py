@@ -15,7 +15,8 @@ Start at :class:`Values`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -47,7 +48,8 @@ MOST_OPERATIONS = 1500
 #: divide one another, each view makes them longer by a factor.
 MAX_INDICES = 64
 _Key: TypeAlias = "tuple[Atom, Point, Scalar | None]"
-_Part: TypeAlias = "tuple[Atom, Point, Scalar | None, Scalar | None]"
+#: What a value is made of, and what makes it: a value for each result of its equation.
+_Step: TypeAlias = "tuple[Sequence[_Key], Callable[[list[Scalar]], tuple[Scalar, ...]]]"
 
 
 class Source(Protocol):
@@ -132,29 +134,31 @@ class Values:
         self.source = source
         self.total = total
         self._known: dict[_Key, tuple[Scalar, ...]] = {}
-        self._images: dict[tuple[Eqn, Point, Scalar | None], Any] = {}
         self._composed: dict[tuple[Point, Point], Point] = {}
-        self._operands: dict[tuple[Eqn, Point, Scalar | None], list[_Part]] = {}
 
     def at(self, x: Atom, point: Point, guard: Scalar | None = None) -> Scalar:
         """A value at a point.
 
         Refused if it depends on an equation that has no scalar expression, or on too many values.
         """
-        key = (x, point, guard)
-        stack = [key]  # iterative, for programs may be deep
+        known = self._known
+        steps: dict[_Key, _Step] = {}
+        stack: list[_Key] = [(x, point, guard)]  # iterative, for programs may be deep
         while stack:
             top = stack[-1]
-            if top in self._known:
+            if top in known:
                 stack.pop()
                 continue
-            missing = [k for k in self._needs(*top) if k not in self._known]
-            if len(self._known) + len(stack) > MOST_VALUES:
+            if top not in steps:
+                steps[top] = self._step(*top)
+            needs, compute = steps[top]
+            missing = [k for k in needs if k not in known]
+            if len(known) + len(stack) > MOST_VALUES:
                 refuse("views of views, so many that each element is computed often")
             if missing:
                 stack.extend(missing)
                 continue
-            self._known[top] = self._compute(*top)
+            known[top] = compute([self._one(*k) for k in needs])
             stack.pop()
         return self._one(x, point, guard)
 
@@ -166,93 +170,53 @@ class Values:
         assert isinstance(x, Var)
         return found[self.defs[x].outvars.index(x)]
 
-    def _needs(self, x: Atom, point: Point, guard: Scalar | None) -> list[Any]:
-        if isinstance(x, Literal) or x not in self.defs:
-            return []
-        eqn = self.defs[x]
-        if isinstance(eqn.primitive, Elementwise):
-            return [(y, point, guard) for y in eqn.invars]
-        if eqn is self.total or reduced_axes(eqn) is not None:
-            points = self.source.reduced_points(eqn, point)
-            return [(eqn.invars[0], p, None) for p in points]
-        if eqn.primitive is concatenate:
-            return [(y, p, g) for y, p, g, _ in self._parts(eqn, point, guard)]
-        if eqn.primitive is iota:
-            return []
-        if isinstance(eqn.primitive, Reindex):
-            source, inner, _ = self._reindexed(eqn, point, guard)
-            return [(eqn.invars[0], source, inner)]
-        refuse(f"{eqn.primitive.name} inside a kernel")
-
-    def _compute(self, x: Atom, point: Point, guard: Scalar | None) -> tuple[Scalar, ...]:
+    def _step(self, x: Atom, point: Point, guard: Scalar | None) -> _Step:
+        """Which values a value is made of, and how."""
         b = self.builder
         if isinstance(x, Literal):
-            return (number(b, x),)
+            return _known(number(b, x))
         if x not in self.defs:
-            return (self.source.read(x, point, guard),)
+            return _known(self.source.read(x, point, guard))
         eqn = self.defs[x]
         if isinstance(eqn.primitive, Elementwise):
-            args = [self._one(y, point, guard) for y in eqn.invars]
-            out = eqn.primitive.lower(b, *args, **eqn.params)
-            return tuple(out) if eqn.primitive.multiple_results else (out,)
+            return [(y, point, guard) for y in eqn.invars], partial(_elementwise, b, eqn)
         if eqn is self.total or reduced_axes(eqn) is not None:
-            return (self._reduced(eqn, point),)
+            points = self.source.reduced_points(eqn, point)
+            needs: list[_Key] = [(eqn.invars[0], p, None) for p in points]
+            return needs, lambda values: (self.source.reduced(eqn, point, values),)
         if eqn.primitive is concatenate:
-            return (self._concatenated(eqn, point, guard),)
+            return self._concatenated(eqn, point, guard)
         if eqn.primitive is iota:
-            expr = point[eqn.params["axis"]]
-            return (b.convert(self.indices.scalar(expr), x.aval.dtype),)
-        source, inner, inside = self._reindexed(eqn, point, guard)
-        value = self._one(eqn.invars[0], source, inner)
-        if inside is None:
-            return (value,)
-        fill = eqn.params["fill"]
-        return (b.select(inside, value, b.const(fill.val, fill.aval.dtype)),)
+            return _known(b.convert(self.indices.scalar(point[eqn.params["axis"]]), x.aval.dtype))
+        if isinstance(eqn.primitive, Reindex):
+            source, inner, inside = self._reindexed(eqn, point, guard)
+            if inside is None:
+                return [(eqn.invars[0], source, inner)], tuple
+            fill = eqn.params["fill"]
+            other = b.const(fill.val, fill.aval.dtype)
+            return [(eqn.invars[0], source, inner)], lambda v: (b.select(inside, v[0], other),)
+        refuse(f"{eqn.primitive.name} inside a kernel")
 
-    def _reduced(self, eqn: Eqn, point: Point) -> Scalar:
-        points = self.source.reduced_points(eqn, point)
-        return self.source.reduced(eqn, point, [self._one(eqn.invars[0], p, None) for p in points])
-
-    def _parts(self, eqn: Eqn, point: Point, guard: Scalar | None) -> list[_Part]:
-        """For each operand of a concatenation where it is read, the guard there, and whether the
-        element is before its end.
-        """
-        key = (eqn, point, guard)
-        found = self._operands.get(key)
-        if found is None:
-            found = self._operands[key] = self._parts_now(eqn, point, guard)
-        return found
-
-    def _parts_now(self, eqn: Eqn, point: Point, guard: Scalar | None) -> list[_Part]:
-        axis, position, out = eqn.params["axis"], point[eqn.params["axis"]], []
-        begin = 0
+    def _concatenated(self, eqn: Eqn, point: Point, guard: Scalar | None) -> _Step:
+        """Each operand where it is read, with a guard that it is there; the first that has it."""
+        axis, position, begin = eqn.params["axis"], point[eqn.params["axis"]], 0
+        needs: list[_Key] = []
+        ends: list[Scalar | None] = []
         for x in eqn.invars:
             end = begin + x.aval.shape[axis]
             inside = self.indices.both(self.indices.both(guard, position >= begin), position < end)
-            before = self.indices.both(None, position < end)
+            ends.append(self.indices.both(None, position < end))
             at = (*point[:axis], self.indices.simplify(position - begin), *point[axis + 1 :])
-            out.append((x, at, inside, before))
+            needs.append((x, at, inside))
             begin = end
-        return out
 
-    def _concatenated(self, eqn: Eqn, point: Point, guard: Scalar | None) -> Scalar:
-        parts = self._parts(eqn, point, guard)
-        x, at, inside, _ = parts[-1]
-        value = self._one(x, at, inside)
-        for x, at, inside, before in reversed(parts[:-1]):
-            part = self._one(x, at, inside)
-            value = part if before is None else self.builder.select(before, part, value)
-        return value
+        def chosen(parts: list[Scalar]) -> tuple[Scalar, ...]:
+            value = parts[-1]
+            for part, before in zip(parts[-2::-1], ends[-2::-1]):
+                value = part if before is None else self.builder.select(before, part, value)
+            return (value,)
 
-    def _reindexed(
-        self, eqn: Eqn, point: Point, guard: Scalar | None
-    ) -> tuple[Point, Scalar | None, Scalar | None]:
-        """Where a reindex reads: the point, the guard there, and whether it is inside."""
-        key = (eqn, point, guard)
-        found = self._images.get(key)
-        if found is None:
-            found = self._images[key] = self._reindexed_now(eqn, point, guard)
-        return found
+        return needs, chosen
 
     def moved(self, eqn: Eqn, point: Point) -> Point:
         """Where a reindex that is inside everywhere reads its operand; refused if it is not."""
@@ -263,9 +227,10 @@ class Values:
             refuse("a reindex that is outside somewhere")
         return source
 
-    def _reindexed_now(
+    def _reindexed(
         self, eqn: Eqn, point: Point, guard: Scalar | None
     ) -> tuple[Point, Scalar | None, Scalar | None]:
+        """Where a reindex reads: the point, the guard there, and whether it is inside."""
         avals = [v.aval for v in eqn.invars]
         index_map = eqn.primitive.index_map(*avals, **eqn.params)  # type: ignore[attr-defined]
         if "fill" not in eqn.params:  # a map that is inside everywhere
@@ -311,6 +276,15 @@ class Values:
         for expr, size in zip(exprs, index_map.codomain, strict=True):
             inside = self.indices.within(inside, expr, size)
         return exprs, inside
+
+
+def _known(value: Scalar) -> _Step:
+    return (), lambda _: (value,)
+
+
+def _elementwise(b: Builder, eqn: Eqn, args: list[Scalar]) -> tuple[Scalar, ...]:
+    out = eqn.primitive.lower(b, *args, **eqn.params)
+    return tuple(out) if eqn.primitive.multiple_results else (out,)
 
 
 def _check_length(exprs: Point, index_map: IndexMap) -> None:

@@ -18,8 +18,6 @@ from functrax.backends.targets.facts import Target
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.scalars.scalar import WORK, Scalar
 
-#: Steps that a loop takes whose steps nobody knows: enough to let other threads have Python.
-_STEPS: Final = 10_000
 #: What takes no instruction, or one that is counted elsewhere.
 _FREE: Final = frozenset(
     (
@@ -50,7 +48,8 @@ def kernel_ns(kernel: Kernel, target: Target) -> int:
         sizes[kernel.block[0]] = kernel.block[1]
     extents = [sizes[d] for d in counted.order]
     if any(stage.condition is not None for stage in kernel.stages):
-        extents[-1] *= _STEPS
+        # Nobody knows how many: so many that it pays to wake threads for steps of a nanosecond.
+        extents[-1] *= target.wake_ns
     arrays = [(o.size, o.dtype.itemsize) for o in kernel.operands if o.alias is None]
     return launch_ns(extents, counted.cycles, arrays, target)
 

@@ -11,6 +11,7 @@ it can be; the degree is the least for which that is below an eighth of the last
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -389,9 +390,8 @@ def written(dtype: str, polynomials: dict[str, Any], constants: dict[str, Any]) 
     """The text of a file."""
     lines = [HEADER.format(dtype=dtype).rstrip("\n")]
     for name, numbers in sorted(polynomials.items()):
-        lines.append(f'    "{name}": (')
-        lines += [f"        {number!r}," for number in numbers]
-        lines.append("    ),")
+        row = textwrap.TextWrapper(100, " " * 8, " " * 8, break_on_hyphens=False)
+        lines += [f'    "{name}": (', *row.wrap(f"{', '.join(map(repr, numbers))},"), "    ),"]
     lines += ["}", "", "#: A number as a float of the dtype, and the rest."]
     lines.append("CONSTANTS: Final[dict[str, tuple[float, float]]] = {")
     lines += [f'    "{name}": {pair!r},' for name, pair in sorted(constants.items())]

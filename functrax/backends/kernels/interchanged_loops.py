@@ -42,7 +42,7 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
-from functrax.backends.targets.facts import PORTABLE
+from functrax.backends.kernels.work import FUNCTION_OPERATIONS
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
@@ -135,8 +135,7 @@ def _scalar_work(eqn: Eqn) -> int:
     size = (eqn.outvars if isinstance(primitive, Elementwise) else eqn.invars)[0].aval.size
     if is_update(eqn):
         size = math.prod(eqn.params["map"].domain)
-    each = PORTABLE.function_ns / PORTABLE.element_ns if primitive.is_function else 1
-    return round(size * each)
+    return size * FUNCTION_OPERATIONS.get(primitive.name, 1)
 
 
 def _batch_shapes(eqn: Eqn, updates: Mapping[int, Eqn]) -> Iterator[Shape]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store, ordered
@@ -192,8 +193,8 @@ class Lowering:
         self.inputs = {jaxpr.invars[n]: k for k, n in enumerate(read_inputs(jaxpr))}
         self.indices = Indices(self.builder, self.extents)
         self.values = Values(self.builder, self.indices, self.defs, self)
-        self.reductions: dict[int, Reduce] = {}
-        self.stage_of: dict[int, int] = {}  # id of a node -> the first stage that can compute it
+        self.reductions: list[Reduce] = []
+        self.stage_of: dict[Scalar, int] = {}  # the first stage that can compute a node
         self.row_values: dict[Eqn, Scalar] = {}
 
     # ---- the kernel ---------------------------------------------------------------------------
@@ -201,29 +202,24 @@ class Lowering:
     def kernel(self) -> Kernel:
         """Lower all results, and sort reductions and stores into stages."""
         operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.inputs]
-        stores: list[tuple[Store, bool]] = []
-        for out in self.jaxpr.outvars:
-            buffer = len(operands)
-            operands.append(Operand(out.aval.dtype, out.aval.size, True))
-            stores.append(self._store(out, buffer))
-        stages = [Stage() for _ in range(self._num_stages(stores))]
-        for reduction in self.reductions.values():
-            stages[self._reduction_stage(reduction)].reductions.append(reduction)
-        rows = []
-        for store, in_full in stores:
+        operands += [Operand(v.aval.dtype, v.aval.size, True) for v in self.jaxpr.outvars]
+        rows: list[Store] = []
+        stores: list[tuple[int, Store]] = []
+        for buffer, out in enumerate(self.jaxpr.outvars, len(self.inputs)):
+            store, in_full = self._store(out, buffer)
             if in_full and self.inner:
-                stages[max(map(self._stage, store.values))].stores.append(store)
+                stores.append((self._stage(store.values), store))
             else:
                 rows.append(store)
+        reductions = [(self._stage(r.values), r) for r in self.reductions]
+        count = max([n for n, _ in (*stores, *reductions)], default=-1) + 1
+        stages = [
+            Stage([r for n, r in reductions if n == k], [s for n, s in stores if n == k])
+            for k in range(count)
+        ]
         return Kernel(
             self.name, self.builder, operands, self.extents, self.outer, self.inner, stages, rows
         )
-
-    def _num_stages(self, stores: list[tuple[Store, bool]]) -> int:
-        numbers = [self._reduction_stage(r) for r in self.reductions.values()]
-        if self.inner:
-            numbers += [self._stage(s.value) for s, in_full in stores if in_full]
-        return max(numbers, default=-1) + 1
 
     def _store(self, out: Atom, buffer: int) -> tuple[Store, bool]:
         """The store of a result, and whether it is one of the whole space (else of rows)."""
@@ -264,29 +260,13 @@ class Lowering:
                 alone[expr.number] = expr
         return frozenset(alone)
 
-    def _reduction_stage(self, reduction: Reduce) -> int:
-        return max(self._stage(v) for v in reduction.values)
-
-    def _stage(self, root: Scalar) -> int:
-        """The first stage in which a node can be computed."""
+    def _stage(self, roots: Sequence[Scalar]) -> int:
+        """The first stage in which nodes can be computed."""
         known = self.stage_of
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if id(node) in known:
-                stack.pop()
-                continue
-            if node.op == "result":
-                reduction = self.reductions[node.attr[0]]
-                missing = [v for v in reduction.values if id(v) not in known]
-                if not missing:
-                    known[id(node)] = 1 + max(known[id(v)] for v in reduction.values)
-            else:
-                missing = [x for x in node.args if id(x) not in known]
-                if not missing:
-                    known[id(node)] = max((known[id(x)] for x in node.args), default=0)
-            stack.extend(missing)
-        return known[id(root)]
+        for node in ordered(roots):
+            if node not in known:
+                known[node] = max([known[x] for x in node.args], default=0)
+        return max([known[x] for x in roots])
 
     # ---- where values come from -----------------------------------------------------------------
 
@@ -325,7 +305,8 @@ class Lowering:
         number = len(self.reductions)
         accs = tuple(b.node("acc", v.dtype, (), (number, k)) for k, v in enumerate(values))
         results = tuple(b.node("result", v.dtype, (), (number, k)) for k, v in enumerate(values))
-        self.reductions[number] = Reduce(how, values, accs, results)
+        self.reductions.append(Reduce(how, values, accs, results))
+        self.stage_of.update(dict.fromkeys(results, 1 + self._stage(values)))
         result: Scalar = how.finish(b, results)
         self.row_values[eqn] = result
         return result

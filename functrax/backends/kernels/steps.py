@@ -20,7 +20,7 @@ import numpy as np
 from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
 from functrax.backends.kernels.refusal import Refusal, answered
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
-from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var, all_eqns
 from functrax.core.prims.control import Grouping, Loop
 from functrax.core.prims.identity import OptimizationBarrier
 from functrax.core.prims.reduce import ReindexReduce
@@ -73,9 +73,9 @@ def opened(jaxpr: Jaxpr) -> Opened | Refusal:
 
     It is refused if an equation can be in no step.
     """
-    refusal = _refusal_in(jaxpr)
-    if refusal is not None:
-        return refusal
+    for refusal in map(_refusal_of, all_eqns(jaxpr)):
+        if refusal is not None:
+            return refusal
     eqns: list[Eqn] = []
 
     def write(program: Jaxpr, operands: Sequence[Atom]) -> list[Atom]:
@@ -97,21 +97,10 @@ def opened(jaxpr: Jaxpr) -> Opened | Refusal:
     return inputs, eqns, write(jaxpr, inputs)
 
 
-def _refusal_in(program: Jaxpr) -> Refusal | None:
-    """Why an equation of a program, or of a group in it, can be in no step."""
-    inner = []
-    for eqn in program.eqns:
-        if isinstance(eqn.primitive, Grouping):
-            inner.append(eqn.params["jaxpr"])
-        elif not isinstance(eqn.primitive, OptimizationBarrier):
-            refusal = _refusal_of(eqn)
-            if refusal is not None:
-                return refusal
-    return next((found for found in map(_refusal_in, inner) if found is not None), None)
-
-
 def _refusal_of(eqn: Eqn) -> Refusal | None:
     """Why an equation can be in no step: no scalar expression, or it does something besides."""
+    if isinstance(eqn.primitive, Grouping | OptimizationBarrier):
+        return None
     if eqn.primitive.has_side_effects(dict(eqn.params)):
         return Refusal("a step has effects")
     if not isinstance(eqn.primitive, (Elementwise, Reindexing, ReindexReduce)):

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from functrax.backends.cost import launch_ns
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel, Store
 from functrax.backends.targets.facts import Target
-from functrax.core.index.expr import Dim, IndexExpr
+from functrax.core.index.expr import IndexExpr
 from functrax.core.scalars.scalar import WORK, Scalar
 
 #: What takes no instruction, or one that is counted elsewhere.
@@ -97,7 +98,7 @@ class _Count:
             _, address, has_offset, _ = node.attr
             varies = has_offset and self._depth[node.args[0]][1]
             depth = max(depth, self._depth_of(address))
-            vector = varies or self._along(address) is not None
+            vector = varies or coefficient(address, kernel.vector) != 0
             cycles = self._access(address, varies, node.dtype.itemsize, self.target.gather_cycles)
         elif node.op == "dim":
             depth, vector = self._place.get(node.attr, 0), node.attr == kernel.vector
@@ -135,10 +136,10 @@ class _Count:
           itemsize: bytes of an element.
           gather: cycles for each of the elements that lie anywhere.
         """
-        target, stride = self.target, self._along(address)
+        target, stride = self.target, coefficient(address, self.kernel.vector)
         if varies:
             return self.kernel.lanes * gather
-        if stride is None:
+        if not stride:
             return target.operation_cycles
         if stride == 1:
             return target.operation_cycles * self._registers(itemsize)
@@ -149,17 +150,9 @@ class _Count:
         near = abs(stride) * itemsize < target.cache_line
         return (target.turn_cycles if near else target.stride_cycles) * self.kernel.lanes
 
-    def _along(self, address: IndexExpr) -> int | None:
-        """How far apart the elements of neighbouring points of a vector are; None for one place."""
-        for atom, coefficient in address.terms:
-            if isinstance(atom, Dim) and atom.number == self.kernel.vector:
-                return coefficient
-        return None
-
     def _depth_of(self, address: IndexExpr) -> int:
         """In how many loops an address changes."""
-        dims = [atom.number for atom, _ in address.terms if isinstance(atom, Dim)]
-        return max([self._place.get(d, 0) for d in dims], default=0)
+        return max([self._place.get(d, 0) for d in address.used_dims()], default=0)
 
     def _store(self, store: Store, depth: int) -> None:
         vector = self._place.get(self.kernel.vector, depth + 1) <= depth  # type: ignore[arg-type]

@@ -8,8 +8,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax.backends.cost import launch_ns, moving_ns
-from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.kernels.work import FUNCTION_OPERATIONS
+from functrax.backends.kernels.math import EXPANSIONS, FUNCTION_OPERATIONS
 from functrax.backends.targets import target
 from functrax.core.scalars.scalar import MATH, Builder, Scalar
 

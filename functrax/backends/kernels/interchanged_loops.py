@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Store, ordered
+from functrax.backends.kernels.math import FUNCTION_OPERATIONS
 from functrax.backends.kernels.refusal import Refusal, refuse
 from functrax.backends.kernels.row_loops import lower_row_loop
 from functrax.backends.kernels.steps import (
@@ -42,7 +43,6 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
-from functrax.backends.kernels.work import FUNCTION_OPERATIONS
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var

@@ -9,34 +9,18 @@ Start at :func:`kernel_ns`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from functrax.backends.cost import launch_ns
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel, Store
+from functrax.backends.kernels.math import FUNCTION_OPERATIONS
 from functrax.backends.targets.facts import Target
 from functrax.core.index.expr import IndexExpr
 from functrax.core.scalars.scalar import WORK, Scalar
 
 #: What takes no instruction, or one that is counted elsewhere.
-_FREE: Final = frozenset(
-    (
-        *("acc", "const", "dim", "given", "imag", "int", "lane", "lanes", "real", "result"),
-        *("tail", "word"),
-    )
-)
-#: How many operations a function of float32 is: counted in what ``kernels/math`` writes, with eight
-#: for a quotient and a square root, and without what is unlikely.  A test counts them again.
-FUNCTION_OPERATIONS: Final[Mapping[str, int]] = dict(
-    [
-        *(("exp", 20), ("exp2", 18), ("expm1", 32), ("log", 32), ("log2", 39), ("log1p", 39)),
-        *(("sin", 31), ("cos", 27), ("tan", 47), ("asin", 43), ("acos", 53), ("atan", 28)),
-        *(("sinh", 38), ("cosh", 28), ("tanh", 42), ("asinh", 70), ("acosh", 77), ("atanh", 67)),
-        *(("erf", 36), ("erfc", 92), ("erf_inv", 80), ("cbrt", 43), ("rsqrt", 16)),
-        *(("logistic", 46), ("lgamma", 233), ("digamma", 198), ("pow", 130), ("atan2", 40)),
-    ]
-)
+_FREE: Final = frozenset("acc const dim given imag int lane lanes real result tail word".split())
 
 
 def kernel_ns(kernel: Kernel, target: Target) -> int:

@@ -27,8 +27,8 @@ import numpy as np
 from functrax.backends.gemm.blocking import Plan, ranked
 from functrax.backends.gemm.packing import staged
 from functrax.backends.gemm.reduction_domains import Space, Summands, accumulator, remainders
-from functrax.backends.gemm.sides import Side, dims_of
-from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.gemm.sides import Side
+from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.lower import split_dims

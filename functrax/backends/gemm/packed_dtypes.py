@@ -33,8 +33,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.gemm.sides import dims_of, stride
-from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.gemm.sides import stride
+from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage
 from functrax.backends.kernels.merge import Rewriting

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from functrax.backends.gemm.sliding_windows import Windows, merged
-from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.ir import Kernel, ordered
 from functrax.core.index.expr import IndexExpr
 from functrax.core.records import record
@@ -54,14 +54,3 @@ def stride(value: Scalar, dim: int) -> int:
     loads = [node for node in ordered((value,)) if node.op == "load"]
     steps = [coefficient(node.attr[1], dim) for node in loads]
     return max(steps, key=abs, default=0)
-
-
-def dims_of(value: Scalar) -> frozenset[int]:
-    """The dims that an expression depends on."""
-    dims: set[int] = set()
-    for node in ordered((value,)):
-        if node.op == "load":
-            dims |= node.attr[1].used_dims()
-        elif node.op == "dim":
-            dims.add(node.attr)
-    return frozenset(dims)

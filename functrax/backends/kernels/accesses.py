@@ -24,16 +24,23 @@ def accesses(kernel: Kernel) -> Iterator[tuple[IndexExpr, int, bool]]:
 
 def coefficients(address: IndexExpr, rank: int) -> list[int]:
     """How far apart in memory neighbours along each dim are."""
-    row = [0] * rank
-    for atom, coef in address.terms:
-        assert isinstance(atom, Dim)
-        row[atom.number] = coef
-    return row
+    return [coefficient(address, d) for d in range(rank)]
 
 
 def coefficient(address: IndexExpr, d: int | None) -> int:
     """How far apart in memory neighbours along a dim are."""
     return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
+
+
+def dims_of(value: Scalar) -> frozenset[int]:
+    """The dims that a value depends on."""
+    dims: set[int] = set()
+    for node in ordered((value,)):
+        if node.op == "load":
+            dims |= node.attr[1].used_dims()
+        elif node.op == "dim":
+            dims.add(node.attr)
+    return frozenset(dims)
 
 
 def rows_read(values: Iterable[Scalar], d: int | None) -> list[tuple[int, IndexExpr]]:

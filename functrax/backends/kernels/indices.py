@@ -12,17 +12,22 @@ Start at :class:`Indices`.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from functrax.core.index.bounds import bounds, simplify, simplify_condition
 from functrax.core.index.expr import Condition, Dim, FloorDiv, IndexExpr, Indicator, Mod, linear
+from functrax.core.index.map_form import flatten
 from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types.aval import ShapedArray
 
 INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
 _LIMIT = 2**31
+#: An address that is affine in the dims, and what is added to it.
+Place: TypeAlias = "tuple[IndexExpr, Scalar | None]"
 
 
 class Indices:
@@ -229,7 +234,11 @@ class Indices:
         }
         return {d: found - holes if d == dim else found for d, found in self.divisors.items()}
 
-    def affine_part(self, address: IndexExpr, size: int) -> tuple[IndexExpr, Scalar | None]:
+    def place(self, point: Sequence[IndexExpr], aval: ShapedArray) -> Place:
+        """Where the element of an array is that belongs to a point: see :meth:`affine_part`."""
+        return self.affine_part(self.simplify(flatten(point, aval.shape)), aval.size)
+
+    def affine_part(self, address: IndexExpr, size: int) -> Place:
         """An address as a part affine in the dims, and the rest.
 
         The rest is computed in 32 bits where the array is small enough, for what is read or

@@ -20,8 +20,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from functrax.backends.kernels.accesses import dims_of
 from functrax.backends.kernels.indices import Indices
-from functrax.backends.kernels.ir import Kernel, Store, ordered
+from functrax.backends.kernels.ir import Kernel, Store, load, ordered
 from functrax.backends.kernels.math import FUNCTION_OPERATIONS
 from functrax.backends.kernels.refusal import Refusal, refuse
 from functrax.backends.kernels.row_loops import lower_row_loop
@@ -43,7 +44,7 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
-from functrax.core.index.expr import Dim, IndexExpr, as_expr
+from functrax.core.index.expr import Dim, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.control import Loop, ScanLoop
@@ -199,7 +200,8 @@ class _Step:
 class _PointLoop(LoopLowering):
     """Builds the kernel of one loop for one batch shape, whose dims are the outer ones.
 
-    Leaves are functions of a point, and values those of a program at points.
+    Leaves are functions of a point, values those of a program at points, and scalars what belongs
+    to one point.
     """
 
     def __init__(
@@ -212,8 +214,7 @@ class _PointLoop(LoopLowering):
 
     # ---- leaves -------------------------------------------------------------------------------
 
-    def in_memory(self, x: Atom, aval: ShapedArray, of_step: bool) -> _Leaf:
-        """What is read of an operand at a point."""
+    def _in_memory(self, x: Atom, aval: ShapedArray, of_step: bool) -> _Leaf:
         before = (self.step,) if of_step else ()
         return lambda point, guard: self._read(x, (*before, *point), guard)
 
@@ -223,21 +224,9 @@ class _PointLoop(LoopLowering):
         address = self.indices.simplify(flatten(point, x.aval.shape))
         if self.indices.is_dynamic(address) or not _is_affine(address):
             refuse("a step reads at a place that it computes")
-        return self._load(self.buffers[x], x.aval.dtype, address, None, guard)
+        return load(self.builder, x.aval.dtype, self.buffers[x], (address, None), guard)
 
-    def _load(
-        self,
-        buffer: int,
-        dtype: Any,
-        address: IndexExpr,
-        offset: Scalar | None,
-        guard: Scalar | None,
-    ) -> Scalar:
-        args = tuple(x for x in (offset, guard) if x is not None)
-        attr = (buffer, address, offset is not None, guard is not None)
-        return self.builder.node("load", dtype, args, attr)
-
-    def in_registers(self, k: int, aval: ShapedArray) -> _Leaf:
+    def _in_registers(self, k: int, aval: ShapedArray) -> _Leaf:
         """What a step reads of the carry, also of arrays that it updates in memory."""
         varies = bool(aval.shape) and bool(self.batch)
 
@@ -245,14 +234,10 @@ class _PointLoop(LoopLowering):
             return self.acc(k, self._own_index(point, aval.shape), aval.dtype, varies)
 
         def updated(point: Point, guard: Scalar | None) -> Scalar:
-            address, offset = self._place(point, aval)
-            return self._load(len(self.buffers) + k, aval.dtype, address, offset, guard)
+            place = self.indices.place(point, aval)
+            return load(self.builder, aval.dtype, len(self.buffers) + k, place, guard)
 
         return updated if k in self.updates else carried
-
-    def _place(self, point: Point, aval: ShapedArray) -> tuple[IndexExpr, Scalar | None]:
-        address = self.indices.simplify(flatten(point, aval.shape))
-        return self.indices.affine_part(address, aval.size)
 
     def _own_index(self, point: Point, shape: Shape) -> Shape:
         """Which of its scalars a point reads of what it carries."""
@@ -268,19 +253,16 @@ class _PointLoop(LoopLowering):
         # What is read outside is not used: a guard selects another value.
         return tuple(i if 0 <= i < n else 0 for i, n in sizes if i is not None)
 
-    def leaf_scalars(self, leaf: _Leaf, aval: ShapedArray) -> list[Scalar]:
-        """Those that belong to a point."""
+    def _leaf_scalars(self, leaf: _Leaf, aval: ShapedArray) -> list[Scalar]:
         return [leaf(point, None) for point in self._points_of(aval.shape)]
 
     # ---- values -------------------------------------------------------------------------------
 
-    def run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Values:
-        """The values of a program at points."""
+    def _run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Values:
         defs = {v: eqn for eqn in eqns for v in eqn.outvars}
         return Values(self.builder, self.indices, defs, _Step(self.builder, leaves))
 
-    def scalars(self, values: Values, x: Atom) -> list[Scalar]:
-        """Those that belong to a point."""
+    def _scalars(self, values: Values, x: Atom) -> list[Scalar]:
         return [values.at(x, point) for point in self._points_of(x.aval.shape)]
 
     def _points_of(self, shape: Shape) -> Iterator[Point]:
@@ -296,10 +278,9 @@ class _PointLoop(LoopLowering):
 
     # ---- stores -------------------------------------------------------------------------------
 
-    def stores(
+    def _stores(
         self, k: int, aval: ShapedArray, scalars: Sequence[Scalar], of_step: bool
     ) -> list[Store]:
-        """The stores of what belongs to a point."""
         if of_step and self.batch and not aval.shape:
             refuse("a stacked result that does not belong to the points")
         before = (self.step,) if of_step else ()
@@ -310,8 +291,7 @@ class _PointLoop(LoopLowering):
             for point, x in zip(points, scalars, strict=True)
         ]
 
-    def update_stores(self, values: Values) -> list[Store]:
-        """The stores of the elements that a step updates, in order."""
+    def _update_stores(self, values: Values) -> list[Store]:
         stores = []
         for k, scatter in self.updates.items():
             index_map, updates = scatter.params["map"], scatter.invars[1]
@@ -321,14 +301,14 @@ class _PointLoop(LoopLowering):
                 point = tuple(map(as_expr, index))
                 exprs, guard = values.image(index_map, point, scatter.invars[2:], None)
                 value = values.at(updates, point, guard)
-                place, offset = self._place(exprs, scatter.outvars[0].aval)
+                place, offset = self.indices.place(exprs, scatter.outvars[0].aval)
                 buffer = len(self.buffers) + k
                 stores.append(Store(buffer, place, value, offset, guard, combine, frozenset()))
         return stores
 
     # ---- checks -------------------------------------------------------------------------------
 
-    def refusal(self, kernel: Kernel) -> Refusal | None:
+    def _refusal(self, kernel: Kernel) -> Refusal | None:
         """A step may be too large, or what all points share may differ from point to point."""
         (stage,) = kernel.stages
         if len(kernel.nodes()) > MOST_VALUES:
@@ -341,15 +321,8 @@ class _PointLoop(LoopLowering):
 
     def _is_batched(self, root: Scalar) -> bool:
         """Whether a value differs from point to point."""
-        rank = len(self.batch)
-        for node in ordered((root,)):
-            if node.op == "load" and any(d < rank for d in node.attr[1].used_dims()):
-                return True
-            if node.op == "dim" and node.attr < rank:
-                return True
-            if node.op == "acc" and node.attr[2]:
-                return True
-        return False
+        carried = any(node.op == "acc" and node.attr[2] for node in ordered((root,)))
+        return carried or not dims_of(root).isdisjoint(range(len(self.batch)))
 
 
 def _is_affine(address: Any) -> bool:

@@ -269,6 +269,19 @@ class Kernel:
         return sum([WORK.get(node.op, 1) for node in nodes])
 
 
+def load(
+    b: Builder,
+    dtype: np.dtype[Any],
+    buffer: int,
+    place: tuple[IndexExpr, Scalar | None],
+    guard: Scalar | None = None,
+) -> Scalar:
+    """What is read of an array: at an address and a further offset, where a bool holds."""
+    address, offset = place
+    args = tuple([x for x in (offset, guard) if x is not None])
+    return b.node("load", dtype, args, (buffer, address, offset is not None, guard is not None))
+
+
 def ordered(roots: Iterable[Scalar]) -> list[Scalar]:
     """The nodes that the roots need, each after its operands."""
     out: dict[Scalar, None] = {}

@@ -16,8 +16,9 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from functrax.backends.kernels.accesses import dims_of
 from functrax.backends.kernels.indices import Indices
-from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store, ordered
+from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store, load, ordered
 from functrax.backends.kernels.refusal import Refusal, answered, refuse
 from functrax.backends.kernels.values import (
     MOST_OPERATIONS,
@@ -29,7 +30,7 @@ from functrax.backends.kernels.values import (
     reduced_axes,
 )
 from functrax.backends.targets import target
-from functrax.core.index.expr import Dim, IndexExpr, as_expr
+from functrax.core.index.expr import Dim, as_expr
 from functrax.core.index.map import IndexMap
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -37,7 +38,6 @@ from functrax.core.prims.lowered_reductions import Fold
 from functrax.core.prims.reduce import ArgReduce, reduce_sum
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
-from functrax.core.types.aval import ShapedArray
 
 #: A group's space of this many points is split where conditions change, into at most so many parts.
 LEAST_SPLIT = 1 << 17
@@ -244,7 +244,7 @@ class Lowering:
         loads = eqn.invars[first + 1 :]
         exprs, guard = self.values.image(index_map, self.point, loads, None)
         value = self.values.at(eqn.invars[first], self.point, guard)
-        place, offset = self._address(exprs, eqn.outvars[0].aval)
+        place, offset = self.indices.place(exprs, eqn.outvars[0].aval)
         free = frozenset(range(len(self.extents)))
         if not eqn.params.get("unique") and not index_map.injective():
             free = self._independent(exprs)
@@ -272,16 +272,10 @@ class Lowering:
 
     def read(self, x: Var, point: Point, guard: Scalar | None) -> Scalar:
         """An input of the group: what is in memory at its address."""
-        address, offset = self._address(point, x.aval)
+        address, offset = self.indices.place(point, x.aval)
         if guard is not None and offset is None and self.indices.is_inside(address, x.aval.size):
             guard = None  # what is read outside of it has no importance
-        args = tuple(a for a in (offset, guard) if a is not None)
-        attr = (self.inputs[x], address, offset is not None, guard is not None)
-        return self.builder.node("load", x.aval.dtype, args, attr)
-
-    def _address(self, point: Point, aval: ShapedArray) -> tuple[IndexExpr, Scalar | None]:
-        address = self.indices.simplify(flatten(point, aval.shape))
-        return self.indices.affine_part(address, aval.size)
+        return load(self.builder, x.aval.dtype, self.inputs[x], (address, offset), guard)
 
     def reduced_points(self, eqn: Eqn, point: Point) -> list[Point]:
         """A reduction runs over the whole space, in a stage."""
@@ -322,20 +316,9 @@ class Lowering:
         if value.dtype not in (dtypes.float32, dtypes.float64):
             return False
         rows = {d for d in self.outer if self.extents[d] > 1}
-        dims = [_dims_of(x) for x in value.args]
+        dims = [dims_of(x) for x in value.args]
         both = not any(used.isdisjoint(self.inner) for used in dims)
         return both and dims[0] & rows != dims[1] & rows
-
-
-def _dims_of(root: Scalar) -> set[int]:
-    """The dims that a value depends on."""
-    found: set[int] = set()
-    for node in ordered((root,)):
-        if node.op == "load":
-            found.update(node.attr[1].used_dims())
-        elif node.op == "dim":
-            found.add(node.attr)
-    return found
 
 
 def _point_of(shape: Shape, space: Shape, point: Point) -> Point | None:

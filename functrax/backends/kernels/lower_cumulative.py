@@ -6,7 +6,7 @@ kernel without a schedule, whose outer dims are the other axes.  Start at :func:
 
 from __future__ import annotations
 
-from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store
+from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store, load
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.kernels.steps import LoopKernel, variables
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
@@ -33,13 +33,12 @@ def lower_cumulative(eqn: Eqn) -> LoopKernel | Refusal:
     if eqn.params["reverse"]:
         point[axis] = shape[axis] - 1 - point[axis]
     address = flatten(point, shape)
-    element = b.node("load", x.aval.dtype, (), (0, address, False, False))
+    element = load(b, x.aval.dtype, 0, (address, None))
     values = how.start(b, element, b.const(0, how.place))
-    carries = []
     accs = tuple(b.node("acc", v.dtype, (), ("running", k, True)) for k, v in enumerate(values))
     new = how.combine(b, accs, values)
-    for k, (first, acc, after) in enumerate(zip(how.empty(b), accs, new, strict=True)):
-        carries.append(Carry(first, acc, after, b.node("result", acc.dtype, (), ("running", k))))
+    results = [b.node("result", v.dtype, (), v.attr[:2]) for v in accs]
+    carries = list(map(Carry, how.empty(b), accs, new, results))
     operands = [Operand(v.aval.dtype, v.aval.size, v is out) for v in (x, out)]
     scan = Reduce(how, values, accs, new)
     stage = Stage([], [Store(1, address, how.finish(b, new))], carries, scan=scan)

@@ -34,14 +34,10 @@ class Refusal:
 class _RefusedError(Exception):
     """Leaves the recursion of one lowering; it goes from :func:`refuse` to :func:`answered`."""
 
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.reason)
-        self.refusal = refusal
-
 
 def refuse(reason: str) -> NoReturn:
     """Leave a lowering, whose :func:`answered` then returns the reason."""
-    raise _RefusedError(Refusal(reason))
+    raise _RefusedError(reason)
 
 
 def answered(lower: Callable[[], _Found]) -> _Found | Refusal:
@@ -49,4 +45,4 @@ def answered(lower: Callable[[], _Found]) -> _Found | Refusal:
     try:
         return lower()
     except _RefusedError as error:
-        return error.refusal
+        return Refusal(str(error))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from functrax.backends.kernels.accesses import address_along
-from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, ordered
+from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, load, ordered
 from functrax.backends.kernels.merge import Rewriting
 from functrax.backends.targets import target
 from functrax.core.scalars.scalar import MATH, Scalar
@@ -91,10 +91,10 @@ class _Keeper:
         self.kernel.operands.append(Operand(node.dtype, self.length, True, scratch=True))
         computing = self.kernel.stages[self.computed[id(node)]]
         computing.stores.append(Store(number, self.place, node))
-        load = self.kernel.builder.node("load", node.dtype, (), (number, self.place, False, False))
-        self.kept[id(node)] = load
-        self.varies[id(load)], self.dear[id(load)] = True, False
-        return load
+        found = load(self.kernel.builder, node.dtype, number, (self.place, None))
+        self.kept[id(node)] = found
+        self.varies[id(found)], self.dear[id(found)] = True, False
+        return found
 
 
 def _roots(stage: Stage) -> Iterator[Scalar]:

@@ -74,43 +74,37 @@ def lower_row_loop(eqn: Eqn, programs: Sequence[Opened], strict: bool) -> LoopKe
 class _RowLoop(LoopLowering):
     """Builds the kernel of one loop: dim 0 is the lanes.
 
-    Leaves are the numbers of an array's elements, and values those of all arrays.
+    Leaves are the numbers of an array's elements, values those of all arrays, and scalars its rows.
     """
 
     def __init__(self, eqn: Eqn, programs: Sequence[Opened], lanes: int) -> None:
         super().__init__(eqn, programs, (lanes,), lanes=lanes)
         self.arrays = SmallArrays(self.builder, lanes)
 
-    def in_memory(self, x: Atom, aval: ShapedArray, of_step: bool) -> Any:
-        """An array in memory, or a number."""
+    def _in_memory(self, x: Atom, aval: ShapedArray, of_step: bool) -> Any:
         if isinstance(x, Literal):
             return self.arrays.numbers(x, {})
         base = self.step * aval.size if of_step else as_expr(0)
         return self.arrays.add(Memory(aval, self.buffers[x], base))
 
-    def in_registers(self, k: int, aval: ShapedArray) -> Any:
-        """The rows of a carried array."""
+    def _in_registers(self, k: int, aval: ShapedArray) -> Any:
         varies = bool(aval.shape)
         rows = [self.acc(k, (r,), aval.dtype, varies) for r in range(_rows(aval))]
         return self.arrays.add(Rows(aval, tuple(rows)))
 
-    def leaf_scalars(self, leaf: Any, aval: ShapedArray) -> list[Scalar]:
-        """The rows of an array."""
+    def _leaf_scalars(self, leaf: Any, aval: ShapedArray) -> list[Scalar]:
         return self.arrays.rows(leaf)
 
-    def run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Any:
-        """The numbers of all arrays."""
+    def _run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Any:
         self.arrays.run(eqns, leaves)
         return leaves
 
-    def scalars(self, values: Any, x: Atom) -> list[Scalar]:
-        """The rows of an array."""
+    def _scalars(self, values: Any, x: Atom) -> list[Scalar]:
         return self.arrays.rows(self.arrays.numbers(x, values))
 
-    def stores(
+    def _stores(
         self, k: int, aval: ShapedArray, scalars: Sequence[Scalar], of_step: bool
     ) -> list[Store]:
-        """The stores of an array, row by row."""
         base = self.step * aval.size if of_step else as_expr(0)
         buffer = len(self.buffers) + k
         n = aval.shape[-1] if aval.shape else 1
@@ -122,12 +116,10 @@ class _RowLoop(LoopLowering):
         inside = self.arrays.valid(n)
         return [Store(buffer, base + r * n + LANE, x, guard=inside) for r, x in enumerate(scalars)]
 
-    def update_stores(self, values: Any) -> list[Store]:
-        """Nothing is carried in memory."""
-        return []
+    def _update_stores(self, values: Any) -> list[Store]:
+        return []  # nothing is carried in memory
 
-    def refusal(self, kernel: Kernel) -> Refusal | None:
-        """A step may be too large."""
+    def _refusal(self, kernel: Kernel) -> Refusal | None:
         vectors = _vectors_of_operations(kernel)
         return Refusal("too many operations in a step") if vectors > MOST_OPERATIONS else None
 

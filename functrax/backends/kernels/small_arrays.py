@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from functrax.backends.kernels.ir import load
 from functrax.backends.kernels.refusal import Refusal, refuse
 from functrax.backends.kernels.steps import FEW_ELEMENTS
 from functrax.backends.kernels.values import MOST_VALUES, number, reduced_axes
@@ -167,9 +168,13 @@ class SmallArrays:
 
     def _permuted(self, x: Scalar, table: Sequence[int]) -> Scalar:
         """The lanes of a row in another order."""
+        return self._by_parts(x, "permute", tuple(table))
+
+    def _by_parts(self, x: Scalar, op: str, attr: Any) -> Scalar:
         b = self.builder
-        parts = [b.node("permute", p.dtype, (p,), tuple(table)) for p in b.parts(x)]
-        return b.whole(tuple(parts))
+        return b.whole(
+            tuple([p if p.op == "const" else b.node(op, p.dtype, (p,), attr) for p in b.parts(x)])
+        )
 
     # ---- reductions ---------------------------------------------------------------------------
 
@@ -318,9 +323,7 @@ class SmallArrays:
         if step:
             address = address + LANE * step
             inside = self.valid(n)
-        args = () if inside is None else (inside,)
-        attr = (source.buffer, address, False, inside is not None)
-        return self.builder.node("load", source.aval.dtype, args, attr)
+        return load(self.builder, source.aval.dtype, source.buffer, (address, None), inside)
 
 
 def refusal_of(eqn: Eqn) -> Refusal | None:

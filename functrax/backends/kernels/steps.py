@@ -160,42 +160,42 @@ class LoopLowering(ABC):
         kernel = answered(self._kernel)
         if isinstance(kernel, Refusal):
             return kernel
-        return self.refusal(kernel) or LoopKernel(kernel, tuple(self.buffers), copies)
+        return self._refusal(kernel) or LoopKernel(kernel, tuple(self.buffers), copies)
 
     # ---- what subclasses say ------------------------------------------------------------------
 
     @abstractmethod
-    def in_memory(self, x: Atom, aval: ShapedArray, of_step: bool) -> Any:
+    def _in_memory(self, x: Atom, aval: ShapedArray, of_step: bool) -> Any:
         """The leaf of an operand, or of the element of it that belongs to a step."""
 
     @abstractmethod
-    def in_registers(self, k: int, aval: ShapedArray) -> Any:
+    def _in_registers(self, k: int, aval: ShapedArray) -> Any:
         """The leaf of the ``k``-th part of the carry."""
 
     @abstractmethod
-    def leaf_scalars(self, leaf: Any, aval: ShapedArray) -> list[Scalar]:
+    def _leaf_scalars(self, leaf: Any, aval: ShapedArray) -> list[Scalar]:
         """The scalars of a leaf."""
 
     @abstractmethod
-    def run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Any:
+    def _run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Any:
         """The values that equations make of leaves."""
 
     @abstractmethod
-    def scalars(self, values: Any, x: Atom) -> list[Scalar]:
+    def _scalars(self, values: Any, x: Atom) -> list[Scalar]:
         """The scalars of one of these values."""
 
     @abstractmethod
-    def stores(
+    def _stores(
         self, k: int, aval: ShapedArray, scalars: Sequence[Scalar], of_step: bool
     ) -> list[Store]:
         """The stores of scalars to the ``k``-th result, or to the element that a step gives."""
 
     @abstractmethod
-    def update_stores(self, values: Any) -> list[Store]:
+    def _update_stores(self, values: Any) -> list[Store]:
         """The stores of the elements that a step updates, in order."""
 
     @abstractmethod
-    def refusal(self, kernel: Kernel) -> Refusal | None:
+    def _refusal(self, kernel: Kernel) -> Refusal | None:
         """Why the kernel is not used, if it is not."""
 
     # ---- the kernel ---------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class LoopLowering(ABC):
         for k, v in enumerate(self.carried):
             if k not in self.updates:
                 last = [self._replaced(x, results) for x in self._accs(k, v.aval)]
-                rows += self.stores(k, v.aval, last, False)
+                rows += self._stores(k, v.aval, last, False)
         operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.buffers]
         operands += [Operand(v.aval.dtype, v.aval.size, True) for v in self.eqn.outvars]
         inner = len(self.extents) - 1
@@ -232,38 +232,38 @@ class LoopLowering(ABC):
         consts = len(inputs) - count - len(elements)
         leaves = self._leaves(inputs, operands[self.first - consts : self.first])
         for v, x in zip(inputs[consts + count :], elements, strict=True):
-            leaves[v] = self.in_memory(x, v.aval, True)
-        values = self.run(eqns, leaves)
+            leaves[v] = self._in_memory(x, v.aval, True)
+        values = self._run(eqns, leaves)
         carries = [
             carry
             for k, x in enumerate(initial)
             if k not in self.updates
-            for carry in self._carries(k, x, self.scalars(values, results[k]))
+            for carry in self._carries(k, x, self._scalars(values, results[k]))
         ]
-        stores = self.update_stores(values)
+        stores = self._update_stores(values)
         for k, x in enumerate(results[count:], count):
-            stores += self.stores(k, x.aval, self.scalars(values, x), True)
+            stores += self._stores(k, x.aval, self._scalars(values, x), True)
         stage = Stage([], stores, carries)
         for inputs, eqns, (holds,) in conditions:
             leaves = self._leaves(inputs, operands[: len(inputs) - count])
-            (stage.condition,) = self.scalars(self.run(eqns, leaves), holds)
+            (stage.condition,) = self._scalars(self._run(eqns, leaves), holds)
         return stage
 
     def _leaves(self, inputs: Sequence[Var], consts: Sequence[Atom]) -> dict[Atom, Any]:
         """What a program reads: constants, then the carry."""
         leaves: dict[Atom, Any] = {}
         for v, x in zip(inputs, consts):
-            leaves[v] = self.in_memory(x, v.aval, False)
+            leaves[v] = self._in_memory(x, v.aval, False)
         for k, v in enumerate(inputs[len(consts) :][: len(self.carried)]):
-            leaves[v] = self.in_registers(k, v.aval)
+            leaves[v] = self._in_registers(k, v.aval)
         return leaves
 
     def _accs(self, k: int, aval: ShapedArray) -> list[Scalar]:
-        return self.leaf_scalars(self.in_registers(k, aval), aval)
+        return self._leaf_scalars(self._in_registers(k, aval), aval)
 
     def _carries(self, k: int, x: Atom, new: Sequence[Scalar]) -> list[Carry]:
         b, out = self.builder, []
-        first = self.leaf_scalars(self.in_memory(x, x.aval, False), x.aval)
+        first = self._leaf_scalars(self._in_memory(x, x.aval, False), x.aval)
         for values in zip(first, self._accs(k, x.aval), new, strict=True):
             for start, acc, after in zip(*map(b.parts, values), strict=True):
                 out.append(Carry(start, acc, after, b.node("result", acc.dtype, (), acc.attr)))

@@ -39,6 +39,8 @@ Start at :class:`Tiling`.
 
 from __future__ import annotations
 
+import math
+
 from functrax.backends.targets import target
 from functrax.core.index.expr import IndexExpr
 from functrax.core.records import record
@@ -131,10 +133,8 @@ class Tiling:
 
     def units(self, extents: tuple[int, ...]) -> int:
         """How many units of work threads share."""
-        count = self.blocks_of_rows(extents) * self.blocks_of_columns(extents)
-        for d in self.others:
-            count *= extents[d]
-        return count
+        blocks = self.blocks_of_rows(extents) * self.blocks_of_columns(extents)
+        return math.prod([extents[d] for d in self.others], start=blocks)
 
     def blocks_of_rows(self, extents: tuple[int, ...]) -> int:
         """How many blocks of tiles the rows are cut into."""

@@ -20,7 +20,12 @@ from functrax.core.index.expr import IndexExpr
 from functrax.core.scalars.scalar import WORK, Scalar
 
 #: What takes no instruction, or one that is counted elsewhere.
-_FREE: Final = frozenset("acc const dim given imag int lane lanes real result tail word".split())
+_FREE: Final = frozenset(
+    (
+        *("acc", "const", "dim", "given", "imag", "int", "lane", "lanes", "real", "result"),
+        *("tail", "word"),
+    )
+)
 
 
 def kernel_ns(kernel: Kernel, target: Target) -> int:

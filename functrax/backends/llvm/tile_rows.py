@@ -14,8 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from functrax.backends.gemm.sides import dims_of
-from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.llvm.addresses import Memory, memory_type
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.core.index.expr import IndexExpr, add_terms

@@ -29,6 +29,7 @@ from functrax.backends.kernels.row_loops import lower_row_loop
 from functrax.backends.kernels.steps import (
     FEW_ELEMENTS,
     MOST_CARRIED,
+    MOST_OPERATIONS,
     LoopKernel,
     LoopLowering,
     Opened,
@@ -36,7 +37,6 @@ from functrax.backends.kernels.steps import (
     opened,
 )
 from functrax.backends.kernels.values import (
-    MOST_OPERATIONS,
     MOST_VALUES,
     Point,
     Shape,

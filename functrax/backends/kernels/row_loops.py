@@ -28,12 +28,12 @@ from functrax.backends.kernels.small_arrays import (
 )
 from functrax.backends.kernels.steps import (
     MOST_CARRIED,
+    MOST_OPERATIONS,
     LoopKernel,
     LoopLowering,
     Opened,
     carried_of,
 )
-from functrax.backends.kernels.values import MOST_OPERATIONS
 from functrax.backends.targets.facts import PORTABLE
 from functrax.core.index.expr import as_expr
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal

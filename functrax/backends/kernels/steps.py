@@ -36,6 +36,9 @@ Opened: TypeAlias = tuple[list[Var], list[Eqn], list[Atom]]
 
 #: The most scalars or rows that are carried, and the most lanes of a row.
 MOST_CARRIED = 64
+#: The most operations of a step that are written out: LLVM compiles a long block in more than
+#: proportional time.
+MOST_OPERATIONS = 1500
 #: The most elements of an array in memory that a step updates, and the most pieces that a row is
 #: put together from.
 FEW_ELEMENTS = 8

@@ -41,9 +41,6 @@ Point: TypeAlias = tuple[IndexExpr, ...]
 #: The most values in one kernel: views of views of both halves of an array can have exponentially
 #: many, and machine code takes as long to make as there are.
 MOST_VALUES = 4096
-#: The most operations of a step of a loop that are written out, and of all kernels for parts of a
-#: group: LLVM compiles a long block in more than proportional time.
-MOST_OPERATIONS = 1500
 #: The most parts that indices of views of views have: where the parts of different reshapes do not
 #: divide one another, each view makes them longer by a factor.
 MAX_INDICES = 64

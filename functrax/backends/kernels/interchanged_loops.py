@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from functrax.backends.kernels.accesses import dims_of
@@ -47,7 +48,7 @@ from functrax.backends.kernels.values import (
 from functrax.core.index.expr import Dim, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
-from functrax.core.prims.control import Loop, ScanLoop
+from functrax.core.prims.control import Loop
 from functrax.core.prims.mapped import Scatter
 from functrax.core.prims.reindex import Reindexing
 from functrax.core.scalars.scalar import Builder, Scalar
@@ -113,8 +114,7 @@ def _updates(
 ) -> dict[int, Eqn]:
     """Parts of the carry of which a step updates a few elements, with the scatters that do."""
     number = len(carried_of(eqn))
-    is_scan = isinstance(eqn.primitive, ScanLoop)
-    first = eqn.params["num_consts"] if is_scan else len(inputs) - number
+    first = eqn.params.get("num_consts", len(inputs) - number)
     found = {}
     for scatter in eqns:
         if not isinstance(scatter.primitive, Scatter):
@@ -200,8 +200,7 @@ class _Step:
 class _PointLoop(LoopLowering):
     """Builds the kernel of one loop for one batch shape, whose dims are the outer ones.
 
-    Leaves are functions of a point, values those of a program at points, and scalars what belongs
-    to one point.
+    Leaves are functions of a point, and scalars what belongs to one point.
     """
 
     def __init__(
@@ -221,10 +220,10 @@ class _PointLoop(LoopLowering):
     def _read(self, x: Atom, point: Point, guard: Scalar | None) -> Scalar:
         if isinstance(x, Literal):
             return self.builder.const(x.val, x.aval.dtype)
-        address = self.indices.simplify(flatten(point, x.aval.shape))
-        if self.indices.is_dynamic(address) or not _is_affine(address):
+        place = self.indices.place(point, x.aval)
+        if place[1] is not None:
             refuse("a step reads at a place that it computes")
-        return load(self.builder, x.aval.dtype, self.buffers[x], (address, None), guard)
+        return load(self.builder, x.aval.dtype, self.buffers[x], place, guard)
 
     def _in_registers(self, k: int, aval: ShapedArray) -> _Leaf:
         """What a step reads of the carry, also of arrays that it updates in memory."""
@@ -253,17 +252,17 @@ class _PointLoop(LoopLowering):
         # What is read outside is not used: a guard selects another value.
         return tuple(i if 0 <= i < n else 0 for i, n in sizes if i is not None)
 
-    def _leaf_scalars(self, leaf: _Leaf, aval: ShapedArray) -> list[Scalar]:
-        return [leaf(point, None) for point in self._points_of(aval.shape)]
-
     # ---- values -------------------------------------------------------------------------------
 
-    def _run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Values:
+    def _run(
+        self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]
+    ) -> tuple[Callable[[Atom], _Leaf], list[Store]]:
         defs = {v: eqn for eqn in eqns for v in eqn.outvars}
-        return Values(self.builder, self.indices, defs, _Step(self.builder, leaves))
+        values = Values(self.builder, self.indices, defs, _Step(self.builder, leaves))
+        return (lambda x: partial(values.at, x)), self._update_stores(values)
 
-    def _scalars(self, values: Values, x: Atom) -> list[Scalar]:
-        return [values.at(x, point) for point in self._points_of(x.aval.shape)]
+    def _scalars(self, leaf: _Leaf, aval: ShapedArray) -> list[Scalar]:
+        return [leaf(point, None) for point in self._points_of(aval.shape)]
 
     def _points_of(self, shape: Shape) -> Iterator[Point]:
         """Where the scalars of an array are that belong to a point."""
@@ -294,6 +293,8 @@ class _PointLoop(LoopLowering):
     def _update_stores(self, values: Values) -> list[Store]:
         stores = []
         for k, scatter in self.updates.items():
+            if scatter.outvars[0] not in values.defs:
+                continue  # it is no equation of this program
             index_map, updates = scatter.params["map"], scatter.invars[1]
             how = scatter.primitive.reduction(updates.aval, **scatter.params)  # type: ignore[attr-defined]
             combine = None if scatter.params["op"] == "set" else how
@@ -323,7 +324,3 @@ class _PointLoop(LoopLowering):
         """Whether a value differs from point to point."""
         carried = any(node.op == "acc" and node.attr[2] for node in ordered((root,)))
         return carried or not dims_of(root).isdisjoint(range(len(self.batch)))
-
-
-def _is_affine(address: Any) -> bool:
-    return all(isinstance(atom, Dim) for atom, _ in address.terms)

@@ -254,11 +254,8 @@ class Lowering:
 
     def _independent(self, exprs: Point) -> frozenset[int]:
         """Dims along which the image moves on by itself, so that no two points meet."""
-        alone = {}
-        for expr in exprs:
-            if isinstance(expr, Dim) and expr.number < len(self.extents):
-                alone[expr.number] = expr
-        return frozenset(alone)
+        dims = [expr.number for expr in exprs if isinstance(expr, Dim)]
+        return frozenset(d for d in dims if d < len(self.extents))
 
     def _stage(self, roots: Sequence[Scalar]) -> int:
         """The first stage in which nodes can be computed."""

@@ -9,10 +9,8 @@ Start at :func:`keep_rows`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from functrax.backends.kernels.accesses import address_along
-from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store, load, ordered
+from functrax.backends.kernels.ir import Kernel, Operand, Store, load, ordered
 from functrax.backends.kernels.merge import Rewriting
 from functrax.backends.targets import target
 from functrax.core.scalars.scalar import MATH, Scalar
@@ -43,11 +41,13 @@ class _Keeper:
     def visit(self, number: int) -> None:
         """Make a stage read what is kept, and note what it computes."""
         stage = self.kernel.stages[number]
-        nodes = ordered(_roots(stage))
+        roots = [x for r in stage.reductions for x in r.values]
+        roots += [x for s in stage.stores for x in s.values]
+        nodes = ordered(roots)
         for node in nodes:
             self._describe(node)
         replaced: dict[int, Scalar] = {}
-        for root in _roots(stage):
+        for root in roots:
             self._find(root, replaced)
         for node in nodes:
             self.computed.setdefault(id(node), number)
@@ -95,10 +95,3 @@ class _Keeper:
         self.kept[id(node)] = found
         self.varies[id(found)], self.dear[id(found)] = True, False
         return found
-
-
-def _roots(stage: Stage) -> Iterator[Scalar]:
-    for reduction in stage.reductions:
-        yield from reduction.values
-    for store in stage.stores:
-        yield from store.values

@@ -13,7 +13,7 @@ Start at :func:`lower_row_loop`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from functrax.backends.kernels.ir import Kernel, Store
@@ -74,7 +74,7 @@ def lower_row_loop(eqn: Eqn, programs: Sequence[Opened], strict: bool) -> LoopKe
 class _RowLoop(LoopLowering):
     """Builds the kernel of one loop: dim 0 is the lanes.
 
-    Leaves are the numbers of an array's elements, values those of all arrays, and scalars its rows.
+    Leaves are the numbers of an array's elements, and scalars its rows.
     """
 
     def __init__(self, eqn: Eqn, programs: Sequence[Opened], lanes: int) -> None:
@@ -92,15 +92,14 @@ class _RowLoop(LoopLowering):
         rows = [self.acc(k, (r,), aval.dtype, varies) for r in range(_rows(aval))]
         return self.arrays.add(Rows(aval, tuple(rows)))
 
-    def _leaf_scalars(self, leaf: Any, aval: ShapedArray) -> list[Scalar]:
-        return self.arrays.rows(leaf)
-
-    def _run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Any:
+    def _run(
+        self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]
+    ) -> tuple[Callable[[Atom], Any], list[Store]]:
         self.arrays.run(eqns, leaves)
-        return leaves
+        return (lambda x: self.arrays.numbers(x, leaves)), []
 
-    def _scalars(self, values: Any, x: Atom) -> list[Scalar]:
-        return self.arrays.rows(self.arrays.numbers(x, values))
+    def _scalars(self, leaf: Any, aval: ShapedArray) -> list[Scalar]:
+        return self.arrays.rows(leaf)
 
     def _stores(
         self, k: int, aval: ShapedArray, scalars: Sequence[Scalar], of_step: bool
@@ -115,9 +114,6 @@ class _RowLoop(LoopLowering):
             ]
         inside = self.arrays.valid(n)
         return [Store(buffer, base + r * n + LANE, x, guard=inside) for r, x in enumerate(scalars)]
-
-    def _update_stores(self, values: Any) -> list[Store]:
-        return []  # nothing is carried in memory
 
     def _refusal(self, kernel: Kernel) -> Refusal | None:
         vectors = _vectors_of_operations(kernel)

@@ -12,7 +12,7 @@ Start at :class:`LoopLowering`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -121,8 +121,8 @@ def _refusal_of(eqn: Eqn) -> Refusal | None:
 class LoopLowering(ABC):
     """Builds the kernel of one loop.
 
-    A subclass has a kind of *leaves*, what a program of the loop reads, and a kind of *values*,
-    what its equations make of them; both give lists of scalar expressions.
+    A subclass has a kind of *leaves*, which stand for arrays: what a program of the loop reads, and
+    what its equations make of that.  A leaf is a list of scalar expressions.
 
     Args:
       eqn: the loop.
@@ -176,26 +176,22 @@ class LoopLowering(ABC):
         """The leaf of the ``k``-th part of the carry."""
 
     @abstractmethod
-    def _leaf_scalars(self, leaf: Any, aval: ShapedArray) -> list[Scalar]:
+    def _run(
+        self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]
+    ) -> tuple[Callable[[Atom], Any], list[Store]]:
+        """What gives the leaves of the values that equations make of others, and the stores of
+        the elements in memory that they update, in order.
+        """
+
+    @abstractmethod
+    def _scalars(self, leaf: Any, aval: ShapedArray) -> list[Scalar]:
         """The scalars of a leaf."""
-
-    @abstractmethod
-    def _run(self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]) -> Any:
-        """The values that equations make of leaves."""
-
-    @abstractmethod
-    def _scalars(self, values: Any, x: Atom) -> list[Scalar]:
-        """The scalars of one of these values."""
 
     @abstractmethod
     def _stores(
         self, k: int, aval: ShapedArray, scalars: Sequence[Scalar], of_step: bool
     ) -> list[Store]:
         """The stores of scalars to the ``k``-th result, or to the element that a step gives."""
-
-    @abstractmethod
-    def _update_stores(self, values: Any) -> list[Store]:
-        """The stores of the elements that a step updates, in order."""
 
     @abstractmethod
     def _refusal(self, kernel: Kernel) -> Refusal | None:
@@ -236,20 +232,20 @@ class LoopLowering(ABC):
         leaves = self._leaves(inputs, operands[self.first - consts : self.first])
         for v, x in zip(inputs[consts + count :], elements, strict=True):
             leaves[v] = self._in_memory(x, v.aval, True)
-        values = self._run(eqns, leaves)
+        leaf_of, stores = self._run(eqns, leaves)
         carries = [
             carry
             for k, x in enumerate(initial)
             if k not in self.updates
-            for carry in self._carries(k, x, self._scalars(values, results[k]))
+            for carry in self._carries(k, x, self._scalars(leaf_of(results[k]), x.aval))
         ]
-        stores = self._update_stores(values)
         for k, x in enumerate(results[count:], count):
-            stores += self._stores(k, x.aval, self._scalars(values, x), True)
+            stores += self._stores(k, x.aval, self._scalars(leaf_of(x), x.aval), True)
         stage = Stage([], stores, carries)
         for inputs, eqns, (holds,) in conditions:
             leaves = self._leaves(inputs, operands[: len(inputs) - count])
-            (stage.condition,) = self._scalars(self._run(eqns, leaves), holds)
+            leaf_of, _ = self._run(eqns, leaves)
+            (stage.condition,) = self._scalars(leaf_of(holds), holds.aval)
         return stage
 
     def _leaves(self, inputs: Sequence[Var], consts: Sequence[Atom]) -> dict[Atom, Any]:
@@ -262,11 +258,11 @@ class LoopLowering(ABC):
         return leaves
 
     def _accs(self, k: int, aval: ShapedArray) -> list[Scalar]:
-        return self._leaf_scalars(self._in_registers(k, aval), aval)
+        return self._scalars(self._in_registers(k, aval), aval)
 
     def _carries(self, k: int, x: Atom, new: Sequence[Scalar]) -> list[Carry]:
         b, out = self.builder, []
-        first = self._leaf_scalars(self._in_memory(x, x.aval, False), x.aval)
+        first = self._scalars(self._in_memory(x, x.aval, False), x.aval)
         for values in zip(first, self._accs(k, x.aval), new, strict=True):
             for start, acc, after in zip(*map(b.parts, values), strict=True):
                 out.append(Carry(start, acc, after, b.node("result", acc.dtype, (), acc.attr)))

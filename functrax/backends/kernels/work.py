@@ -86,7 +86,7 @@ class _Count:
         if node.op == "load":
             _, address, has_offset, _ = node.attr
             varies = has_offset and self._depth[node.args[0]][1]
-            depth = max(depth, self._depth_of(address))
+            depth = max(depth, max([self._place.get(d, 0) for d in address.used_dims()], default=0))
             vector = varies or coefficient(address, kernel.vector) != 0
             cycles = self._access(address, varies, node.dtype.itemsize, self.target.gather_cycles)
         elif node.op == "dim":
@@ -138,10 +138,6 @@ class _Count:
             return target.turn_cycles * self.kernel.lanes
         near = abs(stride) * itemsize < target.cache_line
         return (target.turn_cycles if near else target.stride_cycles) * self.kernel.lanes
-
-    def _depth_of(self, address: IndexExpr) -> int:
-        """In how many loops an address changes."""
-        return max([self._place.get(d, 0) for d in address.used_dims()], default=0)
 
     def _store(self, store: Store, depth: int) -> None:
         vector = self._place.get(self.kernel.vector, depth + 1) <= depth  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from functrax.backends.kernels.math.expression import (
     without_first,
 )
 from functrax.backends.kernels.math.power import log_in_two
-from functrax.backends.kernels.math.trigonometric import tangent_in_two
+from functrax.backends.kernels.math.trigonometric import cosine_of, sine_of, tangent_in_two
 
 #: What Stirling's series has besides powers of 1 / x.
 _HALF_LOG_TAU: Final = (math.log(2 * math.pi) - 1) / 2
@@ -70,10 +70,7 @@ def lgamma(x: Expr) -> Expr:
 def _sine_of_turn(d: Expr) -> Expr:
     """``sin(pi d)`` for ``d`` in [0, 1/2]."""
     r, more = _times_pi(where(d < 0.25, d, 0.5 - d))
-    z = r * r
-    sine = r + muladd(r * z, expr_of("sin", z), more)
-    cosine = muladd(z, muladd(z, expr_of("cos", z), z.like(-0.5)), -r * more) + 1
-    return where(d < 0.25, sine, cosine)
+    return where(d < 0.25, sine_of(r, more), cosine_of(r, more))
 
 
 def _times_pi(x: Expr) -> tuple[Expr, Expr]:

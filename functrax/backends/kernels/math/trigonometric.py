@@ -205,15 +205,16 @@ def _reduced(x: Expr) -> _Angle:
     return _Angle(where(small, zero, large.quadrant), r, more)
 
 
-def _sine(angle: _Angle) -> Expr:
-    z = angle.r * angle.r
-    return angle.r + muladd(angle.r * z, expr_of("sin", z), angle.more)
+def sine_of(r: Expr, more: Expr) -> Expr:
+    """``sin(r + more)`` for ``|r| <= pi / 4``."""
+    z = r * r
+    return r + muladd(r * z, expr_of("sin", z), more)
 
 
-def _cosine(angle: _Angle) -> Expr:
-    z = angle.r * angle.r
-    bend = muladd(z, muladd(z, expr_of("cos", z), z.like(-0.5)), -angle.r * angle.more)
-    return bend + 1
+def cosine_of(r: Expr, more: Expr) -> Expr:
+    """``cos(r + more)`` there."""
+    z = r * r
+    return muladd(z, muladd(z, expr_of("cos", z), z.like(-0.5)), -r * more) + 1
 
 
 def _with_sign_of_bit(x: Expr, bit: Expr) -> Expr:
@@ -229,16 +230,16 @@ def _odd_signed(result: Expr, x: Expr) -> Expr:
 
 def sin(x: Expr) -> Expr:
     """The sine."""
-    angle = _reduced(x)
-    value = where((angle.quadrant & 1).differs(0), _cosine(angle), _sine(angle))
-    return _odd_signed(_with_sign_of_bit(value, angle.quadrant), x)
+    quadrant, r, more = _reduced(x)
+    value = where((quadrant & 1).differs(0), cosine_of(r, more), sine_of(r, more))
+    return _odd_signed(_with_sign_of_bit(value, quadrant), x)
 
 
 def cos(x: Expr) -> Expr:
     """The cosine."""
-    angle = _reduced(x)
-    value = where((angle.quadrant & 1).differs(0), _sine(angle), _cosine(angle))
-    return _with_sign_of_bit(value, angle.quadrant + 1)
+    quadrant, r, more = _reduced(x)
+    value = where((quadrant & 1).differs(0), sine_of(r, more), cosine_of(r, more))
+    return _with_sign_of_bit(value, quadrant + 1)
 
 
 def tangent_in_two(r: Expr, more: Expr) -> tuple[Expr, Expr]:

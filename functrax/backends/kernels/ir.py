@@ -257,10 +257,11 @@ class Kernel:
     @property
     def points(self) -> int:
         """How many points its loops have."""
-        sizes = {d: self.extents[d] for d in (*self.outer, *self.inner)}
-        if self.block is not None:
-            sizes[self.block[0]] = self.block[1]
-        return math.prod(sizes.values())
+        return math.prod([self.steps(d) for d in (*self.outer, *self.inner)])
+
+    def steps(self, d: int) -> int:
+        """How many steps the loop over a dim takes."""
+        return self.block[1] if self.block is not None and d == self.block[0] else self.extents[d]
 
     @property
     def work(self) -> int:

@@ -130,9 +130,7 @@ def _vectors_of_operations(kernel: Kernel) -> int:
 
     Registers are those of :data:`PORTABLE`, so that every machine makes the same kernels.
     """
-    total = 0
-    for node in kernel.nodes():
-        if node.args or node.op == "load":
-            vectors = -(-node.dtype.itemsize * kernel.lanes // PORTABLE.vector_bytes)
-            total += vectors * WORK.get(node.op, 1)
-    return total
+    nodes = [node for node in kernel.nodes() if node.args or node.op == "load"]
+    sizes = [node.dtype.itemsize * kernel.lanes for node in nodes]
+    vectors = [-(-size // PORTABLE.vector_bytes) for size in sizes]
+    return sum([n * WORK.get(node.op, 1) for n, node in zip(vectors, nodes, strict=True)])

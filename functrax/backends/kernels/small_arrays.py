@@ -201,13 +201,10 @@ class SmallArrays:
                 parts.append(new)
             else:
                 parts[k % most] = how.combine(b, parts[k % most], new)
-        return how.finish(b, self._together(how, parts))
-
-    def _together(self, how: Reduction, parts: list[Carried]) -> Carried:
         while len(parts) > 1:
             pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
-            parts = [how.combine(self.builder, *p) if len(p) == 2 else p[0] for p in pairs]
-        return parts[0]
+            parts = [how.combine(b, *p) if len(p) == 2 else p[0] for p in pairs]
+        return how.finish(b, parts[0])
 
     def _across(self, how: Reduction, numbers: Numbers) -> Scalar:
         """A reduction of one row, by halves."""

@@ -206,7 +206,8 @@ class LoopLowering(ABC):
         rows = []
         for k, v in enumerate(self.carried):
             if k not in self.updates:
-                last = [self._replaced(x, results) for x in self._accs(k, v.aval)]
+                accs = map(self.builder.parts, self._accs(k, v.aval))
+                last = [self.builder.whole(tuple([results[x] for x in parts])) for parts in accs]
                 rows += self._stores(k, v.aval, last, False)
         operands = [Operand(v.aval.dtype, v.aval.size, False) for v in self.buffers]
         operands += [Operand(v.aval.dtype, v.aval.size, True) for v in self.eqn.outvars]
@@ -267,9 +268,6 @@ class LoopLowering(ABC):
             for start, acc, after in zip(*map(b.parts, values), strict=True):
                 out.append(Carry(start, acc, after, b.node("result", acc.dtype, (), acc.attr)))
         return out
-
-    def _replaced(self, x: Scalar, results: dict[Scalar, Scalar]) -> Scalar:
-        return self.builder.whole(tuple([results[part] for part in self.builder.parts(x)]))
 
     def acc(self, k: int, index: tuple[int, ...], dtype: np.dtype[Any], varies: bool) -> Scalar:
         """The leaf of a scalar of the carry, which may differ between lanes."""

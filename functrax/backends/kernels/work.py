@@ -21,10 +21,7 @@ from functrax.core.scalars.scalar import WORK, Scalar
 
 #: What takes no instruction, or one that is counted elsewhere.
 _FREE: Final = frozenset(
-    (
-        *("acc", "const", "dim", "given", "imag", "int", "lane", "lanes", "real", "result"),
-        *("tail", "word"),
-    )
+    ("acc", "const", "dim", "given", "imag", "int", "lane", "lanes", "real", "result", "tail")
 )
 
 
@@ -33,10 +30,7 @@ def kernel_ns(kernel: Kernel, target: Target) -> int:
     if kernel.tiling is not None:
         return kernel.tiling.ns
     counted = _Count(kernel, target)
-    sizes = dict(enumerate(kernel.extents))
-    if kernel.block is not None:
-        sizes[kernel.block[0]] = kernel.block[1]
-    extents = [sizes[d] for d in counted.order]
+    extents = [kernel.steps(d) for d in counted.order]
     if any(stage.condition is not None for stage in kernel.stages):
         # Nobody knows how many: so many that it pays to wake threads for steps of a nanosecond.
         extents[-1] *= target.wake_ns

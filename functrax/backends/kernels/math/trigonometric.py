@@ -63,8 +63,6 @@ def _words(zeros: int, count: int) -> tuple[int, ...]:
 #: For a float32 the window begins with the bit of weight 2 of 2^-24 2/pi, or later.
 _WORDS_SINGLE: Final = _words(26, 4)
 _WORDS_DOUBLE: Final = _words(55, 19)
-
-
 #: Angles below are reduced by subtraction: their quadrant has 12 bits.
 NEAR: Final = 6000.0
 #: A float32 that has no fraction, nor has what is little larger: the last bits are an integer.

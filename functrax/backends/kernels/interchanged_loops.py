@@ -157,12 +157,7 @@ def _batch_shapes(eqn: Eqn, updates: Mapping[int, Eqn]) -> Iterator[Shape]:
 
 
 class _Step:
-    """Where the values of a step come from.
-
-    Args:
-      builder: makes the expressions.
-      leaves: what each input of the program is.
-    """
+    """Where the values of a step come from: ``leaves`` are what the inputs of a program are."""
 
     def __init__(self, builder: Builder, leaves: dict[Atom, _Leaf]) -> None:
         self.builder = builder
